@@ -1,0 +1,1 @@
+//! The agent loop as a graph, and the scripted demo agent.

@@ -1,0 +1,2 @@
+//! The binary `singletree`.
+fn main() {}

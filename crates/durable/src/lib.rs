@@ -1,0 +1,1 @@
+//! What is stored, and under which promise.

@@ -1,0 +1,1 @@
+//! What a graph is, and how it runs.

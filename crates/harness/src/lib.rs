@@ -1,0 +1,1 @@
+//! A chat turn from message to outcome, kept whatever happens.

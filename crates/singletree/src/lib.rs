@@ -1,0 +1,1 @@
+//! A durable chat harness: conversations that never lose a turn.
