@@ -1,1 +1,41 @@
 //! What is stored, and under which promise.
+//!
+//! # Vocabulary
+//! A *session* is a conversation under a [`SessionKey`]. A *turn* is one bounded execution in answer to one message or
+//! one signal; it ends once. An *invocation* is what one message started: its turn and every resuming turn. An *item* is
+//! one element of a list field (a message, in a chat). A *wait* is the record of a suspension. A *position* is where an
+//! unfinished invocation stands. An *event* is an entry of a session's durable log.
+//!
+//! # Two levels
+//! - [`SessionStore`] and [`PausedStore`] are the small public traits of the sessions and suspension specifications:
+//!   whole records, anyone can implement them.
+//! - [`Journal`] is what the chat harness runs on: one write, [`Journal::apply`], that commits a whole transition or
+//!   nothing, and a handful of reads. It knows no word of chat.
+//!
+//! [`contract`] holds the public suite that every implementation passes, [`FailAt`] the fault injector.
+//!
+//! # Invariants
+//! INV-3, INV-4, INV-13, INV-14 (see ARCHITECTURE.md).
+
+mod batch;
+mod error;
+mod id;
+mod journal;
+mod json;
+mod paused;
+mod row;
+mod session;
+mod time;
+
+pub use batch::{Batch, Put, Require};
+pub use error::{BoxError, Error, Result};
+pub use id::{Fence, IdError, InvocationId, SessionId, SessionKey, TenantId};
+pub use journal::{BoxFuture, ItemRange, Journal, SessionPage, TurnQuery, Upkeep, WaitQuery};
+pub use json::Json;
+pub use paused::{PausedRecord, PausedStatus, PausedStore};
+pub use row::{
+    AuditRow, Counters, EventRow, FieldRow, FieldValue, Head, ItemRow, Parent, Placement, PositionRow,
+    RecordRow, SessionRow, TurnKind, TurnRow, TurnStatus, WaitRow, WaitStatus,
+};
+pub use session::{Expected, SessionFilter, SessionRecord, SessionStore, SessionSummary, Version};
+pub use time::Timestamp;

@@ -1,0 +1,115 @@
+//! One transition's writes: they land together or not at all.
+
+use crate::{
+    AuditRow, Counters, EventRow, Fence, FieldRow, Head, InvocationId, ItemRow, Placement, PositionRow,
+    RecordRow, SessionKey, TurnRow, TurnStatus, WaitRow, WaitStatus,
+};
+
+/// What must hold for a batch to be written; checked in the transaction that writes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Require {
+    /// The session does not exist.
+    SessionAbsent,
+    /// The session exists and its state was committed this often.
+    SessionVersion(u64),
+    /// The turn exists and is at this status.
+    Turn {
+        /// Its number.
+        no: u64,
+        /// Its status.
+        status: TurnStatus,
+    },
+    /// No turn of the session holds this idempotency key.
+    KeyFree(String),
+    /// The wait exists and is at this status.
+    Wait {
+        /// Its number.
+        no: u64,
+        /// Its status.
+        status: WaitStatus,
+    },
+    /// No turn of the session is without outcome and no wait is pending.
+    Idle,
+}
+
+/// One row to write or to remove.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Put {
+    /// Makes the session, or replaces its head.
+    Head(Head),
+    /// Replaces the session's counters.
+    Counters(Counters),
+    /// Writes one field.
+    Field(FieldRow),
+    /// Adds an item. Its number must be free.
+    Item(ItemRow),
+    /// Gives an item, which has none, its place in a list.
+    Place {
+        /// The item's number.
+        item: u64,
+        /// Its place.
+        placement: Placement,
+    },
+    /// Writes a turn.
+    Turn(TurnRow),
+    /// Takes the idempotency key off a turn, so that it is free again (D3).
+    FreeKey {
+        /// The turn's number.
+        turn: u64,
+    },
+    /// Writes a wait.
+    Wait(WaitRow),
+    /// Writes where an invocation stands, whatever stood there.
+    Position(PositionRow),
+    /// Removes the position of an invocation, if there is one.
+    DropPosition(InvocationId),
+    /// Writes a record, whatever stood there.
+    Record(RecordRow),
+    /// Removes all records of a turn.
+    DropRecords {
+        /// The turn's number.
+        turn: u64,
+    },
+    /// Adds an event. Its sequence number must be free.
+    Event(EventRow),
+    /// Removes the session and everything of it; a later head makes it anew. Deleting what is absent succeeds.
+    Delete,
+    /// Adds an audit row, which outlives the session.
+    Audit(AuditRow),
+}
+
+/// One transition of one session, to be committed whole or not at all (INV-3).
+///
+/// Requirements are checked first, all of them, on the state before the batch; puts are then applied in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Batch {
+    /// Which session.
+    pub key: SessionKey,
+    /// The writer's fence; another than the store's is refused.
+    pub fence: Fence,
+    /// What must hold.
+    pub requires: Vec<Require>,
+    /// What is written.
+    pub puts: Vec<Put>,
+}
+
+impl Batch {
+    /// Starts an empty batch.
+    #[must_use]
+    pub fn new(key: SessionKey, fence: Fence) -> Self {
+        Self { key, fence, requires: Vec::new(), puts: Vec::new() }
+    }
+
+    /// Adds a requirement.
+    #[must_use]
+    pub fn require(mut self, require: Require) -> Self {
+        self.requires.push(require);
+        self
+    }
+
+    /// Adds a put.
+    pub fn put(&mut self, put: Put) -> &mut Self {
+        self.puts.push(put);
+        self
+    }
+}

@@ -1,0 +1,83 @@
+//! What can go wrong in a store.
+
+use crate::{Expected, SessionKey, Version};
+
+/// The cause of an error, whatever its type.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// The result of a store operation.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Everything that can go wrong in a store.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A batch's requirement does not hold (or its fence is not the store's): nothing of it was written. Read again,
+    /// decide again.
+    #[error("the batch was refused: {requirement}")]
+    Refused {
+        /// Which requirement.
+        requirement: String,
+    },
+    /// Somebody else saved the session first, or it is not free to be overwritten (sessions §8.2).
+    #[error("session {} changed under us (expected {expected:?}, found {found:?})", key.session)]
+    Conflict {
+        /// Which session.
+        key: SessionKey,
+        /// What the caller believed.
+        expected: Expected,
+        /// What is stored.
+        found: Option<Version>,
+    },
+    /// The store cannot be reached, read or written at present; what it holds is unharmed.
+    #[error("the store is unavailable while it should {doing}")]
+    Unavailable {
+        /// What it was asked to do.
+        doing: &'static str,
+        /// Why.
+        source: BoxError,
+    },
+    /// What is stored is not what was written, or was written by something else.
+    #[error("the store holds something unreadable: {what}")]
+    Corrupt {
+        /// What, and where.
+        what: String,
+        /// Why it cannot be read, when there is more to say.
+        source: Option<BoxError>,
+    },
+    /// The store was written by a newer or foreign version, which this one refuses to guess at (INV-13).
+    #[error("the store has format {found}, and this version knows {known}")]
+    Format {
+        /// What it has.
+        found: String,
+        /// What is known here.
+        known: String,
+    },
+    /// Another process has the store open for writing.
+    #[error("the store is in use by process {pid}: {command}")]
+    Locked {
+        /// The other process.
+        pid: u32,
+        /// What it runs.
+        command: String,
+    },
+    /// The store was closed.
+    #[error("the store is closed")]
+    Closed,
+}
+
+impl Error {
+    /// Returns the stable, machine-readable category of this error.
+    #[must_use]
+    pub fn category(&self) -> &'static str {
+        match self {
+            Self::Refused { .. } => "store_refused",
+            Self::Conflict { .. } => "session_write_conflict",
+            Self::Unavailable { .. } => "store_unavailable",
+            Self::Corrupt { .. } => "store_corrupt",
+            Self::Format { .. } => "store_format_unsupported",
+            Self::Locked { .. } => "store_locked",
+            Self::Closed => "store_closed",
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! The journal: one write and a handful of reads.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+
+use crate::{
+    Batch, EventRow, Fence, InvocationId, ItemRow, PositionRow, RecordRow, Result, SessionId, SessionKey,
+    SessionRow, TenantId, Timestamp, TurnRow, WaitRow,
+};
+
+/// A boxed future, so that stores can be chosen at run time.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Which items of a session to read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ItemRange {
+    /// Those placed in a list, from a sequence number on, ordered by sequence number.
+    List {
+        /// The field.
+        field: String,
+        /// The generation of its rows.
+        generation: u64,
+        /// The first sequence number.
+        from: u64,
+        /// At most this many.
+        limit: u64,
+    },
+    /// Those of these numbers (from, to; to is past the end), ordered by number, placed or not.
+    Numbers {
+        /// The first number.
+        from: u64,
+        /// The number past the last.
+        to: u64,
+    },
+    /// Those made by one turn, ordered by number.
+    Turn(u64),
+}
+
+/// Which turns of a session to read; ordered by number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TurnQuery {
+    /// The one of this number.
+    No(u64),
+    /// The one that holds this idempotency key.
+    Key(String),
+    /// Those of this invocation.
+    Invocation(InvocationId),
+    /// Those without an outcome.
+    Open,
+    /// Those from this number on.
+    From {
+        /// The first number.
+        no: u64,
+        /// At most this many.
+        limit: u64,
+    },
+}
+
+/// Which waits to read; ordered by session and number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WaitQuery {
+    /// The pending ones of a session.
+    Pending(SessionKey),
+    /// All pending ones of a tenant, at most this many.
+    PendingOf(TenantId, u64),
+    /// Those of a session with this signal id, whatever their status.
+    Signal(SessionKey, String),
+    /// The pending ones of a tenant with this signal id, at most this many.
+    SignalOf(TenantId, String, u64),
+    /// Those of an invocation of a tenant, whatever their status.
+    Invocation(TenantId, InvocationId),
+}
+
+/// One page of a tenant's sessions, ordered by session id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionPage {
+    /// The sessions.
+    pub sessions: Vec<SessionRow>,
+    /// Where the next page begins, when there is one.
+    pub next: Option<SessionId>,
+}
+
+/// Where the chat harness keeps everything: one write, and reads that see every write that was answered before them.
+///
+/// # Contract
+/// - **Atomic.** `apply` writes all puts of a batch or none (INV-3). Batches that share a commit stand or fall alone
+///   for their requirements; when the commit itself fails, all of them fail.
+/// - **Ordered.** Batches land in the order in which `apply` was *called* (not first polled): the place in the order is
+///   taken before the future is returned.
+/// - **Durable.** When `apply` has answered `Ok`, the batch survives the process, and for stores on disk (at their
+///   default setting) a power loss.
+/// - **Fenced.** A batch whose fence is not the store's is refused, whatever else it says.
+/// - **Decided once.** Requirements are checked in the transaction that writes. [`Error::Refused`](crate::Error::Refused)
+///   means that nothing was written: read again, decide again.
+/// - **Never dropped.** Dropping the future of `apply` cancels nothing.
+/// - **Read your writes.** A read that begins after an `apply` answered sees that batch whole.
+/// - **Tenants apart.** No call with one tenant's key sees or changes a row of another (INV-14).
+///
+/// Errors by category: `store_refused`, `store_unavailable`, `store_corrupt`, `store_closed`. The suite in
+/// [`contract`](crate::contract) checks every clause by name. This trait is not under semantic versioning.
+pub trait Journal: fmt::Debug + Send + Sync {
+    /// Returns the fence under which this handle writes: higher than that of any handle opened before.
+    fn fence(&self) -> Fence;
+
+    /// Returns the epoch of event ids: drawn when the database was made, restored or imported, never per process.
+    fn log_epoch(&self) -> &str;
+
+    /// Writes a batch. See the contract.
+    fn apply(&self, batch: Batch) -> BoxFuture<'static, Result<()>>;
+
+    /// Reads a session with its fields, without its items.
+    fn session<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Option<SessionRow>>>;
+
+    /// Reads a page of a tenant's sessions, from this id on.
+    fn sessions<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        from: Option<&'a SessionId>,
+        limit: u64,
+    ) -> BoxFuture<'a, Result<SessionPage>>;
+
+    /// Reads items.
+    fn items<'a>(&'a self, key: &'a SessionKey, range: &'a ItemRange) -> BoxFuture<'a, Result<Vec<ItemRow>>>;
+
+    /// Reads turns.
+    fn turns<'a>(&'a self, key: &'a SessionKey, query: &'a TurnQuery) -> BoxFuture<'a, Result<Vec<TurnRow>>>;
+
+    /// Finds the session that an invocation of a tenant belongs to.
+    fn session_of<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        invocation: &'a InvocationId,
+    ) -> BoxFuture<'a, Result<Option<SessionKey>>>;
+
+    /// Reads waits.
+    fn waits<'a>(&'a self, query: &'a WaitQuery) -> BoxFuture<'a, Result<Vec<(SessionKey, WaitRow)>>>;
+
+    /// Reads where an invocation stands.
+    fn position<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        invocation: &'a InvocationId,
+    ) -> BoxFuture<'a, Result<Option<PositionRow>>>;
+
+    /// Reads the records of a turn, ordered by name.
+    fn records<'a>(&'a self, key: &'a SessionKey, turn: u64) -> BoxFuture<'a, Result<Vec<RecordRow>>>;
+
+    /// Reads events with a sequence number of at least `from`, ordered, at most `limit`.
+    fn events<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        from: u64,
+        limit: u64,
+    ) -> BoxFuture<'a, Result<Vec<EventRow>>>;
+}
+
+/// The calls that look across tenants: sweep and deadlines. What they return names the tenant (INV-14).
+///
+/// # Contract
+/// As for [`Journal`]; both calls read, what they find is changed by batches.
+pub trait Upkeep: fmt::Debug + Send + Sync {
+    /// Reads turns without an outcome whose fence is lower than this handle's, ordered by session and number, from past
+    /// the given one on.
+    fn ownerless<'a>(
+        &'a self,
+        past: Option<&'a (SessionKey, u64)>,
+        limit: u64,
+    ) -> BoxFuture<'a, Result<Vec<(SessionKey, TurnRow)>>>;
+
+    /// Reads pending waits that have a deadline, the earliest first.
+    fn deadlines<'a>(
+        &'a self,
+        until: Option<Timestamp>,
+        limit: u64,
+    ) -> BoxFuture<'a, Result<Vec<(SessionKey, WaitRow)>>>;
+}

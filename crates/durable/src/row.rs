@@ -1,0 +1,287 @@
+//! The rows of a journal: what is kept of sessions, turns, items, waits, positions and events.
+//!
+//! Rows of one session are numbered by the writer, from counters that only rise ([`Counters`]); numbers are never used
+//! twice within a session. A body is written once, as an [`ItemRow`]; everything else refers to it by number (INV-4).
+
+use crate::{Fence, InvocationId, Json, SessionId, SessionKey, Timestamp};
+
+/// Next free numbers of a session's rows. A put of counters replaces them all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counters {
+    /// The next turn's number.
+    pub turns: u64,
+    /// The next item's number.
+    pub items: u64,
+    /// The next event's sequence number.
+    pub events: u64,
+    /// The next wait's number.
+    pub waits: u64,
+}
+
+/// Where a forked session comes from (D12).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parent {
+    /// The session it was forked from, of the same tenant.
+    pub session: SessionId,
+    /// How many messages of it were copied.
+    pub offset: u64,
+}
+
+/// What a session is, beside its rows. A put of a head replaces it whole; it never touches the counters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Head {
+    /// Which agent answers in it (D28).
+    pub agent: String,
+    /// The digest of that agent's graph when the state was last written (D28).
+    pub graph: String,
+    /// The version of the state's schema.
+    pub schema_version: String,
+    /// How often the state was committed; rises with every commit that changes state (sessions §8.2).
+    pub version: u64,
+    /// Which texts reach the model, fixed at creation: `conversation` or `command`.
+    pub prompt_policy: String,
+    /// Where it was forked from.
+    pub parent: Option<Parent>,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When its state was last committed.
+    pub updated_at: Timestamp,
+}
+
+/// A stored session, as a read returns it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionRow {
+    /// Its name.
+    pub key: SessionKey,
+    /// What it is.
+    pub head: Head,
+    /// Next free numbers.
+    pub counters: Counters,
+    /// Its fields, ordered by name.
+    pub fields: Vec<FieldRow>,
+}
+
+/// One field of a session's state.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FieldRow {
+    /// The field's name.
+    pub name: String,
+    /// What is kept of it.
+    pub value: FieldValue,
+}
+
+/// The two ways in which a field is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FieldValue {
+    /// The value itself.
+    Value(Json),
+    /// A list, of which only this is kept here: its items are rows.
+    List {
+        /// Which generation of rows is the list; a list that was rewritten starts the next.
+        generation: u64,
+        /// How many rows it has; their sequence numbers are 0 to `len` - 1, without a gap.
+        len: u64,
+    },
+}
+
+/// Where an item stands in a list field.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Placement {
+    /// The field.
+    pub field: String,
+    /// The generation of the field's rows.
+    pub generation: u64,
+    /// The absolute sequence number in that generation.
+    pub seq: u64,
+}
+
+/// One element of a list, written once (INV-4).
+///
+/// An item without a placement is known but not (yet) part of a list: the message of a turn that has not ended, or what
+/// the nodes of a failed turn made (D11).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ItemRow {
+    /// Its number in the session.
+    pub no: u64,
+    /// The turn that made it.
+    pub turn: u64,
+    /// Its place in a list, once it has one.
+    pub placement: Option<Placement>,
+    /// The element itself.
+    pub body: Json,
+    /// What is known about it that is not part of it: time, speaker, tool success, interruption (D17).
+    pub side: Option<Json>,
+}
+
+/// What a turn answers to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum TurnKind {
+    /// A message.
+    Message,
+    /// A signal, or a deadline with values to go on with.
+    Resume,
+    /// The end of a wait that is not resumed: cancelled, expired or superseded.
+    Close,
+}
+
+/// How far a turn is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum TurnStatus {
+    /// Accepted; runs, waits its place or is parked behind a wait. Has no outcome yet.
+    Accepted,
+    /// Ended: its invocation waits for a signal.
+    Suspended,
+    /// Ended: its invocation reached the end.
+    Completed,
+    /// Ended: its invocation failed.
+    Errored,
+}
+
+impl TurnStatus {
+    /// Tells whether the turn has its outcome.
+    #[must_use]
+    pub fn is_ended(self) -> bool {
+        match self {
+            Self::Accepted => false,
+            Self::Suspended | Self::Completed | Self::Errored => true,
+        }
+    }
+}
+
+/// One turn. A put replaces the row whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TurnRow {
+    /// Its number in the session; the order of numbers is the order of acceptance (INV-1).
+    pub no: u64,
+    /// The invocation that it is part of.
+    pub invocation: InvocationId,
+    /// Which turn of its invocation: 0 for the message, then 1, 2, … for those after each wait.
+    pub ordinal: u32,
+    /// What it answers to.
+    pub kind: TurnKind,
+    /// How far it is.
+    pub status: TurnStatus,
+    /// The fence under which it was last accepted or taken over; a turn without outcome of a lower fence than the
+    /// store's has no owner.
+    pub fence: Fence,
+    /// How many times it was taken over after its process died (D24).
+    pub deaths: u32,
+    /// Which agent runs it.
+    pub agent: String,
+    /// The digest of that agent's graph.
+    pub graph: String,
+    /// The item that is its message.
+    pub message: Option<u64>,
+    /// The wait that it answers.
+    pub wait: Option<u64>,
+    /// The caller's idempotency key (D3).
+    pub key: Option<String>,
+    /// The digest of message and options, when there is a key.
+    pub digest: Option<String>,
+    /// When it was accepted.
+    pub accepted_at: Timestamp,
+    /// When it ended.
+    pub ended_at: Option<Timestamp>,
+    /// Its outcome, once it has one.
+    pub outcome: Option<Json>,
+}
+
+/// Whether a wait still waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum WaitStatus {
+    /// It waits.
+    Pending,
+    /// Its signal came.
+    Consumed,
+    /// It was given up.
+    Cancelled,
+    /// Its deadline passed.
+    Expired,
+}
+
+/// One suspension of an invocation (D2). A put replaces the row whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WaitRow {
+    /// Its number in the session.
+    pub no: u64,
+    /// What the signal that ends it is called.
+    pub signal: String,
+    /// The invocation that waits.
+    pub invocation: InvocationId,
+    /// The turn that suspended.
+    pub turn: u64,
+    /// Whether it still waits.
+    pub status: WaitStatus,
+    /// The descriptor's metadata, opaque.
+    pub metadata: Option<Json>,
+    /// The digest of the exact action that an answer approves.
+    pub action: Option<String>,
+    /// When it expires.
+    pub deadline: Option<Timestamp>,
+    /// The JSON Schema of its answer.
+    pub payload_schema: Option<Json>,
+    /// The fields with which the graph goes on when the deadline passes.
+    pub on_deadline: Option<Json>,
+    /// When it began.
+    pub created_at: Timestamp,
+    /// The turn that its end started.
+    pub ended_by: Option<u64>,
+    /// The signal's payload.
+    pub answer: Option<Json>,
+    /// Who answered.
+    pub answered_by: Option<String>,
+    /// When it ended.
+    pub ended_at: Option<Timestamp>,
+}
+
+/// Where an unfinished invocation stands: after its last committed step, or at its suspension.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PositionRow {
+    /// The invocation.
+    pub invocation: InvocationId,
+    /// The turn that wrote it.
+    pub turn: u64,
+    /// Cursor and frames; lists are named by generation and length or by item numbers, never by content.
+    pub body: Json,
+}
+
+/// One durable fact of a node that has not committed yet: the result of one of several effects (D7).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordRow {
+    /// The turn.
+    pub turn: u64,
+    /// The fact's name, unique within the turn.
+    pub name: String,
+    /// The fact.
+    pub body: Json,
+}
+
+/// An entry of a session's durable log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EventRow {
+    /// Its sequence number.
+    pub seq: u64,
+    /// The turn it tells of.
+    pub turn: u64,
+    /// What happened, from the harness's closed list.
+    pub kind: String,
+    /// The item it tells of.
+    pub item: Option<u64>,
+    /// When.
+    pub at: Timestamp,
+    /// What else there is to say.
+    pub body: Option<Json>,
+}
+
+/// What stays of something that was removed or decided, without content (D25).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AuditRow {
+    /// When.
+    pub at: Timestamp,
+    /// What was done.
+    pub action: String,
+    /// Whose it was.
+    pub key: SessionKey,
+    /// Who did it, when known.
+    pub by: Option<String>,
+}
