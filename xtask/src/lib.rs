@@ -9,6 +9,7 @@ mod lock;
 mod packages;
 mod repo;
 mod rust_source;
+mod std_paths;
 mod tidy;
 
 pub use doc::document;

@@ -1,5 +1,6 @@
 //! Tidy: the house rules that a machine can check. One file per rule.
 
+mod absences;
 mod edges;
 mod errors;
 mod external;
@@ -45,10 +46,11 @@ impl fmt::Display for Finding {
 /// Runs every check and returns what they found, rule by rule.
 #[must_use]
 pub fn tidy(repo: &Repo) -> Vec<Finding> {
-    let checks: [fn(&Repo) -> Vec<Finding>; 9] = [
+    let checks: [fn(&Repo) -> Vec<Finding>; 10] = [
         edges::check,
         external::check,
         plan::check,
+        absences::check,
         modules::check,
         sizes::check,
         marks::check,

@@ -2,7 +2,7 @@
 
 use super::Finding;
 use crate::Repo;
-use crate::rust_source::RustSource;
+use crate::std_paths::std_modules;
 
 /// Names that may not stand in the code of the plan.
 const NAMES: &[&str] = &["tokio", "async", "await", "SystemTime", "Instant"];
@@ -30,44 +30,6 @@ pub(super) fn check(repo: &Repo) -> Vec<Finding> {
         }
     }
     findings
-}
-
-/// Returns what follows each `std::`: one name, or the first names of a group.
-fn std_modules(source: &RustSource) -> Vec<(usize, &str)> {
-    let mut found = Vec::new();
-    for at in source.words("std") {
-        let rest = &source.code[at + 3..];
-        let Some(path) = rest.trim_start().strip_prefix("::").map(str::trim_start) else {
-            continue;
-        };
-        match path.strip_prefix('{') {
-            Some(group) => found.extend(members(group).into_iter().map(|name| (at, name))),
-            None => found.push((at, first_name(path))),
-        }
-    }
-    found
-}
-
-/// Returns the first name of every member of a group whose opening brace was taken off.
-fn members(group: &str) -> Vec<&str> {
-    let mut names = vec![first_name(group.trim_start())];
-    let mut depth = 1;
-    for (at, c) in group.char_indices() {
-        match c {
-            '{' => depth += 1,
-            '}' => depth -= 1,
-            ',' if depth == 1 => names.push(first_name(group[at + 1..].trim_start())),
-            _ => {}
-        }
-        if depth == 0 {
-            break;
-        }
-    }
-    names
-}
-
-fn first_name(path: &str) -> &str {
-    path.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default()
 }
 
 #[cfg(test)]
