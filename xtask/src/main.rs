@@ -1,2 +1,52 @@
-//! Chores.
-fn main() {}
+//! The command line of the chores: `cargo xtask tidy|edges|errors|doc`.
+
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+use xtask::Repo;
+
+const USAGE: &str = "usage: cargo xtask COMMAND
+
+  tidy     print the crate edges, then every finding; exit 1 if there is one
+  edges    print the crate edges as they are
+  errors   list the error categories that have no page in docs/errors
+  doc      build the documentation, warnings denied
+";
+
+fn main() -> io::Result<ExitCode> {
+    let command = std::env::args().nth(1).unwrap_or_default();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut out = io::stdout().lock();
+    match command.as_str() {
+        "tidy" => tidy(&Repo::open(&root)?, &mut out),
+        "edges" => {
+            write!(out, "{}", xtask::edges(&Repo::open(&root)?))?;
+            Ok(ExitCode::SUCCESS)
+        }
+        "errors" => errors(&Repo::open(&root)?, &mut out),
+        "doc" => Ok(if xtask::document(&root)? { ExitCode::SUCCESS } else { ExitCode::FAILURE }),
+        _ => {
+            write!(out, "{USAGE}")?;
+            Ok(ExitCode::from(2))
+        }
+    }
+}
+
+fn tidy(repo: &Repo, out: &mut impl Write) -> io::Result<ExitCode> {
+    write!(out, "{}", xtask::edges(repo))?;
+    let findings = xtask::tidy(repo);
+    for finding in &findings {
+        writeln!(out, "{finding}")?;
+    }
+    writeln!(out, "findings: {}", findings.len())?;
+    Ok(if findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn errors(repo: &Repo, out: &mut impl Write) -> io::Result<ExitCode> {
+    let missing = xtask::missing_pages(repo);
+    for page in &missing {
+        writeln!(out, "{page}")?;
+    }
+    Ok(if missing.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

@@ -1,0 +1,17 @@
+//! The project's own chores, run as `cargo xtask NAME`.
+//!
+//! `tidy` reads the tracked files, the manifests and the lock file and reports every
+//! place where the house rules are broken. It compiles nothing and needs no network, so
+//! it also runs as a test of this crate.
+
+mod doc;
+mod lock;
+mod packages;
+mod repo;
+mod rust_source;
+mod std_paths;
+mod tidy;
+
+pub use doc::document;
+pub use repo::Repo;
+pub use tidy::{Finding, edges, missing_pages, tidy};

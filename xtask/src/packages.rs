@@ -1,0 +1,118 @@
+//! Reads the workspace's own packages and what each depends on, from `cargo metadata`.
+
+use std::io;
+use std::path::Path;
+use std::process::Command;
+
+use serde::Deserialize;
+
+/// A package of the workspace.
+#[derive(Debug)]
+pub(crate) struct Package {
+    /// The last part of its folder: `llm` for `crates/llm`.
+    pub(crate) folder: String,
+    /// What its manifest names.
+    pub(crate) dependencies: Vec<Dependency>,
+}
+
+/// One line of a manifest's dependencies.
+#[derive(Debug, Clone)]
+pub(crate) struct Dependency {
+    /// The folder of a package of this workspace, else the package's name.
+    pub(crate) name: String,
+    /// Whether it is a package of this workspace.
+    pub(crate) internal: bool,
+    /// Whether only tests see it. Build dependencies count as normal ones.
+    pub(crate) dev: bool,
+}
+
+impl Package {
+    /// Returns the folders of the packages of this workspace that it depends on.
+    pub(crate) fn internal(&self, dev: bool) -> impl Iterator<Item = &str> {
+        self.named(true, dev)
+    }
+
+    /// Returns the names of the foreign packages that its manifest names.
+    pub(crate) fn external(&self, dev: bool) -> impl Iterator<Item = &str> {
+        self.named(false, dev)
+    }
+
+    fn named(&self, internal: bool, dev: bool) -> impl Iterator<Item = &str> {
+        self.dependencies
+            .iter()
+            .filter(move |d| d.internal == internal && d.dev == dev)
+            .map(|d| d.name.as_str())
+    }
+}
+
+/// Asks cargo for the packages of the workspace at `root`, offline.
+pub(crate) fn packages(root: &Path) -> io::Result<Vec<Package>> {
+    let output = Command::new("cargo")
+        .args(["metadata", "--format-version", "1", "--offline", "--locked", "--no-deps"])
+        .current_dir(root)
+        .output()?;
+    if !output.status.success() {
+        return Err(io::Error::other(String::from_utf8_lossy(&output.stderr).into_owned()));
+    }
+    parse(&output.stdout)
+}
+
+#[derive(Deserialize)]
+struct Metadata {
+    packages: Vec<RawPackage>,
+}
+
+#[derive(Deserialize)]
+struct RawPackage {
+    manifest_path: String,
+    dependencies: Vec<RawDependency>,
+}
+
+#[derive(Deserialize)]
+struct RawDependency {
+    name: String,
+    kind: Option<String>,
+    path: Option<String>,
+}
+
+fn parse(json: &[u8]) -> io::Result<Vec<Package>> {
+    let metadata: Metadata = serde_json::from_slice(json)?;
+    let packages = metadata.packages.into_iter().map(|raw| Package {
+        folder: last_part(raw.manifest_path.trim_end_matches("/Cargo.toml")),
+        dependencies: raw.dependencies.into_iter().map(dependency).collect(),
+    });
+    Ok(packages.collect())
+}
+
+fn dependency(raw: RawDependency) -> Dependency {
+    Dependency {
+        internal: raw.path.is_some(),
+        dev: raw.kind.as_deref() == Some("dev"),
+        name: raw.path.as_deref().map_or(raw.name, last_part),
+    }
+}
+
+fn last_part(path: &str) -> String {
+    path.rsplit('/').next().unwrap_or(path).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dependency_by_path_is_internal_and_named_by_its_folder() {
+        let json =
+            br#"{"packages": [{"name": "p-engine", "manifest_path": "/x/crates/engine/Cargo.toml",
+            "dependencies": [
+                {"name": "p-durable", "kind": null, "path": "/x/crates/durable"},
+                {"name": "cc", "kind": "build"},
+                {"name": "proptest", "kind": "dev"}]}]}"#;
+        let packages = parse(json).unwrap();
+        let engine = &packages[0];
+        assert_eq!(engine.folder, "engine");
+        assert_eq!(engine.internal(false).collect::<Vec<_>>(), ["durable"]);
+        assert_eq!(engine.external(false).collect::<Vec<_>>(), ["cc"]);
+        assert_eq!(engine.external(true).collect::<Vec<_>>(), ["proptest"]);
+    }
+}

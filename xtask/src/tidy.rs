@@ -1,0 +1,70 @@
+//! Tidy: the house rules that a machine can check. One file per rule.
+
+mod absences;
+mod edges;
+mod errors;
+mod external;
+mod invariants;
+mod lock_ceiling;
+mod marks;
+mod modules;
+mod plan;
+mod sizes;
+
+use std::fmt;
+
+pub use edges::edges;
+pub use errors::missing_pages;
+
+use crate::Repo;
+use crate::repo::SourceFile;
+
+/// One place where a rule of the house is broken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    rule: &'static str,
+    place: String,
+    what: String,
+}
+
+impl Finding {
+    fn new(rule: &'static str, place: impl Into<String>, what: impl Into<String>) -> Self {
+        Self { rule, place: place.into(), what: what.into() }
+    }
+
+    fn at(rule: &'static str, file: &SourceFile, line: usize, what: impl Into<String>) -> Self {
+        Self::new(rule, format!("{}:{line}", file.path), what)
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} [{}]", self.place, self.what, self.rule)
+    }
+}
+
+/// Runs every check and returns what they found, rule by rule.
+#[must_use]
+pub fn tidy(repo: &Repo) -> Vec<Finding> {
+    let checks: [fn(&Repo) -> Vec<Finding>; 10] = [
+        edges::check,
+        external::check,
+        plan::check,
+        absences::check,
+        modules::check,
+        sizes::check,
+        marks::check,
+        invariants::check,
+        errors::check,
+        lock_ceiling::check,
+    ];
+    checks.iter().flat_map(|check| check(repo)).collect()
+}
+
+/// Asserts that a check finds exactly these things, each told as `place: what`.
+#[cfg(test)]
+fn assert_finds(check: fn(&Repo) -> Vec<Finding>, repo: &Repo, expect: &[&str]) {
+    let found: Vec<String> =
+        check(repo).iter().map(|finding| format!("{}: {}", finding.place, finding.what)).collect();
+    assert_eq!(found, expect);
+}

@@ -1,0 +1,208 @@
+//! Which crate may depend on which: one way down, no circle.
+
+use std::collections::BTreeMap;
+
+use super::Finding;
+use crate::Repo;
+use crate::packages::Package;
+
+/// What each crate may depend on. An edge that is not here is forbidden.
+const ALLOWED: &[(&str, &[&str])] = &[
+    ("durable", &[]),
+    ("llm", &[]),
+    ("narration", &[]),
+    ("protocol", &[]),
+    ("xtask", &[]),
+    ("engine", &["durable"]),
+    ("macros", &["engine"]),
+    ("tools", &["llm"]),
+    ("prompts", &["llm"]),
+    ("providers", &["llm"]),
+    ("mcp", &["tools"]),
+    ("client", &["protocol"]),
+    ("harness", &["engine", "durable", "llm", "narration"]),
+    ("agent", &["harness", "engine", "llm", "tools", "prompts"]),
+    ("config", &["agent", "providers", "mcp", "harness", "engine", "llm", "tools", "prompts"]),
+    ("server", &["harness", "agent", "protocol", "narration"]),
+];
+
+/// What any store may depend on.
+const STORES: &[&str] = &["durable"];
+
+/// The roots, where the house is put together: they may depend on anything.
+const ROOTS: &[&str] = &["cli", "conformance", "singletree", "bench"];
+
+type Levels<'a> = BTreeMap<&'a str, usize>;
+
+pub(super) fn check(repo: &Repo) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for package in &repo.packages {
+        if !ROOTS.contains(&package.folder.as_str()) && row(&package.folder).is_none() {
+            findings.push(edge(package, "has no row in the table of edges"));
+        }
+        for to in package.internal(false).filter(|to| !allowed(&package.folder, to)) {
+            findings.push(edge(package, &format!("may not depend on {to}")));
+        }
+    }
+    match levels(&repo.packages) {
+        Ok(levels) => findings.extend(tests_reach_up(&repo.packages, &levels)),
+        Err(circle) => findings.push(Finding::new("edges", circle, "is a circle")),
+    }
+    findings
+}
+
+/// Prints the edges between crates as they are, the highest crate first.
+#[must_use]
+pub fn edges(repo: &Repo) -> String {
+    let levels = match levels(&repo.packages) {
+        Ok(levels) => levels,
+        Err(circle) => return format!("a circle: {circle}\n"),
+    };
+    let mut packages: Vec<&Package> = repo.packages.iter().collect();
+    packages.sort_by_key(|p| (std::cmp::Reverse(levels[p.folder.as_str()]), &p.folder));
+    let mut text = String::from("crate edges, one way down:\n");
+    for package in packages {
+        let mut to: Vec<&str> = package.internal(false).collect();
+        to.sort_by_key(|to| (std::cmp::Reverse(levels[to]), *to));
+        let to = if to.is_empty() { "nothing of ours".to_owned() } else { to.join(", ") };
+        let folder = &package.folder;
+        text += &format!("  {} {folder:<12} -> {to}\n", levels[folder.as_str()]);
+    }
+    text
+}
+
+fn edge(package: &Package, what: &str) -> Finding {
+    Finding::new("edges", &package.folder, what)
+}
+
+fn row(folder: &str) -> Option<&'static [&'static str]> {
+    if folder.starts_with("store-") {
+        return Some(STORES);
+    }
+    ALLOWED.iter().find(|(from, _)| *from == folder).map(|(_, to)| *to)
+}
+
+fn allowed(from: &str, to: &str) -> bool {
+    ROOTS.contains(&from) || row(from).is_some_and(|row| row.contains(&to))
+}
+
+/// A test may use what its crate may use, and whatever stands no higher than its crate.
+fn tests_reach_up(packages: &[Package], levels: &Levels<'_>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for package in packages {
+        let from = package.folder.as_str();
+        let up = |to: &&str| !allowed(from, to) && levels[to] > levels[from];
+        for to in package.internal(true).filter(up) {
+            findings.push(edge(package, &format!("may not depend on {to}, not even in tests")));
+        }
+    }
+    findings
+}
+
+/// Gives every crate a level above all it depends on, or names a circle.
+fn levels(packages: &[Package]) -> Result<Levels<'_>, String> {
+    let mut levels = Levels::new();
+    while levels.len() < packages.len() {
+        let before = levels.len();
+        for package in packages {
+            let below: Option<Vec<usize>> =
+                package.internal(false).map(|to| levels.get(to).copied()).collect();
+            if let Some(below) = below {
+                levels.insert(&package.folder, below.iter().max().map_or(0, |top| top + 1));
+            }
+        }
+        if levels.len() == before {
+            return Err(circle(packages, &levels));
+        }
+    }
+    Ok(levels)
+}
+
+/// Follows the edges between crates without a level until one comes again.
+fn circle(packages: &[Package], levels: &Levels<'_>) -> String {
+    let stuck = |folder: &&str| !levels.contains_key(*folder);
+    let mut at = packages.iter().map(|package| package.folder.as_str()).find(stuck);
+    let mut path: Vec<&str> = Vec::new();
+    while let Some(folder) = at {
+        if let Some(first) = path.iter().position(|seen| *seen == folder) {
+            path.push(folder);
+            return path[first..].join(" -> ");
+        }
+        path.push(folder);
+        let package = packages.iter().find(|package| package.folder == folder);
+        at = package.and_then(|package| package.internal(false).find(stuck));
+    }
+    path.join(" -> ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packages::Dependency;
+    use crate::tidy::assert_finds;
+
+    fn repo(packages: &[(&str, &[&str], &[&str])]) -> Repo {
+        let to = |names: &[&str], dev| {
+            let new = |name: &&str| Dependency { name: (*name).into(), internal: true, dev };
+            names.iter().map(new).collect::<Vec<_>>()
+        };
+        let packages = packages.iter().map(|(folder, normal, tests)| Package {
+            folder: (*folder).into(),
+            dependencies: [to(normal, false), to(tests, true)].concat(),
+        });
+        Repo { packages: packages.collect(), ..Repo::default() }
+    }
+
+    #[test]
+    fn the_edges_of_the_table_pass() {
+        let repo = repo(&[
+            ("durable", &[], &[]),
+            ("engine", &["durable"], &["macros"]),
+            ("macros", &[], &["engine"]),
+            ("store-sqlite", &["durable"], &["store-sqlite"]),
+            ("cli", &["engine", "store-sqlite"], &[]),
+        ]);
+        assert_finds(check, &repo, &[]);
+        assert_eq!(
+            edges(&repo),
+            "crate edges, one way down:\n  2 cli          -> engine, store-sqlite\n  \
+             1 engine       -> durable\n  1 store-sqlite -> durable\n  \
+             0 durable      -> nothing of ours\n  0 macros       -> nothing of ours\n"
+        );
+    }
+
+    #[test]
+    fn an_edge_that_is_not_in_the_table_is_found() {
+        let llm = ("llm", &[] as &[&str], &[] as &[&str]);
+        let repo = repo(&[llm, ("engine", &["llm"], &[]), ("store-x", &["llm"], &[])]);
+        let expect = ["engine: may not depend on llm", "store-x: may not depend on llm"];
+        assert_finds(check, &repo, &expect);
+    }
+
+    #[test]
+    fn a_crate_without_a_row_is_found() {
+        assert_finds(
+            check,
+            &repo(&[("new", &[], &[])]),
+            &["new: has no row in the table of edges"],
+        );
+    }
+
+    #[test]
+    fn a_circle_is_found_and_named() {
+        let repo = repo(&[
+            ("cli", &["singletree"], &[]),
+            ("singletree", &["bench"], &[]),
+            ("bench", &["singletree"], &[]),
+        ]);
+        assert_finds(check, &repo, &["singletree -> bench -> singletree: is a circle"]);
+        assert_eq!(edges(&repo), "a circle: singletree -> bench -> singletree\n");
+    }
+
+    #[test]
+    fn tests_may_not_reach_up() {
+        let repo = repo(&[("durable", &[], &["store-x"]), ("store-x", &["durable"], &[])]);
+        let expect = ["durable: may not depend on store-x, not even in tests"];
+        assert_finds(check, &repo, &expect);
+    }
+}

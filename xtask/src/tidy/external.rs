@@ -1,0 +1,136 @@
+//! Which foreign packages a crate may see, directly or through what it depends on.
+
+use std::collections::BTreeMap;
+
+use super::Finding;
+use crate::Repo;
+
+/// What a crate must never see, however far down. Tests are free.
+const NEVER: &[(&str, &[&str])] = &[
+    ("durable", &["tokio", "rusqlite", "reqwest", "axum"]),
+    ("llm", &["tokio", "rusqlite", "reqwest", "axum"]),
+    ("narration", &["tokio", "rusqlite", "reqwest", "axum"]),
+    ("protocol", &["tokio", "rusqlite", "reqwest", "axum"]),
+    ("macros", &["tokio", "rusqlite", "reqwest", "axum"]),
+    ("prompts", &["tokio", "rusqlite", "reqwest", "axum"]),
+    ("engine", &["rusqlite", "reqwest", "axum"]),
+    ("harness", &["rusqlite", "reqwest", "axum"]),
+    ("store-sqlite", &["reqwest", "axum"]),
+    ("tools", &["rusqlite", "axum"]),
+    ("providers", &["rusqlite", "axum"]),
+    ("agent", &["rusqlite", "axum"]),
+    ("server", &["rusqlite"]),
+];
+
+/// The heavy packages: who may name each in its manifest, and who in tests besides.
+const HOMES: &[(&str, &[&str], &[&str])] = &[
+    ("rusqlite", &["store-sqlite"], &["cli"]),
+    ("axum", &["server"], &[]),
+    ("reqwest", &["providers", "mcp", "client", "tools"], &[]),
+    ("clap", &["cli", "conformance", "bench"], &[]),
+    ("rustyline", &["cli"], &[]),
+    ("syn", &["macros"], &[]),
+];
+
+pub(super) fn check(repo: &Repo) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (folder, never) in NEVER {
+        let seen = seen(repo, folder);
+        for path in never.iter().filter_map(|name| seen.get(name)) {
+            findings.push(Finding::new("external", path, "is a path that must not be"));
+        }
+    }
+    for package in &repo.packages {
+        for (name, homes, in_tests) in HOMES {
+            let home = |list: &[&str]| list.contains(&package.folder.as_str());
+            let normal = package.external(false).any(|to| to == *name) && !home(homes);
+            let tests =
+                package.external(true).any(|to| to == *name) && !home(homes) && !home(in_tests);
+            if normal || tests {
+                let what = format!("may not name {name}");
+                findings.push(Finding::new("external", &package.folder, what));
+            }
+        }
+    }
+    findings
+}
+
+/// Returns every package that a crate sees, each with a path that leads to it.
+///
+/// Beyond the crate's manifest the lock file tells what is needed. It takes the features
+/// and platforms of the whole workspace together, so this may see more than one build
+/// does, never less.
+fn seen<'a>(repo: &'a Repo, folder: &'a str) -> BTreeMap<&'a str, String> {
+    let mut seen = BTreeMap::new();
+    let mut next = vec![(folder, true, folder.to_owned())];
+    while let Some((name, internal, path)) = next.pop() {
+        if seen.contains_key(name) {
+            continue;
+        }
+        if internal {
+            for package in repo.packages.iter().filter(|package| package.folder == name) {
+                for to in package.dependencies.iter().filter(|to| !to.dev) {
+                    next.push((&to.name, to.internal, format!("{path} -> {}", to.name)));
+                }
+            }
+        } else {
+            for to in repo.lock.needs(name) {
+                next.push((to, false, format!("{path} -> {to}")));
+            }
+        }
+        seen.insert(name, path);
+    }
+    seen
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lock::Lock;
+    use crate::packages::{Dependency, Package};
+    use crate::tidy::assert_finds;
+
+    /// `to` names foreign packages; `crates/x` is one of ours, `test:x` is for tests.
+    fn package(folder: &str, to: &[&str]) -> Package {
+        let dependency = |text: &&str| Dependency {
+            name: text.trim_start_matches("test:").trim_start_matches("crates/").into(),
+            internal: text.contains("crates/"),
+            dev: text.starts_with("test:"),
+        };
+        Package { folder: folder.into(), dependencies: to.iter().map(dependency).collect() }
+    }
+
+    fn repo(packages: Vec<Package>, lock: &str) -> Repo {
+        Repo { packages, lock: Lock::parse(lock), ..Repo::default() }
+    }
+
+    #[test]
+    fn what_the_table_allows_passes() {
+        let packages = vec![
+            package("durable", &["serde", "test:tokio"]),
+            package("engine", &["crates/durable", "tokio"]),
+            package("store-sqlite", &["rusqlite"]),
+            package("cli", &["clap", "test:rusqlite"]),
+        ];
+        assert_finds(check, &repo(packages, ""), &[]);
+    }
+
+    #[test]
+    fn a_forbidden_package_is_found_however_far_down() {
+        let packages = vec![package("durable", &["log"]), package("engine", &["crates/durable"])];
+        let lock = "name = \"log\"\n \"sink 1.0.0\",\nname = \"sink\"\n \"tokio\",\n \"axum\",\n";
+        let expect = [
+            "durable -> log -> sink -> tokio: is a path that must not be",
+            "durable -> log -> sink -> axum: is a path that must not be",
+            "engine -> durable -> log -> sink -> axum: is a path that must not be",
+        ];
+        assert_finds(check, &repo(packages, lock), &expect);
+    }
+
+    #[test]
+    fn a_heavy_package_outside_its_home_is_found() {
+        let packages = vec![package("cli", &["rusqlite"]), package("bench", &["test:syn"])];
+        let expect = ["cli: may not name rusqlite", "bench: may not name syn"];
+        assert_finds(check, &repo(packages, ""), &expect);
+    }
+}

@@ -1,0 +1,32 @@
+//! Dependencies are a budget: the lock file may not outgrow its ceiling.
+
+use super::Finding;
+use crate::Repo;
+
+/// Packages in `Cargo.lock`: 165 when the frame was laid, and ten to grow. Raise it only
+/// in a commit that says here what the new ones are for.
+const CEILING: usize = 175;
+
+pub(super) fn check(repo: &Repo) -> Vec<Finding> {
+    let count = repo.lock.count;
+    let over = count > CEILING;
+    let what = format!("{count} packages, {CEILING} is the ceiling");
+    over.then(|| Finding::new("lock", "Cargo.lock", what)).into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lock::Lock;
+    use crate::tidy::assert_finds;
+
+    #[test]
+    fn one_package_too_many_is_found() {
+        let repo = |packages| Repo {
+            lock: Lock::parse(&"[[package]]\n".repeat(packages)),
+            ..Repo::default()
+        };
+        assert_finds(check, &repo(175), &[]);
+        assert_finds(check, &repo(176), &["Cargo.lock: 176 packages, 175 is the ceiling"]);
+    }
+}

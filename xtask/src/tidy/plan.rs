@@ -1,0 +1,71 @@
+//! The plan half of the engine is pure: no runtime, no clock, no I/O.
+
+use super::Finding;
+use crate::Repo;
+use crate::std_paths::std_modules;
+
+/// Names that may not stand in the code of the plan.
+const NAMES: &[&str] = &["tokio", "async", "await", "SystemTime", "Instant"];
+
+/// Modules of the standard library that it may not use, alone or in a group.
+const MODULES: &[&str] = &["time", "fs", "net", "io", "thread", "env", "process"];
+
+pub(super) fn check(repo: &Repo) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (file, source) in repo.rust() {
+        if file.path != "crates/engine/src/plan.rs"
+            && !file.path.starts_with("crates/engine/src/plan/")
+        {
+            continue;
+        }
+        let names =
+            NAMES.iter().flat_map(|name| source.words(name).map(|at| (at, (*name).to_owned())));
+        let modules = std_modules(source)
+            .into_iter()
+            .filter(|(_, name)| MODULES.contains(name))
+            .map(|(at, name)| (at, format!("std::{name}")));
+        for (at, name) in names.chain(modules) {
+            let what = format!("the plan is pure, and this uses {name}");
+            findings.push(Finding::at("plan", file, source.line(at), what));
+        }
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tidy::assert_finds;
+
+    fn finds(code: &str, names: &[&str]) {
+        let expect: Vec<String> = names
+            .iter()
+            .map(|name| {
+                format!("crates/engine/src/plan/x.rs:1: the plan is pure, and this uses {name}")
+            })
+            .collect();
+        let expect: Vec<&str> = expect.iter().map(String::as_str).collect();
+        assert_finds(check, &Repo::of(&[("crates/engine/src/plan/x.rs", code)]), &expect);
+    }
+
+    #[test]
+    fn every_impure_thing_is_found() {
+        finds("use tokio::sync::mpsc;", &["tokio"]);
+        finds("use std::time::Duration;", &["std::time"]);
+        finds("fn f(t: SystemTime, i: Instant) {}", &["SystemTime", "Instant"]);
+        finds("std::fs::read(p); std::net::x; std::io::y", &["std::fs", "std::net", "std::io"]);
+        finds("async fn f() { g().await }", &["async", "await"]);
+    }
+
+    #[test]
+    fn a_group_hides_nothing() {
+        finds("use std::{collections::{BTreeMap, fs}, io::Read, net};", &["std::io", "std::net"]);
+    }
+
+    #[test]
+    fn pure_code_and_words_about_impure_things_pass() {
+        finds("// no tokio, no std::fs\nuse std::sync::Arc; fn instant() { \"Instant\" }", &[]);
+        let elsewhere = [("crates/engine/src/run/x.rs", "use tokio::sync::mpsc;")];
+        assert_finds(check, &Repo::of(&elsewhere), &[]);
+    }
+}
