@@ -1,1 +1,53 @@
 //! What a graph is, and how it runs.
+//!
+//! A *graph* is nodes, edges and a state schema, compiled and checked ([`GraphBuilder::compile`]). A *run* walks it: node
+//! after node, each update merged by the fields' reducers, each edge evaluated on the result ([`Graph::invoke`]). A node
+//! may pause the run for a signal ([`Ctx::suspend`]); it goes on later, in any process ([`Graph::resume`]).
+//!
+//! The engine implements the graph-engine, sessions and suspension specifications. It never writes by itself: a run is
+//! kept through a port ([`Persist`]), over the specifications' stores or a harness's journal.
+//!
+//! # Two halves
+//! `plan` says what a graph is and where a run of it stands; it is pure. `run` runs it on tokio, in the caller's task.
+//!
+//! # Invariants
+//! INV-4, INV-5, INV-10, INV-11, INV-17 (see ARCHITECTURE.md).
+
+mod error;
+mod plan;
+mod run;
+
+pub use error::{Error, Mishap, Place, Problem, ProblemKind, Result, Warning, WarningKind};
+pub use plan::cursor::{Cursor, Frame, Position};
+pub use plan::edge::{END, End, Route, Target};
+pub use plan::field::{Field, FieldFault, Json, ListField, ListOf};
+pub use plan::item::Item;
+pub use plan::list::List;
+pub use plan::projection::Projection;
+pub use plan::reducer::{CustomReducer, Key, Reducer, ReducerFault};
+pub use plan::schema::{Check, FieldSpec, Schema, UNVERSIONED};
+pub use plan::session::SessionShape;
+pub use plan::shape::Shape;
+pub use plan::slot::Slot;
+pub use plan::snapshot::Snapshot;
+pub use plan::state::{Declared, State};
+pub use plan::update::Update;
+pub use run::ambient::{current, suspend};
+pub use run::builder::GraphBuilder;
+pub use run::context::Ctx;
+pub use run::event::{AttemptEnd, Event, EventError, NodeEvent, Phase};
+pub use run::extension::Extensions;
+pub use run::fault::{Fault, NodeError, NodeResult};
+pub use run::graph::Graph;
+pub use run::input::{Clock, Ids, RandomIds, SystemClock};
+pub use run::invoke::{EntryHook, InvokeOptions, Start, Watch};
+pub use run::limit::Limits;
+pub use run::migrate::migrate_session;
+pub use run::observe::{DrainSummary, Observer, ObserverId, Subscription};
+pub use run::outcome::{Completed, Identity, Outcome, Suspended};
+pub use run::port::{
+    Ending, Entered, Fields, Paused, Persist, Progress, RequestedIdentity, SessionState, Standing,
+};
+pub use run::scope::chain;
+pub use run::signal::{Deadline, Descriptor, Signal, WaitTerms};
+pub use singletree_durable::{MigrationError, Migrations};

@@ -1,0 +1,395 @@
+//! Everything that can go wrong when a graph is compiled or run.
+
+use std::fmt;
+use std::sync::Arc;
+
+use singletree_durable::{BoxError, Timestamp};
+
+use crate::plan::field::FieldFault;
+use crate::plan::reducer::ReducerFault;
+use crate::plan::snapshot::Snapshot;
+use crate::run::fault::Fault;
+use crate::run::outcome::Completed;
+
+/// The result of an engine operation.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What is structurally wrong with a graph (graph-engine §2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ProblemKind {
+    /// A reducer was given parameters it cannot work with.
+    ReducerConfigurationInvalid,
+    /// A field declares more than one reducer.
+    ConflictingReducers,
+    /// A field or node is declared twice, or a default is not of its field's type.
+    InvalidDeclaration,
+    /// No entry node is declared, or it is no node.
+    NoDeclaredEntry,
+    /// An edge names a node that is not declared.
+    DanglingEdge,
+    /// A node has more than one outgoing edge.
+    MultipleOutgoingEdges,
+    /// A projection names a field that a schema does not declare.
+    MappingReferencesUndeclaredField,
+    /// A projection declares both sets and maps.
+    ConflictingProjectionForms,
+    /// A node has no path from the entry.
+    UnreachableNode,
+}
+
+impl ProblemKind {
+    /// Returns the stable, machine-readable category.
+    #[must_use]
+    pub fn category(self) -> &'static str {
+        match self {
+            Self::ReducerConfigurationInvalid => "reducer_configuration_invalid",
+            Self::ConflictingReducers => "conflicting_reducers",
+            Self::InvalidDeclaration => "invalid_declaration",
+            Self::NoDeclaredEntry => "no_declared_entry",
+            Self::DanglingEdge => "dangling_edge",
+            Self::MultipleOutgoingEdges => "multiple_outgoing_edges",
+            Self::MappingReferencesUndeclaredField => "mapping_references_undeclared_field",
+            Self::ConflictingProjectionForms => "conflicting_projection_forms",
+            Self::UnreachableNode => "unreachable_node",
+        }
+    }
+}
+
+/// One structural problem of a graph.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// What kind it is.
+    pub kind: ProblemKind,
+    /// What is wrong, and where.
+    pub message: String,
+}
+
+impl Problem {
+    pub(crate) fn new(kind: ProblemKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into() }
+    }
+}
+
+/// What a graph may be warned of (graph-engine §2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum WarningKind {
+    /// A projection sends a field round through a reducer that merges it twice.
+    ProjectionReducerRoundTrip,
+}
+
+impl WarningKind {
+    /// Returns the stable, machine-readable category.
+    #[must_use]
+    pub fn category(self) -> &'static str {
+        match self {
+            Self::ProjectionReducerRoundTrip => "projection_reducer_round_trip",
+        }
+    }
+}
+
+/// Something about a graph that compiles, but is likely not meant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Warning {
+    /// What kind it is.
+    pub kind: WarningKind,
+    /// What is likely wrong, and where.
+    pub message: String,
+    /// The field, when it is about one.
+    pub field: Option<String>,
+}
+
+/// Everything that can go wrong when a graph is compiled or run.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The graph's structure is wrong; all problems are listed, the first one gives the category.
+    #[error("the graph does not compile: {}", Problems(problems))]
+    Compile {
+        /// What is wrong. Never empty.
+        problems: Vec<Problem>,
+    },
+    /// A node failed (graph-engine §4).
+    #[error("node '{}' failed", place.node)]
+    Node {
+        /// Which one.
+        place: Place,
+        /// With what.
+        source: Fault,
+        /// The state as it was before the node.
+        state: Snapshot,
+    },
+    /// The function of a conditional edge failed (graph-engine §4).
+    #[error("the edge of node '{}' failed", place.node)]
+    Edge {
+        /// The node whose edge it is.
+        place: Place,
+        /// With what.
+        source: BoxError,
+        /// The state after the node's update.
+        state: Snapshot,
+    },
+    /// A reducer could not merge an update (graph-engine §4).
+    #[error("reducer {reducer} could not merge what node '{}' returned for field '{field}'", place.node)]
+    Reducer {
+        /// The node that returned the update.
+        place: Place,
+        /// The field.
+        field: String,
+        /// The reducer.
+        reducer: String,
+        /// What was wrong.
+        source: ReducerFault,
+        /// The state as it was before the merge.
+        state: Snapshot,
+    },
+    /// A node's edge leads nowhere: the node has none, or its function named a node that is not declared.
+    #[error("node '{}' routes to {}", place.node, Destination(destination.as_deref()))]
+    Routing {
+        /// The node.
+        place: Place,
+        /// Where it would go.
+        destination: Option<String>,
+        /// The state after the node's update.
+        state: Snapshot,
+    },
+    /// State is not what its schema declares (graph-engine §4).
+    #[error("the state is not valid {}", Where(place.as_ref()))]
+    Validation {
+        /// The node after which this was found; none at entry.
+        place: Option<Place>,
+        /// What is wrong with which field.
+        source: FieldFault,
+        /// The last valid state, when there was one.
+        state: Option<Snapshot>,
+    },
+    /// The session could not be loaded; nothing ran (sessions §10).
+    #[error("the session could not be loaded")]
+    SessionLoad {
+        /// Why.
+        source: BoxError,
+    },
+    /// The session could not be saved (sessions §10). After the end of a graph, its result stands and is inside.
+    #[error("the session could not be saved")]
+    SessionSave {
+        /// Why.
+        source: BoxError,
+        /// The result that was reached, when the save was the one at the end.
+        completed: Option<Box<Completed<Snapshot>>>,
+    },
+    /// Somebody else wrote the session, or it is not free to be written (sessions §8.2).
+    #[error("the session was written by somebody else")]
+    SessionConflict {
+        /// What the store said.
+        source: BoxError,
+    },
+    /// A stored session is of another schema version and cannot be brought to this one (sessions §7).
+    #[error("the session's state cannot be migrated from version '{from}' to '{to}'")]
+    SessionMigration {
+        /// Its version.
+        from: String,
+        /// The version wanted.
+        to: String,
+        /// Why not.
+        source: crate::MigrationError,
+    },
+    /// The invocation could not be suspended durably; it ends errored instead (suspension §8.6, §9).
+    #[error("the suspension could not be recorded")]
+    SuspensionPersistence {
+        /// Why.
+        source: BoxError,
+    },
+    /// There is no suspended record to resume (suspension §9).
+    #[error("invocation '{invocation}' cannot be resumed: {reason}")]
+    SuspensionRecord {
+        /// Which invocation.
+        invocation: String,
+        /// Why not.
+        reason: String,
+    },
+    /// The signal's payload does not fit the state (suspension §9).
+    #[error("the signal's payload does not fit the state")]
+    SuspensionPayload {
+        /// What is wrong with which field.
+        source: FieldFault,
+    },
+    /// Suspend was called where it is not allowed (suspension §3, §9).
+    #[error("suspend was called {context}")]
+    SuspensionContext {
+        /// Where.
+        context: String,
+    },
+    /// A stored position does not fit the graph any more (D28).
+    #[error("the stored position does not fit the graph: {reason}")]
+    Position {
+        /// Why.
+        reason: String,
+    },
+    /// A limit was reached (INV-12).
+    #[error("the limit {limit} of {max} was reached")]
+    Limit {
+        /// Which one, as it is called in `Limits`.
+        limit: &'static str,
+        /// Its value.
+        max: u64,
+    },
+    /// The port that keeps the run failed while a step was to be recorded.
+    #[error("the run could not be recorded")]
+    Record {
+        /// Why.
+        source: BoxError,
+    },
+    /// An argument of a call is wrong.
+    #[error("{what}")]
+    Argument {
+        /// What is wrong.
+        what: String,
+    },
+}
+
+impl Error {
+    /// Returns the stable, machine-readable category of this error.
+    #[must_use]
+    pub fn category(&self) -> &'static str {
+        match self {
+            Self::Compile { problems } => problems.first().map_or("invalid_declaration", |it| it.kind.category()),
+            Self::Node { .. } => "node_exception",
+            Self::Edge { .. } => "edge_exception",
+            Self::Reducer { .. } => "reducer_error",
+            Self::Routing { .. } => "routing_error",
+            Self::Validation { .. } => "state_validation_error",
+            Self::SessionLoad { .. } => "session_load_failed",
+            Self::SessionSave { .. } => "session_save_failed",
+            Self::SessionConflict { .. } => "session_write_conflict",
+            Self::SessionMigration { source, .. } => crate::run::migrate::category(source),
+            Self::SuspensionPersistence { .. } => "suspension_persistence_failed",
+            Self::SuspensionRecord { .. } => "suspension_record_invalid",
+            Self::SuspensionPayload { .. } => "suspension_resume_payload_invalid",
+            Self::SuspensionContext { .. } => "suspension_in_unsupported_context",
+            Self::Position { .. } => "checkpoint_record_invalid",
+            Self::Limit { .. } => "invocation_limit_exceeded",
+            Self::Record { .. } => "checkpoint_save_failed",
+            Self::Argument { .. } => "invalid_argument",
+        }
+    }
+
+    /// Returns the state that can be recovered from the failure (graph-engine §4): before the node for a failed node or
+    /// merge, after its update for a failed edge.
+    #[must_use]
+    pub fn state(&self) -> Option<&Snapshot> {
+        match self {
+            Self::Node { state, .. }
+            | Self::Edge { state, .. }
+            | Self::Reducer { state, .. }
+            | Self::Routing { state, .. } => Some(state),
+            Self::Validation { state, .. } => state.as_ref(),
+            Self::Compile { .. }
+            | Self::SessionLoad { .. }
+            | Self::SessionSave { .. }
+            | Self::SessionConflict { .. }
+            | Self::SessionMigration { .. }
+            | Self::SuspensionPersistence { .. }
+            | Self::SuspensionRecord { .. }
+            | Self::SuspensionPayload { .. }
+            | Self::SuspensionContext { .. }
+            | Self::Position { .. }
+            | Self::Limit { .. }
+            | Self::Record { .. }
+            | Self::Argument { .. } => None,
+        }
+    }
+
+    /// Returns the node that the error is about, when it is about one.
+    #[must_use]
+    pub fn place(&self) -> Option<&Place> {
+        match self {
+            Self::Node { place, .. }
+            | Self::Edge { place, .. }
+            | Self::Reducer { place, .. }
+            | Self::Routing { place, .. } => Some(place),
+            Self::Validation { place, .. } => place.as_ref(),
+            Self::Compile { .. }
+            | Self::SessionLoad { .. }
+            | Self::SessionSave { .. }
+            | Self::SessionConflict { .. }
+            | Self::SessionMigration { .. }
+            | Self::SuspensionPersistence { .. }
+            | Self::SuspensionRecord { .. }
+            | Self::SuspensionPayload { .. }
+            | Self::SuspensionContext { .. }
+            | Self::Position { .. }
+            | Self::Limit { .. }
+            | Self::Record { .. }
+            | Self::Argument { .. } => None,
+        }
+    }
+
+    /// Returns the category of what caused the error: a node's own category when it has one, else the error's.
+    #[must_use]
+    pub fn derived_category(&self) -> &str {
+        match self {
+            Self::Node { source, .. } => source.category().unwrap_or_else(|| self.category()),
+            _ => self.category(),
+        }
+    }
+}
+
+/// Where in a graph something happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// The node's name in its own graph.
+    pub node: Arc<str>,
+    /// The path from the outermost graph down to the node, its own name last (graph-engine §6).
+    pub namespace: Arc<[Arc<str>]>,
+}
+
+/// Something that went wrong beside the run and did not change it (graph-engine §6).
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Mishap {
+    /// An observer failed on an event.
+    Observer {
+        /// With what.
+        error: BoxError,
+    },
+    /// An invocation's observers are so far behind that it gets no more events (INV-10).
+    Backlog {
+        /// When, by the engine's clock.
+        at: Timestamp,
+        /// The bound that was reached.
+        max: u64,
+    },
+}
+
+struct Problems<'a>(&'a [Problem]);
+
+impl fmt::Display for Problems<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, problem) in self.0.iter().enumerate() {
+            let separator = if at == 0 { "" } else { "; " };
+            write!(f, "{separator}{} ({})", problem.message, problem.kind.category())?;
+        }
+        Ok(())
+    }
+}
+
+struct Destination<'a>(Option<&'a str>);
+
+impl fmt::Display for Destination<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(name) => write!(f, "'{name}', which is not a node"),
+            None => f.write_str("nowhere: it has no outgoing edge"),
+        }
+    }
+}
+
+struct Where<'a>(Option<&'a Place>);
+
+impl fmt::Display for Where<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(place) => write!(f, "after node '{}'", place.node),
+            None => f.write_str("at entry"),
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! From a draft to a checked topology: every structural error, by category (graph-engine §2).
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+
+use super::edge::{Edge, Target};
+use super::projection::Projection;
+use super::schema::Schema;
+use super::session::SessionShape;
+use super::topology::{Kind, Node, Topology};
+use crate::error::{Problem, ProblemKind, Warning, WarningKind};
+
+/// What a builder has collected.
+#[derive(Debug)]
+pub(crate) struct Draft {
+    pub(crate) schema: Arc<Schema>,
+    pub(crate) nodes: Vec<DraftNode>,
+    pub(crate) edges: Vec<(String, Edge)>,
+    pub(crate) entry: Option<String>,
+    pub(crate) session: SessionShape,
+}
+
+#[derive(Debug)]
+pub(crate) struct DraftNode {
+    pub(crate) name: String,
+    /// For a subgraph: its schema and what crosses.
+    pub(crate) child: Option<(Arc<Schema>, Projection)>,
+}
+
+/// Checks a draft. Problems come in a fixed order, so that the first one is the same every time (D23): reducers, entry,
+/// edges, projections, reachability.
+pub(crate) fn compile(draft: Draft) -> Result<(Topology, Vec<Warning>), Vec<Problem>> {
+    let mut problems = Vec::new();
+    check_schema(&draft.schema, &mut problems);
+    let by_name = check_names(&draft, &mut problems);
+    let entry = check_entry(&draft, &by_name, &mut problems);
+    let edges = check_edges(&draft, &by_name, &mut problems);
+    let mut warnings = Vec::new();
+    let mut nodes = Vec::with_capacity(draft.nodes.len());
+    for (node, edge) in draft.nodes.iter().zip(edges) {
+        let kind = match &node.child {
+            None => Kind::Function,
+            Some((child, projection)) => {
+                let crossing = projection.resolve(&node.name, &draft.schema, child, &mut problems);
+                warnings.extend(crossing.round_trips(&draft.schema).into_iter().map(|it| round_trip(&node.name, it)));
+                Kind::Subgraph { crossing }
+            }
+        };
+        nodes.push(Node { name: node.name.as_str().into(), kind, edge });
+    }
+    let session = draft.session.resolve(&draft.schema, &mut problems);
+    if let Some(entry) = entry {
+        check_reachable(&nodes, &by_name, entry, &mut problems);
+    }
+    match entry {
+        Some(entry) if problems.is_empty() => {
+            Ok((Topology { schema: draft.schema, nodes, by_name, entry, session }, warnings))
+        }
+        _ => Err(problems),
+    }
+}
+
+fn round_trip(node: &str, field: &str) -> Warning {
+    let message = format!(
+        "node '{node}' projects field '{field}' in and back out, where its reducer merges the same value a second time"
+    );
+    Warning { kind: WarningKind::ProjectionReducerRoundTrip, message, field: Some(field.to_owned()) }
+}
+
+fn check_schema(schema: &Schema, problems: &mut Vec<Problem>) {
+    let faults = schema.fields().iter().flat_map(|field| {
+        let name = field.name().to_owned();
+        let faults = field.reducers.iter().filter_map(|reducer| Some((reducer.name(), reducer.misconfigured()?)));
+        faults.map(move |(reducer, fault)| format!("field '{name}', reducer {reducer}: {fault}"))
+    });
+    problems.extend(faults.map(|it| Problem::new(ProblemKind::ReducerConfigurationInvalid, it)));
+    for field in schema.fields().iter().filter(|it| it.reducers.len() > 1) {
+        let message = format!("field '{}' declares {} reducers", field.name(), field.reducers.len());
+        problems.push(Problem::new(ProblemKind::ConflictingReducers, message));
+    }
+    for field in schema.fields() {
+        if let Some(Err(fault)) = field.default().map(|it| field.check_slot(it)) {
+            let message = format!("the default of field '{}' is not of its type: {fault}", field.name());
+            problems.push(Problem::new(ProblemKind::InvalidDeclaration, message));
+        }
+    }
+    for name in schema.repeated() {
+        let message = format!("field '{name}' is declared twice");
+        problems.push(Problem::new(ProblemKind::InvalidDeclaration, message));
+    }
+}
+
+fn check_names(draft: &Draft, problems: &mut Vec<Problem>) -> HashMap<Arc<str>, usize> {
+    let mut by_name = HashMap::with_capacity(draft.nodes.len());
+    for (at, node) in draft.nodes.iter().enumerate() {
+        if by_name.insert(Arc::from(node.name.as_str()), at).is_some() {
+            let message = format!("node '{}' is declared twice", node.name);
+            problems.push(Problem::new(ProblemKind::InvalidDeclaration, message));
+        }
+    }
+    by_name
+}
+
+fn check_entry(draft: &Draft, by_name: &HashMap<Arc<str>, usize>, problems: &mut Vec<Problem>) -> Option<usize> {
+    let Some(entry) = &draft.entry else {
+        problems.push(Problem::new(ProblemKind::NoDeclaredEntry, "no entry node is declared"));
+        return None;
+    };
+    let found = by_name.get(entry.as_str()).copied();
+    if found.is_none() {
+        let message = format!("the entry '{entry}' is not a declared node");
+        problems.push(Problem::new(ProblemKind::NoDeclaredEntry, message));
+    }
+    found
+}
+
+/// Gives each node its one edge; a node may have none (R20), which is found when it completes.
+fn check_edges(
+    draft: &Draft,
+    by_name: &HashMap<Arc<str>, usize>,
+    problems: &mut Vec<Problem>,
+) -> Vec<Option<Edge>> {
+    let mut edges: Vec<Option<Edge>> = draft.nodes.iter().map(|_| None).collect();
+    let mut several = Vec::new();
+    for (from, edge) in &draft.edges {
+        let dangling = |name: &str| Problem::new(ProblemKind::DanglingEdge, format!("an edge names node '{name}', which is not declared"));
+        let targets = match edge {
+            Edge::Static(target) => std::slice::from_ref(target),
+            Edge::Conditional { targets, .. } => targets.as_deref().unwrap_or_default(),
+        };
+        for target in targets {
+            match target {
+                Target::Node(name) if !by_name.contains_key(name.as_str()) => problems.push(dangling(name)),
+                Target::Node(_) | Target::End => {}
+            }
+        }
+        match by_name.get(from.as_str()) {
+            None => problems.push(dangling(from)),
+            Some(at) if edges[*at].is_some() => {
+                let message = format!("node '{from}' has more than one outgoing edge");
+                several.push(Problem::new(ProblemKind::MultipleOutgoingEdges, message));
+            }
+            Some(at) => edges[*at] = Some(edge.clone()),
+        }
+    }
+    problems.extend(several);
+    edges
+}
+
+/// Finds nodes without a path from the entry. A conditional edge that declares no targets may lead anywhere.
+fn check_reachable(
+    nodes: &[Node],
+    by_name: &HashMap<Arc<str>, usize>,
+    entry: usize,
+    problems: &mut Vec<Problem>,
+) {
+    let mut seen = HashSet::from([entry]);
+    let mut queue = VecDeque::from([entry]);
+    while let Some(at) = queue.pop_front() {
+        let targets: Vec<&Target> = match &nodes[at].edge {
+            None => Vec::new(),
+            Some(Edge::Static(target)) => vec![target],
+            Some(Edge::Conditional { targets: Some(targets), .. }) => targets.iter().collect(),
+            Some(Edge::Conditional { targets: None, .. }) => return,
+        };
+        let found = targets.into_iter().filter_map(|target| match target {
+            Target::Node(name) => by_name.get(name.as_str()).copied(),
+            Target::End => None,
+        });
+        queue.extend(found.filter(|it| seen.insert(*it)));
+    }
+    for (at, node) in nodes.iter().enumerate().filter(|(at, _)| !seen.contains(at)) {
+        debug_assert!(at != entry, "the entry is reachable");
+        let message = format!("node '{}' has no path from the entry", node.name);
+        problems.push(Problem::new(ProblemKind::UnreachableNode, message));
+    }
+}

@@ -1,0 +1,100 @@
+//! Edges: where a run goes after a node (graph-engine §2).
+
+use std::fmt;
+use std::sync::Arc;
+
+use durable::BoxError;
+use singletree_durable as durable;
+
+use super::snapshot::Snapshot;
+
+/// The end of a graph, as a routing target. It is no node name: a node may be called "END".
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct End;
+
+/// The end of a graph, as a routing target.
+pub const END: End = End;
+
+/// Where an edge leads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// To a node.
+    Node(String),
+    /// To the end.
+    End,
+}
+
+impl From<End> for Target {
+    fn from(End: End) -> Self {
+        Self::End
+    }
+}
+
+impl From<&str> for Target {
+    fn from(node: &str) -> Self {
+        Self::Node(node.to_owned())
+    }
+}
+
+impl From<String> for Target {
+    fn from(node: String) -> Self {
+        Self::Node(node)
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Node(name) => f.write_str(name),
+            Self::End => f.write_str("END"),
+        }
+    }
+}
+
+/// What the function of a conditional edge may return: a target, or a failure (`edge_exception`).
+pub trait Route {
+    /// Returns the target.
+    ///
+    /// # Errors
+    /// Whatever the function failed with.
+    fn route(self) -> Result<Target, BoxError>;
+}
+
+macro_rules! routes {
+    ($($type:ty),*) => {$(
+        impl Route for $type {
+            fn route(self) -> Result<Target, BoxError> {
+                Ok(self.into())
+            }
+        }
+    )*};
+}
+
+routes!(Target, End, String, &str);
+
+impl<T: Into<Target>, E: Into<BoxError>> Route for Result<T, E> {
+    fn route(self) -> Result<Target, BoxError> {
+        self.map(Into::into).map_err(Into::into)
+    }
+}
+
+/// A function that chooses the target by the state after the node's update.
+pub(crate) type Choose = Arc<dyn Fn(&Snapshot) -> Result<Target, BoxError> + Send + Sync>;
+
+/// The one outgoing edge of a node.
+#[derive(Clone)]
+pub(crate) enum Edge {
+    /// Always to the same target.
+    Static(Target),
+    /// To where the function says; the targets that it may name, when they were declared.
+    Conditional { choose: Choose, targets: Option<Vec<Target>> },
+}
+
+impl fmt::Debug for Edge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Static(target) => write!(f, "-> {target}"),
+            Self::Conditional { targets, .. } => write!(f, "-> one of {targets:?}"),
+        }
+    }
+}

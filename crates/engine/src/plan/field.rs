@@ -1,0 +1,344 @@
+//! How Rust types are fields of a state.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use super::item::Item;
+use super::list::List;
+use super::schema::Check;
+use super::shape::Shape;
+use super::slot::Slot;
+
+/// What is wrong with one field of a state.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("field '{field}': {problem}")]
+pub struct FieldFault {
+    /// The field's name.
+    pub field: String,
+    /// What is wrong with it.
+    pub problem: String,
+}
+
+impl FieldFault {
+    /// Says what is wrong with which field.
+    pub fn new(field: impl Into<String>, problem: impl Into<String>) -> Self {
+        Self { field: field.into(), problem: problem.into() }
+    }
+}
+
+/// A type that can be a field of a typed state.
+///
+/// Implemented for truth values, numbers, text, `Option`, `Vec`, string-keyed maps, JSON, [`ListOf`] and, for any
+/// serializable type of the application's own, [`Json`].
+pub trait Field: Clone + Send + Sync + 'static {
+    /// Returns the declared type.
+    fn shape() -> Shape;
+
+    /// Returns a check that goes beyond the shape, for each value or list element.
+    fn check() -> Option<Check>;
+
+    /// Reads the field.
+    ///
+    /// # Errors
+    /// A sentence that says what is wrong.
+    fn read(slot: &Slot) -> Result<Self, String>;
+
+    /// Writes the field.
+    fn write(self) -> Slot;
+}
+
+/// A field that is a list, so that updates can name its elements.
+pub trait ListField: Field {
+    /// The type of the elements.
+    type Element: Serialize + Send + Sync + 'static;
+}
+
+fn decode<T: Serialize + DeserializeOwned + Send + Sync + 'static>(item: &Item) -> Result<Arc<T>, String> {
+    item.typed::<T>().map_err(|it| it.to_string())
+}
+
+fn one(slot: &Slot) -> Result<&Item, String> {
+    match slot {
+        Slot::One(item) => Ok(item),
+        Slot::Many(_) => Err("expected one value, found a list".into()),
+    }
+}
+
+fn check_by<T: Serialize + DeserializeOwned + Send + Sync + 'static>() -> Option<Check> {
+    Some(Arc::new(|item| decode::<T>(item).map(drop)))
+}
+
+macro_rules! scalar {
+    ($($type:ty => $shape:expr),* $(,)?) => {$(
+        impl Field for $type {
+            fn shape() -> Shape {
+                $shape
+            }
+            fn check() -> Option<Check> {
+                check_by::<Self>()
+            }
+            fn read(slot: &Slot) -> Result<Self, String> {
+                decode::<Self>(one(slot)?).map(|it| (*it).clone())
+            }
+            fn write(self) -> Slot {
+                Slot::One(Item::from_typed(self))
+            }
+        }
+    )*};
+}
+
+scalar! {
+    bool => Shape::Bool,
+    i32 => Shape::Int,
+    i64 => Shape::Int,
+    u32 => Shape::Int,
+    u64 => Shape::Int,
+    f64 => Shape::Float,
+    String => Shape::Str,
+}
+
+impl Field for Value {
+    fn shape() -> Shape {
+        Shape::Any
+    }
+    fn check() -> Option<Check> {
+        None
+    }
+    fn read(slot: &Slot) -> Result<Self, String> {
+        slot.to_json().map_err(|it| it.to_string())
+    }
+    fn write(self) -> Slot {
+        Slot::from_json(self)
+    }
+}
+
+impl Field for Map<String, Value> {
+    fn shape() -> Shape {
+        Shape::Dict(Box::new(Shape::Any))
+    }
+    fn check() -> Option<Check> {
+        check_by::<Self>()
+    }
+    fn read(slot: &Slot) -> Result<Self, String> {
+        decode::<Self>(one(slot)?).map(|it| (*it).clone())
+    }
+    fn write(self) -> Slot {
+        Slot::One(Item::from_typed(self))
+    }
+}
+
+impl<T: Field + Serialize + DeserializeOwned> Field for BTreeMap<String, T> {
+    fn shape() -> Shape {
+        Shape::Dict(Box::new(T::shape()))
+    }
+    fn check() -> Option<Check> {
+        check_by::<Self>()
+    }
+    fn read(slot: &Slot) -> Result<Self, String> {
+        decode::<Self>(one(slot)?).map(|it| (*it).clone())
+    }
+    fn write(self) -> Slot {
+        Slot::One(Item::from_typed(self))
+    }
+}
+
+impl<T: Field + Serialize + DeserializeOwned> Field for Option<T> {
+    fn shape() -> Shape {
+        Shape::Optional(Box::new(T::shape()))
+    }
+    fn check() -> Option<Check> {
+        check_by::<Self>()
+    }
+    fn read(slot: &Slot) -> Result<Self, String> {
+        decode::<Self>(one(slot)?).map(|it| (*it).clone())
+    }
+    fn write(self) -> Slot {
+        Slot::One(Item::from_typed(self))
+    }
+}
+
+impl<T: Field + Serialize + DeserializeOwned> Field for Vec<T> {
+    fn shape() -> Shape {
+        T::shape().list()
+    }
+    fn check() -> Option<Check> {
+        check_by::<T>()
+    }
+    fn read(slot: &Slot) -> Result<Self, String> {
+        let list = slot.as_list().ok_or("expected a list")?;
+        list.iter().map(|it| decode::<T>(it).map(|it| (*it).clone())).collect()
+    }
+    fn write(self) -> Slot {
+        Slot::Many(self.into_iter().map(Item::from_typed).collect())
+    }
+}
+
+impl<T: Field + Serialize + DeserializeOwned> ListField for Vec<T> {
+    type Element = T;
+}
+
+/// Any serializable type of the application's own, as one field.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Json<T>(pub T);
+
+impl<T> Field for Json<T>
+where
+    T: Clone + Serialize + DeserializeOwned + Send + Sync + 'static,
+{
+    fn shape() -> Shape {
+        Shape::Any
+    }
+    fn check() -> Option<Check> {
+        check_by::<T>()
+    }
+    fn read(slot: &Slot) -> Result<Self, String> {
+        match slot {
+            Slot::One(item) => decode::<T>(item).map(|it| Self((*it).clone())),
+            Slot::Many(list) => {
+                let json = list.to_json().map_err(|it| it.to_string())?;
+                T::deserialize(json).map(Self).map_err(|it| it.to_string())
+            }
+        }
+    }
+    fn write(self) -> Slot {
+        Slot::One(Item::from_typed(self.0))
+    }
+}
+
+/// A list field that is shared, not copied: the type for long lists.
+///
+/// Elements are decoded when they are looked at, each at most once in its life. Positions are absolute
+/// ([`List`]).
+pub struct ListOf<T> {
+    list: List,
+    element: PhantomData<fn() -> T>,
+}
+
+impl<T> ListOf<T>
+where
+    T: Serialize + DeserializeOwned + Send + Sync + 'static,
+{
+    /// Returns how many elements the list has.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.list.len()
+    }
+
+    /// Tells whether the list has no element.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Returns an element, shared.
+    ///
+    /// # Panics
+    /// When what was stored is damaged: elements are checked before they are merged (INV-13). Inside a node this becomes
+    /// the node's error.
+    #[must_use]
+    pub fn get(&self, position: u64) -> Option<Arc<T>> {
+        self.list.get(position).map(element)
+    }
+
+    /// Returns the last element.
+    ///
+    /// # Panics
+    /// As [`ListOf::get`].
+    #[must_use]
+    pub fn last(&self) -> Option<Arc<T>> {
+        self.list.last().map(element)
+    }
+
+    /// Iterates over the elements from a position on.
+    ///
+    /// # Panics
+    /// As [`ListOf::get`].
+    pub fn iter_from(&self, position: u64) -> impl DoubleEndedIterator<Item = Arc<T>> + ExactSizeIterator {
+        self.list.iter_from(position).map(element)
+    }
+
+    /// Iterates over the elements that are held.
+    ///
+    /// # Panics
+    /// As [`ListOf::get`].
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = Arc<T>> + ExactSizeIterator {
+        self.iter_from(self.list.first_held())
+    }
+
+    /// Returns the list underneath.
+    #[must_use]
+    pub fn list(&self) -> &List {
+        &self.list
+    }
+}
+
+fn element<T: Serialize + DeserializeOwned + Send + Sync + 'static>(item: &Item) -> Arc<T> {
+    match item.typed() {
+        Ok(element) => element,
+        Err(error) => panic!("INV-13: a stored list element is damaged: {error}"),
+    }
+}
+
+impl<T> From<List> for ListOf<T> {
+    fn from(list: List) -> Self {
+        Self { list, element: PhantomData }
+    }
+}
+
+impl<T> Clone for ListOf<T> {
+    fn clone(&self) -> Self {
+        self.list.clone().into()
+    }
+}
+
+impl<T> Default for ListOf<T> {
+    fn default() -> Self {
+        List::default().into()
+    }
+}
+
+impl<T> fmt::Debug for ListOf<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.list.fmt(f)
+    }
+}
+
+impl<T> PartialEq for ListOf<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.list == other.list
+    }
+}
+
+impl<T> Field for ListOf<T>
+where
+    T: Serialize + DeserializeOwned + Send + Sync + 'static,
+{
+    fn shape() -> Shape {
+        Shape::Any.list()
+    }
+    fn check() -> Option<Check> {
+        Some(Arc::new(|item| match item.typed_ref::<T>() {
+            Some(_) => Ok(()),
+            None => decode::<T>(item).map(drop),
+        }))
+    }
+    fn read(slot: &Slot) -> Result<Self, String> {
+        slot.as_list().cloned().map(Self::from).ok_or_else(|| "expected a list".into())
+    }
+    fn write(self) -> Slot {
+        Slot::Many(self.list)
+    }
+}
+
+impl<T> ListField for ListOf<T>
+where
+    T: Serialize + DeserializeOwned + Send + Sync + 'static,
+{
+    type Element = T;
+}

@@ -1,0 +1,161 @@
+//! One immutable value in up to three forms: text, JSON, typed. Each form is made at most once in the item's life.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+/// One immutable, shared value: a field of a state, or an element of a list field.
+///
+/// An item begins as JSON text (loaded), as JSON (a run-time schema) or as a typed value, and is converted when another
+/// form is first asked for. Cloning shares it.
+#[derive(Clone)]
+pub struct Item(Arc<Forms>);
+
+#[derive(Default)]
+struct Forms {
+    text: OnceLock<Box<str>>,
+    json: OnceLock<Value>,
+    typed: OnceLock<Typed>,
+}
+
+#[derive(Clone)]
+struct Typed {
+    value: Arc<dyn Any + Send + Sync>,
+    encode: fn(&(dyn Any + Send + Sync)) -> serde_json::Result<String>,
+}
+
+fn encode<T: Serialize + Any>(value: &(dyn Any + Send + Sync)) -> serde_json::Result<String> {
+    let value = value.downcast_ref::<T>().expect("an item is encoded by the encoder of its own type");
+    serde_json::to_string(value)
+}
+
+/// Sets a cell unless somebody was quicker, and returns what it holds.
+fn settle<T>(cell: &OnceLock<T>, value: T) -> &T {
+    cell.get_or_init(|| value)
+}
+
+impl Item {
+    /// Makes an item of JSON text, as a store returns it. The text is parsed when it is first looked into.
+    #[must_use]
+    pub fn from_text(text: impl Into<Box<str>>) -> Self {
+        let forms = Forms { text: OnceLock::from(text.into()), ..Forms::default() };
+        Self(Arc::new(forms))
+    }
+
+    /// Makes an item of a JSON value.
+    #[must_use]
+    pub fn from_json(json: Value) -> Self {
+        Self(Arc::new(Forms { json: OnceLock::from(json), ..Forms::default() }))
+    }
+
+    /// Makes an item of a typed value. It is encoded when it is first stored or looked at as JSON.
+    #[must_use]
+    pub fn from_typed<T: Serialize + Send + Sync + 'static>(value: T) -> Self {
+        Self::from_shared(Arc::new(value))
+    }
+
+    /// Makes an item of a typed value that is shared already.
+    #[must_use]
+    pub fn from_shared<T: Serialize + Send + Sync + 'static>(value: Arc<T>) -> Self {
+        let typed = Typed { value, encode: encode::<T> };
+        Self(Arc::new(Forms { typed: OnceLock::from(typed), ..Forms::default() }))
+    }
+
+    /// Returns the item as JSON text.
+    ///
+    /// # Errors
+    /// When a typed value cannot be represented in JSON.
+    pub fn text(&self) -> serde_json::Result<&str> {
+        if let Some(text) = self.0.text.get() {
+            return Ok(text);
+        }
+        let text = match (self.0.typed.get(), self.0.json.get()) {
+            (Some(typed), _) => (typed.encode)(typed.value.as_ref())?,
+            (None, Some(json)) => json.to_string(),
+            (None, None) => unreachable!("an item has at least one form"),
+        };
+        Ok(settle(&self.0.text, text.into_boxed_str()))
+    }
+
+    /// Returns the item as a JSON value.
+    ///
+    /// # Errors
+    /// When the text is not JSON, or a typed value cannot be represented.
+    pub fn json(&self) -> serde_json::Result<&Value> {
+        if let Some(json) = self.0.json.get() {
+            return Ok(json);
+        }
+        let json = serde_json::from_str(self.text()?)?;
+        Ok(settle(&self.0.json, json))
+    }
+
+    /// Returns the item as a value of type `T`, shared.
+    ///
+    /// The first type that an item is asked for is kept; asking for a second one decodes each time.
+    ///
+    /// # Errors
+    /// When the item is not of this shape.
+    pub fn typed<T>(&self) -> serde_json::Result<Arc<T>>
+    where
+        T: Serialize + DeserializeOwned + Send + Sync + 'static,
+    {
+        if let Some(found) = self.as_typed() {
+            return Ok(found);
+        }
+        let value = Arc::new(self.decode::<T>()?);
+        let typed = Typed { value: value.clone(), encode: encode::<T> };
+        settle(&self.0.typed, typed);
+        Ok(value)
+    }
+
+    /// Returns the value of type `T` that the item holds already.
+    #[must_use]
+    pub fn as_typed<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
+        self.0.typed.get().and_then(|it| it.value.clone().downcast::<T>().ok())
+    }
+
+    /// Borrows the value of type `T` that the item holds already.
+    pub(crate) fn typed_ref<T: 'static>(&self) -> Option<&T> {
+        self.0.typed.get().and_then(|it| it.value.downcast_ref::<T>())
+    }
+
+    fn decode<T: DeserializeOwned>(&self) -> serde_json::Result<T> {
+        match (self.0.text.get(), self.0.json.get()) {
+            (Some(text), _) => serde_json::from_str(text),
+            (None, Some(json)) => T::deserialize(json),
+            (None, None) => serde_json::from_str(self.text()?),
+        }
+    }
+
+    /// Tells whether both are one and the same item, not merely equal.
+    #[must_use]
+    pub fn same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Returns an address that is this item's own for as long as somebody holds it.
+    #[must_use]
+    pub fn address(&self) -> usize {
+        Arc::as_ptr(&self.0) as usize
+    }
+}
+
+impl fmt::Debug for Item {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.text() {
+            Ok(text) => f.write_str(text),
+            Err(error) => write!(f, "<{error}>"),
+        }
+    }
+}
+
+/// Items are equal when their JSON is.
+impl PartialEq for Item {
+    fn eq(&self, other: &Self) -> bool {
+        self.same(other) || matches!((self.json(), other.json()), (Ok(a), Ok(b)) if a == b)
+    }
+}

@@ -1,0 +1,18 @@
+//! What a graph is, and where a run of it stands. Pure: no tasks, no clock, no I/O.
+
+pub(crate) mod compile;
+pub(crate) mod cursor;
+pub(crate) mod edge;
+pub(crate) mod field;
+pub(crate) mod item;
+pub(crate) mod list;
+pub(crate) mod projection;
+pub(crate) mod reducer;
+pub(crate) mod schema;
+pub(crate) mod session;
+pub(crate) mod shape;
+pub(crate) mod slot;
+pub(crate) mod snapshot;
+pub(crate) mod state;
+pub(crate) mod topology;
+pub(crate) mod update;

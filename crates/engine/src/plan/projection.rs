@@ -1,0 +1,162 @@
+//! Projections: what crosses the boundary between a graph and a subgraph (graph-engine §2).
+
+use super::schema::Schema;
+use super::slot::Slot;
+use super::snapshot::Snapshot;
+use super::update::Update;
+use crate::error::{Problem, ProblemKind};
+
+/// How state crosses between a graph and a subgraph that is one of its nodes.
+///
+/// - Nothing declared: nothing in; out by matching field names.
+/// - Maps: `inputs` (child field from parent field) adds to nothing in; `outputs` (parent field from child field)
+///   replaces name matching. Each is independent of the other.
+/// - Sets: `projects_in` and `projects_out` name the fields that cross under the same name; declaring either makes both
+///   complete, an omitted one is empty.
+///
+/// Maps and sets exclude each other.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Projection {
+    inputs: Option<Vec<(String, String)>>,
+    outputs: Option<Vec<(String, String)>>,
+    projects_in: Option<Vec<String>>,
+    projects_out: Option<Vec<String>>,
+}
+
+fn owned<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<(String, String)> {
+    pairs.into_iter().map(|(a, b)| (a.to_owned(), b.to_owned())).collect()
+}
+
+fn names<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+    names.into_iter().map(str::to_owned).collect()
+}
+
+impl Projection {
+    /// Declares nothing: nothing in, out by matching names.
+    #[must_use]
+    pub fn by_name() -> Self {
+        Self::default()
+    }
+
+    /// Copies parent fields into child fields at entry: pairs of (child field, parent field).
+    #[must_use]
+    pub fn inputs<'a>(mut self, pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        self.inputs = Some(owned(pairs));
+        self
+    }
+
+    /// Merges child fields into parent fields at exit: pairs of (parent field, child field).
+    #[must_use]
+    pub fn outputs<'a>(mut self, pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        self.outputs = Some(owned(pairs));
+        self
+    }
+
+    /// Declares the fields that cross inwards under the same name.
+    #[must_use]
+    pub fn projects_in<'a>(mut self, fields: impl IntoIterator<Item = &'a str>) -> Self {
+        self.projects_in = Some(names(fields));
+        self
+    }
+
+    /// Declares the fields that cross outwards under the same name.
+    #[must_use]
+    pub fn projects_out<'a>(mut self, fields: impl IntoIterator<Item = &'a str>) -> Self {
+        self.projects_out = Some(names(fields));
+        self
+    }
+
+    /// Checks the projection of a node against both schemas and resolves its names.
+    pub(crate) fn resolve(
+        &self,
+        node: &str,
+        parent: &Schema,
+        child: &Schema,
+        problems: &mut Vec<Problem>,
+    ) -> Crossing {
+        let sets = self.projects_in.is_some() || self.projects_out.is_some();
+        if sets && (self.inputs.is_some() || self.outputs.is_some()) {
+            let message = format!("node '{node}' declares both projection sets and maps");
+            problems.push(Problem::new(ProblemKind::ConflictingProjectionForms, message));
+        }
+        let same = |fields: &Option<Vec<String>>| {
+            let fields = fields.iter().flatten();
+            fields.map(|it| (it.clone(), it.clone())).collect::<Vec<_>>()
+        };
+        let (inward, outward) = if sets {
+            (same(&self.projects_in), Some(same(&self.projects_out)))
+        } else {
+            (self.inputs.clone().unwrap_or_default(), self.outputs.clone())
+        };
+        let mut check = Check { node, problems };
+        let inward = inward.iter().filter_map(|(to, from)| check.pair((child, to), (parent, from)));
+        let inward: Vec<_> = inward.collect();
+        let outward = match outward {
+            Some(pairs) => pairs.iter().filter_map(|(to, from)| check.pair((parent, to), (child, from))).collect(),
+            None => matching(parent, child),
+        };
+        Crossing { inward, outward }
+    }
+}
+
+/// Pairs of fields with the same name: (parent, child).
+fn matching(parent: &Schema, child: &Schema) -> Vec<(usize, usize)> {
+    let fields = child.fields().iter().enumerate();
+    fields.filter_map(|(at, field)| parent.index(field.name()).map(|to| (to, at))).collect()
+}
+
+struct Check<'a> {
+    node: &'a str,
+    problems: &'a mut Vec<Problem>,
+}
+
+impl Check<'_> {
+    fn pair(&mut self, to: (&Schema, &str), from: (&Schema, &str)) -> Option<(usize, usize)> {
+        let mut index = |(schema, field): (&Schema, &str)| {
+            let found = schema.index(field);
+            if found.is_none() {
+                let message = format!(
+                    "the projection of node '{}' names field '{field}', which '{}' does not declare",
+                    self.node,
+                    schema.name()
+                );
+                self.problems.push(Problem::new(ProblemKind::MappingReferencesUndeclaredField, message));
+            }
+            found
+        };
+        let (to_index, from_index) = (index(to), index(from));
+        Some((to_index?, from_index?))
+    }
+}
+
+/// A projection with its names resolved: pairs of (to, from), as indexes into the schemas.
+#[derive(Debug, Clone)]
+pub(crate) struct Crossing {
+    /// (child field, parent field)
+    pub(crate) inward: Vec<(usize, usize)>,
+    /// (parent field, child field)
+    pub(crate) outward: Vec<(usize, usize)>,
+}
+
+impl Crossing {
+    /// What the child starts with, beside its defaults.
+    pub(crate) fn enter(&self, parent: &Snapshot) -> Vec<(usize, Slot)> {
+        self.inward.iter().map(|(to, from)| (*to, parent.slot(*from).clone())).collect()
+    }
+
+    /// What the child contributes to the parent when it ends.
+    pub(crate) fn leave(&self, parent: &Schema, child: &Snapshot) -> Update {
+        self.outward.iter().fold(Update::new(), |update, (to, from)| {
+            update.with(parent.fields()[*to].name().to_owned(), child.slot(*from).clone())
+        })
+    }
+
+    /// Parent fields that go in and come back by the same child field, into a reducer that would merge them twice
+    /// (graph-engine §2, projection_reducer_round_trip).
+    pub(crate) fn round_trips<'a>(&self, parent: &'a Schema) -> Vec<&'a str> {
+        let fields = self.outward.iter().filter(|(to, from)| {
+            self.inward.contains(&(*from, *to)) && parent.fields()[*to].merge_by().breaks_round_trip()
+        });
+        fields.map(|(to, _)| parent.fields()[*to].name()).collect()
+    }
+}

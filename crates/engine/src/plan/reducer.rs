@@ -1,0 +1,225 @@
+//! Reducers: how an update becomes part of a field (graph-engine §2).
+
+mod keyed;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use super::item::Item;
+use super::list::List;
+use super::shape::found;
+use super::slot::Slot;
+
+pub use keyed::Key;
+
+/// Why a reducer could not merge.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct ReducerFault {
+    /// What is wrong, and with which value.
+    pub message: String,
+}
+
+impl ReducerFault {
+    /// Says what is wrong.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into() }
+    }
+}
+
+impl From<serde_json::Error> for ReducerFault {
+    fn from(error: serde_json::Error) -> Self {
+        Self::new(error.to_string())
+    }
+}
+
+/// A reducer of the application's own.
+pub trait CustomReducer: Send + Sync {
+    /// Returns the name that errors use.
+    fn name(&self) -> &str;
+
+    /// Merges an update into what was there. Pure: no I/O, no clock.
+    ///
+    /// # Errors
+    /// Surfaces as `reducer_error` that names field, reducer and node.
+    fn reduce(&self, prior: &Slot, update: Slot) -> Result<Slot, ReducerFault>;
+
+    /// Tells whether merging a value that was merged already changes nothing, when that is known. `Some(false)` makes
+    /// the compiler warn of projections that send a field round (graph-engine §2).
+    fn round_trip_idempotent(&self) -> Option<bool>;
+}
+
+/// How updates to a field are merged: the eight canonical reducers and custom ones (graph-engine §2).
+#[derive(Clone)]
+pub enum Reducer {
+    /// The new value replaces the old.
+    LastWriteWins,
+    /// The update's items go to the end of the list.
+    Append,
+    /// The update's keys replace those of the map, one level deep.
+    Merge,
+    /// The update is a list of lists; their items go to the end.
+    ConcatFlatten,
+    /// The update is a list of maps; each is merged in turn.
+    MergeAll,
+    /// As append, then items are dropped from the front until at most this many are left. Must be at least 1.
+    BoundedAppend(i64),
+    /// As append, but only items whose key (the item itself, without one) is not there yet.
+    DedupeAppend(Option<Key>),
+    /// Items replace those of the same key in place; others go to the end. The key must be given.
+    MergeByKey(Option<Key>),
+    /// The application's own.
+    Custom(Arc<dyn CustomReducer>),
+}
+
+impl Reducer {
+    /// Returns the canonical name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Self::LastWriteWins => "last_write_wins",
+            Self::Append => "append",
+            Self::Merge => "merge",
+            Self::ConcatFlatten => "concat_flatten",
+            Self::MergeAll => "merge_all",
+            Self::BoundedAppend(_) => "bounded_append",
+            Self::DedupeAppend(_) => "dedupe_append",
+            Self::MergeByKey(_) => "merge_by_key",
+            Self::Custom(custom) => custom.name(),
+        }
+    }
+
+    /// Tells whether a list under this reducer only ever grows at its end, so that stores keep it as rows (INV-4).
+    #[must_use]
+    pub fn only_extends(&self) -> bool {
+        match self {
+            Self::Append | Self::ConcatFlatten | Self::DedupeAppend(_) => true,
+            Self::LastWriteWins
+            | Self::Merge
+            | Self::MergeAll
+            | Self::BoundedAppend(_)
+            | Self::MergeByKey(_)
+            | Self::Custom(_) => false,
+        }
+    }
+
+    /// Tells whether merging a value that was merged already is known to change the field (graph-engine §2).
+    pub(crate) fn breaks_round_trip(&self) -> bool {
+        match self {
+            Self::Append | Self::ConcatFlatten | Self::BoundedAppend(_) | Self::MergeAll => true,
+            Self::LastWriteWins | Self::Merge | Self::DedupeAppend(_) | Self::MergeByKey(_) => false,
+            Self::Custom(custom) => custom.round_trip_idempotent() == Some(false),
+        }
+    }
+
+    /// Returns what is wrong with the parameters, if something is.
+    pub(crate) fn misconfigured(&self) -> Option<String> {
+        match self {
+            Self::BoundedAppend(max) if *max < 1 => Some(format!("max_len must be at least 1, is {max}")),
+            Self::MergeByKey(None) => Some("merge_by_key needs a key".into()),
+            Self::LastWriteWins
+            | Self::Append
+            | Self::Merge
+            | Self::ConcatFlatten
+            | Self::MergeAll
+            | Self::BoundedAppend(_)
+            | Self::DedupeAppend(_)
+            | Self::MergeByKey(Some(_))
+            | Self::Custom(_) => None,
+        }
+    }
+
+    /// Merges an update into what was there.
+    pub(crate) fn reduce(&self, prior: &Slot, update: Slot) -> Result<Slot, ReducerFault> {
+        match self {
+            Self::LastWriteWins => Ok(update),
+            Self::Append => Ok(Slot::Many(list("prior", prior)?.append(items("update", update)?))),
+            Self::Merge => merge(prior, [update]),
+            Self::MergeAll => merge(prior, items("update", update)?.into_iter().map(Slot::One)),
+            Self::ConcatFlatten => concat_flatten(prior, update),
+            Self::BoundedAppend(max) => bounded_append(prior, update, *max),
+            Self::DedupeAppend(key) => keyed::dedupe_append(prior, update, key.as_ref()),
+            Self::MergeByKey(key) => keyed::merge_by_key(prior, update, key.as_ref()),
+            Self::Custom(custom) => custom.reduce(prior, update),
+        }
+    }
+}
+
+impl fmt::Debug for Reducer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+fn list<'a>(what: &str, slot: &'a Slot) -> Result<&'a List, ReducerFault> {
+    match slot {
+        Slot::Many(list) => Ok(list),
+        Slot::One(item) => Err(ReducerFault::new(format!("the {what} is not a list but {}", named(item)))),
+    }
+}
+
+fn items(what: &str, slot: Slot) -> Result<Vec<Item>, ReducerFault> {
+    list(what, &slot).map(|it| it.iter().cloned().collect())
+}
+
+/// Names a value in a message: its kind and, as far as it is short, its text.
+fn named(item: &Item) -> String {
+    match (item.json(), item.text()) {
+        (Ok(json), Ok(text)) if text.len() <= 80 => format!("{} ({text})", found(json)),
+        (Ok(json), _) => found(json),
+        (Err(error), _) => error.to_string(),
+    }
+}
+
+fn map<'a>(what: &str, slot: &'a Slot) -> Result<&'a Map<String, Value>, ReducerFault> {
+    match slot {
+        Slot::One(item) => {
+            item.json()?.as_object().ok_or_else(|| {
+                ReducerFault::new(format!("the {what} is not a map but {}", named(item)))
+            })
+        }
+        Slot::Many(_) => Err(ReducerFault::new(format!("the {what} is not a map but a list"))),
+    }
+}
+
+fn merge(prior: &Slot, updates: impl IntoIterator<Item = Slot>) -> Result<Slot, ReducerFault> {
+    let base = map("prior", prior)?;
+    let mut merged: Option<Map<String, Value>> = None;
+    for update in updates {
+        let update = map("update", &update)?;
+        let target = merged.get_or_insert_with(|| base.clone());
+        target.extend(update.iter().map(|(key, value)| (key.clone(), value.clone())));
+    }
+    Ok(merged.map_or_else(|| prior.clone(), |it| Slot::One(Item::from_json(Value::Object(it)))))
+}
+
+fn concat_flatten(prior: &Slot, update: Slot) -> Result<Slot, ReducerFault> {
+    let prior = list("prior", prior)?;
+    let mut flat = Vec::new();
+    for sub in items("update", update)? {
+        let Value::Array(elements) = sub.json()? else {
+            return Err(ReducerFault::new(format!("an element of the update is not a list but {}", named(&sub))));
+        };
+        flat.extend(elements.iter().cloned().map(Item::from_json));
+    }
+    Ok(Slot::Many(prior.append(flat)))
+}
+
+fn bounded_append(prior: &Slot, update: Slot, max: i64) -> Result<Slot, ReducerFault> {
+    let old = list("prior", prior)?;
+    let new = items("update", update)?;
+    if new.is_empty() {
+        return Ok(prior.clone());
+    }
+    let max = usize::try_from(max).unwrap_or(0);
+    let all = old.append(new);
+    let drop = all.iter().len().saturating_sub(max);
+    if drop == 0 {
+        return Ok(Slot::Many(all));
+    }
+    Ok(Slot::Many(all.iter_from(all.first_held() + drop as u64).cloned().collect()))
+}

@@ -1,0 +1,99 @@
+//! The reducers that compare items by key.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::{ReducerFault, items, list};
+use crate::plan::item::Item;
+use crate::plan::slot::Slot;
+
+/// How to get an item's key.
+#[derive(Clone)]
+pub struct Key(Arc<dyn Fn(&Value) -> Result<Value, ReducerFault> + Send + Sync>);
+
+impl Key {
+    /// Takes a field of the item. An item without that field is an error.
+    pub fn field(name: impl Into<String>) -> Self {
+        let name = name.into();
+        Self::of(move |item| match item.get(&name) {
+            Some(value) => Ok(value.clone()),
+            None => Err(ReducerFault::new(format!("an item has no field '{name}'"))),
+        })
+    }
+
+    /// Computes the key by a function.
+    pub fn of(key: impl Fn(&Value) -> Result<Value, ReducerFault> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(key))
+    }
+}
+
+/// A hashable key: scalars only. Text, numbers and truth values never equal each other across kinds; 1 and 1.0 do.
+#[derive(Debug, PartialEq, Eq, Hash)]
+enum Hashed {
+    Null,
+    Bool(bool),
+    Whole(i128),
+    Fraction(u64),
+    Text(String),
+}
+
+fn hashed(key: Option<&Key>, item: &Item) -> Result<Hashed, ReducerFault> {
+    let json = item.json()?;
+    let value = match key {
+        Some(key) => (key.0)(json)?,
+        None => json.clone(),
+    };
+    match value {
+        Value::Null => Ok(Hashed::Null),
+        Value::Bool(value) => Ok(Hashed::Bool(value)),
+        Value::String(text) => Ok(Hashed::Text(text)),
+        Value::Number(number) => Ok(match (number.as_i64(), number.as_u64(), number.as_f64()) {
+            (Some(whole), _, _) => Hashed::Whole(whole.into()),
+            (None, Some(whole), _) => Hashed::Whole(whole.into()),
+            (None, None, Some(real)) if real.fract() == 0.0 && real.abs() < 1e15 => Hashed::Whole(real as i128),
+            (None, None, real) => Hashed::Fraction(real.unwrap_or(f64::NAN).to_bits()),
+        }),
+        Value::Array(_) | Value::Object(_) => {
+            Err(ReducerFault::new(format!("the key {value} of an item is not hashable: it is not a scalar")))
+        }
+    }
+}
+
+pub(super) fn dedupe_append(prior: &Slot, update: Slot, key: Option<&Key>) -> Result<Slot, ReducerFault> {
+    let old = list("prior", prior)?;
+    let new = items("update", update)?;
+    if new.is_empty() {
+        return Ok(prior.clone());
+    }
+    let mut seen = old.iter().map(|it| hashed(key, it)).collect::<Result<std::collections::HashSet<_>, _>>()?;
+    let mut fresh = Vec::new();
+    for item in new {
+        if seen.insert(hashed(key, &item)?) {
+            fresh.push(item);
+        }
+    }
+    Ok(Slot::Many(old.append(fresh)))
+}
+
+pub(super) fn merge_by_key(prior: &Slot, update: Slot, key: Option<&Key>) -> Result<Slot, ReducerFault> {
+    let mut merged: Vec<Item> = list("prior", prior)?.iter().cloned().collect();
+    let new = items("update", update)?;
+    if new.is_empty() {
+        return Ok(prior.clone());
+    }
+    // The last of several equal keys is the one that is replaced: later insertions win.
+    let mut index = HashMap::with_capacity(merged.len());
+    for (at, item) in merged.iter().enumerate() {
+        index.insert(hashed(key, item)?, at);
+    }
+    for item in new {
+        let at = *index.entry(hashed(key, &item)?).or_insert(merged.len());
+        match merged.get_mut(at) {
+            Some(place) => *place = item,
+            None => merged.push(item),
+        }
+    }
+    Ok(Slot::Many(merged.into_iter().collect()))
+}

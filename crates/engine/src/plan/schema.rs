@@ -1,0 +1,176 @@
+//! Schemas: the fields of a state, declared at compile time by a derive or at run time.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use super::item::Item;
+use super::reducer::Reducer;
+use super::shape::Shape;
+use super::slot::Slot;
+
+/// The schema version of a state that declares none (R27).
+pub const UNVERSIONED: &str = "unversioned";
+
+/// A check that goes beyond the shape: a typed field's own decoding.
+pub type Check = Arc<dyn Fn(&Item) -> Result<(), String> + Send + Sync>;
+
+/// One declared field (graph-engine §2).
+#[derive(Clone)]
+pub struct FieldSpec {
+    pub(crate) name: Arc<str>,
+    pub(crate) shape: Shape,
+    pub(crate) default: Option<Slot>,
+    pub(crate) reducers: Vec<Reducer>,
+    pub(crate) check: Option<Check>,
+}
+
+impl FieldSpec {
+    /// Declares a required field: a graph cannot start from defaults alone while it has one.
+    pub fn required(name: impl Into<Arc<str>>, shape: Shape) -> Self {
+        Self { name: name.into(), shape, default: None, reducers: Vec::new(), check: None }
+    }
+
+    /// Declares a field with a default.
+    pub fn new(name: impl Into<Arc<str>>, shape: Shape, default: Slot) -> Self {
+        Self { default: Some(default), ..Self::required(name, shape) }
+    }
+
+    /// Declares how updates are merged. A field has at most one reducer; a second one is reported when a graph with this
+    /// schema is compiled.
+    #[must_use]
+    pub fn reducer(mut self, reducer: Reducer) -> Self {
+        self.reducers.push(reducer);
+        self
+    }
+
+    /// Adds a check of each value (of each element, for a list) that goes beyond the shape.
+    #[must_use]
+    pub fn check(mut self, check: Check) -> Self {
+        self.check = Some(check);
+        self
+    }
+
+    /// Returns the field's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the declared type.
+    #[must_use]
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// Returns the default, or nothing for a required field.
+    #[must_use]
+    pub fn default(&self) -> Option<&Slot> {
+        self.default.as_ref()
+    }
+
+    /// Returns the reducer: last write wins unless declared otherwise.
+    #[must_use]
+    pub fn merge_by(&self) -> &Reducer {
+        self.reducers.first().unwrap_or(&Reducer::LastWriteWins)
+    }
+
+    /// Checks one value, or one element of a list field.
+    fn check_item(&self, shape: &Shape, item: &Item) -> Result<(), String> {
+        match &self.check {
+            Some(check) => check(item),
+            None if *shape == Shape::Any => Ok(()),
+            None => shape.check(item.json().map_err(|it| it.to_string())?),
+        }
+    }
+
+    /// Checks a whole value.
+    pub(crate) fn check_slot(&self, slot: &Slot) -> Result<(), String> {
+        self.check_from(slot, 0)
+    }
+
+    /// Checks a value, of which list elements before `from` are known to be right.
+    pub(crate) fn check_from(&self, slot: &Slot, from: u64) -> Result<(), String> {
+        match (slot, self.shape.element()) {
+            (Slot::Many(list), Some(element)) => list.iter_from(from).enumerate().try_for_each(|(at, item)| {
+                self.check_item(element, item).map_err(|it| format!("element {}: {it}", from + at as u64))
+            }),
+            (Slot::Many(_), None) => Err(format!("expected {}, found a list", self.shape)),
+            (Slot::One(_), Some(_)) if self.shape.is_list() => Err(format!("expected {}, found no list", self.shape)),
+            (Slot::One(item), _) => self.check_item(&self.shape, item),
+        }
+    }
+}
+
+impl fmt::Debug for FieldSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} by {}", self.name, self.shape, self.merge_by().name())
+    }
+}
+
+/// The fields of a state (graph-engine §2).
+#[derive(Debug)]
+pub struct Schema {
+    name: String,
+    version: String,
+    fields: Vec<FieldSpec>,
+    by_name: HashMap<Arc<str>, usize>,
+    repeated: Vec<Arc<str>>,
+}
+
+impl Schema {
+    /// Puts a schema together.
+    #[must_use]
+    pub fn new(name: impl Into<String>, fields: Vec<FieldSpec>) -> Self {
+        let mut by_name = HashMap::with_capacity(fields.len());
+        let mut repeated = Vec::new();
+        for (at, field) in fields.iter().enumerate() {
+            if by_name.insert(field.name.clone(), at).is_some() {
+                repeated.push(field.name.clone());
+            }
+        }
+        Self { name: name.into(), version: UNVERSIONED.into(), fields, by_name, repeated }
+    }
+
+    /// Gives the schema a version, which stored state is labelled with (sessions §7).
+    #[must_use]
+    pub fn with_version(mut self, version: impl Into<String>) -> Self {
+        self.version = version.into();
+        self
+    }
+
+    /// Returns the schema's name, for people.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the schema's version; [`UNVERSIONED`] unless it declares one.
+    #[must_use]
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// Returns the fields in the order of declaration.
+    #[must_use]
+    pub fn fields(&self) -> &[FieldSpec] {
+        &self.fields
+    }
+
+    /// Returns the field of this name.
+    #[must_use]
+    pub fn field(&self, name: &str) -> Option<&FieldSpec> {
+        self.index(name).map(|it| &self.fields[it])
+    }
+
+    /// Returns where the field of this name stands.
+    #[must_use]
+    pub(crate) fn index(&self, name: &str) -> Option<usize> {
+        self.by_name.get(name).copied()
+    }
+
+    /// Returns the names that were declared more than once.
+    pub(crate) fn repeated(&self) -> &[Arc<str>] {
+        &self.repeated
+    }
+}

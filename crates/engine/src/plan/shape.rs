@@ -1,0 +1,126 @@
+//! The types that a schema can declare, as data.
+
+use std::fmt;
+
+use serde_json::Value;
+
+/// The declared type of a field.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Shape {
+    /// Anything, also null.
+    Any,
+    /// True or false.
+    Bool,
+    /// A whole number.
+    Int,
+    /// A number.
+    Float,
+    /// Text.
+    Str,
+    /// A list of one shape.
+    List(Box<Shape>),
+    /// A map from text to one shape.
+    Dict(Box<Shape>),
+    /// A map whose content the engine does not look into; the name is for people and for the chat harness.
+    Record(String),
+    /// Null or another shape.
+    Optional(Box<Shape>),
+}
+
+impl Shape {
+    /// Makes a list of this shape.
+    #[must_use]
+    pub fn list(self) -> Self {
+        Self::List(Box::new(self))
+    }
+
+    /// Tells whether the shape is a list.
+    #[must_use]
+    pub fn is_list(&self) -> bool {
+        matches!(self, Self::List(_))
+    }
+
+    /// Returns the shape of the elements, when this is a list.
+    #[must_use]
+    pub fn element(&self) -> Option<&Self> {
+        match self {
+            Self::List(element) => Some(element),
+            Self::Any => Some(self),
+            Self::Bool | Self::Int | Self::Float | Self::Str | Self::Dict(_) | Self::Record(_) | Self::Optional(_) => {
+                None
+            }
+        }
+    }
+
+    /// Checks a value.
+    ///
+    /// # Errors
+    /// A sentence that says what was expected and what was found.
+    pub fn check(&self, value: &Value) -> Result<(), String> {
+        match (self, value) {
+            (Self::Any, _)
+            | (Self::Bool, Value::Bool(_))
+            | (Self::Float, Value::Number(_))
+            | (Self::Str, Value::String(_))
+            | (Self::Record(_), Value::Object(_))
+            | (Self::Optional(_), Value::Null) => Ok(()),
+            (Self::Int, Value::Number(number)) if !number.is_f64() => Ok(()),
+            (Self::List(element), Value::Array(items)) => items.iter().try_for_each(|it| element.check(it)),
+            (Self::Dict(element), Value::Object(map)) => map.values().try_for_each(|it| element.check(it)),
+            (Self::Optional(inner), other) => inner.check(other),
+            (expected, found) => Err(format!("expected {expected}, found {}", Found(found))),
+        }
+    }
+
+    /// Tells whether every value of `self` may be a value of `other`, as far as the shapes tell.
+    #[must_use]
+    pub fn fits(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Any, _) | (_, Self::Any) | (Self::Int, Self::Float) => true,
+            (Self::List(a), Self::List(b)) | (Self::Dict(a), Self::Dict(b)) => a.fits(b),
+            (Self::Optional(a), Self::Optional(b)) => a.fits(b),
+            (a, Self::Optional(b)) => a.fits(b),
+            (Self::Record(_), Self::Dict(_)) | (Self::Dict(_), Self::Record(_)) => true,
+            (a, b) => a == b,
+        }
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Any => f.write_str("any"),
+            Self::Bool => f.write_str("bool"),
+            Self::Int => f.write_str("int"),
+            Self::Float => f.write_str("float"),
+            Self::Str => f.write_str("string"),
+            Self::List(element) => write!(f, "list<{element}>"),
+            Self::Dict(element) => write!(f, "dict<string,{element}>"),
+            Self::Record(name) => f.write_str(name),
+            Self::Optional(inner) => write!(f, "{inner}?"),
+        }
+    }
+}
+
+/// Names what was found without repeating content that may be large or private.
+struct Found<'a>(&'a Value);
+
+impl fmt::Display for Found<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0 {
+            Value::Null => "null",
+            Value::Bool(_) => "a bool",
+            Value::Number(number) if number.is_f64() => "a fraction",
+            Value::Number(_) => "a whole number",
+            Value::String(_) => "a string",
+            Value::Array(_) => "a list",
+            Value::Object(_) => "a map",
+        })
+    }
+}
+
+/// Says what kind of JSON a value is, for messages.
+#[must_use]
+pub(crate) fn found(value: &Value) -> String {
+    Found(value).to_string()
+}

@@ -1,0 +1,60 @@
+//! What a state field holds: one value or a list.
+
+use serde_json::Value;
+
+use super::item::Item;
+use super::list::List;
+
+/// The content of one state field, or of one update to it.
+///
+/// A JSON array is always a list, so that appending to it shares what was there.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Slot {
+    /// A value.
+    One(Item),
+    /// A list of values.
+    Many(List),
+}
+
+impl Slot {
+    /// Takes a JSON value apart: arrays become lists.
+    #[must_use]
+    pub fn from_json(value: Value) -> Self {
+        match value {
+            Value::Array(items) => Self::Many(items.into_iter().map(Item::from_json).collect()),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_) => {
+                Self::One(Item::from_json(value))
+            }
+        }
+    }
+
+    /// Puts the JSON value together again.
+    ///
+    /// # Errors
+    /// As [`Item::json`].
+    pub fn to_json(&self) -> serde_json::Result<Value> {
+        match self {
+            Self::One(item) => item.json().cloned(),
+            Self::Many(list) => list.to_json(),
+        }
+    }
+
+    /// Tells whether both are one and the same content, in constant time; equal content built twice does not count.
+    #[must_use]
+    pub fn same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::One(a), Self::One(b)) => a.same(b),
+            (Self::Many(a), Self::Many(b)) => a.same(b),
+            (Self::One(_), Self::Many(_)) | (Self::Many(_), Self::One(_)) => false,
+        }
+    }
+
+    /// Returns the list, if it is one.
+    #[must_use]
+    pub fn as_list(&self) -> Option<&List> {
+        match self {
+            Self::Many(list) => Some(list),
+            Self::One(_) => None,
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! A running state: a schema and one slot for each field. Shared, never copied.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use serde_json::{Map, Value};
+
+use super::field::FieldFault;
+use super::reducer::ReducerFault;
+use super::schema::Schema;
+use super::slot::Slot;
+use super::state::State;
+use super::update::Update;
+use crate::error::{Error, Place};
+
+/// The state of a graph at one moment. Cloning and keeping it costs nothing that depends on its size (INV-5).
+#[derive(Clone)]
+pub struct Snapshot(Arc<Inner>);
+
+struct Inner {
+    schema: Arc<Schema>,
+    slots: Vec<Slot>,
+    /// The typed view that nodes of this graph ask for, made once.
+    view: OnceLock<Arc<dyn Any + Send + Sync>>,
+}
+
+/// Why an update could not become part of a state.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum MergeFault {
+    /// A reducer refused.
+    Reducer { field: String, reducer: String, fault: ReducerFault },
+    /// The merged value is not what the schema declares, or the field is not declared.
+    Invalid(FieldFault),
+}
+
+impl MergeFault {
+    /// Says which error of a node the fault is.
+    pub(crate) fn into_error(self, place: &Place, state: &Snapshot) -> Error {
+        let (place, state) = (place.clone(), state.clone());
+        match self {
+            Self::Reducer { field, reducer, fault } => Error::Reducer { place, field, reducer, source: fault, state },
+            Self::Invalid(source) => Error::Validation { place: Some(place), source, state: Some(state) },
+        }
+    }
+}
+
+impl Snapshot {
+    /// Starts from the schema's defaults, with some fields set.
+    ///
+    /// # Errors
+    /// A field that is neither set nor has a default, or a set one that is not declared or not of its type.
+    pub(crate) fn start(schema: &Arc<Schema>, set: Vec<(usize, Slot)>) -> Result<Self, FieldFault> {
+        let mut slots: Vec<Option<Slot>> = schema.fields().iter().map(|it| it.default().cloned()).collect();
+        for (at, slot) in set {
+            slots[at] = Some(slot);
+        }
+        let missing = |at: usize| FieldFault::new(schema.fields()[at].name(), "is required and has no value");
+        let slots = slots.into_iter().enumerate().map(|(at, slot)| slot.ok_or_else(|| missing(at)));
+        Ok(Self::of(schema.clone(), slots.collect::<Result<_, _>>()?))
+    }
+
+    fn of(schema: Arc<Schema>, slots: Vec<Slot>) -> Self {
+        Self(Arc::new(Inner { schema, slots, view: OnceLock::new() }))
+    }
+
+    /// Returns the schema.
+    #[must_use]
+    pub fn schema(&self) -> &Arc<Schema> {
+        &self.0.schema
+    }
+
+    /// Returns the content of a field.
+    #[must_use]
+    pub fn get(&self, field: &str) -> Option<&Slot> {
+        self.0.schema.index(field).map(|it| &self.0.slots[it])
+    }
+
+    pub(crate) fn slot(&self, index: usize) -> &Slot {
+        &self.0.slots[index]
+    }
+
+    /// Iterates over the fields in the order of declaration.
+    pub fn fields(&self) -> impl Iterator<Item = (&str, &Slot)> {
+        self.0.schema.fields().iter().map(|it| it.name()).zip(&self.0.slots)
+    }
+
+    /// Tells whether both are one and the same state, in constant time.
+    #[must_use]
+    pub fn same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Returns the state as a JSON map.
+    ///
+    /// # Errors
+    /// When a typed value cannot be represented in JSON.
+    pub fn to_json(&self) -> serde_json::Result<Map<String, Value>> {
+        self.fields().map(|(name, slot)| Ok((name.to_owned(), slot.to_json()?))).collect()
+    }
+
+    /// Returns the state as a typed value; made once for each snapshot and type.
+    ///
+    /// # Errors
+    /// When a field is not what the type says: only for state that was stored and is damaged, since what is merged is
+    /// checked.
+    pub fn view<S: State>(&self) -> Result<Arc<S>, FieldFault> {
+        if let Some(view) = self.0.view.get() {
+            if let Ok(view) = view.clone().downcast::<S>() {
+                return Ok(view);
+            }
+        }
+        let view = Arc::new(S::read(self)?);
+        drop(self.0.view.set(view.clone()));
+        Ok(view)
+    }
+
+    /// Merges an update by each field's reducer, and checks what changed (graph-engine §2, §3).
+    pub(crate) fn merge(&self, update: Update) -> Result<Self, MergeFault> {
+        if update.is_empty() {
+            return Ok(self.clone());
+        }
+        let mut slots = self.0.slots.clone();
+        for (name, value) in update.into_entries() {
+            let at = self.declared(&name).map_err(MergeFault::Invalid)?;
+            let field = &self.0.schema.fields()[at];
+            let reducer = field.merge_by();
+            let merged = reducer.reduce(&slots[at], value).map_err(|fault| MergeFault::Reducer {
+                field: field.name().to_owned(),
+                reducer: reducer.name().to_owned(),
+                fault,
+            })?;
+            let known = if reducer.only_extends() { known_len(&slots[at], &merged) } else { 0 };
+            let checked = field.check_from(&merged, known);
+            checked.map_err(|it| MergeFault::Invalid(FieldFault::new(field.name(), it)))?;
+            slots[at] = merged;
+        }
+        Ok(Self::of(self.0.schema.clone(), slots))
+    }
+
+    /// Overwrites fields, reducers not consulted (suspension §6), and checks what was overwritten.
+    pub(crate) fn overlay(&self, fields: &[(&str, Slot)]) -> Result<Self, FieldFault> {
+        let mut slots = self.0.slots.clone();
+        for (name, value) in fields {
+            let at = self.declared(name)?;
+            let field = &self.0.schema.fields()[at];
+            field.check_slot(value).map_err(|it| FieldFault::new(field.name(), it))?;
+            slots[at] = value.clone();
+        }
+        Ok(Self::of(self.0.schema.clone(), slots))
+    }
+
+    fn declared(&self, name: &str) -> Result<usize, FieldFault> {
+        self.0.schema.index(name).ok_or_else(|| FieldFault::new(name, "is not declared"))
+    }
+
+    /// Checks every field against the schema, as the specification asks at entry and exit (graph-engine §2).
+    ///
+    /// Lists are taken as checked: their items were, when they were merged or first stored.
+    pub(crate) fn validate(&self) -> Result<(), FieldFault> {
+        for (field, slot) in self.0.schema.fields().iter().zip(&self.0.slots) {
+            let known = slot.as_list().map_or(0, super::list::List::len);
+            field.check_from(slot, known).map_err(|it| FieldFault::new(field.name(), it))?;
+        }
+        Ok(())
+    }
+}
+
+/// Returns up to where the merged list is what was there before.
+fn known_len(prior: &Slot, merged: &Slot) -> u64 {
+    match (prior.as_list(), merged.as_list()) {
+        (Some(prior), Some(merged)) if merged.extends(prior) => prior.len(),
+        _ => 0,
+    }
+}
+
+impl fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.fields()).finish()
+    }
+}
+
+/// Snapshots are equal when their fields have the same names and equal content.
+impl PartialEq for Snapshot {
+    fn eq(&self, other: &Self) -> bool {
+        self.same(other) || self.fields().eq(other.fields())
+    }
+}

@@ -1,0 +1,40 @@
+//! A compiled graph as data: nodes by number, edges, crossings.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::edge::Edge;
+use super::projection::Crossing;
+use super::schema::Schema;
+use super::session::SessionPlan;
+
+/// What a graph is, compiled and checked.
+#[derive(Debug)]
+pub(crate) struct Topology {
+    pub(crate) schema: Arc<Schema>,
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) by_name: HashMap<Arc<str>, usize>,
+    pub(crate) entry: usize,
+    pub(crate) session: SessionPlan,
+}
+
+/// One node, without its body.
+#[derive(Debug)]
+pub(crate) struct Node {
+    pub(crate) name: Arc<str>,
+    pub(crate) kind: Kind,
+    pub(crate) edge: Option<Edge>,
+}
+
+/// What kind of node it is.
+#[derive(Debug)]
+pub(crate) enum Kind {
+    Function,
+    Subgraph { crossing: Crossing },
+}
+
+impl Topology {
+    pub(crate) fn index(&self, node: &str) -> Option<usize> {
+        self.by_name.get(node).copied()
+    }
+}

@@ -1,0 +1,67 @@
+//! Partial updates: what a node returns.
+
+use std::borrow::Cow;
+
+use serde_json::{Map, Value};
+
+use super::slot::Slot;
+
+/// A partial update: fields with values, in order.
+///
+/// It is a multi-map, not a state: a field may be absent (untouched), present with null, or present several times (each
+/// contribution passes the reducer by itself), and a value may have another type than the field, where the reducer says
+/// so (graph-engine §2).
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Update {
+    entries: Vec<(Cow<'static, str>, Slot)>,
+}
+
+impl Update {
+    /// Makes an update that changes nothing.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a contribution to a field.
+    #[must_use]
+    pub fn with(mut self, field: impl Into<Cow<'static, str>>, value: Slot) -> Self {
+        self.entries.push((field.into(), value));
+        self
+    }
+
+    /// Adds a contribution to a field, as JSON.
+    #[must_use]
+    pub fn with_json(self, field: impl Into<Cow<'static, str>>, value: Value) -> Self {
+        self.with(field, Slot::from_json(value))
+    }
+
+    /// Adds all contributions of another update after those of this one.
+    #[must_use]
+    pub fn and(mut self, other: impl Into<Self>) -> Self {
+        self.entries.extend(other.into().entries);
+        self
+    }
+
+    /// Tells whether the update changes nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Iterates over the contributions.
+    pub fn entries(&self) -> impl Iterator<Item = (&str, &Slot)> {
+        self.entries.iter().map(|(field, slot)| (field.as_ref(), slot))
+    }
+
+    pub(crate) fn into_entries(self) -> Vec<(Cow<'static, str>, Slot)> {
+        self.entries
+    }
+}
+
+impl From<Map<String, Value>> for Update {
+    fn from(map: Map<String, Value>) -> Self {
+        let entries = map.into_iter().map(|(field, value)| (Cow::Owned(field), Slot::from_json(value)));
+        Self { entries: entries.collect() }
+    }
+}

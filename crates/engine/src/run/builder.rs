@@ -1,0 +1,243 @@
+//! Building graphs: collect everything, check it all at once.
+
+use std::future::Future;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use singletree_durable::{MemoryStore, Migrations, PausedStore, SessionStore, TenantId};
+
+use super::context::Ctx;
+use super::fault::NodeResult;
+use super::graph::{Body, Core, CoreParts, Graph, Work};
+use super::input::{Clock, Ids, RandomIds, SystemClock};
+use super::limit::Limits;
+use super::queue::OnMishap;
+use super::stores::Stores;
+use crate::error::{Error, Mishap, Result};
+use crate::plan::compile::{self, Draft, DraftNode};
+use crate::plan::edge::{Choose, Edge, Route, Target};
+use crate::plan::projection::Projection;
+use crate::plan::schema::Schema;
+use crate::plan::session::SessionShape;
+use crate::plan::state::{Declared, State};
+use crate::plan::snapshot::Snapshot;
+
+/// Collects a graph's nodes and edges; [`GraphBuilder::compile`] checks them (graph-engine §2).
+pub struct GraphBuilder<S> {
+    draft: Draft,
+    works: Vec<Work>,
+    stores: Stores,
+    auto_save: bool,
+    limits: Limits,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn Ids>,
+    on_mishap: OnMishap,
+    state: PhantomData<fn() -> S>,
+}
+
+impl<S: Declared> Graph<S> {
+    /// Starts a graph over a declared state type.
+    #[must_use]
+    pub fn builder() -> GraphBuilder<S> {
+        GraphBuilder::over(S::schema())
+    }
+}
+
+impl Graph<Snapshot> {
+    /// Starts a graph over a schema that is only known at run time.
+    #[must_use]
+    pub fn builder_with(schema: Schema) -> GraphBuilder<Snapshot> {
+        GraphBuilder::over(Arc::new(schema))
+    }
+}
+
+impl<S: State> GraphBuilder<S> {
+    fn over(schema: Arc<Schema>) -> Self {
+        let session = SessionShape::default();
+        let paused: Arc<dyn PausedStore> = Arc::new(MemoryStore::new());
+        Self {
+            draft: Draft { schema, nodes: Vec::new(), edges: Vec::new(), entry: None, session },
+            works: Vec::new(),
+            stores: Stores { sessions: None, paused, tenant: TenantId::single(), migrations: Arc::default() },
+            auto_save: true,
+            limits: Limits::default(),
+            clock: Arc::new(SystemClock),
+            ids: Arc::new(RandomIds),
+            on_mishap: Arc::new(drop),
+            state: PhantomData,
+        }
+    }
+
+    fn add(mut self, name: String, child: Option<(Arc<Schema>, Projection)>, work: Work) -> Self {
+        self.draft.nodes.push(DraftNode { name, child });
+        self.works.push(work);
+        self
+    }
+
+    /// Adds a node: an async function from the context to an update.
+    #[must_use]
+    pub fn node<F, Fut>(self, name: impl Into<String>, function: F) -> Self
+    where
+        F: Fn(Ctx<S>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = NodeResult<S>> + Send + 'static,
+    {
+        let body: Body = Arc::new(move |scope| {
+            let running = function(Ctx::new(scope));
+            Box::pin(async move { running.await.map(Into::into) })
+        });
+        self.add(name.into(), None, Work::Function(body))
+    }
+
+    /// Adds a compiled graph as a node (graph-engine §2). Its own stores are not used: a session is the outermost
+    /// graph's concern (sessions §9.1).
+    #[must_use]
+    pub fn subgraph<C>(self, name: impl Into<String>, graph: &Graph<C>, projection: Projection) -> Self {
+        let child = Some((graph.schema().clone(), projection));
+        self.add(name.into(), child, Work::Subgraph(graph.core.clone()))
+    }
+
+    /// Leads a node to a fixed target.
+    #[must_use]
+    pub fn edge(mut self, from: impl Into<String>, to: impl Into<Target>) -> Self {
+        self.draft.edges.push((from.into(), Edge::Static(to.into())));
+        self
+    }
+
+    /// Leads a node to where a function of the state after its update says.
+    #[must_use]
+    pub fn conditional_edge<R: Route>(
+        self,
+        from: impl Into<String>,
+        choose: impl Fn(&S) -> R + Send + Sync + 'static,
+    ) -> Self {
+        self.conditional(from.into(), None, choose)
+    }
+
+    /// As [`GraphBuilder::conditional_edge`], with the targets that the function may name: then they are checked, and
+    /// nodes that nothing leads to are found.
+    #[must_use]
+    pub fn conditional_edge_to<R: Route>(
+        self,
+        from: impl Into<String>,
+        targets: impl IntoIterator<Item = Target>,
+        choose: impl Fn(&S) -> R + Send + Sync + 'static,
+    ) -> Self {
+        self.conditional(from.into(), Some(targets.into_iter().collect()), choose)
+    }
+
+    fn conditional<R: Route>(
+        mut self,
+        from: String,
+        targets: Option<Vec<Target>>,
+        choose: impl Fn(&S) -> R + Send + Sync + 'static,
+    ) -> Self {
+        let choose: Choose = Arc::new(move |snapshot| choose(&*snapshot.view::<S>()?).route());
+        self.draft.edges.push((from, Edge::Conditional { choose, targets }));
+        self
+    }
+
+    /// Declares where a run begins.
+    #[must_use]
+    pub fn entry(mut self, node: impl Into<String>) -> Self {
+        self.draft.entry = Some(node.into());
+        self
+    }
+
+    /// Registers where sessions live. Used by invocations that are given a session id (sessions §3).
+    #[must_use]
+    pub fn session_store(mut self, store: Arc<dyn SessionStore>) -> Self {
+        self.stores.sessions = Some(store);
+        self
+    }
+
+    /// Declares which fields are the session's; all of them otherwise (sessions §4).
+    #[must_use]
+    pub fn session_shape(mut self, shape: SessionShape) -> Self {
+        self.draft.session = shape;
+        self
+    }
+
+    /// Says whether the session is saved at the end of an invocation; true otherwise (sessions §6.3).
+    #[must_use]
+    pub fn auto_save(mut self, auto_save: bool) -> Self {
+        self.auto_save = auto_save;
+        self
+    }
+
+    /// Registers migrations of stored session state (sessions §7).
+    #[must_use]
+    pub fn session_migrations(mut self, migrations: Migrations) -> Self {
+        self.stores.migrations = Arc::new(migrations);
+        self
+    }
+
+    /// Registers where suspended invocations live (suspension §8.5).
+    ///
+    /// Without one they live in memory: they survive the invocation, **but not the process** (R16).
+    #[must_use]
+    pub fn paused_store(mut self, store: Arc<dyn PausedStore>) -> Self {
+        self.stores.paused = store;
+        self
+    }
+
+    /// Sets whose sessions and suspended invocations these are; `default` otherwise.
+    #[must_use]
+    pub fn tenant(mut self, tenant: TenantId) -> Self {
+        self.stores.tenant = tenant;
+        self
+    }
+
+    /// Sets the bounds of each invocation.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Sets where time comes from.
+    #[must_use]
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Sets where identifiers come from.
+    #[must_use]
+    pub fn ids(mut self, ids: Arc<dyn Ids>) -> Self {
+        self.ids = ids;
+        self
+    }
+
+    /// Sets who hears of what goes wrong beside a run: failing observers, a full backlog. Nobody otherwise.
+    #[must_use]
+    pub fn on_mishap(mut self, hear: impl Fn(Mishap) + Send + Sync + 'static) -> Self {
+        self.on_mishap = Arc::new(hear);
+        self
+    }
+
+    /// Checks everything and makes the graph (graph-engine §2).
+    ///
+    /// # Errors
+    /// [`Error::Compile`] with every problem that was found, in a fixed order; its category is the first one's.
+    pub fn compile(self) -> Result<Graph<S>> {
+        let compiled = compile::compile(self.draft);
+        let (topology, warnings) = compiled.map_err(|problems| Error::Compile { problems })?;
+        Ok(Graph::of(Core::new(CoreParts {
+            topology,
+            works: self.works,
+            auto_save: self.auto_save,
+            stores: self.stores,
+            limits: self.limits,
+            clock: self.clock,
+            ids: self.ids,
+            on_mishap: self.on_mishap,
+            warnings,
+        })))
+    }
+}
+
+impl<S> std::fmt::Debug for GraphBuilder<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("GraphBuilder").field("draft", &self.draft).finish_non_exhaustive()
+    }
+}

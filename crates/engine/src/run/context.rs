@@ -1,0 +1,156 @@
+//! What a node's body is handed.
+
+use std::collections::BTreeMap;
+use std::marker::PhantomData;
+use std::sync::{Arc, OnceLock, PoisonError};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::fault::NodeResult;
+use super::observe::DrainSummary;
+use super::outcome::Identity;
+use super::scope::Scope;
+use super::signal::Signal;
+use crate::error::Error;
+use crate::plan::item::Item;
+use crate::plan::snapshot::Snapshot;
+use crate::plan::state::State;
+use crate::plan::update::Update;
+
+/// The context of one node execution: the state, who the invocation is, and what a node may ask for.
+pub struct Ctx<S> {
+    scope: Arc<Scope>,
+    view: OnceLock<Arc<S>>,
+    state: PhantomData<fn() -> S>,
+}
+
+impl<S: State> Ctx<S> {
+    pub(crate) fn new(scope: Arc<Scope>) -> Self {
+        Self { scope, view: OnceLock::new(), state: PhantomData }
+    }
+
+    /// Returns the state that the node received. Nodes do not change it; they return an update.
+    ///
+    /// # Panics
+    /// When a stored field is damaged (INV-13: what is merged is checked). The panic becomes the node's error.
+    #[must_use]
+    pub fn state(&self) -> &S {
+        self.view.get_or_init(|| match self.scope.state.view() {
+            Ok(view) => view,
+            Err(fault) => panic!("INV-13: the state cannot be read: {fault}"),
+        })
+    }
+
+    /// Returns the state as the engine has it, by field name.
+    #[must_use]
+    pub fn snapshot(&self) -> &Snapshot {
+        &self.scope.state
+    }
+
+    /// Returns who the invocation is.
+    #[must_use]
+    pub fn identity(&self) -> &Identity {
+        &self.scope.run.identity
+    }
+
+    /// Returns the path to this node, outermost first, its own name last.
+    #[must_use]
+    pub fn namespace(&self) -> &[Arc<str>] {
+        &self.scope.place.namespace
+    }
+
+    /// Returns the number of this node execution in the invocation (graph-engine §6).
+    #[must_use]
+    pub fn step(&self) -> u64 {
+        self.scope.step
+    }
+
+    /// Returns what the caller handed to this invocation, by type.
+    #[must_use]
+    pub fn extension<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
+        self.scope.run.extensions.get()
+    }
+
+    /// Pauses the invocation until a signal comes (suspension §3).
+    ///
+    /// It is the node's last act: on success the run is dropped right here, and what awaits this call never goes on.
+    /// On resume the run continues after this node, or runs it again when the signal says so
+    /// ([`Signal::mark_node_completed`]).
+    ///
+    /// # Errors
+    /// Only when the pause could not be recorded: `suspension_persistence_failed`, or
+    /// `suspension_resume_payload_invalid` when `on_deadline` names a field that is not declared.
+    pub async fn suspend(&self, signal: Signal) -> NodeResult<S> {
+        Err(self.scope.suspend(signal).await)
+    }
+
+    /// Saves the session now, as it was before this node (sessions §6.2).
+    ///
+    /// # Errors
+    /// `session_save_failed` or `session_write_conflict`. The node may go on all the same.
+    pub async fn save_session(&self) -> Result<(), Error> {
+        self.save_session_with(Update::new()).await
+    }
+
+    /// Saves the session now, as it will be when this update is merged (sessions §6.2, R10).
+    ///
+    /// # Errors
+    /// As [`Ctx::save_session`]; `reducer_error` or `state_validation_error` when the update cannot be merged.
+    pub async fn save_session_with(&self, update: impl Into<Update>) -> Result<(), Error> {
+        let run = &self.scope.run;
+        if self.scope.place.namespace.len() > 1 {
+            let what = "a session is saved by nodes of the outermost graph (sessions §9.1)".into();
+            return Err(Error::Argument { what });
+        }
+        let state = self.scope.state.merge(update.into()).map_err(|it| it.into_error(&self.scope.place, &self.scope.state))?;
+        match run.core.session_state(&state, &run.identity) {
+            Some(session) => run.port.save(session).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Tells whether this execution may be a second one: the run goes on after its process died, and this is the node
+    /// that had not completed (D7).
+    #[must_use]
+    pub fn is_recovering(&self) -> bool {
+        self.scope.run.recovering.load(Ordering::Relaxed)
+    }
+
+    /// Records a fact of this node execution durably before it goes on: the result of one of several effects (D7).
+    /// Forgotten when the node completes. Without durable steps it is kept in memory only.
+    ///
+    /// # Errors
+    /// `checkpoint_save_failed`.
+    pub async fn record(&self, name: &str, fact: Item) -> Result<(), Error> {
+        let run = &self.scope.run;
+        if run.port.keeps_steps() {
+            run.port.record(name, fact.clone()).await?;
+        }
+        run.records.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), fact);
+        Ok(())
+    }
+
+    /// Returns the facts that this node execution has recorded, also before its process died.
+    #[must_use]
+    pub fn records(&self) -> BTreeMap<String, Item> {
+        self.scope.run.records.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Waits until observers have seen every event of this invocation that was dispatched by now (graph-engine §6). The
+    /// node's own completed event is not among them.
+    ///
+    /// # Cancellation
+    /// Dropping the future changes nothing; so does running into the time limit.
+    pub async fn drain_events(&self, timeout: Option<Duration>) -> DrainSummary {
+        match &self.scope.run.queue {
+            Some(queue) => queue.backlog().catch_up(timeout).await,
+            None => DrainSummary { undelivered_count: 0, timeout_reached: false },
+        }
+    }
+}
+
+impl<S> std::fmt::Debug for Ctx<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Ctx({:?}, step {})", self.scope.place.namespace, self.scope.step)
+    }
+}

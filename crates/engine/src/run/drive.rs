@@ -1,0 +1,278 @@
+//! The driver of one invocation: load, run, and record how it ends.
+//!
+//! It polls the run and listens for a node that wants to suspend. A suspension is recorded while the run is not polled; then
+//! the run is dropped, and with it the node's body and everything around it (suspension §3, §8.4).
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use serde_json::{Map, Value};
+
+use super::graph::Core;
+use super::invoke::{EntryHook, InvokeOptions, Start, Watch};
+use super::outcome::{Completed, Identity, Outcome, Suspended};
+use super::port::{Ending, Entered, Paused, Persist, RequestedIdentity, SessionState, Standing};
+use super::queue::Queue;
+use super::restore;
+use super::scope::{Level, Observers, Run, RunParts};
+use super::suspend::Request;
+use super::walk::{Begin, walk};
+use crate::error::{Error, Result};
+use crate::plan::cursor::Position;
+use crate::plan::field::FieldFault;
+use crate::plan::snapshot::{MergeFault, Snapshot};
+use crate::plan::update::Update;
+
+/// What a run begins from.
+struct Opening {
+    begin: Begin,
+    identity: Option<Identity>,
+    next_step: u64,
+    recovering: bool,
+    records: std::collections::BTreeMap<String, crate::plan::item::Item>,
+}
+
+impl Opening {
+    fn at_entry(state: Snapshot) -> Self {
+        let begin = Begin::Entry(state);
+        Self { begin, identity: None, next_step: 0, recovering: false, records: Default::default() }
+    }
+}
+
+/// Runs a graph over a port.
+pub(crate) async fn drive(
+    core: &Arc<Core>,
+    port: Arc<dyn Persist>,
+    start: Start,
+    options: InvokeOptions,
+    watch: &Watch,
+) -> Result<Outcome<Snapshot>> {
+    let opening = match open(core, port.as_ref(), start).await {
+        Ok(opening) => opening,
+        Err(error) => {
+            // Nothing ran; the port hears how it ended, and what it says about that adds nothing.
+            drop(port.end(Ending::Errored { error: &error, progress: None }).await);
+            return Err(error);
+        }
+    };
+    let identity = Arc::new(match opening.identity {
+        Some(identity) => identity,
+        None => identify(core, options.identity)?,
+    });
+    let observers = Observers::collect(core, options.observers);
+    let queue = (!observers.is_empty()).then(|| {
+        Queue::start(identity.clone(), core.limits.observer_backlog, core.clock.clone(), core.on_mishap.clone())
+    });
+    if let Some(queue) = &queue {
+        core.watch(queue.backlog());
+    }
+    let run = Arc::new(Run::new(RunParts {
+        identity,
+        core: core.clone(),
+        port,
+        extensions: options.extensions,
+        queue,
+        observers,
+        next_step: opening.next_step,
+        recovering: opening.recovering,
+        records: opening.records,
+    }));
+    watch.set(&run);
+    finish(&run, opening.begin).await
+}
+
+fn identify(core: &Core, asked: RequestedIdentity) -> Result<Identity> {
+    let fresh = || core.ids.uuid();
+    let invocation_id = match asked.invocation_id {
+        Some(id) => id,
+        None => fresh().try_into().map_err(|it| Error::Argument { what: format!("the source of ids failed: {it}") })?,
+    };
+    let correlation_id = asked.correlation_id.unwrap_or_else(fresh);
+    Ok(Identity { invocation_id, correlation_id, session_id: asked.session_id })
+}
+
+/// Runs to an end and records it.
+async fn finish(run: &Arc<Run>, begin: Begin) -> Result<Outcome<Snapshot>> {
+    let ended = match run_to_end(run, begin).await {
+        Ok(End::Suspended(outcome)) => return Ok(Outcome::Suspended(*outcome)),
+        Ok(End::Reached(state)) => match state.validate() {
+            Ok(()) => Ok(state),
+            Err(source) => Err(Error::Validation { place: None, source, state: Some(state) }),
+        },
+        Err(error) => Err(error),
+    };
+    match ended {
+        Ok(state) => {
+            let session = auto_saved(run, &state);
+            let recorded = run.port.end(Ending::Completed { state: &state, session }).await;
+            let completed = Completed { identity: run.identity.as_ref().clone(), state };
+            match recorded {
+                Ok(()) => Ok(Outcome::Completed(completed)),
+                // The result stands: it is handed out inside the error (sessions §6.1).
+                Err(Error::SessionSave { source, .. }) => {
+                    Err(Error::SessionSave { source, completed: Some(Box::new(completed)) })
+                }
+                Err(error) => Err(error),
+            }
+        }
+        Err(error) => {
+            run.port.end(Ending::Errored { error: &error, progress: run.progress() }).await?;
+            Err(error)
+        }
+    }
+}
+
+fn auto_saved(run: &Run, state: &Snapshot) -> Option<SessionState> {
+    if run.core.auto_save { run.core.session_state(state, &run.identity) } else { None }
+}
+
+/// How polling a run ended, unless by an error.
+enum End {
+    Reached(Snapshot),
+    Suspended(Box<Suspended<Snapshot>>),
+}
+
+enum Polled {
+    Ended(Result<Snapshot>),
+    Asked(Request),
+}
+
+async fn run_to_end(run: &Arc<Run>, begin: Begin) -> Result<End> {
+    let level = Arc::new(Level::outermost(run));
+    let mut walking = pin!(walk(run, level, begin));
+    loop {
+        let polled = poll_fn(|cx| {
+            if let Some(request) = run.requests.take(cx.waker()) {
+                return Poll::Ready(Polled::Asked(request));
+            }
+            if let Poll::Ready(ended) = walking.as_mut().poll(cx) {
+                return Poll::Ready(Polled::Ended(ended));
+            }
+            // A node may have asked during this very poll.
+            run.requests.take(cx.waker()).map_or(Poll::Pending, |it| Poll::Ready(Polled::Asked(it)))
+        });
+        match polled.await {
+            Polled::Ended(ended) => return ended.map(End::Reached),
+            Polled::Asked(request) => match pause(run, &request).await {
+                Ok(outcome) => {
+                    request.scope.suspended(&outcome.descriptor);
+                    return Ok(End::Suspended(Box::new(outcome)));
+                }
+                // The node hears of it and may go on (suspension §3); nobody is left to hear when it is gone.
+                Err(error) => drop(request.refuse.send(error)),
+            },
+        }
+    }
+}
+
+/// Records a suspension: session and paused record, or nothing (suspension §8.6).
+async fn pause(run: &Run, request: &Request) -> Result<Suspended<Snapshot>> {
+    let (scope, signal) = (&request.scope, &request.signal);
+    let mut progress = run.progress().ok_or_else(|| Error::SuspensionContext { context: "before the run".into() })?;
+    if let Some(frame) = progress.cursor.frames.last_mut() {
+        frame.at = if signal.mark_node_completed { Position::After } else { Position::Before };
+        frame.attempt = scope.attempt;
+    }
+    let state = progress.frames.first().cloned().ok_or_else(|| Error::SuspensionContext { context: "before the run".into() })?;
+    if let Some(fields) = &signal.terms.on_deadline {
+        check_declared(&state, fields)?;
+    }
+    let paused = Paused {
+        identity: run.identity.clone(),
+        progress,
+        descriptor: signal.descriptor.clone(),
+        terms: signal.terms.clone(),
+        mark_node_completed: signal.mark_node_completed,
+        node_name: scope.place.node.clone(),
+        namespace: scope.place.namespace.clone(),
+    };
+    let session = auto_saved(run, &state);
+    run.port.end(Ending::Suspended { paused: &paused, session }).await?;
+    Ok(Suspended {
+        identity: run.identity.as_ref().clone(),
+        state,
+        descriptor: paused.descriptor,
+        node_name: paused.node_name,
+        namespace: paused.namespace,
+    })
+}
+
+/// Refuses, at the suspension, fields that a deadline could not set (D2).
+fn check_declared(state: &Snapshot, fields: &Map<String, Value>) -> Result<()> {
+    match fields.keys().find(|it| state.schema().index(it).is_none()) {
+        Some(name) => {
+            Err(Error::SuspensionPayload { source: FieldFault::new(name, "is named by on_deadline, but not declared") })
+        }
+        None => Ok(()),
+    }
+}
+
+async fn open(core: &Arc<Core>, port: &dyn Persist, start: Start) -> Result<Opening> {
+    match (start, port.enter().await?) {
+        (Start::Fresh { initial, hook }, Entered::Fresh(loaded)) => {
+            let state = initial_state(core, loaded, initial, hook)?;
+            Ok(Opening::at_entry(state))
+        }
+        (Start::Resume { payload }, Entered::Standing(standing)) => {
+            let opening = standing_open(core, standing, Some(&payload))?;
+            port.claim().await?;
+            Ok(opening)
+        }
+        (Start::Recover, Entered::Standing(standing)) => standing_open(core, standing, None),
+        (start, _) => Err(Error::Argument { what: format!("the port cannot begin a run as {start:?}") }),
+    }
+}
+
+fn standing_open(core: &Arc<Core>, standing: Standing, payload: Option<&Map<String, Value>>) -> Result<Opening> {
+    let identity = standing.identity.clone();
+    let records = standing.records.clone();
+    let next_step = standing.cursor.next_step;
+    let mut points = restore::standpoints(core, standing)?;
+    if let Some(payload) = payload {
+        restore::overlay(&mut points, payload)?;
+    }
+    let begin = Begin::Standing(points.into_iter());
+    Ok(Opening { begin, identity, next_step, recovering: payload.is_none(), records })
+}
+
+/// Puts the initial state together: defaults, then what the session holds, then what the caller sets (R1).
+///
+/// A field that the caller sets passes its reducer only where the session holds something; elsewhere it is the value.
+fn initial_state(
+    core: &Core,
+    loaded: Option<SessionState>,
+    initial: Update,
+    hook: Option<EntryHook>,
+) -> Result<Snapshot> {
+    let topology = &core.topology;
+    let invalid = |source: FieldFault| Error::Validation { place: None, source, state: None };
+    let mut loaded_fields = Vec::new();
+    for (name, slot) in loaded.into_iter().flat_map(|it| it.fields) {
+        if let Some((_, at)) = topology.session.fields.iter().find(|(it, _)| *it == name) {
+            loaded_fields.push((*at, slot));
+        }
+    }
+    let (mut set, mut merged) = (loaded_fields.clone(), Update::new());
+    for (name, slot) in initial.into_entries() {
+        let at = topology.schema.index(&name).ok_or_else(|| invalid(FieldFault::new(name.as_ref(), "is not declared")))?;
+        if loaded_fields.iter().any(|(it, _)| *it == at) {
+            merged = merged.with(name, slot);
+        } else {
+            topology.schema.fields()[at].check_slot(&slot).map_err(|it| invalid(FieldFault::new(name.as_ref(), it)))?;
+            set.push((at, slot));
+        }
+    }
+    let state = Snapshot::start(&topology.schema, set).map_err(invalid)?;
+    let hooked = hook.map_or_else(Update::new, |it| it(&state));
+    let entry = |fault: MergeFault| match fault {
+        MergeFault::Invalid(source) => invalid(source),
+        MergeFault::Reducer { field, reducer, fault } => {
+            invalid(FieldFault::new(field, format!("{reducer} could not merge the initial value: {fault}")))
+        }
+    };
+    let state = state.merge(hooked).and_then(|it| it.merge(merged)).map_err(entry)?;
+    state.validate().map_err(invalid)?;
+    Ok(state)
+}

@@ -1,0 +1,242 @@
+//! Compiled graphs.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use sha2::{Digest, Sha256};
+use singletree_durable::{BoxFuture, InvocationId};
+
+use super::ambient;
+use super::fault::NodeError;
+use super::input::{Clock, Ids};
+use super::limit::Limits;
+use super::observe::{DrainSummary, ObserverId, Subscription};
+use super::outcome::Identity;
+use super::port::SessionState;
+use super::queue::{Backlog, OnMishap, within};
+use super::scope::Scope;
+use super::stores::Stores;
+use crate::error::{Error, Result, Warning};
+use crate::plan::schema::Schema;
+use crate::plan::snapshot::Snapshot;
+use crate::plan::topology::Topology;
+use crate::plan::update::Update;
+
+/// A node's body, without its types.
+pub(crate) type Body =
+    Arc<dyn Fn(Arc<Scope>) -> BoxFuture<'static, std::result::Result<Update, NodeError>> + Send + Sync>;
+
+/// What a node does.
+pub(crate) enum Work {
+    Function(Body),
+    Subgraph(Arc<Core>),
+}
+
+/// A compiled graph without its state type: what runs share.
+pub(crate) struct Core {
+    pub(crate) topology: Topology,
+    /// What each node does, by the topology's numbers.
+    pub(crate) works: Vec<Work>,
+    pub(crate) auto_save: bool,
+    pub(crate) stores: Stores,
+    pub(crate) limits: Limits,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) ids: Arc<dyn Ids>,
+    pub(crate) on_mishap: OnMishap,
+    digest: String,
+    warnings: Vec<Warning>,
+    /// Guards the observers attached to this graph; held for a copy only.
+    observers: Mutex<Attached>,
+    /// Guards the queues of this graph's invocations; held for a copy only.
+    backlogs: Mutex<Vec<Arc<Backlog>>>,
+}
+
+#[derive(Default)]
+struct Attached {
+    next: u64,
+    list: Arc<[(u64, Subscription)]>,
+}
+
+/// The parts of a compiled graph.
+pub(crate) struct CoreParts {
+    pub(crate) topology: Topology,
+    pub(crate) works: Vec<Work>,
+    pub(crate) auto_save: bool,
+    pub(crate) stores: Stores,
+    pub(crate) limits: Limits,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) ids: Arc<dyn Ids>,
+    pub(crate) on_mishap: OnMishap,
+    pub(crate) warnings: Vec<Warning>,
+}
+
+impl Core {
+    pub(crate) fn new(parts: CoreParts) -> Self {
+        Self {
+            digest: digest(&parts.topology, &parts.works),
+            topology: parts.topology,
+            works: parts.works,
+            auto_save: parts.auto_save,
+            stores: parts.stores,
+            limits: parts.limits,
+            clock: parts.clock,
+            ids: parts.ids,
+            on_mishap: parts.on_mishap,
+            warnings: parts.warnings,
+            observers: Mutex::default(),
+            backlogs: Mutex::default(),
+        }
+    }
+
+    /// Returns the observers attached to this graph, in the order of registration.
+    pub(crate) fn attached(&self) -> Arc<[(u64, Subscription)]> {
+        self.observers.lock().unwrap_or_else(PoisonError::into_inner).list.clone()
+    }
+
+    pub(crate) fn watch(&self, backlog: &Arc<Backlog>) {
+        let mut backlogs = self.backlogs.lock().unwrap_or_else(PoisonError::into_inner);
+        backlogs.retain(|it| !it.is_done());
+        backlogs.push(backlog.clone());
+    }
+
+    fn backlogs(&self) -> Vec<Arc<Backlog>> {
+        self.backlogs.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Returns the session's slice of a state, for an invocation that has a session.
+    pub(crate) fn session_state(&self, state: &Snapshot, identity: &Identity) -> Option<SessionState> {
+        identity.session_id.as_ref()?;
+        let plan = &self.topology.session;
+        let fields = plan.fields.iter().map(|(name, at)| (name.clone(), state.slot(*at).clone())).collect();
+        Some(SessionState { schema_version: plan.version.clone(), fields })
+    }
+}
+
+/// Describes a graph's structure and digests it: what a cursor depends on (D28). Bodies are not part of it.
+fn digest(topology: &Topology, works: &[Work]) -> String {
+    let mut hash = Sha256::new();
+    for field in topology.schema.fields() {
+        hash.update(format!("field {}: {} by {}\n", field.name(), field.shape(), field.merge_by().name()));
+    }
+    for (node, work) in topology.nodes.iter().zip(works) {
+        let inner = match work {
+            Work::Function(_) => "function",
+            Work::Subgraph(core) => &core.digest,
+        };
+        hash.update(format!("node {} {inner} {:?}\n", node.name, node.edge));
+    }
+    hash.update(format!("entry {}", topology.nodes[topology.entry].name));
+    hash.finalize().iter().take(8).map(|it| format!("{it:02x}")).collect()
+}
+
+/// A compiled graph: immutable and executable (graph-engine §2). Cloning shares it.
+pub struct Graph<S> {
+    pub(crate) core: Arc<Core>,
+    state: PhantomData<fn() -> S>,
+}
+
+impl<S> Graph<S> {
+    pub(crate) fn of(core: Core) -> Self {
+        Self { core: Arc::new(core), state: PhantomData }
+    }
+
+    /// Returns the schema of the graph's state.
+    #[must_use]
+    pub fn schema(&self) -> &Arc<Schema> {
+        &self.core.topology.schema
+    }
+
+    /// Returns the session's fields: pairs of (session field, state field) (sessions §4).
+    pub fn session_fields(&self) -> impl Iterator<Item = (&str, &str)> {
+        let topology = &self.core.topology;
+        topology.session.fields.iter().map(|(name, at)| (name.as_ref(), topology.schema.fields()[*at].name()))
+    }
+
+    /// Returns the version of the session's schema (sessions §7).
+    #[must_use]
+    pub fn session_version(&self) -> &str {
+        &self.core.topology.session.version
+    }
+
+    /// Returns a digest of the graph's structure: fields, nodes, edges, entry, also those of its subgraphs (D28).
+    #[must_use]
+    pub fn digest(&self) -> &str {
+        &self.core.digest
+    }
+
+    /// Returns what the compiler warned of.
+    #[must_use]
+    pub fn warnings(&self) -> &[Warning] {
+        &self.core.warnings
+    }
+
+    /// Attaches an observer to every invocation that begins from now on, also where this graph is a subgraph.
+    pub fn attach(&self, observer: impl Into<Subscription>) -> ObserverId {
+        let mut attached = self.core.observers.lock().unwrap_or_else(PoisonError::into_inner);
+        let id = attached.next;
+        attached.next += 1;
+        attached.list = attached.list.iter().cloned().chain([(id, observer.into())]).collect();
+        ObserverId(id)
+    }
+
+    /// Takes an observer off, for invocations that begin from now on; false when it was not attached.
+    #[expect(clippy::must_use_candidate, reason = "most callers do not care whether it was attached")]
+    pub fn detach(&self, observer: ObserverId) -> bool {
+        let mut attached = self.core.observers.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = attached.list.len();
+        attached.list = attached.list.iter().filter(|(id, _)| *id != observer.0).cloned().collect();
+        attached.list.len() < before
+    }
+
+    /// Waits until every event of the invocations that are active now was delivered (graph-engine §6).
+    ///
+    /// With a time limit it returns in time and gives up what is left: the workers end, later invocations are not
+    /// touched. A slow observer makes this as slow; give a limit in short-lived processes.
+    ///
+    /// # Errors
+    /// `invalid_argument` inside an invocation, which would wait for itself.
+    pub async fn drain(&self, timeout: Option<Duration>) -> Result<DrainSummary> {
+        let backlogs = self.core.backlogs();
+        if let Some(current) = ambient::current() {
+            if backlogs.iter().any(|it| it.invocation == current.invocation_id) {
+                let what = "drain was called inside an invocation of the same graph; use drain_events".into();
+                return Err(Error::Argument { what });
+            }
+        }
+        let wait = async {
+            for backlog in &backlogs {
+                backlog.ended().await;
+            }
+        };
+        let timeout_reached = within(timeout, wait).await;
+        let undelivered = |it: &Arc<Backlog>| if timeout_reached { it.abort() } else { it.undelivered() };
+        Ok(DrainSummary { undelivered_count: backlogs.iter().map(undelivered).sum(), timeout_reached })
+    }
+
+    /// Waits until the events of one invocation that were dispatched by now are delivered (graph-engine §6). May be called
+    /// in a node's body; a time limit cancels nothing. An invocation that is not known or done is drained at once.
+    pub async fn drain_events_for(&self, invocation: &InvocationId, timeout: Option<Duration>) -> DrainSummary {
+        let backlogs: Vec<_> = self.core.backlogs().into_iter().filter(|it| it.invocation == *invocation).collect();
+        let mut summary = DrainSummary { undelivered_count: 0, timeout_reached: false };
+        for backlog in backlogs {
+            let one = backlog.catch_up(timeout).await;
+            summary.undelivered_count += one.undelivered_count;
+            summary.timeout_reached |= one.timeout_reached;
+        }
+        summary
+    }
+}
+
+impl<S> Clone for Graph<S> {
+    fn clone(&self) -> Self {
+        Self { core: self.core.clone(), state: PhantomData }
+    }
+}
+
+impl<S> fmt::Debug for Graph<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Graph").field("nodes", &self.core.topology.nodes).finish_non_exhaustive()
+    }
+}

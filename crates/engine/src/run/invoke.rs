@@ -1,0 +1,197 @@
+//! Invoking a graph: what the caller hands in, and the ways to begin (graph-engine §3, suspension §7).
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+use singletree_durable::{InvocationId, SessionId};
+
+use super::drive;
+use super::extension::Extensions;
+use super::graph::Graph;
+use super::observe::Subscription;
+use super::outcome::{Outcome, Suspended, Completed};
+use super::port::{Persist, Progress, RequestedIdentity};
+use super::scope::Run;
+use super::stores::StorePort;
+use crate::error::{Error, Result};
+use crate::plan::snapshot::Snapshot;
+use crate::plan::state::State;
+use crate::plan::update::Update;
+
+/// What a caller hands to one invocation.
+#[derive(Debug, Clone, Default)]
+pub struct InvokeOptions {
+    pub(crate) identity: RequestedIdentity,
+    pub(crate) observers: Vec<Subscription>,
+    pub(crate) extensions: Extensions,
+}
+
+impl InvokeOptions {
+    /// Makes options that say nothing.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Binds the invocation to a session (sessions §3).
+    #[must_use]
+    pub fn session(mut self, session: SessionId) -> Self {
+        self.identity.session_id = Some(session);
+        self
+    }
+
+    /// Sets the invocation's id; ignored on a resume, which keeps its own (graph-engine §3).
+    #[must_use]
+    pub fn invocation(mut self, invocation: InvocationId) -> Self {
+        self.identity.invocation_id = Some(invocation);
+        self
+    }
+
+    /// Sets the correlation id.
+    #[must_use]
+    pub fn correlation(mut self, correlation: impl Into<String>) -> Self {
+        self.identity.correlation_id = Some(correlation.into());
+        self
+    }
+
+    /// Adds an observer of this invocation alone.
+    #[must_use]
+    pub fn observer(mut self, observer: impl Into<Subscription>) -> Self {
+        self.observers.push(observer.into());
+        self
+    }
+
+    /// Hands values to the nodes, by type.
+    #[must_use]
+    pub fn extensions(mut self, extensions: Extensions) -> Self {
+        self.extensions = extensions;
+        self
+    }
+}
+
+/// Makes the update with which a run begins, from the state as loaded: the session's over the defaults, or the defaults.
+pub type EntryHook = Box<dyn FnOnce(&Snapshot) -> Update + Send>;
+
+/// How a kept run begins.
+pub enum Start {
+    /// At the entry.
+    Fresh {
+        /// Fields that the caller sets (R1).
+        initial: Update,
+        /// Called between load and merge; its update passes the reducers.
+        hook: Option<EntryHook>,
+    },
+    /// At a suspension, with the payload of its signal.
+    Resume {
+        /// The payload; empty is a payload, too.
+        payload: Map<String, Value>,
+    },
+    /// After the last recorded step, because the process died.
+    Recover,
+}
+
+impl std::fmt::Debug for Start {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Fresh { .. } => "Fresh",
+            Self::Resume { .. } => "Resume",
+            Self::Recover => "Recover",
+        })
+    }
+}
+
+/// A look at a run from outside, also after it was dropped: where it stands.
+#[derive(Default)]
+pub struct Watch(std::sync::OnceLock<Arc<Run>>);
+
+impl Watch {
+    /// Returns where the run stands or stood, once it has begun.
+    #[must_use]
+    pub fn progress(&self) -> Option<Progress> {
+        self.0.get().and_then(|it| it.progress())
+    }
+
+    pub(crate) fn set(&self, run: &Arc<Run>) {
+        drop(self.0.set(run.clone()));
+    }
+}
+
+impl std::fmt::Debug for Watch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Watch({})", if self.0.get().is_some() { "begun" } else { "not begun" })
+    }
+}
+
+impl<S: State> Graph<S> {
+    /// Runs the graph from its entry (graph-engine §3).
+    ///
+    /// `initial` sets fields of the initial state; the others take their defaults. With a session, what is stored comes
+    /// first, and the fields that are set here pass the reducers on top of it (sessions §4, R1).
+    ///
+    /// # Errors
+    /// By category: those of graph-engine §4, sessions §10, suspension §9; `invocation_limit_exceeded`. An error carries
+    /// the state that can be recovered ([`Error::state`]).
+    ///
+    /// # Cancellation
+    /// Dropping the future ends the run at its next await. A suspension or save that had begun has happened or has not.
+    pub async fn invoke(&self, initial: impl Into<Update>, options: InvokeOptions) -> Result<Outcome<S>> {
+        let port = Arc::new(StorePort::fresh(&self.core, options.identity.session_id.clone()));
+        let start = Start::Fresh { initial: initial.into(), hook: None };
+        self.typed(drive::drive(&self.core, port, start, options, &Watch::default()).await?)
+    }
+
+    /// Resumes a suspended invocation with the payload of its signal (suspension §6, §7).
+    ///
+    /// The invocation keeps its id and its session; options that name others are ignored, except that another session is
+    /// an error.
+    ///
+    /// # Errors
+    /// As [`Graph::invoke`]; `suspension_record_invalid` when there is nothing to resume,
+    /// `suspension_resume_payload_invalid` when the payload does not fit (the record stays suspended),
+    /// `session_write_conflict` when the session was written since (it stays suspended, too).
+    pub async fn resume(
+        &self,
+        invocation: &InvocationId,
+        payload: Map<String, Value>,
+        options: InvokeOptions,
+    ) -> Result<Outcome<S>> {
+        let port = StorePort::resume(&self.core, invocation.clone(), options.identity.session_id.clone());
+        let start = Start::Resume { payload };
+        self.typed(drive::drive(&self.core, Arc::new(port), start, options, &Watch::default()).await?)
+    }
+
+    /// Runs the graph over a port of the caller's own, which keeps the run; what harnesses build on.
+    ///
+    /// # Errors
+    /// As [`Graph::invoke`], and whatever the port fails with.
+    ///
+    /// # Cancellation
+    /// As [`Graph::invoke`]; `watch` tells where a dropped run stood.
+    pub async fn invoke_kept(
+        &self,
+        port: Arc<dyn Persist>,
+        start: Start,
+        options: InvokeOptions,
+        watch: &Watch,
+    ) -> Result<Outcome<Snapshot>> {
+        drive::drive(&self.core, port, start, options, watch).await
+    }
+
+    fn typed(&self, outcome: Outcome<Snapshot>) -> Result<Outcome<S>> {
+        outcome.try_map(|state| {
+            S::read(&state).map_err(|source| Error::Validation { place: None, source, state: Some(state) })
+        })
+    }
+}
+
+impl<S> From<Completed<S>> for Outcome<S> {
+    fn from(completed: Completed<S>) -> Self {
+        Self::Completed(completed)
+    }
+}
+
+impl<S> From<Suspended<S>> for Outcome<S> {
+    fn from(suspended: Suspended<S>) -> Self {
+        Self::Suspended(suspended)
+    }
+}

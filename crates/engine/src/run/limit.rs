@@ -1,0 +1,17 @@
+//! What bounds a run (INV-12).
+
+/// The bounds of one invocation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Node executions in one invocation, across suspensions; one more is `invocation_limit_exceeded`.
+    pub steps: u64,
+    /// Events that may wait for slow observers of one invocation; beyond it that invocation's observers get no more, and
+    /// drain counts the rest as undelivered (INV-10).
+    pub observer_backlog: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { steps: 100_000, observer_backlog: 100_000 }
+    }
+}

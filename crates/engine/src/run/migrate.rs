@@ -1,0 +1,38 @@
+//! Bringing a stored session to the present schema (sessions §7).
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use singletree_durable::{MigrationError, Migrations};
+
+use super::port::SessionState;
+use crate::error::{Error, Result};
+use crate::plan::slot::Slot;
+
+/// Returns the category of a failed migration of session state.
+pub(crate) fn category(error: &MigrationError) -> &'static str {
+    match error {
+        MigrationError::Missing { .. } => "session_state_migration_missing",
+        MigrationError::Ambiguous { .. } => "session_state_migration_chain_ambiguous",
+        MigrationError::Failed { .. } => "session_state_migration_failed",
+    }
+}
+
+/// Migrates loaded session state to a version; the same version is passed through, the registry not consulted.
+///
+/// # Errors
+/// `session_state_migration_missing`, `…_chain_ambiguous`, `…_failed`; nothing was written.
+pub fn migrate_session(loaded: SessionState, to: &str, migrations: &Migrations) -> Result<SessionState> {
+    if loaded.schema_version == to {
+        return Ok(loaded);
+    }
+    let from = loaded.schema_version;
+    let unreadable = |source: serde_json::Error| Error::SessionLoad { source: source.into() };
+    let fields = loaded.fields.iter().map(|(name, slot)| Ok((name.as_ref().to_owned(), slot.to_json()?)));
+    let state: BTreeMap<String, Value> = fields.collect::<serde_json::Result<_>>().map_err(unreadable)?;
+    let migrated = migrations.migrate(&from, to, state);
+    let migrated =
+        migrated.map_err(|source| Error::SessionMigration { from: from.clone(), to: to.to_owned(), source })?;
+    let fields = migrated.into_iter().map(|(name, value)| (name.into(), Slot::from_json(value))).collect();
+    Ok(SessionState { schema_version: to.to_owned(), fields })
+}

@@ -1,0 +1,86 @@
+//! Observers: who sees events (graph-engine §6, INV-10).
+
+use std::fmt;
+use std::sync::Arc;
+
+use singletree_durable::{BoxError, BoxFuture};
+
+use super::event::{Event, Phase};
+use crate::error::{Error, Result};
+
+/// Sees what happens in a run; cannot change, fail or delay it.
+///
+/// Events of one invocation come one at a time, in order. An error or a panic is reported as a
+/// [`Mishap`](crate::Mishap) and changes nothing else.
+///
+/// # Cancellation
+/// A drain with a time limit may drop the future.
+pub trait Observer: Send + Sync {
+    /// Takes an event.
+    fn observe<'a>(&'a self, event: &'a Event) -> BoxFuture<'a, std::result::Result<(), BoxError>>;
+}
+
+/// An observer with the phases it wants; all three unless it says otherwise (R4).
+#[derive(Clone)]
+pub struct Subscription {
+    pub(crate) observer: Arc<dyn Observer>,
+    phases: [bool; 3],
+}
+
+impl Subscription {
+    /// Subscribes an observer to all phases.
+    pub fn new(observer: impl Observer + 'static) -> Self {
+        Self::shared(Arc::new(observer))
+    }
+
+    /// Subscribes a shared observer to all phases.
+    #[must_use]
+    pub fn shared(observer: Arc<dyn Observer>) -> Self {
+        Self { observer, phases: [true; 3] }
+    }
+
+    /// Limits the subscription to some phases.
+    ///
+    /// # Errors
+    /// `invalid_argument` when there is none: such an observer would never see anything.
+    pub fn phases(mut self, phases: impl IntoIterator<Item = Phase>) -> Result<Self> {
+        self.phases = [false; 3];
+        for phase in phases {
+            self.phases[phase as usize] = true;
+        }
+        if self.phases.contains(&true) {
+            Ok(self)
+        } else {
+            Err(Error::Argument { what: "an observer must subscribe to at least one phase".into() })
+        }
+    }
+
+    pub(crate) fn wants(&self, phase: Phase) -> bool {
+        self.phases[phase as usize]
+    }
+}
+
+impl<O: Observer + 'static> From<O> for Subscription {
+    fn from(observer: O) -> Self {
+        Self::new(observer)
+    }
+}
+
+impl fmt::Debug for Subscription {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Subscription({:?})", self.phases)
+    }
+}
+
+/// Names an observer that was attached to a graph, to take it off again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ObserverId(pub(crate) u64);
+
+/// What a drain found (graph-engine §6).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DrainSummary {
+    /// How many events were not delivered.
+    pub undelivered_count: u64,
+    /// Whether the time ran out.
+    pub timeout_reached: bool,
+}

@@ -1,0 +1,92 @@
+//! How an invocation ends (graph-engine §3, suspension §5). Errored is `Err`.
+
+use std::sync::Arc;
+
+use singletree_durable::{InvocationId, SessionId};
+
+use super::signal::Descriptor;
+
+/// Who an invocation is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identity {
+    /// The invocation's id; kept when a suspended invocation is resumed (suspension §7).
+    pub invocation_id: InvocationId,
+    /// The id under which an application correlates invocations.
+    pub correlation_id: String,
+    /// The session, when the invocation is bound to one (sessions §3).
+    pub session_id: Option<SessionId>,
+}
+
+/// The end of a graph.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Completed<S> {
+    /// Who the invocation was.
+    pub identity: Identity,
+    /// The final state.
+    pub state: S,
+}
+
+/// A pause (suspension §5).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Suspended<S> {
+    /// Who the invocation is.
+    pub identity: Identity,
+    /// The state of the outermost graph at the pause.
+    pub state: S,
+    /// What is awaited.
+    pub descriptor: Descriptor,
+    /// The node that suspended, in its own graph.
+    pub node_name: Arc<str>,
+    /// The path to it, outermost first, its own name last.
+    pub namespace: Arc<[Arc<str>]>,
+}
+
+impl<S> Suspended<S> {
+    /// Returns the node of the outermost graph that is suspended as a consequence (R15).
+    #[must_use]
+    pub fn outer_node(&self) -> &str {
+        self.namespace.first().unwrap_or(&self.node_name)
+    }
+}
+
+/// How an invocation ended, unless it errored.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Outcome<S> {
+    /// The graph reached its end.
+    Completed(Completed<S>),
+    /// A node suspended.
+    Suspended(Suspended<S>),
+}
+
+impl<S> Outcome<S> {
+    /// Returns who the invocation is.
+    #[must_use]
+    pub fn identity(&self) -> &Identity {
+        match self {
+            Self::Completed(it) => &it.identity,
+            Self::Suspended(it) => &it.identity,
+        }
+    }
+
+    /// Returns the state, final or at the pause.
+    #[must_use]
+    pub fn state(&self) -> &S {
+        match self {
+            Self::Completed(it) => &it.state,
+            Self::Suspended(it) => &it.state,
+        }
+    }
+
+    pub(crate) fn try_map<T, E>(self, map: impl FnOnce(S) -> Result<T, E>) -> Result<Outcome<T>, E> {
+        Ok(match self {
+            Self::Completed(it) => Outcome::Completed(Completed { identity: it.identity, state: map(it.state)? }),
+            Self::Suspended(it) => Outcome::Suspended(Suspended {
+                identity: it.identity,
+                state: map(it.state)?,
+                descriptor: it.descriptor,
+                node_name: it.node_name,
+                namespace: it.namespace,
+            }),
+        })
+    }
+}

@@ -1,0 +1,146 @@
+//! The port through which a run is kept: the engine never writes by itself.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use singletree_durable::{BoxFuture, InvocationId, SessionId};
+
+use super::outcome::Identity;
+use super::signal::{Descriptor, WaitTerms};
+use crate::error::{Error, Result};
+use crate::plan::cursor::Cursor;
+use crate::plan::item::Item;
+use crate::plan::slot::Slot;
+use crate::plan::snapshot::Snapshot;
+
+/// State by field name, as a store has it.
+pub type Fields = Vec<(Arc<str>, Slot)>;
+
+/// The session's slice of a state (sessions §4).
+#[derive(Debug, Clone, PartialEq)]
+pub struct SessionState {
+    /// The version of its schema.
+    pub schema_version: String,
+    /// Its fields, under the session's names.
+    pub fields: Fields,
+}
+
+/// Where a run stands: the cursor, and the state of each of its frames, outermost first.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Progress {
+    /// The place.
+    pub cursor: Cursor,
+    /// The states.
+    pub frames: Vec<Snapshot>,
+}
+
+/// What a suspended invocation leaves behind.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Paused {
+    /// Who it is.
+    pub identity: Arc<Identity>,
+    /// Where it stands: after the suspending node, or before it when that runs again.
+    pub progress: Progress,
+    /// What it waits for.
+    pub descriptor: Descriptor,
+    /// The terms of the wait (D2).
+    pub terms: WaitTerms,
+    /// Whether the suspending node counts as completed.
+    pub mark_node_completed: bool,
+    /// The suspending node, in its own graph.
+    pub node_name: Arc<str>,
+    /// The path to it.
+    pub namespace: Arc<[Arc<str>]>,
+}
+
+/// How a run ends, as the port records it.
+#[derive(Debug)]
+pub enum Ending<'a> {
+    /// At the end of the graph.
+    Completed {
+        /// The final state.
+        state: &'a Snapshot,
+        /// The session's slice of it; none without a session, or without auto-save (sessions §6.3).
+        session: Option<SessionState>,
+    },
+    /// At a suspension. When recording fails, the run goes on and `end` is called again.
+    Suspended {
+        /// What it leaves behind.
+        paused: &'a Paused,
+        /// The session's slice of its state, as above.
+        session: Option<SessionState>,
+    },
+    /// By an error.
+    Errored {
+        /// The error.
+        error: &'a Error,
+        /// Where the run stood, if it had begun.
+        progress: Option<Progress>,
+    },
+}
+
+/// A run that stands somewhere already.
+#[derive(Debug, Clone)]
+pub struct Standing {
+    /// Who it is, when the record says so.
+    pub identity: Option<Identity>,
+    /// Where it stands.
+    pub cursor: Cursor,
+    /// The state of each frame.
+    pub frames: Vec<Fields>,
+    /// Facts of the node that had not committed (D7), by name.
+    pub records: BTreeMap<String, Item>,
+}
+
+/// What a port has for a run that is about to begin.
+#[derive(Debug)]
+pub enum Entered {
+    /// The run is new; the session's state, if one is stored.
+    Fresh(Option<SessionState>),
+    /// The run goes on where it stands.
+    Standing(Standing),
+}
+
+/// Keeps a run. One value serves one run.
+///
+/// # Contract
+/// - `enter` is called once, first. `claim` follows it when a suspended run is resumed and its payload was found valid; a
+///   run that cannot be claimed any more is an error.
+/// - `save`, `step` and `record` are called one at a time, in order; each returns when it is durable.
+/// - `end` is called when the run ends, and once more after it failed to record a suspension. Its result decides how the
+///   invocation ends (INV-3: no outcome is told before it is recorded).
+/// - A dropped future has happened or has not; the run is over then.
+pub trait Persist: fmt::Debug + Send + Sync {
+    /// Tells whether `step` is to be called after each node.
+    fn keeps_steps(&self) -> bool;
+
+    /// Loads what there is.
+    fn enter(&self) -> BoxFuture<'_, Result<Entered>>;
+
+    /// Takes the suspended run for this resume: of several, one gets it.
+    fn claim(&self) -> BoxFuture<'_, Result<()>>;
+
+    /// Saves the session in the middle of a run (sessions §6.2).
+    fn save(&self, session: SessionState) -> BoxFuture<'_, Result<()>>;
+
+    /// Records that a node has completed and where the run stands now.
+    fn step(&self, progress: Progress) -> BoxFuture<'_, Result<()>>;
+
+    /// Records a fact of the node that runs; forgotten when it completes (D7).
+    fn record<'a>(&'a self, name: &'a str, fact: Item) -> BoxFuture<'a, Result<()>>;
+
+    /// Records how the run ends.
+    fn end<'a>(&'a self, ending: Ending<'a>) -> BoxFuture<'a, Result<()>>;
+}
+
+/// Who a run is to be, as far as the caller says.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RequestedIdentity {
+    /// The invocation's id; made if absent, and ignored on a resume (graph-engine §3).
+    pub invocation_id: Option<InvocationId>,
+    /// The correlation id; made if absent.
+    pub correlation_id: Option<String>,
+    /// The session.
+    pub session_id: Option<SessionId>,
+}

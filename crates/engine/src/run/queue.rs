@@ -1,0 +1,153 @@
+//! The serial delivery queue of one invocation, and what drains wait for (graph-engine §6).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use singletree_durable::InvocationId;
+use tokio::sync::{mpsc, watch};
+use tokio::task::AbortHandle;
+
+use super::ambient;
+use super::event::Event;
+use super::input::Clock;
+use super::observe::{DrainSummary, Subscription};
+use super::outcome::Identity;
+use super::panic::caught_future;
+use crate::error::Mishap;
+
+/// Where mishaps are reported.
+pub(crate) type OnMishap = Arc<dyn Fn(Mishap) + Send + Sync>;
+
+struct Delivery {
+    event: Event,
+    observers: Arc<[Subscription]>,
+}
+
+/// How far a queue is.
+#[derive(Debug, Clone, Copy, Default)]
+struct Reached {
+    delivered: u64,
+    done: bool,
+}
+
+/// What drains see of a queue.
+pub(crate) struct Backlog {
+    pub(crate) invocation: InvocationId,
+    dispatched: AtomicU64,
+    reached: watch::Sender<Reached>,
+    worker: AbortHandle,
+}
+
+impl Backlog {
+    /// Tells whether the worker has ended.
+    pub(crate) fn is_done(&self) -> bool {
+        self.reached.borrow().done || self.worker.is_finished()
+    }
+
+    /// Waits until all events that are dispatched by now were delivered.
+    pub(crate) async fn catch_up(&self, timeout: Option<Duration>) -> DrainSummary {
+        let target = self.dispatched.load(Ordering::Acquire);
+        let mut reached = self.reached.subscribe();
+        let wait = async { drop(reached.wait_for(|it| it.delivered >= target || it.done).await) };
+        let timeout_reached = within(timeout, wait).await;
+        let undelivered_count = target.saturating_sub(self.reached.borrow().delivered);
+        DrainSummary { undelivered_count, timeout_reached }
+    }
+
+    /// Waits until the worker has ended.
+    pub(crate) async fn ended(&self) {
+        let mut reached = self.reached.subscribe();
+        drop(reached.wait_for(|it| it.done).await);
+    }
+
+    /// Ends the worker and tells how many events it leaves.
+    pub(crate) fn abort(&self) -> u64 {
+        self.worker.abort();
+        let reached = *self.reached.borrow();
+        self.reached.send_modify(|it| it.done = true);
+        self.dispatched.load(Ordering::Acquire).saturating_sub(reached.delivered)
+    }
+
+    /// Tells how many events are not delivered.
+    pub(crate) fn undelivered(&self) -> u64 {
+        self.dispatched.load(Ordering::Acquire).saturating_sub(self.reached.borrow().delivered)
+    }
+}
+
+/// Runs a wait with an optional limit; true when the limit was hit.
+pub(crate) async fn within(timeout: Option<Duration>, wait: impl Future<Output = ()>) -> bool {
+    match timeout {
+        None => {
+            wait.await;
+            false
+        }
+        Some(limit) => tokio::time::timeout(limit, wait).await.is_err(),
+    }
+}
+
+/// The engine's end of a queue.
+pub(crate) struct Queue {
+    sender: mpsc::UnboundedSender<Delivery>,
+    backlog: Arc<Backlog>,
+    max: u64,
+    overflowed: AtomicBool,
+    clock: Arc<dyn Clock>,
+    on_mishap: OnMishap,
+}
+
+impl Queue {
+    /// Starts a queue with its worker, which ends when the queue is dropped and everything is delivered.
+    pub(crate) fn start(identity: Arc<Identity>, max: u64, clock: Arc<dyn Clock>, on_mishap: OnMishap) -> Self {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let (reached, _) = watch::channel(Reached::default());
+        let work = deliver(receiver, reached.clone(), identity.clone(), on_mishap.clone());
+        let worker = tokio::spawn(work).abort_handle();
+        let invocation = identity.invocation_id.clone();
+        let backlog = Arc::new(Backlog { invocation, dispatched: AtomicU64::new(0), reached, worker });
+        Self { sender, backlog, max, overflowed: AtomicBool::new(false), clock, on_mishap }
+    }
+
+    pub(crate) fn backlog(&self) -> &Arc<Backlog> {
+        &self.backlog
+    }
+
+    /// Puts an event in the queue. Never waits; beyond the bound the event counts as undelivered.
+    pub(crate) fn dispatch(&self, event: Event, observers: Arc<[Subscription]>) {
+        self.backlog.dispatched.fetch_add(1, Ordering::AcqRel);
+        if self.overflowed.load(Ordering::Relaxed) {
+            return;
+        }
+        if self.backlog.undelivered() > self.max {
+            self.overflowed.store(true, Ordering::Relaxed);
+            (self.on_mishap)(Mishap::Backlog { at: self.clock.now(), max: self.max });
+            return;
+        }
+        // The receiver is gone only after a drain gave the queue up.
+        drop(self.sender.send(Delivery { event, observers }));
+    }
+}
+
+async fn deliver(
+    mut receiver: mpsc::UnboundedReceiver<Delivery>,
+    reached: watch::Sender<Reached>,
+    identity: Arc<Identity>,
+    on_mishap: OnMishap,
+) {
+    ambient::within(identity, async {
+        while let Some(Delivery { event, observers }) = receiver.recv().await {
+            for subscription in observers.iter().filter(|it| it.wants(event.phase())) {
+                let seen = caught_future(Box::pin(async { subscription.observer.observe(&event).await })).await;
+                let error = match seen {
+                    Ok(Ok(())) => continue,
+                    Ok(Err(error)) => error,
+                    Err(panicked) => panicked.into(),
+                };
+                on_mishap(Mishap::Observer { error });
+            }
+            reached.send_modify(|it| it.delivered += 1);
+        }
+    })
+    .await;
+    reached.send_modify(|it| it.done = true);
+}

@@ -1,0 +1,73 @@
+//! From a stored standpoint back to a run: does it still fit the graph? (D28, R19)
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use super::graph::{Core, Work};
+use super::port::{Fields, Standing};
+use super::walk::Standpoint;
+use crate::error::{Error, Result};
+use crate::plan::cursor::Position;
+use crate::plan::field::FieldFault;
+use crate::plan::schema::Schema;
+use crate::plan::slot::Slot;
+use crate::plan::snapshot::Snapshot;
+
+/// Puts the frames of a run together again.
+///
+/// # Errors
+/// `checkpoint_record_invalid` when the cursor names what the graph does not have.
+pub(crate) fn standpoints(core: &Arc<Core>, standing: Standing) -> Result<Vec<Standpoint>> {
+    let misfit = |reason: String| Error::Position { reason };
+    let count = standing.cursor.frames.len();
+    if count == 0 || count != standing.frames.len() {
+        return Err(misfit(format!("{count} frames and {} states", standing.frames.len())));
+    }
+    let mut core = core.clone();
+    let mut points = Vec::with_capacity(count);
+    for (depth, (frame, fields)) in standing.cursor.frames.into_iter().zip(standing.frames).enumerate() {
+        let node = core.topology.index(&frame.node);
+        let node = node.ok_or_else(|| misfit(format!("the graph has no node '{}'", frame.node)))?;
+        let state = snapshot(&core.topology.schema, fields).map_err(|it| misfit(it.to_string()))?;
+        let inside = depth + 1 < count;
+        if inside != (frame.at == Position::Inside) {
+            return Err(misfit(format!("frame {depth} stands {:?} of {count} frames", frame.at)));
+        }
+        let below = match &core.works[node] {
+            Work::Subgraph(child) if inside => Some(child.clone()),
+            Work::Function(_) | Work::Subgraph(_) if !inside => None,
+            Work::Function(_) | Work::Subgraph(_) => {
+                return Err(misfit(format!("node '{}' is no subgraph", frame.node)));
+            }
+        };
+        points.push(Standpoint { frame, state });
+        core = below.unwrap_or(core);
+    }
+    Ok(points)
+}
+
+/// Reads a state off stored fields. Fields that the schema no longer has are dropped; new ones take their default.
+fn snapshot(schema: &Arc<Schema>, fields: Fields) -> Result<Snapshot, FieldFault> {
+    let set = fields.into_iter().filter_map(|(name, slot)| schema.index(&name).map(|at| (at, slot)));
+    let state = Snapshot::start(schema, set.collect())?;
+    state.validate()?;
+    Ok(state)
+}
+
+/// Overlays a signal's payload (suspension §6): declared fields of the outermost state and, when the suspension was in a
+/// subgraph, also those of the suspended frame (R17). What neither declares is dropped.
+///
+/// # Errors
+/// `suspension_resume_payload_invalid`.
+pub(crate) fn overlay(points: &mut [Standpoint], payload: &Map<String, Value>) -> Result<()> {
+    let last = points.len() - 1;
+    for at in if last == 0 { vec![0] } else { vec![0, last] } {
+        let point = &mut points[at];
+        let schema = point.state.schema();
+        let declared = payload.iter().filter(|(name, _)| schema.index(name).is_some());
+        let fields: Vec<_> = declared.map(|(name, value)| (name.as_str(), Slot::from_json(value.clone()))).collect();
+        point.state = point.state.overlay(&fields).map_err(|source| Error::SuspensionPayload { source })?;
+    }
+    Ok(())
+}

@@ -1,0 +1,246 @@
+//! One run and its shared parts; one node execution and its identity.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::event::{AttemptEnd, Event, EventError, NodeEvent, Phase};
+use super::extension::Extensions;
+use super::fault::NodeError;
+use super::graph::{Core, Work};
+use super::observe::Subscription;
+use super::outcome::Identity;
+use super::port::{Persist, Progress};
+use super::queue::Queue;
+use super::signal::{Descriptor, Signal};
+use super::suspend::Requests;
+use crate::error::{Error, Place};
+use crate::plan::cursor::{Cursor, Frame, Position};
+use crate::plan::item::Item;
+use crate::plan::snapshot::Snapshot;
+
+/// What all nodes of one run share.
+pub(crate) struct Run {
+    pub(crate) identity: Arc<Identity>,
+    /// The outermost graph.
+    pub(crate) core: Arc<Core>,
+    pub(crate) port: Arc<dyn Persist>,
+    pub(crate) extensions: Extensions,
+    pub(crate) requests: Requests,
+    pub(crate) queue: Option<Queue>,
+    pub(crate) observers: Observers,
+    pub(crate) next_step: AtomicU64,
+    /// Whether the run goes on after its process died, and no node has completed since.
+    pub(crate) recovering: AtomicBool,
+    pub(crate) records: Mutex<BTreeMap<String, Item>>,
+    live: Mutex<Vec<Live>>,
+}
+
+/// How far one graph of the run is: the cursor's frame, with its state beside it.
+struct Live {
+    node: Arc<str>,
+    at: Position,
+    attempt: u32,
+    state: Snapshot,
+}
+
+/// The parts from which a run is made.
+pub(crate) struct RunParts {
+    pub(crate) identity: Arc<Identity>,
+    pub(crate) core: Arc<Core>,
+    pub(crate) port: Arc<dyn Persist>,
+    pub(crate) extensions: Extensions,
+    pub(crate) queue: Option<Queue>,
+    pub(crate) observers: Observers,
+    pub(crate) next_step: u64,
+    pub(crate) recovering: bool,
+    pub(crate) records: BTreeMap<String, Item>,
+}
+
+impl Run {
+    pub(crate) fn new(parts: RunParts) -> Self {
+        Self {
+            identity: parts.identity,
+            core: parts.core,
+            port: parts.port,
+            extensions: parts.extensions,
+            requests: Requests::default(),
+            queue: parts.queue,
+            observers: parts.observers,
+            next_step: AtomicU64::new(parts.next_step),
+            recovering: AtomicBool::new(parts.recovering),
+            records: Mutex::new(parts.records),
+            live: Mutex::default(),
+        }
+    }
+
+    fn live(&self) -> std::sync::MutexGuard<'_, Vec<Live>> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes where a graph of the run stands, and forgets what stood below it.
+    pub(crate) fn stand(&self, depth: usize, frame: Frame, state: &Snapshot) {
+        let live = Live { node: frame.node.into(), at: frame.at, attempt: frame.attempt, state: state.clone() };
+        self.stand_at(depth, live);
+    }
+
+    pub(crate) fn stand_on(&self, depth: usize, node: &Arc<str>, at: Position, state: &Snapshot) {
+        self.stand_at(depth, Live { node: node.clone(), at, attempt: 0, state: state.clone() });
+    }
+
+    fn stand_at(&self, depth: usize, live: Live) {
+        let mut frames = self.live();
+        frames.truncate(depth);
+        frames.push(live);
+    }
+
+    /// Returns where the run stands, once it has begun.
+    pub(crate) fn progress(&self) -> Option<Progress> {
+        let live = self.live();
+        if live.is_empty() {
+            return None;
+        }
+        let frame = |it: &Live| Frame { node: it.node.as_ref().into(), at: it.at, attempt: it.attempt };
+        let frames = live.iter().map(frame).collect();
+        let cursor = Cursor { frames, next_step: self.next_step.load(Ordering::Relaxed) };
+        Some(Progress { cursor, frames: live.iter().map(|it| it.state.clone()).collect() })
+    }
+
+    /// Numbers the next node execution.
+    pub(crate) fn take_step(&self) -> Result<u64, Error> {
+        let step = self.next_step.fetch_add(1, Ordering::Relaxed);
+        let max = self.core.limits.steps;
+        if step < max { Ok(step) } else { Err(Error::Limit { limit: "steps", max }) }
+    }
+
+    /// Notes that a node has completed: its facts are part of the state now.
+    pub(crate) fn node_completed(&self) {
+        self.recovering.store(false, Ordering::Relaxed);
+        let mut records = self.records.lock().unwrap_or_else(PoisonError::into_inner);
+        if !records.is_empty() {
+            records.clear();
+        }
+    }
+}
+
+/// Who sees the events of a run: fixed when it begins (graph-engine §6).
+#[derive(Default)]
+pub(crate) struct Observers {
+    /// Attached to the graphs of the run, by graph.
+    graphs: Vec<(Arc<Core>, Arc<[(u64, Subscription)]>)>,
+    /// Passed to the invocation.
+    pub(crate) own: Vec<Subscription>,
+}
+
+impl Observers {
+    /// Takes down who is attached to a graph and to those inside it.
+    pub(crate) fn collect(core: &Arc<Core>, own: Vec<Subscription>) -> Self {
+        let mut observers = Self { graphs: Vec::new(), own };
+        observers.add(core);
+        observers
+    }
+
+    fn add(&mut self, core: &Arc<Core>) {
+        let attached = core.attached();
+        if !attached.is_empty() {
+            self.graphs.push((core.clone(), attached));
+        }
+        for work in &core.works {
+            if let Work::Subgraph(inner) = work {
+                self.add(inner);
+            }
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.graphs.is_empty() && self.own.is_empty()
+    }
+
+    pub(crate) fn attached_to(&self, core: &Arc<Core>) -> impl Iterator<Item = Subscription> {
+        let found = self.graphs.iter().find(|(it, _)| Arc::ptr_eq(it, core));
+        found.into_iter().flat_map(|(_, it)| it.iter().map(|(_, it)| it.clone()))
+    }
+}
+
+/// Where a graph is entered: what its nodes' events have in common.
+pub(crate) struct Level {
+    pub(crate) core: Arc<Core>,
+    /// The names of the nodes that contain the graph, outermost first.
+    pub(crate) path: Vec<Arc<str>>,
+    pub(crate) parents: Arc<[Snapshot]>,
+    /// Attached to the outermost graph, …, to this one.
+    pub(crate) attached: Vec<Subscription>,
+    /// Attached to the outermost graph, …, to this one, then the invocation's own.
+    pub(crate) observers: Arc<[Subscription]>,
+}
+
+/// One execution of one node.
+pub(crate) struct Scope {
+    pub(crate) run: Arc<Run>,
+    pub(crate) level: Arc<Level>,
+    pub(crate) place: Place,
+    pub(crate) step: u64,
+    pub(crate) attempt: u32,
+    pub(crate) state: Snapshot,
+}
+
+impl Scope {
+    /// Asks the driver to suspend; returns only when that could not be recorded.
+    pub(crate) async fn suspend(self: &Arc<Self>, signal: Signal) -> NodeError {
+        self.run.requests.ask(self.clone(), signal).await
+    }
+
+    pub(crate) fn started(&self) {
+        self.dispatch(Phase::Started, || (None, None));
+    }
+
+    pub(crate) fn merged(&self, state: &Snapshot) {
+        self.dispatch(Phase::Completed, || (Some(AttemptEnd::Merged(state.clone())), None));
+    }
+
+    pub(crate) fn failed(&self, error: &Error) {
+        self.dispatch(Phase::Completed, || {
+            let error = EventError {
+                category: error.category(),
+                derived_category: error.derived_category().to_owned(),
+                message: chain(error),
+            };
+            (Some(AttemptEnd::Failed(error)), None)
+        });
+    }
+
+    pub(crate) fn suspended(&self, descriptor: &Descriptor) {
+        self.dispatch(Phase::Suspended, || (None, Some(descriptor.clone())));
+    }
+
+    fn dispatch(&self, phase: Phase, parts: impl FnOnce() -> (Option<AttemptEnd>, Option<Descriptor>)) {
+        let Some(queue) = &self.run.queue else { return };
+        let (end, descriptor) = parts();
+        let event = NodeEvent {
+            identity: self.run.identity.clone(),
+            at: self.run.core.clock.now(),
+            phase,
+            node_name: self.place.node.clone(),
+            namespace: self.place.namespace.clone(),
+            step: self.step,
+            pre_state: self.state.clone(),
+            end,
+            descriptor,
+            parent_states: self.level.parents.clone(),
+            attempt_index: self.attempt,
+        };
+        queue.dispatch(Event::Node(event), self.level.observers.clone());
+    }
+}
+
+/// Writes an error with its causes, each once.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}

@@ -1,0 +1,118 @@
+//! What a suspended node waits for (suspension §4), and what the harness promises about it (D2).
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use singletree_durable::Timestamp;
+
+/// The signal descriptor: exactly what the suspension specification has (§4). Opaque to the engine.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Descriptor {
+    /// What the awaited signal is called.
+    pub signal_id: String,
+    /// What the application says about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<Value>,
+}
+
+/// When a wait expires.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Deadline {
+    /// This long after the suspension.
+    In(Duration),
+    /// At this time.
+    At(Timestamp),
+}
+
+/// What is recorded about a wait beside its descriptor (D2).
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct WaitTerms {
+    /// The digest of the exact action that an answer approves; makes the wait an approval.
+    pub action: Option<String>,
+    /// When it expires.
+    pub deadline: Option<Deadline>,
+    /// The JSON Schema that the answer must fit.
+    pub payload_schema: Option<Value>,
+    /// The fields with which the graph goes on when the deadline passes; without them the invocation ends errored.
+    pub on_deadline: Option<Map<String, Value>>,
+}
+
+/// A suspension as a node asks for it: the descriptor, and the terms of the wait.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Signal {
+    pub(crate) descriptor: Descriptor,
+    pub(crate) terms: WaitTerms,
+    pub(crate) mark_node_completed: bool,
+}
+
+impl Signal {
+    /// Names the awaited signal.
+    pub fn new(signal_id: impl Into<String>) -> Self {
+        let descriptor = Descriptor { signal_id: signal_id.into(), metadata: None };
+        Self { descriptor, terms: WaitTerms::default(), mark_node_completed: true }
+    }
+
+    /// Adds an entry to the metadata map; metadata that is no map is replaced by one.
+    #[must_use]
+    pub fn with(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
+        let mut map = match self.descriptor.metadata.take() {
+            Some(Value::Object(map)) => map,
+            _ => Map::new(),
+        };
+        map.insert(key.into(), value.into());
+        self.descriptor.metadata = Some(Value::Object(map));
+        self
+    }
+
+    /// Sets the metadata whole.
+    #[must_use]
+    pub fn metadata(mut self, metadata: Value) -> Self {
+        self.descriptor.metadata = Some(metadata);
+        self
+    }
+
+    /// Binds the wait to the digest of an exact action: only an answer that names wait and digest is taken.
+    #[must_use]
+    pub fn approves(mut self, action_digest: impl Into<String>) -> Self {
+        self.terms.action = Some(action_digest.into());
+        self
+    }
+
+    /// Lets the wait expire after this long.
+    #[must_use]
+    pub fn expires_in(mut self, span: Duration) -> Self {
+        self.terms.deadline = Some(Deadline::In(span));
+        self
+    }
+
+    /// Lets the wait expire at this time.
+    #[must_use]
+    pub fn expires_at(mut self, time: Timestamp) -> Self {
+        self.terms.deadline = Some(Deadline::At(time));
+        self
+    }
+
+    /// Sets the JSON Schema that the answer must fit.
+    #[must_use]
+    pub fn payload_schema(mut self, schema: Value) -> Self {
+        self.terms.payload_schema = Some(schema);
+        self
+    }
+
+    /// Sets the fields with which the graph goes on when the deadline passes. All must be declared fields.
+    #[must_use]
+    pub fn on_deadline(mut self, fields: Map<String, Value>) -> Self {
+        self.terms.on_deadline = Some(fields);
+        self
+    }
+
+    /// Says whether the node counts as completed (suspension §3): true, the default, goes on after it; false runs it
+    /// again with the payload merged.
+    #[must_use]
+    pub fn mark_node_completed(mut self, completed: bool) -> Self {
+        self.mark_node_completed = completed;
+        self
+    }
+}

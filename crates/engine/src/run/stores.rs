@@ -1,0 +1,299 @@
+//! The port over the specifications' stores: session first, paused record second, and back if that fails.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use singletree_durable::{
+    BoxError, BoxFuture, Error as StoreError, Expected, InvocationId, Json, Migrations, PausedRecord, PausedStatus,
+    PausedStore, SessionId, SessionKey, SessionRecord, SessionStore, TenantId, Timestamp, Version,
+};
+
+use super::graph::Core;
+use super::migrate::migrate_session;
+use super::outcome::Identity;
+use super::port::{Ending, Entered, Paused, Persist, Progress, SessionState, Standing};
+use super::signal::Descriptor;
+use crate::error::{Error, Result};
+use crate::plan::cursor::Cursor;
+use crate::plan::item::Item;
+use crate::plan::slot::Slot;
+
+/// The stores that a graph was compiled with.
+pub(crate) struct Stores {
+    pub(crate) sessions: Option<Arc<dyn SessionStore>>,
+    pub(crate) paused: Arc<dyn PausedStore>,
+    pub(crate) tenant: TenantId,
+    pub(crate) migrations: Arc<Migrations>,
+}
+
+/// What is stored of a suspended invocation.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PausedBody {
+    invocation_id: InvocationId,
+    correlation_id: String,
+    session_id: Option<SessionId>,
+    /// The version of the session that was saved with the suspension (D1).
+    session_version: Option<Version>,
+    schema_version: String,
+    descriptor: Descriptor,
+    mark_node_completed: bool,
+    node_name: String,
+    namespace: Vec<String>,
+    cursor: Cursor,
+    frames: Vec<BTreeMap<String, Value>>,
+    suspended_at: Timestamp,
+}
+
+/// What the port remembers between its calls.
+#[derive(Default)]
+struct Memory {
+    /// The session as it was loaded, to put it back when a suspension fails half-way.
+    loaded: Option<(SessionRecord, Version)>,
+    claimed: bool,
+    session: Option<SessionId>,
+}
+
+/// Keeps one run over the specifications' stores.
+pub(crate) struct StorePort {
+    core: Arc<Core>,
+    resumes: Option<InvocationId>,
+    asked: Option<SessionId>,
+    memory: Mutex<Memory>,
+}
+
+impl std::fmt::Debug for StorePort {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StorePort").field("resumes", &self.resumes).finish_non_exhaustive()
+    }
+}
+
+fn load_failed(source: impl Into<BoxError>) -> Error {
+    Error::SessionLoad { source: source.into() }
+}
+
+fn save_failed(source: StoreError) -> Error {
+    match source {
+        StoreError::Conflict { .. } => Error::SessionConflict { source: source.into() },
+        source => Error::SessionSave { source: source.into(), completed: None },
+    }
+}
+
+fn pause_failed(source: impl Into<BoxError>) -> Error {
+    Error::SuspensionPersistence { source: source.into() }
+}
+
+impl StorePort {
+    pub(crate) fn fresh(core: &Arc<Core>, session: Option<SessionId>) -> Self {
+        let memory = Memory { session: session.clone(), ..Memory::default() };
+        Self { core: core.clone(), resumes: None, asked: session, memory: Mutex::new(memory) }
+    }
+
+    pub(crate) fn resume(core: &Arc<Core>, invocation: InvocationId, session: Option<SessionId>) -> Self {
+        Self { core: core.clone(), resumes: Some(invocation), asked: session, memory: Mutex::default() }
+    }
+
+    fn memory(&self) -> std::sync::MutexGuard<'_, Memory> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn store(&self) -> Option<(&Arc<dyn SessionStore>, SessionKey)> {
+        let session = self.memory().session.clone()?;
+        let stores = &self.core.stores;
+        let store = stores.sessions.as_ref()?;
+        Some((store, SessionKey::new(stores.tenant.clone(), session)))
+    }
+
+    async fn load(&self) -> Result<Option<SessionState>> {
+        let Some((store, key)) = self.store() else { return Ok(None) };
+        let Some((record, version)) = store.load(&key).await.map_err(load_failed)? else { return Ok(None) };
+        let fields = record.state.iter().map(|(name, json)| Ok((name.as_str().into(), Slot::from_json(json.decode()?))));
+        let fields = fields.collect::<serde_json::Result<_>>().map_err(load_failed)?;
+        let loaded = SessionState { schema_version: record.schema_version.clone(), fields };
+        let to = &self.core.topology.session.version;
+        let migrated = migrate_session(loaded, to, &self.core.stores.migrations)?;
+        self.memory().loaded = Some((record, version));
+        Ok(Some(migrated))
+    }
+
+    async fn save_session(&self, session: SessionState) -> Result<Option<Version>, StoreError> {
+        let Some((store, key)) = self.store() else { return Ok(None) };
+        let corrupt = |source: serde_json::Error| StoreError::Corrupt {
+            what: "a state that JSON cannot represent".into(),
+            source: Some(source.into()),
+        };
+        let fields = session.fields.into_iter().map(|(name, slot)| Ok((name.as_ref().to_owned(), encode(&slot)?)));
+        let state = fields.collect::<serde_json::Result<_>>().map_err(corrupt)?;
+        let updated_at = self.core.clock.now();
+        let record = SessionRecord { schema_version: session.schema_version, state, updated_at };
+        store.save(&key, &record, Expected::Any).await.map(Some)
+    }
+
+    /// Puts the session back as it was before a suspension that could not be recorded whole (suspension §8.6).
+    async fn restore_session(&self) -> Result<(), StoreError> {
+        let Some((store, key)) = self.store() else { return Ok(()) };
+        let loaded = self.memory().loaded.clone();
+        match loaded {
+            Some((record, _)) => store.save(&key, &record, Expected::Any).await.map(drop),
+            None => store.delete(&key).await,
+        }
+    }
+
+    async fn enter_paused(&self, invocation: &InvocationId) -> Result<Entered> {
+        let invalid = |reason: &str| Error::SuspensionRecord {
+            invocation: invocation.to_string(),
+            reason: reason.into(),
+        };
+        let stores = &self.core.stores;
+        let record = stores.paused.load(&stores.tenant, invocation).await.map_err(pause_failed)?;
+        let record = record.ok_or_else(|| invalid("it is not known"))?;
+        if record.status != PausedStatus::Suspended {
+            return Err(invalid(&format!("it is not suspended but {:?}", record.status).to_lowercase()));
+        }
+        let body: PausedBody = record.body.decode().map_err(|it| invalid(&format!("its record is damaged: {it}")))?;
+        if self.asked.is_some() && self.asked != body.session_id {
+            return Err(Error::Argument { what: "the invocation belongs to another session".into() });
+        }
+        self.memory().session.clone_from(&body.session_id);
+        self.check_session(body.session_version).await?;
+        let fields = |frame: BTreeMap<String, Value>| {
+            frame.into_iter().map(|(name, value)| (name.into(), Slot::from_json(value))).collect()
+        };
+        Ok(Entered::Standing(Standing {
+            identity: Some(Identity {
+                invocation_id: body.invocation_id,
+                correlation_id: body.correlation_id,
+                session_id: body.session_id,
+            }),
+            cursor: body.cursor,
+            frames: body.frames.into_iter().map(fields).collect(),
+            records: BTreeMap::new(),
+        }))
+    }
+
+    /// Refuses to resume over a session that somebody wrote since (D1).
+    async fn check_session(&self, expected: Option<Version>) -> Result<()> {
+        let (Some((store, key)), Some(expected)) = (self.store(), expected) else { return Ok(()) };
+        let loaded = store.load(&key).await.map_err(load_failed)?;
+        let found = loaded.as_ref().map(|(_, version)| *version);
+        self.memory().loaded = loaded;
+        if found == Some(expected) {
+            return Ok(());
+        }
+        let conflict = StoreError::Conflict { key, expected: Expected::Exactly(expected), found };
+        Err(Error::SessionConflict { source: conflict.into() })
+    }
+
+    async fn suspend(&self, paused: &Paused, session: Option<SessionState>) -> Result<()> {
+        let session_version = match session {
+            Some(session) => self.save_session(session).await.map_err(pause_failed)?,
+            None => None,
+        };
+        let written = self.write_paused(paused, session_version).await;
+        if written.is_err() && session_version.is_some() {
+            self.restore_session().await.map_err(pause_failed)?;
+        }
+        written
+    }
+
+    async fn write_paused(&self, paused: &Paused, session_version: Option<Version>) -> Result<()> {
+        let Progress { cursor, frames } = &paused.progress;
+        let frames = frames.iter().map(|it| it.to_json().map(|it| it.into_iter().collect()));
+        let body = PausedBody {
+            invocation_id: paused.identity.invocation_id.clone(),
+            correlation_id: paused.identity.correlation_id.clone(),
+            session_id: paused.identity.session_id.clone(),
+            session_version,
+            schema_version: self.core.topology.schema.version().to_owned(),
+            descriptor: paused.descriptor.clone(),
+            mark_node_completed: paused.mark_node_completed,
+            node_name: paused.node_name.as_ref().to_owned(),
+            namespace: paused.namespace.iter().map(|it| it.as_ref().to_owned()).collect(),
+            cursor: cursor.clone(),
+            frames: frames.collect::<serde_json::Result<_>>().map_err(pause_failed)?,
+            suspended_at: self.core.clock.now(),
+        };
+        let record = PausedRecord { status: PausedStatus::Suspended, body: Json::of(&body).map_err(pause_failed)? };
+        let stores = &self.core.stores;
+        stores.paused.save(&stores.tenant, &body.invocation_id, &record).await.map_err(pause_failed)
+    }
+
+    /// Sets the status of the record that this run resumed.
+    async fn close(&self, status: PausedStatus) -> Result<()> {
+        let Some(invocation) = self.resumes.as_ref().filter(|_| self.memory().claimed) else { return Ok(()) };
+        let stores = &self.core.stores;
+        stores.paused.close(&stores.tenant, invocation, status).await.map_err(pause_failed)
+    }
+}
+
+fn encode(slot: &Slot) -> serde_json::Result<Json> {
+    let Slot::Many(list) = slot else { return Json::of(&slot.to_json()?) };
+    let mut text = String::from("[");
+    for (at, item) in list.iter().enumerate() {
+        if at > 0 {
+            text.push(',');
+        }
+        text.push_str(item.text()?);
+    }
+    text.push(']');
+    Ok(Json::from_text(text))
+}
+
+impl Persist for StorePort {
+    fn keeps_steps(&self) -> bool {
+        false
+    }
+
+    fn enter(&self) -> BoxFuture<'_, Result<Entered>> {
+        Box::pin(async {
+            match &self.resumes {
+                Some(invocation) => self.enter_paused(invocation).await,
+                None => self.load().await.map(Entered::Fresh),
+            }
+        })
+    }
+
+    fn claim(&self) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async {
+            let Some(invocation) = &self.resumes else { return Ok(()) };
+            let stores = &self.core.stores;
+            let claimed = stores.paused.claim(&stores.tenant, invocation).await.map_err(pause_failed)?;
+            self.memory().claimed = claimed.is_some();
+            claimed.map(drop).ok_or_else(|| Error::SuspensionRecord {
+                invocation: invocation.to_string(),
+                reason: "another resume was quicker".into(),
+            })
+        })
+    }
+
+    fn save(&self, session: SessionState) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async { self.save_session(session).await.map(drop).map_err(save_failed) })
+    }
+
+    fn step(&self, _progress: Progress) -> BoxFuture<'_, Result<()>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn record<'a>(&'a self, _name: &'a str, _fact: Item) -> BoxFuture<'a, Result<()>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn end<'a>(&'a self, ending: Ending<'a>) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            match ending {
+                Ending::Completed { session, .. } => {
+                    let saved = match session {
+                        Some(session) => self.save_session(session).await.map(drop).map_err(save_failed),
+                        None => Ok(()),
+                    };
+                    self.close(PausedStatus::Completed).await?;
+                    saved
+                }
+                Ending::Suspended { paused, session } => self.suspend(paused, session).await,
+                Ending::Errored { .. } => self.close(PausedStatus::Errored).await,
+            }
+        })
+    }
+}

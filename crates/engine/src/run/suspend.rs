@@ -1,0 +1,62 @@
+//! How a node's request to suspend reaches the driver (suspension §3).
+//!
+//! Suspension is no error that user code could catch: the node posts a request and waits; the driver stops polling the
+//! run, records the pause, and drops the run. Only when recording fails does the node hear of it.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Waker;
+
+use tokio::sync::oneshot;
+
+use super::fault::NodeError;
+use super::scope::Scope;
+use super::signal::Signal;
+use crate::error::Error;
+
+/// A node that wants to suspend.
+pub(crate) struct Request {
+    pub(crate) scope: Arc<Scope>,
+    pub(crate) signal: Signal,
+    pub(crate) refuse: oneshot::Sender<Error>,
+}
+
+/// Where requests wait for the driver. The lock guards two fields that change together and is never held across an await.
+#[derive(Default)]
+pub(crate) struct Requests(Mutex<Waiting>);
+
+#[derive(Default)]
+struct Waiting {
+    requests: VecDeque<Request>,
+    driver: Option<Waker>,
+}
+
+impl Requests {
+    /// Asks to suspend; returns only when that could not be recorded.
+    pub(crate) async fn ask(&self, scope: Arc<Scope>, signal: Signal) -> NodeError {
+        let (refuse, refused) = oneshot::channel();
+        let driver = {
+            let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            waiting.requests.push_back(Request { scope, signal, refuse });
+            waiting.driver.take()
+        };
+        if let Some(driver) = driver {
+            driver.wake();
+        }
+        match refused.await {
+            Ok(error) => error.into(),
+            // The run that this node belonged to is over; a task that it spawned has nothing left to wait for.
+            Err(_) => Error::SuspensionContext { context: "after its invocation ended".into() }.into(),
+        }
+    }
+
+    /// Takes the next request, or leaves word whom to wake for it.
+    pub(crate) fn take(&self, driver: &Waker) -> Option<Request> {
+        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let request = waiting.requests.pop_front();
+        if request.is_none() && !waiting.driver.as_ref().is_some_and(|it| it.will_wake(driver)) {
+            waiting.driver = Some(driver.clone());
+        }
+        request
+    }
+}
