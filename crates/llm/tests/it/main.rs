@@ -1,0 +1,3 @@
+//! Properties of the crate, through its public surface.
+
+mod properties;
