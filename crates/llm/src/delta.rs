@@ -6,7 +6,8 @@ use crate::response::{FinishReason, Usage};
 
 /// One piece of a streamed response.
 ///
-/// Pieces of one kind that follow each other belong to one block, until a signature closes it.
+/// Pieces of one kind that follow each other belong to one block, until a signature closes it; a
+/// signature without text and without an open block has nothing to sign and is dropped.
 /// `Finish` comes exactly once, last.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Delta {
