@@ -27,17 +27,17 @@ fn check<M: Borrow<ChatMessage>>(messages: &[M]) -> Result<(), Fault> {
     let mut called = BTreeSet::new();
     for (index, message) in messages.iter().enumerate() {
         let message = message.borrow();
-        let place = format!("messages[{index}]");
+        let place = || format!("messages[{index}]");
         if let Some(fault) = message.fault() {
-            return Err(fault.under(&place));
+            return Err(fault.under(&place()));
         }
-        position(index, message.role).map_err(|it| it.under(&place))?;
+        position(index, message.role).map_err(|it| it.under(&place()))?;
         called.extend(message.tool_calls.iter().map(|it| it.id.as_str()));
         if let Some(id) = &message.tool_call_id
             && !called.contains(id.as_str())
         {
             let problem = format!("{id:?} is no call of an earlier assistant message");
-            return Err(Fault::at("tool_call_id", problem).under(&place));
+            return Err(Fault::at("tool_call_id", problem).under(&place()));
         }
     }
     match last.borrow().role {

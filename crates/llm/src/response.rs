@@ -134,8 +134,8 @@ impl Response {
             return Err(cut(fault.under("message")));
         }
         for (index, call) in self.message.tool_calls.iter().enumerate() {
-            let place = format!("message.tool_calls[{index}]");
-            check_call(call, request).map_err(|it| cut(it.under(&place)))?;
+            let place = || format!("message.tool_calls[{index}]");
+            check_call(call, request).map_err(|it| cut(it.under(&place())))?;
         }
         Ok(())
     }

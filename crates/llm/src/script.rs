@@ -30,7 +30,7 @@
 //! - `answered`: how many assistant messages the request holds.
 //!
 //! In a pattern `*` stands for any text and `{name}` for some text that is kept under that name.
-//! Case and surrounding space do not matter.
+//! The case of ASCII letters and surrounding space do not matter.
 //!
 //! # Answers
 //!

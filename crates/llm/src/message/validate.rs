@@ -93,12 +93,12 @@ fn tool(message: &ChatMessage) -> Checked {
 
 fn blocks(blocks: &[ContentBlock], allowed: fn(&ContentBlock) -> bool) -> Checked {
     for (index, it) in blocks.iter().enumerate() {
-        let place = format!("[{index}]");
+        let place = || format!("[{index}]");
         if !allowed(it) {
             let problem = format!("a {} block is not allowed here", it.kind());
-            return Err(Fault::at(place, problem));
+            return Err(Fault::at(place(), problem));
         }
-        block(it).map_err(|fault| fault.under(&place))?;
+        block(it).map_err(|fault| fault.under(&place()))?;
     }
     Ok(())
 }
