@@ -107,6 +107,27 @@ async fn a_rule_calls_tools_and_a_changed_result_changes_the_reply() {
     says([asked, calling].into_iter().chain(other_order), "I know only {rules}.").await;
 }
 
+// INV-6: ids repeat in a history; a result belongs to the message right before it.
+#[tokio::test]
+async fn only_results_after_the_last_user_message_count() {
+    let asked = ChatMessage::user("add 2 and 3");
+    let (calling, _) = ask([asked.clone()]).await.expect("answers");
+    let results = [ChatMessage::tool("call_1_0", "5"), ChatMessage::tool("call_1_1", "noon")];
+    let first: Vec<ChatMessage> = [asked.clone(), calling].into_iter().chain(results).collect();
+    let again = first.iter().cloned().chain([ChatMessage::assistant("That makes 5."), asked]);
+    let (message, reason) = ask(again.clone()).await.expect("answers");
+    let ids: Vec<&str> = message.tool_calls.iter().map(|it| it.id.as_str()).collect();
+    assert_eq!((ids, reason), (vec!["call_6_0", "call_6_1"], FinishReason::ToolCalls));
+
+    let swapped = ChatMessage::assistant("").with_tool_calls([
+        ToolCall::new("call_1_1", "calculator", Map::new()),
+        ToolCall::new("call_1_0", "clock", Map::new()),
+    ]);
+    let results = [ChatMessage::tool("call_1_1", "7"), ChatMessage::tool("call_1_0", "noon")];
+    let history = again.chain([swapped]).chain(results);
+    says(history, "That makes 7, in turn 2.").await;
+}
+
 #[tokio::test]
 async fn rules_look_at_system_text_and_earlier_messages() {
     let user = ChatMessage::user;
