@@ -1,1 +1,62 @@
 //! What a model call is: messages, tools, the provider trait and stream assembly.
+//!
+//! # Vocabulary
+//!
+//! A *message* is one entry of a conversation, in exactly the shape of llm-provider §3. A *tool
+//! call* is what an assistant message asks for; it is *open* until a tool message answers it. A
+//! *request* is everything that one call to a model sends; a *response* is the assistant message
+//! that came back, with its finish reason. A *delta* is one piece of a response on its way; an
+//! *assembler* folds deltas into the response. A *script* is a model made of data: rules over the
+//! request.
+//!
+//! This crate knows no transport, no clock and no runtime. A provider is one trait with two ways
+//! to ask: whole, or delta by delta.
+//!
+//! # Example
+//!
+//! ```
+//! use std::sync::Arc;
+//! use singletree_llm::{ChatMessage, Request};
+//!
+//! let request = Request::new(vec![Arc::new(ChatMessage::user("What is 2 + 2?"))]);
+//! assert!(request.check().is_ok());
+//!
+//! let nothing_to_answer = Request::new(vec![Arc::new(ChatMessage::assistant("4"))]);
+//! assert_eq!(nothing_to_answer.check().unwrap_err().category(), "provider_invalid_request");
+//! ```
+
+mod error;
+mod fault;
+
+mod content;
+mod conversation;
+mod message;
+
+mod config;
+mod request;
+mod response;
+mod schema;
+mod tool;
+
+mod assemble;
+mod delta;
+mod provider;
+
+mod script;
+
+pub use assemble::{Assembler, ResponseLimits, parse_arguments};
+pub use config::RuntimeConfig;
+pub use content::{Content, ContentBlock, ImageDetail, ImageSource};
+pub use conversation::{open_calls, validate_messages};
+pub use delta::Delta;
+pub use error::{BoxError, Detail, Error, InvalidOutput, Result};
+pub use message::{ChatMessage, Role, ToolCall};
+pub use provider::{BoxFuture, BoxStream, Provider, complete_streaming};
+pub use request::Request;
+pub use response::{FinishReason, Response, Usage};
+pub use schema::{Mismatch, Schema};
+pub use script::{NoPause, Pace, Script, ScriptedProvider};
+pub use tool::{ToolChoice, ToolDefinition};
+
+/// A JSON object: argument names to values, field names to values.
+pub type Map = serde_json::Map<String, serde_json::Value>;

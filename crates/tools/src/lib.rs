@@ -1,1 +1,55 @@
 //! What a tool is, and the tools worth having.
+//!
+//! # Vocabulary
+//!
+//! A *tool* is something that a model may ask for by name. Its *effect* says how much it may
+//! change; its *recovery* says what to do with a call that was begun and never recorded as done
+//! (D7). A *toolbox* is the ordered set of tools of an agent, and the one place where calls are
+//! checked, limited and caught. An *invocation* is one call with its idempotency key. The *output*
+//! of a call is what the model gets to read.
+//!
+//! Approval is not decided here: the agent asks the effect and decides.
+//!
+//! # Example
+//!
+//! ```
+//! use singletree_tools::{Effect, Output, Toolbox, TypedTool};
+//!
+//! #[derive(serde::Deserialize, schemars::JsonSchema)]
+//! struct Greet {
+//!     /// Whom to greet.
+//!     name: String,
+//! }
+//!
+//! let greet = TypedTool::new("greet", "Greets someone.", Effect::Read, async |args: Greet, _| {
+//!     Ok(Output::text(format!("Hello, {}!", args.name)))
+//! });
+//! # let _: Result<TypedTool, singletree_tools::Error> = greet;
+//! ```
+
+mod error;
+
+mod effect;
+mod key;
+mod output;
+mod tool;
+
+mod toolbox;
+mod typed;
+
+mod calculator;
+mod clock;
+mod notes;
+mod outbox;
+
+pub use calculator::Calculator;
+pub use clock::Clock;
+pub use effect::{Effect, Recovery};
+pub use error::{Error, Result};
+pub use key::IdempotencyKey;
+pub use notes::Notes;
+pub use outbox::Outbox;
+pub use output::Output;
+pub use tool::{Invocation, Tool};
+pub use toolbox::{ToolLimits, Toolbox};
+pub use typed::{CallContext, TypedTool};

@@ -1,0 +1,25 @@
+//! Sampling parameters and budget hints of one call.
+
+use crate::Map;
+
+/// How to sample (spec: llm-provider §6). What is `None` is not sent at all.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct RuntimeConfig {
+    /// How far to stray from the likeliest token; commonly 0.0 to 2.0.
+    pub temperature: Option<f64>,
+    /// How many tokens the completion may have.
+    pub max_tokens: Option<u64>,
+    /// The probability mass to sample from.
+    pub top_p: Option<f64>,
+    /// A hint towards repeatable answers, without a promise.
+    pub seed: Option<i64>,
+    /// A penalty on frequent tokens; commonly -2.0 to 2.0.
+    pub frequency_penalty: Option<f64>,
+    /// A penalty on tokens that were there before; commonly -2.0 to 2.0.
+    pub presence_penalty: Option<f64>,
+    /// Strings that end the completion.
+    pub stop_sequences: Option<Vec<String>>,
+    /// Fields of the provider that we do not know, passed on untouched. Kept apart from the
+    /// declared ones, because the same name may be in both.
+    pub extras: Map,
+}

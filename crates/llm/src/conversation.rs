@@ -1,0 +1,82 @@
+//! The rules of a list of messages.
+
+use std::borrow::Borrow;
+use std::collections::BTreeSet;
+
+use crate::error::Result;
+use crate::fault::Fault;
+use crate::message::{ChatMessage, Role, ToolCall};
+
+/// Checks that a list of messages may be sent to a model (spec: llm-provider §3, §5).
+///
+/// Every message is valid; a system message comes only first, else a user message begins; every
+/// tool message answers a call of an earlier assistant message; the last message is one that a
+/// model can answer.
+///
+/// # Errors
+///
+/// `provider_invalid_request`, naming the message by its index.
+pub fn validate_messages<M: Borrow<ChatMessage>>(messages: &[M]) -> Result<()> {
+    check(messages).map_err(Fault::in_request)
+}
+
+fn check<M: Borrow<ChatMessage>>(messages: &[M]) -> Result<(), Fault> {
+    let Some(last) = messages.last() else {
+        return Err(Fault::at("messages", "must not be empty"));
+    };
+    let mut called = BTreeSet::new();
+    for (index, message) in messages.iter().enumerate() {
+        let message = message.borrow();
+        let place = || format!("messages[{index}]");
+        if let Some(fault) = message.fault() {
+            return Err(fault.under(&place()));
+        }
+        position(index, message.role).map_err(|it| it.under(&place()))?;
+        called.extend(message.tool_calls.iter().map(|it| it.id.as_str()));
+        if let Some(id) = &message.tool_call_id
+            && !called.contains(id.as_str())
+        {
+            let problem = format!("{id:?} is no call of an earlier assistant message");
+            return Err(Fault::at("tool_call_id", problem).under(&place()));
+        }
+    }
+    match last.borrow().role {
+        Role::User | Role::Tool => Ok(()),
+        role @ (Role::System | Role::Assistant) => Err(Fault::at(
+            format!("messages[{}]", messages.len() - 1),
+            format!("the last message must be of user or tool, not of {role}"),
+        )),
+    }
+}
+
+fn position(index: usize, role: Role) -> Result<(), Fault> {
+    match (index, role) {
+        (0, Role::System | Role::User) => Ok(()),
+        (0, Role::Assistant | Role::Tool) => {
+            Err(Fault::at("role", format!("a conversation cannot begin with {role}")))
+        }
+        (_, Role::System) => Err(Fault::at("role", "a system message can only come first")),
+        (_, Role::User | Role::Assistant | Role::Tool) => Ok(()),
+    }
+}
+
+/// Returns the calls of one assistant message that nothing after it answers, in call order.
+///
+/// `following` is what comes after that message. Only tool messages before the next assistant
+/// message count: ids are unique within a message, not within a history (INV-6).
+pub fn open_calls<'a, M: Borrow<ChatMessage>>(
+    assistant: &'a ChatMessage,
+    following: &[M],
+) -> Vec<&'a ToolCall> {
+    let answered: BTreeSet<&str> = following
+        .iter()
+        .map(Borrow::borrow)
+        .take_while(|it| it.role != Role::Assistant)
+        .filter(|it| it.role == Role::Tool)
+        .filter_map(|it| it.tool_call_id.as_deref())
+        .collect();
+    assistant.tool_calls.iter().filter(|it| !answered.contains(it.id.as_str())).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,188 @@
+//! What can go wrong between us and a model.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::{FinishReason, Usage};
+
+/// An error of anyone, kept as the source of ours.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// What the operations of this crate return.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Everything that a provider call can fail with (spec: llm-provider §7).
+///
+/// `Display` is the diagnostic; the category says which kind it is. Neither ever holds a
+/// credential or an upstream body: who builds a [`Detail`] promises that.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The credentials are missing, expired or refused.
+    #[error(transparent)]
+    Authentication(Detail),
+    /// The provider cannot be reached, or broke off.
+    #[error(transparent)]
+    Unavailable(Detail),
+    /// The provider does not know the model.
+    #[error(transparent)]
+    InvalidModel(Detail),
+    /// The provider knows the model but does not serve it yet.
+    #[error(transparent)]
+    ModelNotLoaded(Detail),
+    /// The provider asks us to slow down.
+    #[error(transparent)]
+    RateLimit(Detail),
+    /// The provider answered something that is no response.
+    #[error(transparent)]
+    InvalidResponse(Detail),
+    /// The request is malformed; nothing was sent.
+    #[error(transparent)]
+    InvalidRequest(Detail),
+    /// The model does not take a content block of the request.
+    #[error(transparent)]
+    UnsupportedContentBlock(Detail),
+    /// The model answered content that does not fit the response schema.
+    #[error("the model's output does not fit the response schema: {}", .0.error_message)]
+    StructuredOutputInvalid(Box<InvalidOutput>),
+    /// The file of a scripted model is malformed.
+    #[error(transparent)]
+    Script(Detail),
+}
+
+impl Error {
+    /// Returns the stable, machine-readable category of this error.
+    #[must_use]
+    pub fn category(&self) -> &'static str {
+        match self {
+            Self::Authentication(_) => "provider_authentication",
+            Self::Unavailable(_) => "provider_unavailable",
+            Self::InvalidModel(_) => "provider_invalid_model",
+            Self::ModelNotLoaded(_) => "provider_model_not_loaded",
+            Self::RateLimit(_) => "provider_rate_limit",
+            Self::InvalidResponse(_) => "provider_invalid_response",
+            Self::InvalidRequest(_) => "provider_invalid_request",
+            Self::UnsupportedContentBlock(_) => "provider_unsupported_content_block",
+            Self::StructuredOutputInvalid(_) => "structured_output_invalid",
+            Self::Script(_) => "script_invalid",
+        }
+    }
+
+    /// Says whether the same request may succeed later (spec: llm-provider §7).
+    #[must_use]
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Unavailable(_) | Self::ModelNotLoaded(_) | Self::RateLimit(_) => true,
+            Self::Authentication(_)
+            | Self::InvalidModel(_)
+            | Self::InvalidResponse(_)
+            | Self::InvalidRequest(_)
+            | Self::UnsupportedContentBlock(_)
+            | Self::StructuredOutputInvalid(_)
+            | Self::Script(_) => false,
+        }
+    }
+
+    /// Returns how long the provider asked us to wait, if it said so.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.detail().and_then(|it| it.retry_after)
+    }
+
+    /// Returns the HTTP status that this error was read from, if there was one.
+    #[must_use]
+    pub fn status(&self) -> Option<u16> {
+        self.detail().and_then(|it| it.status)
+    }
+
+    fn detail(&self) -> Option<&Detail> {
+        match self {
+            Self::Authentication(detail)
+            | Self::Unavailable(detail)
+            | Self::InvalidModel(detail)
+            | Self::ModelNotLoaded(detail)
+            | Self::RateLimit(detail)
+            | Self::InvalidResponse(detail)
+            | Self::InvalidRequest(detail)
+            | Self::UnsupportedContentBlock(detail)
+            | Self::Script(detail) => Some(detail),
+            Self::StructuredOutputInvalid(_) => None,
+        }
+    }
+}
+
+/// What is known about an error beside its category.
+#[derive(Debug, thiserror::Error)]
+#[error("{diagnostic}")]
+pub struct Detail {
+    diagnostic: String,
+    status: Option<u16>,
+    retry_after: Option<Duration>,
+    #[source]
+    source: Option<BoxError>,
+}
+
+impl Detail {
+    /// Makes a detail from what a person can act on: a lowercase fragment without secrets.
+    #[must_use]
+    pub fn new(diagnostic: impl Into<String>) -> Self {
+        Self { diagnostic: diagnostic.into(), status: None, retry_after: None, source: None }
+    }
+
+    /// Keeps the HTTP status that the error was read from.
+    #[must_use]
+    pub fn with_status(mut self, status: u16) -> Self {
+        self.status = Some(status);
+        self
+    }
+
+    /// Keeps how long the provider asked us to wait.
+    #[must_use]
+    pub fn with_retry_after(mut self, retry_after: Duration) -> Self {
+        self.retry_after = Some(retry_after);
+        self
+    }
+
+    /// Keeps the error underneath.
+    #[must_use]
+    pub fn with_source(mut self, source: impl Into<BoxError>) -> Self {
+        self.source = Some(source.into());
+        self
+    }
+
+    /// Returns the diagnostic.
+    #[must_use]
+    pub fn diagnostic(&self) -> &str {
+        &self.diagnostic
+    }
+}
+
+/// What a failed structured output exposes, so that a caller can ask again with a correction
+/// (spec: llm-provider §7).
+#[derive(Clone, PartialEq)]
+pub struct InvalidOutput {
+    /// The schema that the request asked for.
+    pub response_schema: Value,
+    /// What the model said, verbatim.
+    pub output_content: String,
+    /// What is wrong with it, naming the failing path.
+    pub error_message: String,
+    /// Why the model stopped: `length` means that it was cut.
+    pub finish_reason: FinishReason,
+    /// What the call cost.
+    pub usage: Usage,
+}
+
+impl fmt::Debug for InvalidOutput {
+    // Without the content: it is the model's text, and errors are logged.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InvalidOutput")
+            .field("error_message", &self.error_message)
+            .field("finish_reason", &self.finish_reason)
+            .field("usage", &self.usage)
+            .field("output_bytes", &self.output_content.len())
+            .finish_non_exhaustive()
+    }
+}

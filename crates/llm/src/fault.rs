@@ -1,0 +1,58 @@
+//! A mistake in a value, with the place where it is.
+
+use std::fmt;
+
+use crate::error::{Detail, Error};
+
+/// One mistake: the path of the field, and what is wrong there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Fault {
+    path: String,
+    problem: String,
+}
+
+impl Fault {
+    /// Makes a fault at a path; the empty path is the whole value.
+    pub(crate) fn at(path: impl Into<String>, problem: impl Into<String>) -> Self {
+        Self { path: path.into(), problem: problem.into() }
+    }
+
+    /// Puts the fault below `outer`, as seen from the value around it.
+    #[must_use]
+    pub(crate) fn under(self, outer: &str) -> Self {
+        let path = match (outer.is_empty(), self.path.is_empty()) {
+            (true, _) => self.path,
+            (false, true) => outer.to_owned(),
+            (false, false) if self.path.starts_with('[') => format!("{outer}{}", self.path),
+            (false, false) => format!("{outer}.{}", self.path),
+        };
+        Self { path, problem: self.problem }
+    }
+
+    /// Adds what explains the mistake.
+    #[must_use]
+    pub(crate) fn noting(mut self, note: &str) -> Self {
+        self.problem = format!("{} ({note})", self.problem);
+        self
+    }
+
+    /// Calls it a mistake of the request.
+    pub(crate) fn in_request(self) -> Error {
+        Error::InvalidRequest(Detail::new(self.to_string()))
+    }
+
+    /// Calls it a mistake of the response.
+    pub(crate) fn in_response(self) -> Error {
+        Error::InvalidResponse(Detail::new(format!("response {self}")))
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.path.is_empty() {
+            f.write_str(&self.problem)
+        } else {
+            write!(f, "{}: {}", self.path, self.problem)
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! The rules of each role (spec: llm-provider §3).
+
+use std::collections::BTreeSet;
+
+use super::{ChatMessage, Role};
+use crate::content::{Content, ContentBlock, ImageSource};
+use crate::fault::Fault;
+
+type Checked = Result<(), Fault>;
+
+/// Checks one message.
+pub(super) fn message(message: &ChatMessage) -> Checked {
+    match message.role {
+        Role::System => system(message)?,
+        Role::User => user(message)?,
+        Role::Assistant => assistant(message)?,
+        Role::Tool => tool(message)?,
+    }
+    if message.role != Role::Assistant && !message.tool_calls.is_empty() {
+        let problem = format!("must be absent on a {} message", message.role);
+        return Err(Fault::at("tool_calls", problem));
+    }
+    if message.role != Role::Tool && message.tool_call_id.is_some() {
+        let problem = format!("must be absent on a {} message", message.role);
+        return Err(Fault::at("tool_call_id", problem));
+    }
+    Ok(())
+}
+
+fn system(message: &ChatMessage) -> Checked {
+    match &message.content {
+        Content::Text(text) if text.is_empty() => {
+            Err(Fault::at("content", "must not be empty on a system message"))
+        }
+        Content::Text(_) => Ok(()),
+        Content::Blocks(_) => Err(Fault::at("content", "must be a string on a system message")),
+    }
+}
+
+fn user(message: &ChatMessage) -> Checked {
+    if message.content.is_empty() {
+        return Err(Fault::at("content", "must not be empty on a user message"));
+    }
+    blocks(message.content.blocks(), |block| match block {
+        ContentBlock::Text { .. } | ContentBlock::Image { .. } => true,
+        ContentBlock::Thinking { .. } | ContentBlock::RedactedThinking { .. } => false,
+    })
+    .map_err(|it| it.under("content"))
+}
+
+fn assistant(message: &ChatMessage) -> Checked {
+    if message.content.is_empty() && message.tool_calls.is_empty() {
+        return Err(Fault::at(
+            "content",
+            "must not be empty on an assistant message without tool calls",
+        ));
+    }
+    blocks(message.content.blocks(), |block| match block {
+        ContentBlock::Text { .. }
+        | ContentBlock::Thinking { .. }
+        | ContentBlock::RedactedThinking { .. } => true,
+        ContentBlock::Image { .. } => false,
+    })
+    .map_err(|it| it.under("content"))?;
+    let mut ids = BTreeSet::new();
+    for (index, call) in message.tool_calls.iter().enumerate() {
+        let fault = |field: &str, problem: String| {
+            Err(Fault::at(format!("tool_calls[{index}].{field}"), problem))
+        };
+        if call.id.is_empty() {
+            return fault("id", "must not be empty".to_owned());
+        }
+        if call.name.is_empty() {
+            return fault("name", "must not be empty".to_owned());
+        }
+        if !ids.insert(call.id.as_str()) {
+            return fault("id", format!("{:?} is used twice in one message", call.id));
+        }
+    }
+    Ok(())
+}
+
+fn tool(message: &ChatMessage) -> Checked {
+    if let Content::Blocks(_) = message.content {
+        return Err(Fault::at("content", "must be a string on a tool message"));
+    }
+    match &message.tool_call_id {
+        Some(id) if !id.is_empty() => Ok(()),
+        Some(_) => Err(Fault::at("tool_call_id", "must not be empty")),
+        None => Err(Fault::at("tool_call_id", "is required on a tool message")),
+    }
+}
+
+fn blocks(blocks: &[ContentBlock], allowed: fn(&ContentBlock) -> bool) -> Checked {
+    for (index, it) in blocks.iter().enumerate() {
+        let place = || format!("[{index}]");
+        if !allowed(it) {
+            let problem = format!("a {} block is not allowed here", it.kind());
+            return Err(Fault::at(place(), problem));
+        }
+        block(it).map_err(|fault| fault.under(&place()))?;
+    }
+    Ok(())
+}
+
+fn block(block: &ContentBlock) -> Checked {
+    match block {
+        ContentBlock::Text { text, .. } | ContentBlock::Thinking { text, .. } => {
+            not_empty("text", text)
+        }
+        ContentBlock::RedactedThinking { data } => not_empty("data", data),
+        ContentBlock::Image { source: ImageSource::Url { url }, .. } => {
+            not_empty("source.url", url)
+        }
+        ContentBlock::Image { source: ImageSource::Inline { base64_data }, media_type, .. } => {
+            not_empty("source.base64_data", base64_data)?;
+            match media_type {
+                Some(media_type) => image_type(media_type),
+                None => Err(Fault::at("media_type", "is required for an inline image")),
+            }
+        }
+    }
+}
+
+fn image_type(media_type: &str) -> Checked {
+    match media_type.strip_prefix("image/") {
+        Some(kind) if !kind.is_empty() => Ok(()),
+        Some(_) | None => Err(Fault::at("media_type", "must be an image type, as image/png")),
+    }
+}
+
+fn not_empty(field: &str, text: &str) -> Checked {
+    if text.is_empty() { Err(Fault::at(field, "must not be empty")) } else { Ok(()) }
+}

@@ -1,0 +1,107 @@
+//! The contract of whoever answers for a model.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+
+use futures_core::Stream;
+use futures_util::StreamExt;
+
+use crate::assemble::{Assembler, ResponseLimits};
+use crate::delta::Delta;
+use crate::error::{Detail, Error, Result};
+use crate::request::Request;
+use crate::response::Response;
+
+/// A boxed future, so that providers and tools can be chosen at run time.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// A boxed stream.
+pub type BoxStream<'a, T> = Pin<Box<dyn Stream<Item = T> + Send + 'a>>;
+
+/// A model behind some door (spec: llm-provider §5).
+///
+/// # Contract
+///
+/// - Stateless: the request holds everything; the same provider serves many calls at once, and
+///   does not queue them.
+/// - Bound to one model.
+/// - Never loops on tool calls, never retries, never calls `ready` by itself.
+/// - [`Request::check`] runs before anything is sent, [`Response::validated`] before `complete`
+///   returns.
+/// - Thinking, redacted thinking and signatures of another provider are stripped silently from
+///   what is sent (spec: llm-provider §3.1.7).
+/// - The assembled stream equals what `complete` returns for the same answer.
+/// - No time limit of its own beyond its transport's: the caller sets one (D20).
+///
+/// # Cancellation
+///
+/// Dropping a future or a stream ends the call. Nothing goes on in the background.
+pub trait Provider: fmt::Debug + Send + Sync {
+    /// Returns the model that this provider is bound to.
+    fn model(&self) -> &str;
+
+    /// Verifies that the next call is expected to succeed. Cheap and idempotent.
+    ///
+    /// # Errors
+    ///
+    /// `provider_authentication`, `provider_unavailable`, `provider_invalid_model`,
+    /// `provider_model_not_loaded`.
+    fn ready(&self) -> BoxFuture<'_, Result<()>>;
+
+    /// Asks for one answer, whole and validated.
+    ///
+    /// # Errors
+    ///
+    /// Any category of [`Error`].
+    fn complete<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Response>>;
+
+    /// Says whether [`stream`](Self::stream) works.
+    fn streams(&self) -> bool;
+
+    /// Asks for one answer, delta by delta, as they arrive. [`complete_streaming`] drives it.
+    ///
+    /// # Errors
+    ///
+    /// Any category of [`Error`], before the first delta or in its place; the stream ends after
+    /// an error. `provider_invalid_request` where the provider does not stream.
+    fn stream<'a>(
+        &'a self,
+        request: &'a Request,
+    ) -> BoxFuture<'a, Result<BoxStream<'a, Result<Delta>>>>;
+}
+
+/// Asks for one answer delta by delta, shows each delta, and returns the answer, validated.
+///
+/// `on_delta` must be quick: the next delta waits for it.
+///
+/// # Errors
+///
+/// `provider_invalid_request` when the provider does not stream; `provider_unavailable` when the
+/// stream breaks off; else any category of [`Error`]. What was shown before an error is void.
+///
+/// # Cancellation
+///
+/// Dropping the future ends the call.
+pub async fn complete_streaming(
+    provider: &dyn Provider,
+    request: &Request,
+    limits: ResponseLimits,
+    mut on_delta: impl FnMut(&Delta) + Send,
+) -> Result<Response> {
+    if !provider.streams() {
+        return Err(Error::InvalidRequest(Detail::new(format!(
+            "the provider of {:?} does not stream",
+            provider.model()
+        ))));
+    }
+    request.check()?;
+    let mut deltas = provider.stream(request).await?;
+    let mut assembler = Assembler::new(limits);
+    while let Some(delta) = deltas.next().await {
+        let delta = delta?;
+        on_delta(&delta);
+        assembler.push(delta)?;
+    }
+    assembler.finish()?.validated(request)
+}

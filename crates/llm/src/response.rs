@@ -1,0 +1,172 @@
+//! What came back from a model, and whether it may be believed.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::error::{Error, InvalidOutput, Result};
+use crate::fault::Fault;
+use crate::message::{ChatMessage, Role, ToolCall};
+use crate::request::Request;
+use crate::schema::Schema;
+
+/// Why a model stopped (spec: llm-provider §6).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FinishReason {
+    /// It was done.
+    Stop,
+    /// It hit the token budget.
+    Length,
+    /// It waits for tool results.
+    ToolCalls,
+    /// The provider's filter stepped in.
+    ContentFilter,
+    /// The provider failed on the way; what there is may be malformed.
+    Error,
+}
+
+impl FinishReason {
+    /// Returns the reason as it is written on the wire.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Stop => "stop",
+            Self::Length => "length",
+            Self::ToolCalls => "tool_calls",
+            Self::ContentFilter => "content_filter",
+            Self::Error => "error",
+        }
+    }
+}
+
+impl fmt::Display for FinishReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Token counts; `None` where the provider reported nothing usable (spec: llm-provider §6, §7).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Usage {
+    /// Tokens of the prompt.
+    pub prompt_tokens: Option<u64>,
+    /// Tokens of the completion.
+    pub completion_tokens: Option<u64>,
+    /// Tokens in all.
+    pub total_tokens: Option<u64>,
+    /// Prompt tokens that came from a cache; zero is a reported miss.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cached_tokens: Option<u64>,
+    /// Prompt tokens that were written to a cache.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_creation_tokens: Option<u64>,
+}
+
+/// The answer of a model (spec: llm-provider §6).
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Response {
+    /// The assistant message.
+    pub message: ChatMessage,
+    /// Why the model stopped.
+    pub finish_reason: FinishReason,
+    /// What the call cost.
+    pub usage: Usage,
+    /// The structured value, when the request had a response schema and the model kept to it.
+    pub parsed: Option<Value>,
+    /// What the provider returned, with everything that we do not normalize.
+    pub raw: Value,
+}
+
+impl Response {
+    /// Makes a response that nobody has validated yet.
+    #[must_use]
+    pub fn new(
+        message: ChatMessage,
+        finish_reason: FinishReason,
+        usage: Usage,
+        raw: Value,
+    ) -> Self {
+        Self { message, finish_reason, usage, parsed: None, raw }
+    }
+
+    /// Checks the response against its request and fills in `parsed`. Every provider calls this
+    /// before it returns.
+    ///
+    /// A response that finished with `error` passes as it is: its calls may be malformed, and
+    /// whoever reads it must look at each one. Everything else is held to the shape of a message,
+    /// also when the model was cut: an empty message or half a call never reaches a history.
+    ///
+    /// # Errors
+    ///
+    /// - `provider_invalid_response`: the message is malformed, a call names a tool that was not
+    ///   offered, or its arguments do not fit.
+    /// - `structured_output_invalid`: the content is no JSON, or does not fit the response schema.
+    pub fn validated(mut self, request: &Request) -> Result<Self> {
+        self.parsed = None;
+        if self.finish_reason == FinishReason::Error {
+            return Ok(self);
+        }
+        let calls =
+            self.finish_reason == FinishReason::ToolCalls || !self.message.tool_calls.is_empty();
+        if let Some(schema) = request.response_schema.as_deref()
+            && !calls
+        {
+            self.parsed = Some(self.structured(schema)?);
+        }
+        self.shape(request).map_err(Fault::in_response)?;
+        Ok(self)
+    }
+
+    fn shape(&self, request: &Request) -> Result<(), Fault> {
+        let cut = |fault: Fault| match self.finish_reason {
+            FinishReason::Stop | FinishReason::ToolCalls | FinishReason::Error => fault,
+            FinishReason::Length => fault.noting("the model hit its token budget"),
+            FinishReason::ContentFilter => fault.noting("the provider's filter stepped in"),
+        };
+        if self.message.role != Role::Assistant {
+            return Err(Fault::at("message.role", "must be assistant"));
+        }
+        if let Some(fault) = self.message.fault() {
+            return Err(cut(fault.under("message")));
+        }
+        for (index, call) in self.message.tool_calls.iter().enumerate() {
+            let place = || format!("message.tool_calls[{index}]");
+            check_call(call, request).map_err(|it| cut(it.under(&place())))?;
+        }
+        Ok(())
+    }
+
+    fn structured(&self, schema: &Schema) -> Result<Value> {
+        let content = self.message.text();
+        let invalid = |error_message: String| {
+            Error::StructuredOutputInvalid(Box::new(InvalidOutput {
+                response_schema: schema.as_value().clone(),
+                output_content: content.clone().into_owned(),
+                error_message,
+                finish_reason: self.finish_reason,
+                usage: self.usage,
+            }))
+        };
+        let value =
+            serde_json::from_str(&content).map_err(|it| invalid(format!("no JSON: {it}")))?;
+        schema.check(&value).map_err(|it| invalid(it.to_string()))?;
+        Ok(value)
+    }
+}
+
+fn check_call(call: &ToolCall, request: &Request) -> Result<(), Fault> {
+    let Some(tool) = request.tool(&call.name) else {
+        return Err(Fault::at("name", format!("{:?} is not a tool of this request", call.name)));
+    };
+    let Some(arguments) = &call.arguments else {
+        return Err(Fault::at("arguments", "are no JSON object"));
+    };
+    tool.schema().check_map(arguments).map_err(|it| Fault::at("arguments", it.to_string()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,110 @@
+//! Responses before they are believed.
+
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::*;
+use crate::Map;
+use crate::tool::ToolDefinition;
+
+fn request() -> Request {
+    let schema =
+        json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
+    let tool = ToolDefinition::new("t", "a tool", schema).expect("valid");
+    Request::new(vec![Arc::new(ChatMessage::user("u"))]).with_tools([tool])
+}
+
+fn calling(name: &str, arguments: Option<Value>) -> ChatMessage {
+    let arguments = arguments.map(|it| it.as_object().expect("an object").clone());
+    let call = ToolCall { arguments, ..ToolCall::new("x", name, Map::new()) };
+    ChatMessage::assistant("").with_tool_calls([call])
+}
+
+fn answer(message: ChatMessage, reason: FinishReason) -> Response {
+    Response::new(message, reason, Usage::default(), json!({}))
+}
+
+// spec: llm-provider §3, §7
+#[test]
+fn a_malformed_response_is_refused_unless_it_says_that_it_failed() {
+    for (message, reason, expected) in [
+        (ChatMessage::assistant("a"), FinishReason::Stop, None),
+        (calling("t", Some(json!({"n": 1}))), FinishReason::ToolCalls, None),
+        (
+            calling("u", Some(json!({}))),
+            FinishReason::ToolCalls,
+            Some("response message.tool_calls[0].name: \"u\" is not a tool of this request"),
+        ),
+        (
+            calling("t", Some(json!({"n": "1"}))),
+            FinishReason::ToolCalls,
+            Some(
+                "response message.tool_calls[0].arguments: at /n: value is not of type \"integer\"",
+            ),
+        ),
+        (
+            calling("t", None),
+            FinishReason::Length,
+            Some(
+                "response message.tool_calls[0].arguments: are no JSON object (the model hit its token budget)",
+            ),
+        ),
+        (
+            ChatMessage::assistant(""),
+            FinishReason::ContentFilter,
+            Some(
+                "response message.content: must not be empty on an assistant message without tool calls (the provider's filter stepped in)",
+            ),
+        ),
+        (
+            ChatMessage::user("a"),
+            FinishReason::Stop,
+            Some("response message.role: must be assistant"),
+        ),
+    ] {
+        let response = answer(message, reason);
+        let found = response.clone().validated(&request());
+        assert_eq!(found.map_err(|it| it.to_string()).err().as_deref(), expected);
+        let failed = Response { finish_reason: FinishReason::Error, ..response };
+        assert_eq!(failed.clone().validated(&request()).expect("passes"), failed);
+    }
+}
+
+// spec: llm-provider §5, §7
+#[test]
+fn structured_output_is_parsed_or_refused_with_what_was_said() {
+    let schema =
+        json!({"type": "object", "properties": {"age": {"type": "integer"}}, "required": ["age"]});
+    let request = request()
+        .with_response_schema(Arc::new(Schema::compile(schema.clone()).expect("compiles")));
+    let good = answer(ChatMessage::assistant(r#"{ "age": 3 }"#), FinishReason::Stop);
+    assert_eq!(good.validated(&request).expect("fits").parsed, Some(json!({"age": 3})));
+    let calls = answer(calling("t", Some(json!({"n": 1}))), FinishReason::ToolCalls);
+    assert_eq!(calls.validated(&request).expect("fits").parsed, None);
+
+    for (content, reason, message) in [
+        ("{}", FinishReason::Stop, "at the root: \"age\" is a required property"),
+        (r#"{"age": "x"}"#, FinishReason::Stop, "at /age: value is not of type \"integer\""),
+        (
+            r#"{"age": "#,
+            FinishReason::Length,
+            "no JSON: EOF while parsing a value at line 1 column 8",
+        ),
+    ] {
+        let error = answer(ChatMessage::assistant(content), reason)
+            .validated(&request)
+            .expect_err("refused");
+        assert_eq!(error.category(), "structured_output_invalid");
+        assert!(!error.is_transient());
+        let Error::StructuredOutputInvalid(found) = error else { panic!("{error:?}") };
+        let expected = InvalidOutput {
+            response_schema: schema.clone(),
+            output_content: content.to_owned(),
+            error_message: message.to_owned(),
+            finish_reason: reason,
+            usage: Usage::default(),
+        };
+        assert_eq!(*found, expected);
+    }
+}

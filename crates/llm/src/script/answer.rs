@@ -1,0 +1,225 @@
+//! What a rule says, and how it comes out: as deltas, or as an error.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::pattern::Captures;
+use super::template;
+use crate::Map;
+use crate::delta::Delta;
+use crate::error::{Detail, Error};
+use crate::fault::Fault;
+use crate::request::Request;
+use crate::response::{FinishReason, Usage};
+
+/// The answer of a rule.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Then {
+    thinking: Option<String>,
+    reply: Option<String>,
+    calls: Vec<Call>,
+    error: Option<Failure>,
+    finish: Option<FinishReason>,
+    /// A pause before each delta.
+    delay_ms: u64,
+}
+
+/// A tool call to make. Its arguments are templates; raw ones are sent as they are.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Call {
+    tool: String,
+    #[serde(default)]
+    arguments: Option<Map>,
+    /// What a broken model would write.
+    #[serde(default)]
+    raw_arguments: Option<String>,
+}
+
+/// An error to fail with.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Failure {
+    category: Category,
+    #[serde(default)]
+    message: Option<String>,
+    #[serde(default)]
+    retry_after_ms: Option<u64>,
+}
+
+/// The categories that a script can fail with. A reply that does not fit the response schema is
+/// `structured_output_invalid` by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+enum Category {
+    #[serde(rename = "provider_authentication")]
+    Authentication,
+    #[serde(rename = "provider_unavailable")]
+    Unavailable,
+    #[serde(rename = "provider_invalid_model")]
+    InvalidModel,
+    #[serde(rename = "provider_model_not_loaded")]
+    ModelNotLoaded,
+    #[serde(rename = "provider_rate_limit")]
+    RateLimit,
+    #[serde(rename = "provider_invalid_response")]
+    InvalidResponse,
+    #[serde(rename = "provider_invalid_request")]
+    InvalidRequest,
+    #[serde(rename = "provider_unsupported_content_block")]
+    UnsupportedContentBlock,
+}
+
+/// An answer, worked out for one request.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) deltas: Vec<Delta>,
+    /// What comes in place of the end.
+    pub(super) error: Option<Error>,
+    pub(super) delay: Duration,
+}
+
+impl Then {
+    /// Makes an answer of text.
+    pub(super) fn reply(template: String) -> Self {
+        Self { reply: Some(template), ..Self::default() }
+    }
+
+    /// Checks that the answer says something, and uses only names that are known.
+    pub(super) fn check(&self, known: &BTreeSet<&str>) -> Result<(), Fault> {
+        if self.reply.is_none() && self.calls.is_empty() && self.error.is_none() {
+            return Err(Fault::at("", "needs a reply, calls or an error"));
+        }
+        let mut unknown = None;
+        let mut visit = |name: &str| {
+            if !known.contains(name) {
+                unknown.get_or_insert_with(|| name.to_owned());
+            }
+        };
+        for text in self.thinking.iter().chain(&self.reply) {
+            template::names(text, &mut visit);
+        }
+        for (index, call) in self.calls.iter().enumerate() {
+            for value in call.arguments.iter().flat_map(Map::values) {
+                template::names_of_value(value, &mut visit);
+            }
+            if call.arguments.is_some() == call.raw_arguments.is_some() {
+                let place = format!("calls[{index}]");
+                return Err(Fault::at(place, "needs either arguments or raw_arguments"));
+            }
+        }
+        match unknown {
+            Some(name) => Err(Fault::at("", format!("{{{name}}} is kept by no pattern"))),
+            None => Ok(()),
+        }
+    }
+
+    /// Works the answer out. Ids come from the request, so that asking again gives them again.
+    pub(super) fn plan(&self, request: &Request, model: &str, captures: &Captures) -> Plan {
+        let thinking = self.thinking.as_deref().map(|it| template::fill(it, captures));
+        let reply = self.reply.as_deref().map(|it| template::fill(it, captures));
+        let calls: Vec<(String, String, String)> = self
+            .calls
+            .iter()
+            .enumerate()
+            .map(|(index, call)| {
+                let id = format!("call_{}_{index}", request.messages.len());
+                (id, call.tool.clone(), call.text(captures))
+            })
+            .collect();
+
+        let mut deltas: Vec<Delta> =
+            words(thinking.as_deref().unwrap_or_default()).map(Delta::thinking).collect();
+        deltas.extend(words(reply.as_deref().unwrap_or_default()).map(Delta::text));
+        for (index, (id, name, arguments)) in (0_u32..).zip(&calls) {
+            deltas.extend(call_deltas(index, id, name, arguments));
+        }
+        let error = self.error.as_ref().map(Failure::error);
+        if error.is_none() {
+            let reason = self.finish.unwrap_or(match calls.as_slice() {
+                [] => FinishReason::Stop,
+                [..] => FinishReason::ToolCalls,
+            });
+            let usage = usage(request, thinking.iter().chain(&reply));
+            let raw = raw(
+                model,
+                reason,
+                usage,
+                json!({ "thinking": thinking, "content": reply, "tool_calls": calls }),
+            );
+            deltas.push(Delta::Finish { reason, usage, raw });
+        }
+        Plan { deltas, error, delay: Duration::from_millis(self.delay_ms) }
+    }
+}
+
+impl Call {
+    fn text(&self, captures: &Captures) -> String {
+        match (&self.arguments, &self.raw_arguments) {
+            (_, Some(raw)) => raw.clone(),
+            (Some(map), None) => Value::Object(template::fill_map(map, captures)).to_string(),
+            (None, None) => "{}".to_owned(),
+        }
+    }
+}
+
+impl Failure {
+    fn error(&self) -> Error {
+        let mut detail =
+            Detail::new(self.message.as_deref().unwrap_or("the script says that this call fails"));
+        if let Some(ms) = self.retry_after_ms {
+            detail = detail.with_retry_after(Duration::from_millis(ms));
+        }
+        match self.category {
+            Category::Authentication => Error::Authentication(detail),
+            Category::Unavailable => Error::Unavailable(detail),
+            Category::InvalidModel => Error::InvalidModel(detail),
+            Category::ModelNotLoaded => Error::ModelNotLoaded(detail),
+            Category::RateLimit => Error::RateLimit(detail),
+            Category::InvalidResponse => Error::InvalidResponse(detail),
+            Category::InvalidRequest => Error::InvalidRequest(detail),
+            Category::UnsupportedContentBlock => Error::UnsupportedContentBlock(detail),
+        }
+    }
+}
+
+/// Splits a text into words, each with the space after it.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split_inclusive(char::is_whitespace)
+}
+
+/// A call as it streams: first who, then the arguments in two pieces.
+fn call_deltas(index: u32, id: &str, name: &str, arguments: &str) -> [Delta; 3] {
+    let fragment = |id: Option<&str>, name: Option<&str>, arguments: Option<&str>| {
+        let owned = |it: Option<&str>| it.map(str::to_owned);
+        let (id, name, arguments) = (owned(id), owned(name), owned(arguments));
+        Delta::ToolCall { index, id, name, arguments, signature: None }
+    };
+    let middle = arguments.floor_char_boundary(arguments.len() / 2);
+    let (head, tail) = arguments.split_at(middle);
+    [
+        fragment(Some(id), Some(name), None),
+        fragment(None, None, Some(head)),
+        fragment(None, None, Some(tail)),
+    ]
+}
+
+/// Counts words as if they were tokens.
+fn usage<'a>(request: &Request, said: impl Iterator<Item = &'a String>) -> Usage {
+    let count = |text: &str| text.split_whitespace().count() as u64;
+    let prompt: u64 = request.messages.iter().map(|it| count(&it.text())).sum();
+    let completion: u64 = said.map(|it| count(it)).sum();
+    Usage {
+        prompt_tokens: Some(prompt),
+        completion_tokens: Some(completion),
+        total_tokens: Some(prompt + completion),
+        ..Usage::default()
+    }
+}
+
+fn raw(model: &str, reason: FinishReason, usage: Usage, said: Value) -> Value {
+    json!({ "model": model, "said": said, "finish_reason": reason, "usage": usage })
+}

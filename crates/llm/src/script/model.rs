@@ -1,0 +1,128 @@
+//! The scripted model as a provider.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::{FutureExt, StreamExt, stream};
+
+use super::Script;
+use super::answer::Plan;
+use super::pattern::Captures;
+use super::situation::Situation;
+use crate::assemble::{Assembler, ResponseLimits};
+use crate::delta::Delta;
+use crate::error::{Detail, Error, Result};
+use crate::provider::{BoxFuture, BoxStream, Provider};
+use crate::request::Request;
+use crate::response::Response;
+
+/// Lets time pass. This crate has no clock; whoever has one hands it in.
+pub trait Pace: fmt::Debug + Send + Sync {
+    /// Returns after this long.
+    ///
+    /// # Cancellation
+    ///
+    /// Dropping the future ends the pause and does nothing else.
+    fn pause(&self, length: Duration) -> BoxFuture<'_, ()>;
+}
+
+/// A pace without pauses.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoPause;
+
+impl Pace for NoPause {
+    fn pause(&self, _length: Duration) -> BoxFuture<'_, ()> {
+        async {}.boxed()
+    }
+}
+
+/// A provider whose model is a [`Script`]. Stateless and deterministic; always ready.
+///
+/// It streams word by word, and its whole answer is its own stream assembled. Its usage counts
+/// words.
+#[derive(Debug, Clone)]
+pub struct ScriptedProvider {
+    script: Arc<Script>,
+    pace: Arc<dyn Pace>,
+}
+
+impl ScriptedProvider {
+    /// Makes a provider that does not pause.
+    #[must_use]
+    pub fn new(script: Script) -> Self {
+        Self { script: Arc::new(script), pace: Arc::new(NoPause) }
+    }
+
+    /// Performs the script's delays by this pace.
+    #[must_use]
+    pub fn with_pace(mut self, pace: Arc<dyn Pace>) -> Self {
+        self.pace = pace;
+        self
+    }
+
+    fn plan(&self, request: &Request) -> Result<Plan> {
+        request.check()?;
+        let script = &*self.script;
+        let situation = Situation::of(request);
+        let rule = script
+            .rules
+            .iter()
+            .find_map(|rule| rule.holds(&situation).map(|captures| (&rule.then, captures)));
+        let turn = || Captures::from([("turn".to_owned(), situation.users.len().to_string())]);
+        let (then, captures) = rule
+            .or_else(|| script.fallback.as_ref().map(|then| (then, turn())))
+            .ok_or_else(|| {
+                let asked = situation.users.last().map_or("", AsRef::as_ref);
+                let asked: String = asked.chars().take(80).collect();
+                Error::InvalidRequest(Detail::new(format!("no rule of the script fits {asked:?}")))
+            })?;
+        Ok(then.plan(request, &script.model, &captures))
+    }
+
+    fn play(&self, plan: Plan) -> BoxStream<'_, Result<Delta>> {
+        let Plan { deltas, error, delay } = plan;
+        let items = deltas.into_iter().map(Ok).chain(error.map(Err));
+        stream::iter(items)
+            .then(move |item| async move {
+                if !delay.is_zero() {
+                    self.pace.pause(delay).await;
+                }
+                item
+            })
+            .boxed()
+    }
+}
+
+impl Provider for ScriptedProvider {
+    fn model(&self) -> &str {
+        &self.script.model
+    }
+
+    fn ready(&self) -> BoxFuture<'_, Result<()>> {
+        async { Ok(()) }.boxed()
+    }
+
+    fn complete<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Response>> {
+        async move {
+            let mut deltas = self.play(self.plan(request)?);
+            let mut assembler = Assembler::new(ResponseLimits::standard());
+            while let Some(delta) = deltas.next().await {
+                assembler.push(delta?)?;
+            }
+            assembler.finish()?.validated(request)
+        }
+        .boxed()
+    }
+
+    fn streams(&self) -> bool {
+        true
+    }
+
+    fn stream<'a>(
+        &'a self,
+        request: &'a Request,
+    ) -> BoxFuture<'a, Result<BoxStream<'a, Result<Delta>>>> {
+        async move { Ok(self.play(self.plan(request)?)) }.boxed()
+    }
+}

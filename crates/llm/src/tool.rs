@@ -1,0 +1,94 @@
+//! What a model is told about a tool, and how freely it may choose.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::error::Result;
+use crate::fault::Fault;
+use crate::schema::Schema;
+
+/// A tool as a model sees it (spec: llm-provider §4). Cheap to clone.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolDefinition {
+    name: Arc<str>,
+    description: Arc<str>,
+    schema: Arc<Schema>,
+}
+
+impl ToolDefinition {
+    /// Makes a definition and compiles its parameters.
+    ///
+    /// # Errors
+    ///
+    /// `provider_invalid_request` when the name is empty or the parameters are no JSON Schema of
+    /// an object.
+    pub fn new(name: &str, description: &str, parameters: Value) -> Result<Self> {
+        if name.is_empty() {
+            return Err(Fault::at("name", "a tool must have a name").in_request());
+        }
+        let schema = Schema::compile(parameters)
+            .map_err(|it| Fault::at(format!("tool {name:?}"), it.to_string()).in_request())?;
+        Ok(Self { name: name.into(), description: description.into(), schema: Arc::new(schema) })
+    }
+
+    /// Returns the name by which a model calls the tool.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns what the tool does, in the words sent to the model.
+    #[must_use]
+    pub fn description(&self) -> &str {
+        &self.description
+    }
+
+    /// Returns the JSON Schema of the arguments.
+    #[must_use]
+    pub fn parameters(&self) -> &Value {
+        self.schema.as_value()
+    }
+
+    /// Returns the compiled schema of the arguments.
+    #[must_use]
+    pub fn schema(&self) -> &Schema {
+        &self.schema
+    }
+}
+
+/// How freely a model may choose a tool (spec: llm-provider §5).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ToolChoice {
+    /// The model decides.
+    Auto,
+    /// At least one call.
+    Required,
+    /// No call.
+    None,
+    /// This tool and no other.
+    Tool(String),
+}
+
+/// Checks the tools of a request, and the choice among them.
+pub(crate) fn check(tools: &[ToolDefinition], choice: Option<&ToolChoice>) -> Result<(), Fault> {
+    let mut names = BTreeSet::new();
+    for (index, tool) in tools.iter().enumerate() {
+        if !names.insert(tool.name()) {
+            let problem = format!("the tool {:?} is there twice", tool.name());
+            return Err(Fault::at(format!("tools[{index}].name"), problem));
+        }
+    }
+    match choice {
+        None | Some(ToolChoice::Auto | ToolChoice::None) => Ok(()),
+        Some(ToolChoice::Required | ToolChoice::Tool(_)) if tools.is_empty() => {
+            Err(Fault::at("tool_choice", "a forced call needs tools"))
+        }
+        Some(ToolChoice::Required) => Ok(()),
+        Some(ToolChoice::Tool(name)) if names.contains(name.as_str()) => Ok(()),
+        Some(ToolChoice::Tool(name)) => {
+            Err(Fault::at("tool_choice", format!("{name:?} is none of the tools of this request")))
+        }
+    }
+}

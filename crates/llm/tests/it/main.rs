@@ -1,0 +1,4 @@
+//! Properties of the crate, through its public surface.
+
+mod properties;
+mod streaming;

@@ -1,0 +1,194 @@
+//! Random messages and random streams.
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use singletree_llm::{
+    Assembler, ChatMessage, Content, ContentBlock, Delta, FinishReason, ImageDetail, ImageSource,
+    Map, Response, ResponseLimits, ToolCall, Usage,
+};
+
+fn word() -> impl Strategy<Value = String> {
+    "[a-zé\"{}\\\\ 0-9]{1,12}"
+}
+
+fn signature() -> impl Strategy<Value = Option<String>> {
+    prop::option::of(word())
+}
+
+fn arguments() -> impl Strategy<Value = Map> {
+    let value = prop_oneof![
+        word().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        (-1e9..1e9f64).prop_map(Value::from),
+        Just(Value::Null),
+        prop::collection::vec(word(), 0..3).prop_map(Value::from),
+    ];
+    prop::collection::btree_map(word(), value, 0..4).prop_map(|it| it.into_iter().collect())
+}
+
+fn calls() -> impl Strategy<Value = Vec<ToolCall>> {
+    let call = (word(), prop::option::of(arguments()), signature());
+    prop::collection::vec(call, 1..4).prop_map(|list| {
+        let numbered = list.into_iter().enumerate();
+        numbered
+            .map(|(index, (name, arguments, signature))| ToolCall {
+                id: format!("call {index}"),
+                name,
+                arguments,
+                signature,
+            })
+            .collect()
+    })
+}
+
+fn spoken() -> impl Strategy<Value = ContentBlock> {
+    prop_oneof![
+        (word(), signature()).prop_map(|(text, signature)| ContentBlock::Text { text, signature }),
+        (word(), signature())
+            .prop_map(|(text, signature)| ContentBlock::Thinking { text, signature }),
+        word().prop_map(|data| ContentBlock::RedactedThinking { data }),
+    ]
+}
+
+fn shown() -> impl Strategy<Value = ContentBlock> {
+    let detail = prop::option::of(prop_oneof![
+        Just(ImageDetail::Auto),
+        Just(ImageDetail::Low),
+        Just(ImageDetail::High)
+    ]);
+    let source = prop_oneof![
+        word().prop_map(|url| ImageSource::Url { url }),
+        word().prop_map(|base64_data| ImageSource::Inline { base64_data }),
+    ];
+    prop_oneof![
+        (word(), signature()).prop_map(|(text, signature)| ContentBlock::Text { text, signature }),
+        (source, detail).prop_map(|(source, detail)| ContentBlock::Image {
+            source,
+            media_type: Some("image/png".to_owned()),
+            detail
+        }),
+    ]
+}
+
+fn message() -> impl Strategy<Value = ChatMessage> {
+    let assistant = || prop::collection::vec(spoken(), 1..4).prop_map(ChatMessage::assistant);
+    prop_oneof![
+        word().prop_map(ChatMessage::system),
+        word().prop_map(ChatMessage::user),
+        prop::collection::vec(shown(), 1..4).prop_map(ChatMessage::user),
+        (word(), prop_oneof![word(), Just(String::new())])
+            .prop_map(|(id, text)| ChatMessage::tool(id, text)),
+        assistant(),
+        (assistant(), calls()).prop_map(|(message, calls)| message.with_tool_calls(calls)),
+        calls().prop_map(|calls| ChatMessage::assistant("").with_tool_calls(calls)),
+    ]
+}
+
+/// The deltas of a message when everything comes in one piece each.
+fn deltas(message: &ChatMessage) -> Vec<Delta> {
+    let blocks = match &message.content {
+        Content::Text(text) if text.is_empty() => Vec::new(),
+        Content::Text(text) => vec![ContentBlock::text_of(text)],
+        Content::Blocks(blocks) => blocks.clone(),
+    };
+    let mut deltas: Vec<Delta> = blocks
+        .into_iter()
+        .map(|block| match block {
+            ContentBlock::Text { text, signature } => Delta::Text { text, signature },
+            ContentBlock::Thinking { text, signature } => Delta::Thinking { text, signature },
+            ContentBlock::RedactedThinking { data } => Delta::RedactedThinking { data },
+            ContentBlock::Image { .. } => unreachable!("a model shows no picture"),
+        })
+        .collect();
+    for (index, call) in (0..).zip(&message.tool_calls) {
+        let arguments =
+            call.arguments.clone().map_or("{".to_owned(), |it| Value::Object(it).to_string());
+        deltas.push(Delta::ToolCall {
+            index,
+            id: Some(call.id.clone()),
+            name: Some(call.name.clone()),
+            arguments: Some(arguments),
+            signature: call.signature.clone(),
+        });
+    }
+    let reason = FinishReason::Stop;
+    deltas.push(Delta::Finish { reason, usage: Usage::default(), raw: json!({}) });
+    deltas
+}
+
+/// Splits one delta in two: the second has the rest of the text, and what closes the block.
+fn split(delta: Delta, at: usize) -> Vec<Delta> {
+    let cut = |text: String| {
+        let at = text.floor_char_boundary(at % (text.len() + 1));
+        (text[..at].to_owned(), text[at..].to_owned())
+    };
+    match delta {
+        Delta::Text { text, signature } => {
+            let (head, text) = cut(text);
+            vec![Delta::text(head), Delta::Text { text, signature }]
+        }
+        Delta::Thinking { text, signature } => {
+            let (head, text) = cut(text);
+            vec![Delta::thinking(head), Delta::Thinking { text, signature }]
+        }
+        Delta::ToolCall { index, id, name, arguments, signature } => {
+            let (head, tail) = cut(arguments.unwrap_or_default());
+            let rest =
+                Delta::ToolCall { index, id: None, name: None, arguments: Some(tail), signature };
+            vec![Delta::ToolCall { index, id, name, arguments: Some(head), signature: None }, rest]
+        }
+        whole @ (Delta::RedactedThinking { .. } | Delta::Finish { .. }) => vec![whole],
+    }
+}
+
+fn assemble(deltas: Vec<Delta>) -> Response {
+    let mut assembler = Assembler::new(ResponseLimits::standard());
+    for delta in deltas {
+        assembler.push(delta).expect("within the limits");
+    }
+    assembler.finish().expect("the stream is whole")
+}
+
+proptest! {
+    // spec: llm-provider §3
+    #[test]
+    fn a_message_survives_its_json(message in message()) {
+        prop_assert!(message.validate().is_ok());
+        let value = serde_json::to_value(&message).expect("a message is JSON");
+        let text = serde_json::to_string(&message).expect("a message is JSON");
+        prop_assert_eq!(&ChatMessage::from_json(value.clone()).expect("it reads"), &message);
+        prop_assert_eq!(&serde_json::from_str::<ChatMessage>(&text).expect("it reads"), &message);
+        let again = serde_json::to_value(ChatMessage::from_json(value.clone()).expect("it reads"));
+        prop_assert_eq!(again.expect("a message is JSON"), value);
+    }
+
+    // spec: llm-provider §6
+    #[test]
+    fn a_stream_means_the_same_however_it_is_split(
+        message in prop_oneof![
+            prop::collection::vec(spoken(), 1..5).prop_map(ChatMessage::assistant),
+            calls().prop_map(|calls| ChatMessage::assistant("").with_tool_calls(calls)),
+            calls().prop_map(|calls| ChatMessage::assistant("x").with_tool_calls(calls)),
+        ],
+        cuts in prop::collection::vec((any::<prop::sample::Index>(), 0..40usize), 0..20),
+    ) {
+        let whole = deltas(&message);
+        let mut pieces = whole.clone();
+        for (index, at) in cuts {
+            let index = index.index(pieces.len());
+            let delta = pieces.remove(index);
+            pieces.splice(index..index, split(delta, at));
+        }
+        let assembled = assemble(pieces);
+        prop_assert_eq!(&assembled, &assemble(whole));
+        prop_assert_eq!(assembled.message.tool_calls, message.tool_calls);
+        prop_assert_eq!(assembled.message.content.text(), message.content.text());
+    }
+
+    #[test]
+    fn reading_never_panics(text in "[\\[\\]{}\":,a-z0-9 ]{0,60}") {
+        if let Ok(value) = serde_json::from_str::<Value>(&text) {
+            drop(ChatMessage::from_json(value));
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! What time it is.
+
+use std::fmt;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use futures_util::FutureExt;
+use serde_json::json;
+use singletree_llm::{BoxFuture, ToolDefinition};
+
+use crate::effect::{Effect, Recovery};
+use crate::error::{Error, Result};
+use crate::output::Output;
+use crate::tool::{Invocation, Tool};
+
+/// Tells the time, in UTC, as RFC 3339, to the second.
+pub struct Clock {
+    definition: ToolDefinition,
+    now: Box<dyn Fn() -> SystemTime + Send + Sync>,
+}
+
+impl Clock {
+    /// Makes the tool `clock` over a source of time.
+    ///
+    /// # Errors
+    ///
+    /// `tool_definition_invalid` when the library refuses the schema.
+    pub fn new(now: impl Fn() -> SystemTime + Send + Sync + 'static) -> Result<Self> {
+        let parameters =
+            json!({ "type": "object", "properties": {}, "additionalProperties": false });
+        let definition =
+            ToolDefinition::new("clock", "Tells the current date and time in UTC.", parameters)
+                .map_err(|source| Error::Definition { name: "clock".to_owned(), source })?;
+        Ok(Self { definition, now: Box::new(now) })
+    }
+}
+
+impl Tool for Clock {
+    fn definition(&self) -> &ToolDefinition {
+        &self.definition
+    }
+
+    fn effect(&self) -> Effect {
+        Effect::Read
+    }
+
+    fn on_unknown_outcome(&self) -> Recovery {
+        Recovery::Rerun
+    }
+
+    fn call<'a>(&'a self, _invocation: Invocation<'a>) -> BoxFuture<'a, Result<Output>> {
+        async {
+            let now = (self.now)();
+            if !is_printable(now) {
+                return Err(Error::failed("the clock stands outside the years 1970 to 9999"));
+            }
+            Ok(Output::text(humantime::format_rfc3339_seconds(now).to_string()))
+        }
+        .boxed()
+    }
+}
+
+impl fmt::Debug for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Clock").finish_non_exhaustive()
+    }
+}
+
+/// The years that RFC 3339 can write and the formatter does not refuse.
+fn is_printable(time: SystemTime) -> bool {
+    const YEAR_10000: Duration = Duration::from_secs(253_402_300_800);
+    time.duration_since(UNIX_EPOCH).is_ok_and(|it| it < YEAR_10000)
+}

@@ -1,0 +1,118 @@
+//! What can go wrong with a tool.
+
+use std::time::Duration;
+
+use singletree_llm::Mismatch;
+
+/// An error of anyone, kept as the source of ours.
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// What the operations of this crate return.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Everything that can go wrong with a tool or a call of it.
+///
+/// `Display` is what the model may read: no paths of the machine, no secrets.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Two tools of one toolbox have the same name.
+    #[error("there are two tools named {name:?}")]
+    Duplicate {
+        /// The name.
+        name: String,
+    },
+    /// What is said of a tool is malformed.
+    #[error("the definition of the tool {name:?} is malformed")]
+    Definition {
+        /// The tool.
+        name: String,
+        /// What is malformed.
+        source: singletree_llm::Error,
+    },
+    /// The model called a tool that is not there.
+    #[error("there is no tool {name:?}; the tools are: {known}")]
+    Unknown {
+        /// What was called.
+        name: String,
+        /// The names that would have worked.
+        known: String,
+    },
+    /// What the model wrote as arguments is no JSON object.
+    #[error("the arguments are not a JSON object")]
+    Unreadable,
+    /// The arguments do not fit the tool's schema.
+    #[error("the arguments do not fit the schema: {mismatch}")]
+    Mismatched {
+        /// Where, and why.
+        mismatch: Mismatch,
+    },
+    /// The arguments fit the schema, but not the tool.
+    #[error("the arguments cannot be used: {problem}")]
+    Arguments {
+        /// Why not.
+        problem: String,
+    },
+    /// The tool did its best and failed.
+    #[error("{problem}")]
+    Failed {
+        /// What went wrong, for the model to read.
+        problem: String,
+        /// The error underneath.
+        source: Option<BoxError>,
+    },
+    /// The tool took too long.
+    #[error("the tool did not finish within {} ms", limit.as_millis())]
+    Timeout {
+        /// The limit.
+        limit: Duration,
+    },
+    /// The tool panicked.
+    #[error("the tool crashed")]
+    Panicked,
+}
+
+impl Error {
+    /// Makes a failure that has no error underneath.
+    #[must_use]
+    pub fn failed(problem: impl Into<String>) -> Self {
+        Self::Failed { problem: problem.into(), source: None }
+    }
+
+    /// Makes a failure with the error underneath.
+    #[must_use]
+    pub fn failed_by(problem: impl Into<String>, source: impl Into<BoxError>) -> Self {
+        Self::Failed { problem: problem.into(), source: Some(source.into()) }
+    }
+
+    /// Returns the stable, machine-readable category of this error.
+    #[must_use]
+    pub fn category(&self) -> &'static str {
+        match self {
+            Self::Duplicate { .. } => "tool_duplicate",
+            Self::Definition { .. } => "tool_definition_invalid",
+            Self::Unknown { .. } => "tool_unknown",
+            Self::Unreadable | Self::Mismatched { .. } | Self::Arguments { .. } => {
+                "tool_arguments_invalid"
+            }
+            Self::Failed { .. } => "tool_failed",
+            Self::Timeout { .. } => "tool_timeout",
+            Self::Panicked => "tool_panicked",
+        }
+    }
+
+    /// Says whether the tool was stopped in the middle, so that nobody knows what it did.
+    #[must_use]
+    pub fn leaves_doubt(&self) -> bool {
+        match self {
+            Self::Timeout { .. } | Self::Panicked => true,
+            Self::Duplicate { .. }
+            | Self::Definition { .. }
+            | Self::Unknown { .. }
+            | Self::Unreadable
+            | Self::Mismatched { .. }
+            | Self::Arguments { .. }
+            | Self::Failed { .. } => false,
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! The contract of a tool.
+
+use std::fmt;
+
+use singletree_llm::{BoxFuture, Map, ToolDefinition};
+
+use crate::effect::{Effect, Recovery};
+use crate::error::Result;
+use crate::key::IdempotencyKey;
+use crate::output::Output;
+
+/// Something that a model may ask for.
+///
+/// # Contract
+///
+/// - Calls of one tool may run at once.
+/// - `call` gets arguments that fit the definition's schema: [`crate::Toolbox`] sees to that.
+/// - A tool whose recovery is [`Recovery::Rerun`] has one effect per key, however often it is
+///   called with it.
+/// - No time limit of its own: the toolbox sets one (D20).
+///
+/// # Cancellation
+///
+/// Dropping the future of `call` gives the call up. What it has done by then stays done; its
+/// outcome is unknown.
+pub trait Tool: fmt::Debug + Send + Sync {
+    /// Returns what the model is told.
+    fn definition(&self) -> &ToolDefinition;
+
+    /// Returns how much a call may change.
+    fn effect(&self) -> Effect;
+
+    /// Returns what to do with a call that was begun and never recorded as done.
+    fn on_unknown_outcome(&self) -> Recovery;
+
+    /// Does what is asked.
+    ///
+    /// # Errors
+    ///
+    /// `tool_failed` or `tool_arguments_invalid`; the model reads the text.
+    fn call<'a>(&'a self, invocation: Invocation<'a>) -> BoxFuture<'a, Result<Output>>;
+}
+
+/// One call of a tool.
+#[derive(Debug, Clone, Copy)]
+pub struct Invocation<'a> {
+    /// Under which the effect happens once.
+    pub key: &'a IdempotencyKey,
+    /// The provider's id of the call; unique within one message only.
+    pub call_id: &'a str,
+    /// The arguments.
+    pub arguments: &'a Map,
+}

@@ -1,0 +1,126 @@
+//! A tool from an async function with typed arguments.
+
+use std::fmt;
+use std::future::Future;
+
+use futures_util::FutureExt;
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use singletree_llm::{BoxFuture, Map, ToolDefinition};
+
+use crate::effect::{Effect, Recovery};
+use crate::error::{Error, Result};
+use crate::key::IdempotencyKey;
+use crate::output::Output;
+use crate::tool::{Invocation, Tool};
+
+type Function = Box<dyn Fn(Map, CallContext) -> BoxFuture<'static, Result<Output>> + Send + Sync>;
+
+/// What a typed function is told beside its arguments.
+#[derive(Debug, Clone)]
+pub struct CallContext {
+    /// Under which the effect happens once.
+    pub key: IdempotencyKey,
+    /// The provider's id of the call; unique within one message only.
+    pub call_id: String,
+}
+
+/// A tool made of an async function.
+///
+/// The schema comes from the argument type: its field docs are what the model reads.
+pub struct TypedTool {
+    definition: ToolDefinition,
+    effect: Effect,
+    recovery: Recovery,
+    function: Function,
+}
+
+impl TypedTool {
+    /// Makes a tool. What only reads may be run again after a crash; anything else is reported,
+    /// unless [`with_recovery`](Self::with_recovery) says that it is idempotent.
+    ///
+    /// # Errors
+    ///
+    /// `tool_definition_invalid` when the name is empty or the argument type is no object.
+    pub fn new<A, O, F, R>(
+        name: &str,
+        description: &str,
+        effect: Effect,
+        function: F,
+    ) -> Result<Self>
+    where
+        A: JsonSchema + DeserializeOwned,
+        O: Into<Output>,
+        F: Fn(A, CallContext) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<O>> + Send + 'static,
+    {
+        let definition = ToolDefinition::new(name, description, parameters::<A>())
+            .map_err(|source| Error::Definition { name: name.to_owned(), source })?;
+        let function: Function = Box::new(move |arguments, context| {
+            match serde_json::from_value(Value::Object(arguments)) {
+                Ok(arguments) => function(arguments, context).map(|it| it.map(Into::into)).boxed(),
+                Err(error) => {
+                    let problem = error.to_string();
+                    async { Err(Error::Arguments { problem }) }.boxed()
+                }
+            }
+        });
+        let recovery = if effect.changes() { Recovery::Report } else { Recovery::Rerun };
+        Ok(Self { definition, effect, recovery, function })
+    }
+
+    /// Declares what to do with a call whose outcome nobody knows.
+    #[must_use]
+    pub fn with_recovery(mut self, recovery: Recovery) -> Self {
+        self.recovery = recovery;
+        self
+    }
+}
+
+impl Tool for TypedTool {
+    fn definition(&self) -> &ToolDefinition {
+        &self.definition
+    }
+
+    fn effect(&self) -> Effect {
+        self.effect
+    }
+
+    fn on_unknown_outcome(&self) -> Recovery {
+        self.recovery
+    }
+
+    fn call<'a>(&'a self, invocation: Invocation<'a>) -> BoxFuture<'a, Result<Output>> {
+        let context =
+            CallContext { key: invocation.key.clone(), call_id: invocation.call_id.to_owned() };
+        (self.function)(invocation.arguments.clone(), context)
+    }
+}
+
+impl fmt::Debug for TypedTool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TypedTool")
+            .field("name", &self.definition.name())
+            .field("effect", &self.effect)
+            .field("recovery", &self.recovery)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Makes the schema of a type, without what providers stumble over: no meta schema, no title, and
+/// no references where the type can be written out.
+fn parameters<A: JsonSchema>() -> Value {
+    let settings = SchemaSettings::draft2020_12().for_deserialize().with(|it| {
+        it.meta_schema = None;
+        it.inline_subschemas = true;
+    });
+    let mut schema = settings.into_generator().into_root_schema_for::<A>().to_value();
+    if let Some(root) = schema.as_object_mut() {
+        root.remove("title");
+        // The model is told the description of the tool, not that of the type.
+        root.remove("description");
+    }
+    schema
+}
