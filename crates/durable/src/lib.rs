@@ -21,7 +21,9 @@ mod batch;
 mod error;
 mod id;
 mod journal;
+mod journal_sessions;
 mod json;
+mod memory;
 mod paused;
 mod row;
 mod session;
@@ -31,7 +33,9 @@ pub use batch::{Batch, Put, Require};
 pub use error::{BoxError, Error, Result};
 pub use id::{Fence, IdError, InvocationId, SessionId, SessionKey, TenantId};
 pub use journal::{BoxFuture, ItemRange, Journal, SessionPage, TurnQuery, Upkeep, WaitQuery};
+pub use journal_sessions::JournalSessions;
 pub use json::Json;
+pub use memory::MemoryStore;
 pub use paused::{PausedRecord, PausedStatus, PausedStore};
 pub use row::{
     AuditRow, Counters, EventRow, FieldRow, FieldValue, Head, ItemRow, Parent, Placement, PositionRow,
