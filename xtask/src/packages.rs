@@ -102,8 +102,7 @@ mod tests {
 
     #[test]
     fn a_dependency_by_path_is_internal_and_named_by_its_folder() {
-        let json =
-            br#"{"packages": [{"name": "p-engine", "manifest_path": "/x/crates/engine/Cargo.toml",
+        let json = br#"{"packages": [{"name": "p-engine", "manifest_path": "/x/crates/engine/Cargo.toml",
             "dependencies": [
                 {"name": "p-durable", "kind": null, "path": "/x/crates/durable"},
                 {"name": "cc", "kind": "build"},

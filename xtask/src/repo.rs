@@ -65,8 +65,7 @@ impl Repo {
     /// Builds a repository from paths and texts, for tests of the checks.
     #[cfg(test)]
     pub(crate) fn of(files: &[(&str, &str)]) -> Self {
-        let files =
-            files.iter().map(|(path, text)| SourceFile::new((*path).into(), (*text).into()));
+        let files = files.iter().map(|(path, text)| SourceFile::new((*path).into(), (*text).into()));
         Self { files: files.collect(), ..Self::default() }
     }
 }
@@ -106,10 +105,8 @@ fn listed(root: &Path) -> Option<Vec<String>> {
         .output()
         .ok()
         .filter(|output| output.status.success())?;
-    let mut paths: Vec<String> = String::from_utf8_lossy(&output.stdout)
-        .split_terminator('\0')
-        .map(ToOwned::to_owned)
-        .collect();
+    let mut paths: Vec<String> =
+        String::from_utf8_lossy(&output.stdout).split_terminator('\0').map(ToOwned::to_owned).collect();
     paths.sort();
     paths.dedup(); // a file in conflict is listed once per side
     Some(paths).filter(|paths| !paths.is_empty())

@@ -32,8 +32,7 @@ impl RustSource {
     /// Scans a text.
     pub(crate) fn scan(text: &str) -> Self {
         let bytes = text.as_bytes();
-        let mut code: Vec<u8> =
-            bytes.iter().map(|byte| if byte.is_ascii() { *byte } else { b'x' }).collect();
+        let mut code: Vec<u8> = bytes.iter().map(|byte| if byte.is_ascii() { *byte } else { b'x' }).collect();
         let mut literals = Vec::new();
         let mut at = 0;
         while at < bytes.len() {

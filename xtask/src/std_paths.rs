@@ -53,10 +53,7 @@ mod tests {
         };
         check("use std::fs;", &["fs"]);
         check("let x = ::std :: env::var(y);", &["env"]);
-        check(
-            "use std::{\n    collections::{BTreeMap, fs},\n    io::Read,\n};",
-            &["collections", "io", ""],
-        );
+        check("use std::{\n    collections::{BTreeMap, fs},\n    io::Read,\n};", &["collections", "io", ""]);
         check("// std::fs\nlet s = \"std::fs\"; stdx::fs; std;", &[]);
     }
 }

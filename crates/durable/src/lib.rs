@@ -24,6 +24,7 @@ mod journal;
 mod journal_sessions;
 mod json;
 mod memory;
+mod migration;
 mod paused;
 mod row;
 mod session;
@@ -36,6 +37,7 @@ pub use journal::{BoxFuture, ItemRange, Journal, SessionPage, TurnQuery, Upkeep,
 pub use journal_sessions::JournalSessions;
 pub use json::Json;
 pub use memory::MemoryStore;
+pub use migration::{MigrationError, Migrations};
 pub use paused::{PausedRecord, PausedStatus, PausedStore};
 pub use row::{
     AuditRow, Counters, EventRow, FieldRow, FieldValue, Head, ItemRow, Parent, Placement, PositionRow,

@@ -12,7 +12,7 @@ use crate::run::fault::Fault;
 use crate::run::outcome::Completed;
 
 /// The result of an engine operation.
-pub type Result<T> = std::result::Result<T, Error>;
+pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// What is structurally wrong with a graph (graph-engine §2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -251,7 +251,9 @@ impl Error {
     #[must_use]
     pub fn category(&self) -> &'static str {
         match self {
-            Self::Compile { problems } => problems.first().map_or("invalid_declaration", |it| it.kind.category()),
+            Self::Compile { problems } => {
+                problems.first().map_or("invalid_declaration", |it| it.kind.category())
+            }
             Self::Node { .. } => "node_exception",
             Self::Edge { .. } => "edge_exception",
             Self::Reducer { .. } => "reducer_error",

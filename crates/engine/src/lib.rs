@@ -20,7 +20,7 @@ mod run;
 pub use error::{Error, Mishap, Place, Problem, ProblemKind, Result, Warning, WarningKind};
 pub use plan::cursor::{Cursor, Frame, Position};
 pub use plan::edge::{END, End, Route, Target};
-pub use plan::field::{Field, FieldFault, Json, ListField, ListOf};
+pub use plan::field::{Field, FieldFault, Json, ListField, ListOf, declare_field, read_field};
 pub use plan::item::Item;
 pub use plan::list::List;
 pub use plan::projection::Projection;

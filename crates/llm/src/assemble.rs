@@ -98,20 +98,15 @@ impl Assembler {
     /// `provider_unavailable` when the stream ended before the response did.
     pub fn finish(self) -> Result<Response> {
         let Some((reason, usage, raw)) = self.finish else {
-            return Err(Error::Unavailable(Detail::new(
-                "the stream ended before the response was complete",
-            )));
+            return Err(Error::Unavailable(Detail::new("the stream ended before the response was complete")));
         };
         let calls = self.calls.into_iter().map(PartialCall::finish);
-        let message =
-            ChatMessage::assistant(Content::from_blocks(self.blocks)).with_tool_calls(calls);
+        let message = ChatMessage::assistant(Content::from_blocks(self.blocks)).with_tool_calls(calls);
         Ok(Response::new(message, reason, usage, raw))
     }
 
     fn text(&mut self, more: String, sign: Option<String>) {
-        if let Some(ContentBlock::Text { text, signature: signature @ None }) =
-            self.blocks.last_mut()
-        {
+        if let Some(ContentBlock::Text { text, signature: signature @ None }) = self.blocks.last_mut() {
             text.push_str(&more);
             *signature = sign;
         } else if !more.is_empty() {
@@ -120,9 +115,7 @@ impl Assembler {
     }
 
     fn thinking(&mut self, more: String, sign: Option<String>) {
-        if let Some(ContentBlock::Thinking { text, signature: signature @ None }) =
-            self.blocks.last_mut()
-        {
+        if let Some(ContentBlock::Thinking { text, signature: signature @ None }) = self.blocks.last_mut() {
             text.push_str(&more);
             *signature = sign;
         } else if !more.is_empty() {
@@ -189,9 +182,7 @@ pub fn parse_arguments(text: &str) -> Option<Map> {
 fn weight(delta: &Delta) -> usize {
     let len = |text: &Option<String>| text.as_ref().map_or(0, String::len);
     match delta {
-        Delta::Text { text, signature } | Delta::Thinking { text, signature } => {
-            text.len() + len(signature)
-        }
+        Delta::Text { text, signature } | Delta::Thinking { text, signature } => text.len() + len(signature),
         Delta::RedactedThinking { data } => data.len(),
         Delta::ToolCall { id, name, arguments, signature, .. } => {
             len(id) + len(name) + len(arguments) + len(signature)

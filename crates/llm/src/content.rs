@@ -36,9 +36,7 @@ impl Content {
         }
         match self {
             Self::Text(text) => Cow::Borrowed(text),
-            Self::Blocks(blocks) => {
-                Cow::Owned(blocks.iter().filter_map(ContentBlock::text).collect())
-            }
+            Self::Blocks(blocks) => Cow::Owned(blocks.iter().filter_map(ContentBlock::text).collect()),
         }
     }
 

@@ -65,10 +65,7 @@ pub trait Provider: fmt::Debug + Send + Sync {
     ///
     /// Any category of [`Error`], before the first delta or in its place; the stream ends after
     /// an error. `provider_invalid_request` where the provider does not stream.
-    fn stream<'a>(
-        &'a self,
-        request: &'a Request,
-    ) -> BoxFuture<'a, Result<BoxStream<'a, Result<Delta>>>>;
+    fn stream<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<BoxStream<'a, Result<Delta>>>>;
 }
 
 /// Asks for one answer delta by delta, shows each delta, and returns the answer, validated.

@@ -84,12 +84,7 @@ pub struct Response {
 impl Response {
     /// Makes a response that nobody has validated yet.
     #[must_use]
-    pub fn new(
-        message: ChatMessage,
-        finish_reason: FinishReason,
-        usage: Usage,
-        raw: Value,
-    ) -> Self {
+    pub fn new(message: ChatMessage, finish_reason: FinishReason, usage: Usage, raw: Value) -> Self {
         Self { message, finish_reason, usage, parsed: None, raw }
     }
 
@@ -110,8 +105,7 @@ impl Response {
         if self.finish_reason == FinishReason::Error {
             return Ok(self);
         }
-        let calls =
-            self.finish_reason == FinishReason::ToolCalls || !self.message.tool_calls.is_empty();
+        let calls = self.finish_reason == FinishReason::ToolCalls || !self.message.tool_calls.is_empty();
         if let Some(schema) = request.response_schema.as_deref()
             && !calls
         {
@@ -151,8 +145,7 @@ impl Response {
                 usage: self.usage,
             }))
         };
-        let value =
-            serde_json::from_str(&content).map_err(|it| invalid(format!("no JSON: {it}")))?;
+        let value = serde_json::from_str(&content).map_err(|it| invalid(format!("no JSON: {it}")))?;
         schema.check(&value).map_err(|it| invalid(it.to_string()))?;
         Ok(value)
     }

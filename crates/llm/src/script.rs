@@ -76,9 +76,7 @@ impl Script {
     pub fn from_json(text: &str) -> Result<Self> {
         let script: Self = serde_json::from_str(text).map_err(|it| {
             let place = format!("line {}, column {}", it.line(), it.column());
-            Error::Script(
-                Detail::new(format!("the script does not read at {place}")).with_source(it),
-            )
+            Error::Script(Detail::new(format!("the script does not read at {place}")).with_source(it))
         })?;
         script.check().map_err(|it| Error::Script(Detail::new(it.to_string())))?;
         Ok(script)

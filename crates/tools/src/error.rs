@@ -92,9 +92,7 @@ impl Error {
             Self::Duplicate { .. } => "tool_duplicate",
             Self::Definition { .. } => "tool_definition_invalid",
             Self::Unknown { .. } => "tool_unknown",
-            Self::Unreadable | Self::Mismatched { .. } | Self::Arguments { .. } => {
-                "tool_arguments_invalid"
-            }
+            Self::Unreadable | Self::Mismatched { .. } | Self::Arguments { .. } => "tool_arguments_invalid",
             Self::Failed { .. } => "tool_failed",
             Self::Timeout { .. } => "tool_timeout",
             Self::Panicked => "tool_panicked",

@@ -53,10 +53,7 @@ mod tests {
         let key = |session, correlation, message, call| {
             IdempotencyKey::new(session, correlation, message, call).to_string()
         };
-        assert_eq!(
-            key("s", "c", 0, 1),
-            "09ad52645159b98fb0119b8e128184d09e6033decd0078e597a5b601b893bfdc"
-        );
+        assert_eq!(key("s", "c", 0, 1), "09ad52645159b98fb0119b8e128184d09e6033decd0078e597a5b601b893bfdc");
         let others = [
             key("s", "c", 1, 0),
             key("s", "c", 0, 0),

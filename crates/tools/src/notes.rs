@@ -80,18 +80,13 @@ impl Notes {
             Effect::Read,
             move |search: Search, _| {
                 let wanted = search.text.to_lowercase();
-                three
-                    .clone()
-                    .blocking(move |path| tell(path, |it| it.to_lowercase().contains(&wanted)))
+                three.clone().blocking(move |path| tell(path, |it| it.to_lowercase().contains(&wanted)))
             },
         )?;
         Ok(vec![Arc::new(add), Arc::new(list), Arc::new(search)])
     }
 
-    async fn blocking(
-        self,
-        work: impl FnOnce(&Path) -> Result<Output> + Send + 'static,
-    ) -> Result<Output> {
+    async fn blocking(self, work: impl FnOnce(&Path) -> Result<Output> + Send + 'static) -> Result<Output> {
         tokio::task::spawn_blocking(move || work(&self.path))
             .await
             .map_err(|it| Error::failed_by("the notes could not be used", it))?
@@ -108,12 +103,12 @@ fn add_line(path: &Path, text: &str) -> Result<Output> {
         let problem = format!("a note must not be longer than {NOTE_BYTES_MAX} bytes");
         return Err(Error::Arguments { problem });
     }
-    append(path, &line)
-        .map_err(|it| Error::failed_by("the note could not be written", it))
-        .and_then(|fits| match fits {
+    append(path, &line).map_err(|it| Error::failed_by("the note could not be written", it)).and_then(|fits| {
+        match fits {
             true => Ok(Output::text(format!("Noted: {line}"))),
             false => Err(Error::failed("the notes are full")),
-        })
+        }
+    })
 }
 
 /// Appends a line, durably. False when the file would grow too large.

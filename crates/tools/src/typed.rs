@@ -44,12 +44,7 @@ impl TypedTool {
     /// # Errors
     ///
     /// `tool_definition_invalid` when the name is empty or the argument type is no object.
-    pub fn new<A, O, F, R>(
-        name: &str,
-        description: &str,
-        effect: Effect,
-        function: F,
-    ) -> Result<Self>
+    pub fn new<A, O, F, R>(name: &str, description: &str, effect: Effect, function: F) -> Result<Self>
     where
         A: JsonSchema + DeserializeOwned,
         O: Into<Output>,
@@ -58,15 +53,14 @@ impl TypedTool {
     {
         let definition = ToolDefinition::new(name, description, parameters::<A>())
             .map_err(|source| Error::Definition { name: name.to_owned(), source })?;
-        let function: Function = Box::new(move |arguments, context| {
-            match serde_json::from_value(Value::Object(arguments)) {
+        let function: Function =
+            Box::new(move |arguments, context| match serde_json::from_value(Value::Object(arguments)) {
                 Ok(arguments) => function(arguments, context).map(|it| it.map(Into::into)).boxed(),
                 Err(error) => {
                     let problem = error.to_string();
                     async { Err(Error::Arguments { problem }) }.boxed()
                 }
-            }
-        });
+            });
         let recovery = if effect.changes() { Recovery::Report } else { Recovery::Rerun };
         Ok(Self { definition, effect, recovery, function })
     }
@@ -93,8 +87,7 @@ impl Tool for TypedTool {
     }
 
     fn call<'a>(&'a self, invocation: Invocation<'a>) -> BoxFuture<'a, Result<Output>> {
-        let context =
-            CallContext { key: invocation.key.clone(), call_id: invocation.call_id.to_owned() };
+        let context = CallContext { key: invocation.key.clone(), call_id: invocation.call_id.to_owned() };
         (self.function)(invocation.arguments.clone(), context)
     }
 }

@@ -14,10 +14,7 @@ fn comments_strings_and_characters_are_no_code() {
     check(r##"f(r#"{ " {"#) }"##, r##"f(r#"     "#) }"##);
     check(r##"f(br#"{"#) }"##, r##"f(br#" "#) }"##);
     check(r#"f(r"\") }"#, r#"f(r" ") }"#);
-    check(
-        "match c { '{' => '\\'', '\\u{7b}' => 'é' }",
-        "match c { ' ' => '  ', '      ' => '  ' }",
-    );
+    check("match c { '{' => '\\'', '\\u{7b}' => 'é' }", "match c { ' ' => '  ', '      ' => '  ' }");
     check("fn f<'a>(x: &'a str) {}", "fn f<'a>(x: &'a str) {}");
     check("r#type = for\"{\"", "r#type = for\" \"");
     check("let é = \"unclosed {", "let xx = \"          ");

@@ -10,8 +10,7 @@ const PROGRAMS: &[&str] = &["crates/cli/", "crates/conformance/", "bench/", "xta
 
 /// Types through which a `static` becomes state. A `LazyLock` alone is a constant that
 /// is worked out late; what it holds is looked at too.
-const STATE: &[&str] =
-    &["Mutex", "RwLock", "OnceLock", "OnceCell", "Cell", "RefCell", "UnsafeCell"];
+const STATE: &[&str] = &["Mutex", "RwLock", "OnceLock", "OnceCell", "Cell", "RefCell", "UnsafeCell"];
 
 pub(super) fn check(repo: &Repo) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -38,8 +37,7 @@ fn global_state(source: &RustSource) -> Vec<(usize, &'static str)> {
         let item = &source.code[at + "static".len()..];
         let declared = item.split(['=', ';']).next().unwrap_or_default();
         let words = declared.split(|c: char| !c.is_alphanumeric() && c != '_');
-        let state =
-            |word: &str| word == "mut" || STATE.contains(&word) || word.starts_with("Atomic");
+        let state = |word: &str| word == "mut" || STATE.contains(&word) || word.starts_with("Atomic");
         if words.into_iter().any(state) {
             found.push((at, what));
         }

@@ -181,11 +181,7 @@ mod tests {
 
     #[test]
     fn a_crate_without_a_row_is_found() {
-        assert_finds(
-            check,
-            &repo(&[("new", &[], &[])]),
-            &["new: has no row in the table of edges"],
-        );
+        assert_finds(check, &repo(&[("new", &[], &[])]), &["new: has no row in the table of edges"]);
     }
 
     #[test]

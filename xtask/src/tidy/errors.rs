@@ -72,10 +72,7 @@ fn returned<'a>(
         let before = source.code[span.start..literal.start - 1].trim_end();
         ["=>", "{", "return", ";"].iter().any(|end| before.ends_with(end))
     };
-    inside
-        .filter(is_value)
-        .map(|literal| (source.line(literal.start), &file.text[literal.clone()]))
-        .collect()
+    inside.filter(is_value).map(|literal| (source.line(literal.start), &file.text[literal.clone()])).collect()
 }
 
 #[cfg(test)]

@@ -44,8 +44,7 @@ pub(super) fn check(repo: &Repo) -> Vec<Finding> {
         for (name, homes, in_tests) in HOMES {
             let home = |list: &[&str]| list.contains(&package.folder.as_str());
             let normal = package.external(false).any(|to| to == *name) && !home(homes);
-            let tests =
-                package.external(true).any(|to| to == *name) && !home(homes) && !home(in_tests);
+            let tests = package.external(true).any(|to| to == *name) && !home(homes) && !home(in_tests);
             if normal || tests {
                 let what = format!("may not name {name}");
                 findings.push(Finding::new("external", &package.folder, what));

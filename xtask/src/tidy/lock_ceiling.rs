@@ -22,10 +22,8 @@ mod tests {
 
     #[test]
     fn one_package_too_many_is_found() {
-        let repo = |packages| Repo {
-            lock: Lock::parse(&"[[package]]\n".repeat(packages)),
-            ..Repo::default()
-        };
+        let repo =
+            |packages| Repo { lock: Lock::parse(&"[[package]]\n".repeat(packages)), ..Repo::default() };
         assert_finds(check, &repo(175), &[]);
         assert_finds(check, &repo(176), &["Cargo.lock: 176 packages, 175 is the ceiling"]);
     }

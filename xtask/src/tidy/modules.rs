@@ -6,8 +6,7 @@ use crate::repo::SourceFile;
 use crate::rust_source::RustSource;
 
 /// Names that say nothing about what is inside.
-const EMPTY_NAMES: &[&str] =
-    &["util", "utils", "helper", "helpers", "common", "types", "manager", "prelude"];
+const EMPTY_NAMES: &[&str] = &["util", "utils", "helper", "helpers", "common", "types", "manager", "prelude"];
 
 /// Lines of a `lib.rs` that are not documentation.
 const ROOT_LINES: usize = 150;
@@ -113,8 +112,7 @@ mod tests {
 
     #[test]
     fn a_module_without_its_line_and_an_empty_name_are_found() {
-        let files =
-            [ROOT, ("a/src/x.rs", "mod prelude {}\n"), ("a/src/y.rs", "//! Y.\nmod utils;\n")];
+        let files = [ROOT, ("a/src/x.rs", "mod prelude {}\n"), ("a/src/y.rs", "//! Y.\nmod utils;\n")];
         let expect = [
             "a/src/x.rs:1: a module begins with a line `//! `",
             "a/src/x.rs:1: the name does not say what is inside",

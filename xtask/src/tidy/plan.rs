@@ -13,13 +13,10 @@ const MODULES: &[&str] = &["time", "fs", "net", "io", "thread", "env", "process"
 pub(super) fn check(repo: &Repo) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (file, source) in repo.rust() {
-        if file.path != "crates/engine/src/plan.rs"
-            && !file.path.starts_with("crates/engine/src/plan/")
-        {
+        if file.path != "crates/engine/src/plan.rs" && !file.path.starts_with("crates/engine/src/plan/") {
             continue;
         }
-        let names =
-            NAMES.iter().flat_map(|name| source.words(name).map(|at| (at, (*name).to_owned())));
+        let names = NAMES.iter().flat_map(|name| source.words(name).map(|at| (at, (*name).to_owned())));
         let modules = std_modules(source)
             .into_iter()
             .filter(|(_, name)| MODULES.contains(name))
@@ -40,9 +37,7 @@ mod tests {
     fn finds(code: &str, names: &[&str]) {
         let expect: Vec<String> = names
             .iter()
-            .map(|name| {
-                format!("crates/engine/src/plan/x.rs:1: the plan is pure, and this uses {name}")
-            })
+            .map(|name| format!("crates/engine/src/plan/x.rs:1: the plan is pure, and this uses {name}"))
             .collect();
         let expect: Vec<&str> = expect.iter().map(String::as_str).collect();
         assert_finds(check, &Repo::of(&[("crates/engine/src/plan/x.rs", code)]), &expect);

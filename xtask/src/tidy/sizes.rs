@@ -17,11 +17,8 @@ pub(super) fn check(repo: &Repo) -> Vec<Finding> {
     for (file, source) in repo.rust() {
         let all = file.text.lines().count();
         let tests = file.tests_from().map_or(0, |from| (all + 1).saturating_sub(from));
-        let (tests_max, name) = if file.is_tests() {
-            (TEST_FILE, "a test file")
-        } else {
-            (INLINE_TESTS, "inline tests")
-        };
+        let (tests_max, name) =
+            if file.is_tests() { (TEST_FILE, "a test file") } else { (INLINE_TESTS, "inline tests") };
         let mut limit = |line, what: &str, size: usize, max: usize| {
             if size > max {
                 let what = format!("{what} of {size} lines, {max} is the limit");
@@ -70,8 +67,7 @@ mod tests {
 
     #[test]
     fn a_long_function_is_found_even_in_tests() {
-        let function =
-            |lines: usize| format!("//! X.\nfn f() {{\n{}}}\n", "    '{';\n".repeat(lines));
+        let function = |lines: usize| format!("//! X.\nfn f() {{\n{}}}\n", "    '{';\n".repeat(lines));
         finds("a/src/x.rs", &function(68), &[]);
         finds("a/src/x.rs", &function(69), &["a/src/x.rs:2: fn f of 71 lines, 70 is the limit"]);
         let expect = ["a/src/x/tests.rs:2: fn f of 71 lines, 70 is the limit"];

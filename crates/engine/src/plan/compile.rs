@@ -42,7 +42,9 @@ pub(crate) fn compile(draft: Draft) -> Result<(Topology, Vec<Warning>), Vec<Prob
             None => Kind::Function,
             Some((child, projection)) => {
                 let crossing = projection.resolve(&node.name, &draft.schema, child, &mut problems);
-                warnings.extend(crossing.round_trips(&draft.schema).into_iter().map(|it| round_trip(&node.name, it)));
+                warnings.extend(
+                    crossing.round_trips(&draft.schema).into_iter().map(|it| round_trip(&node.name, it)),
+                );
                 Kind::Subgraph { crossing }
             }
         };
@@ -70,7 +72,8 @@ fn round_trip(node: &str, field: &str) -> Warning {
 fn check_schema(schema: &Schema, problems: &mut Vec<Problem>) {
     let faults = schema.fields().iter().flat_map(|field| {
         let name = field.name().to_owned();
-        let faults = field.reducers.iter().filter_map(|reducer| Some((reducer.name(), reducer.misconfigured()?)));
+        let faults =
+            field.reducers.iter().filter_map(|reducer| Some((reducer.name(), reducer.misconfigured()?)));
         faults.map(move |(reducer, fault)| format!("field '{name}', reducer {reducer}: {fault}"))
     });
     problems.extend(faults.map(|it| Problem::new(ProblemKind::ReducerConfigurationInvalid, it)));
@@ -101,7 +104,11 @@ fn check_names(draft: &Draft, problems: &mut Vec<Problem>) -> HashMap<Arc<str>, 
     by_name
 }
 
-fn check_entry(draft: &Draft, by_name: &HashMap<Arc<str>, usize>, problems: &mut Vec<Problem>) -> Option<usize> {
+fn check_entry(
+    draft: &Draft,
+    by_name: &HashMap<Arc<str>, usize>,
+    problems: &mut Vec<Problem>,
+) -> Option<usize> {
     let Some(entry) = &draft.entry else {
         problems.push(Problem::new(ProblemKind::NoDeclaredEntry, "no entry node is declared"));
         return None;
@@ -123,7 +130,12 @@ fn check_edges(
     let mut edges: Vec<Option<Edge>> = draft.nodes.iter().map(|_| None).collect();
     let mut several = Vec::new();
     for (from, edge) in &draft.edges {
-        let dangling = |name: &str| Problem::new(ProblemKind::DanglingEdge, format!("an edge names node '{name}', which is not declared"));
+        let dangling = |name: &str| {
+            Problem::new(
+                ProblemKind::DanglingEdge,
+                format!("an edge names node '{name}', which is not declared"),
+            )
+        };
         let targets = match edge {
             Edge::Static(target) => std::slice::from_ref(target),
             Edge::Conditional { targets, .. } => targets.as_deref().unwrap_or_default(),

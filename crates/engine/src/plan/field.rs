@@ -11,9 +11,11 @@ use serde_json::{Map, Value};
 
 use super::item::Item;
 use super::list::List;
-use super::schema::Check;
+use super::reducer::Reducer;
+use super::schema::{Check, FieldSpec};
 use super::shape::Shape;
 use super::slot::Slot;
+use super::snapshot::Snapshot;
 
 /// What is wrong with one field of a state.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -341,4 +343,27 @@ where
     T: Serialize + DeserializeOwned + Send + Sync + 'static,
 {
     type Element = T;
+}
+
+/// Declares a field of a typed state; what `#[derive(State)]` calls.
+#[must_use]
+pub fn declare_field<T: Field>(name: &'static str, default: Option<T>, reducer: Reducer) -> FieldSpec {
+    let field = match default {
+        Some(default) => FieldSpec::new(name, T::shape(), default.write()),
+        None => FieldSpec::required(name, T::shape()),
+    };
+    let field = match T::check() {
+        Some(check) => field.check(check),
+        None => field,
+    };
+    field.reducer(reducer)
+}
+
+/// Reads a field of a typed state; what `#[derive(State)]` calls.
+///
+/// # Errors
+/// When the state has no such field, or another type of it.
+pub fn read_field<T: Field>(snapshot: &Snapshot, name: &str) -> Result<T, FieldFault> {
+    let slot = snapshot.get(name).ok_or_else(|| FieldFault::new(name, "is not declared"))?;
+    T::read(slot).map_err(|it| FieldFault::new(name, it))
 }

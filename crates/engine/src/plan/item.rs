@@ -78,7 +78,7 @@ impl Item {
             (None, Some(json)) => json.to_string(),
             (None, None) => unreachable!("an item has at least one form"),
         };
-        Ok(settle(&self.0.text, text.into_boxed_str()))
+        Ok(settle(&self.0.text, text.into_boxed_str()).as_ref())
     }
 
     /// Returns the item as a JSON value.

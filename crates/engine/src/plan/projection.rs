@@ -92,7 +92,9 @@ impl Projection {
         let inward = inward.iter().filter_map(|(to, from)| check.pair((child, to), (parent, from)));
         let inward: Vec<_> = inward.collect();
         let outward = match outward {
-            Some(pairs) => pairs.iter().filter_map(|(to, from)| check.pair((parent, to), (child, from))).collect(),
+            Some(pairs) => {
+                pairs.iter().filter_map(|(to, from)| check.pair((parent, to), (child, from))).collect()
+            }
             None => matching(parent, child),
         };
         Crossing { inward, outward }

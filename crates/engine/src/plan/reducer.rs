@@ -177,11 +177,10 @@ fn named(item: &Item) -> String {
 
 fn map<'a>(what: &str, slot: &'a Slot) -> Result<&'a Map<String, Value>, ReducerFault> {
     match slot {
-        Slot::One(item) => {
-            item.json()?.as_object().ok_or_else(|| {
-                ReducerFault::new(format!("the {what} is not a map but {}", named(item)))
-            })
-        }
+        Slot::One(item) => item
+            .json()?
+            .as_object()
+            .ok_or_else(|| ReducerFault::new(format!("the {what} is not a map but {}", named(item)))),
         Slot::Many(_) => Err(ReducerFault::new(format!("the {what} is not a map but a list"))),
     }
 }
@@ -202,7 +201,10 @@ fn concat_flatten(prior: &Slot, update: Slot) -> Result<Slot, ReducerFault> {
     let mut flat = Vec::new();
     for sub in items("update", update)? {
         let Value::Array(elements) = sub.json()? else {
-            return Err(ReducerFault::new(format!("an element of the update is not a list but {}", named(&sub))));
+            return Err(ReducerFault::new(format!(
+                "an element of the update is not a list but {}",
+                named(&sub)
+            )));
         };
         flat.extend(elements.iter().cloned().map(Item::from_json));
     }

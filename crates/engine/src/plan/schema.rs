@@ -92,11 +92,15 @@ impl FieldSpec {
     /// Checks a value, of which list elements before `from` are known to be right.
     pub(crate) fn check_from(&self, slot: &Slot, from: u64) -> Result<(), String> {
         match (slot, self.shape.element()) {
-            (Slot::Many(list), Some(element)) => list.iter_from(from).enumerate().try_for_each(|(at, item)| {
-                self.check_item(element, item).map_err(|it| format!("element {}: {it}", from + at as u64))
-            }),
+            (Slot::Many(list), Some(element)) => {
+                list.iter_from(from).enumerate().try_for_each(|(at, item)| {
+                    self.check_item(element, item).map_err(|it| format!("element {}: {it}", from + at as u64))
+                })
+            }
             (Slot::Many(_), None) => Err(format!("expected {}, found a list", self.shape)),
-            (Slot::One(_), Some(_)) if self.shape.is_list() => Err(format!("expected {}, found no list", self.shape)),
+            (Slot::One(_), Some(_)) if self.shape.is_list() => {
+                Err(format!("expected {}, found no list", self.shape))
+            }
             (Slot::One(item), _) => self.check_item(&self.shape, item),
         }
     }

@@ -42,8 +42,11 @@ impl SessionShape {
                     match schema.index(state) {
                         Some(at) => plan.push((Arc::from(session.as_str()), at)),
                         None => {
-                            let message = format!("the session projection names field '{state}', which is not declared");
-                            problems.push(Problem::new(ProblemKind::MappingReferencesUndeclaredField, message));
+                            let message = format!(
+                                "the session projection names field '{state}', which is not declared"
+                            );
+                            problems
+                                .push(Problem::new(ProblemKind::MappingReferencesUndeclaredField, message));
                         }
                     }
                 }

@@ -46,9 +46,13 @@ impl Shape {
         match self {
             Self::List(element) => Some(element),
             Self::Any => Some(self),
-            Self::Bool | Self::Int | Self::Float | Self::Str | Self::Dict(_) | Self::Record(_) | Self::Optional(_) => {
-                None
-            }
+            Self::Bool
+            | Self::Int
+            | Self::Float
+            | Self::Str
+            | Self::Dict(_)
+            | Self::Record(_)
+            | Self::Optional(_) => None,
         }
     }
 

@@ -39,7 +39,9 @@ impl MergeFault {
     pub(crate) fn into_error(self, place: &Place, state: &Snapshot) -> Error {
         let (place, state) = (place.clone(), state.clone());
         match self {
-            Self::Reducer { field, reducer, fault } => Error::Reducer { place, field, reducer, source: fault, state },
+            Self::Reducer { field, reducer, fault } => {
+                Error::Reducer { place, field, reducer, source: fault, state }
+            }
             Self::Invalid(source) => Error::Validation { place: Some(place), source, state: Some(state) },
         }
     }

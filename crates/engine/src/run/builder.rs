@@ -19,8 +19,8 @@ use crate::plan::edge::{Choose, Edge, Route, Target};
 use crate::plan::projection::Projection;
 use crate::plan::schema::Schema;
 use crate::plan::session::SessionShape;
-use crate::plan::state::{Declared, State};
 use crate::plan::snapshot::Snapshot;
+use crate::plan::state::{Declared, State};
 
 /// Collects a graph's nodes and edges; [`GraphBuilder::compile`] checks them (graph-engine §2).
 pub struct GraphBuilder<S> {

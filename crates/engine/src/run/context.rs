@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
-use std::sync::{Arc, OnceLock, PoisonError};
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::Duration;
 
 use super::fault::NodeResult;
@@ -102,7 +102,11 @@ impl<S: State> Ctx<S> {
             let what = "a session is saved by nodes of the outermost graph (sessions §9.1)".into();
             return Err(Error::Argument { what });
         }
-        let state = self.scope.state.merge(update.into()).map_err(|it| it.into_error(&self.scope.place, &self.scope.state))?;
+        let state = self
+            .scope
+            .state
+            .merge(update.into())
+            .map_err(|it| it.into_error(&self.scope.place, &self.scope.state))?;
         match run.core.session_state(&state, &run.identity) {
             Some(session) => run.port.save(session).await,
             None => Ok(()),

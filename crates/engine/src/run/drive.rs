@@ -63,7 +63,12 @@ pub(crate) async fn drive(
     });
     let observers = Observers::collect(core, options.observers);
     let queue = (!observers.is_empty()).then(|| {
-        Queue::start(identity.clone(), core.limits.observer_backlog, core.clock.clone(), core.on_mishap.clone())
+        Queue::start(
+            identity.clone(),
+            core.limits.observer_backlog,
+            core.clock.clone(),
+            core.on_mishap.clone(),
+        )
     });
     if let Some(queue) = &queue {
         core.watch(queue.backlog());
@@ -87,7 +92,9 @@ fn identify(core: &Core, asked: RequestedIdentity) -> Result<Identity> {
     let fresh = || core.ids.uuid();
     let invocation_id = match asked.invocation_id {
         Some(id) => id,
-        None => fresh().try_into().map_err(|it| Error::Argument { what: format!("the source of ids failed: {it}") })?,
+        None => fresh()
+            .try_into()
+            .map_err(|it| Error::Argument { what: format!("the source of ids failed: {it}") })?,
     };
     let correlation_id = asked.correlation_id.unwrap_or_else(fresh);
     Ok(Identity { invocation_id, correlation_id, session_id: asked.session_id })
@@ -170,12 +177,17 @@ async fn run_to_end(run: &Arc<Run>, begin: Begin) -> Result<End> {
 /// Records a suspension: session and paused record, or nothing (suspension §8.6).
 async fn pause(run: &Run, request: &Request) -> Result<Suspended<Snapshot>> {
     let (scope, signal) = (&request.scope, &request.signal);
-    let mut progress = run.progress().ok_or_else(|| Error::SuspensionContext { context: "before the run".into() })?;
+    let mut progress =
+        run.progress().ok_or_else(|| Error::SuspensionContext { context: "before the run".into() })?;
     if let Some(frame) = progress.cursor.frames.last_mut() {
         frame.at = if signal.mark_node_completed { Position::After } else { Position::Before };
         frame.attempt = scope.attempt;
     }
-    let state = progress.frames.first().cloned().ok_or_else(|| Error::SuspensionContext { context: "before the run".into() })?;
+    let state = progress
+        .frames
+        .first()
+        .cloned()
+        .ok_or_else(|| Error::SuspensionContext { context: "before the run".into() })?;
     if let Some(fields) = &signal.terms.on_deadline {
         check_declared(&state, fields)?;
     }
@@ -202,9 +214,9 @@ async fn pause(run: &Run, request: &Request) -> Result<Suspended<Snapshot>> {
 /// Refuses, at the suspension, fields that a deadline could not set (D2).
 fn check_declared(state: &Snapshot, fields: &Map<String, Value>) -> Result<()> {
     match fields.keys().find(|it| state.schema().index(it).is_none()) {
-        Some(name) => {
-            Err(Error::SuspensionPayload { source: FieldFault::new(name, "is named by on_deadline, but not declared") })
-        }
+        Some(name) => Err(Error::SuspensionPayload {
+            source: FieldFault::new(name, "is named by on_deadline, but not declared"),
+        }),
         None => Ok(()),
     }
 }
@@ -225,7 +237,11 @@ async fn open(core: &Arc<Core>, port: &dyn Persist, start: Start) -> Result<Open
     }
 }
 
-fn standing_open(core: &Arc<Core>, standing: Standing, payload: Option<&Map<String, Value>>) -> Result<Opening> {
+fn standing_open(
+    core: &Arc<Core>,
+    standing: Standing,
+    payload: Option<&Map<String, Value>>,
+) -> Result<Opening> {
     let identity = standing.identity.clone();
     let records = standing.records.clone();
     let next_step = standing.cursor.next_step;
@@ -256,11 +272,16 @@ fn initial_state(
     }
     let (mut set, mut merged) = (loaded_fields.clone(), Update::new());
     for (name, slot) in initial.into_entries() {
-        let at = topology.schema.index(&name).ok_or_else(|| invalid(FieldFault::new(name.as_ref(), "is not declared")))?;
+        let at = topology
+            .schema
+            .index(&name)
+            .ok_or_else(|| invalid(FieldFault::new(name.as_ref(), "is not declared")))?;
         if loaded_fields.iter().any(|(it, _)| *it == at) {
             merged = merged.with(name, slot);
         } else {
-            topology.schema.fields()[at].check_slot(&slot).map_err(|it| invalid(FieldFault::new(name.as_ref(), it)))?;
+            topology.schema.fields()[at]
+                .check_slot(&slot)
+                .map_err(|it| invalid(FieldFault::new(name.as_ref(), it)))?;
             set.push((at, slot));
         }
     }

@@ -217,8 +217,13 @@ impl<S> Graph<S> {
 
     /// Waits until the events of one invocation that were dispatched by now are delivered (graph-engine §6). May be called
     /// in a node's body; a time limit cancels nothing. An invocation that is not known or done is drained at once.
-    pub async fn drain_events_for(&self, invocation: &InvocationId, timeout: Option<Duration>) -> DrainSummary {
-        let backlogs: Vec<_> = self.core.backlogs().into_iter().filter(|it| it.invocation == *invocation).collect();
+    pub async fn drain_events_for(
+        &self,
+        invocation: &InvocationId,
+        timeout: Option<Duration>,
+    ) -> DrainSummary {
+        let backlogs: Vec<_> =
+            self.core.backlogs().into_iter().filter(|it| it.invocation == *invocation).collect();
         let mut summary = DrainSummary { undelivered_count: 0, timeout_reached: false };
         for backlog in backlogs {
             let one = backlog.catch_up(timeout).await;

@@ -9,7 +9,7 @@ use super::drive;
 use super::extension::Extensions;
 use super::graph::Graph;
 use super::observe::Subscription;
-use super::outcome::{Outcome, Suspended, Completed};
+use super::outcome::{Completed, Outcome, Suspended};
 use super::port::{Persist, Progress, RequestedIdentity};
 use super::scope::Run;
 use super::stores::StorePort;

@@ -31,8 +31,11 @@ pub fn migrate_session(loaded: SessionState, to: &str, migrations: &Migrations) 
     let fields = loaded.fields.iter().map(|(name, slot)| Ok((name.as_ref().to_owned(), slot.to_json()?)));
     let state: BTreeMap<String, Value> = fields.collect::<serde_json::Result<_>>().map_err(unreadable)?;
     let migrated = migrations.migrate(&from, to, state);
-    let migrated =
-        migrated.map_err(|source| Error::SessionMigration { from: from.clone(), to: to.to_owned(), source })?;
+    let migrated = migrated.map_err(|source| Error::SessionMigration {
+        from: from.clone(),
+        to: to.to_owned(),
+        source,
+    })?;
     let fields = migrated.into_iter().map(|(name, value)| (name.into(), Slot::from_json(value))).collect();
     Ok(SessionState { schema_version: to.to_owned(), fields })
 }

@@ -79,7 +79,9 @@ impl<S> Outcome<S> {
 
     pub(crate) fn try_map<T, E>(self, map: impl FnOnce(S) -> Result<T, E>) -> Result<Outcome<T>, E> {
         Ok(match self {
-            Self::Completed(it) => Outcome::Completed(Completed { identity: it.identity, state: map(it.state)? }),
+            Self::Completed(it) => {
+                Outcome::Completed(Completed { identity: it.identity, state: map(it.state)? })
+            }
             Self::Suspended(it) => Outcome::Suspended(Suspended {
                 identity: it.identity,
                 state: map(it.state)?,

@@ -8,7 +8,8 @@ use std::task::Poll;
 
 /// Says what a panic said.
 fn message(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    let text =
+        panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     format!("panicked: {}", text.unwrap_or("without a message"))
 }
 
@@ -20,7 +21,9 @@ pub(crate) fn caught<T>(function: impl FnOnce() -> T) -> Result<T, String> {
 }
 
 /// Runs a future of the application's; a panic becomes a message.
-pub(crate) async fn caught_future<T>(mut future: Pin<Box<dyn Future<Output = T> + Send + '_>>) -> Result<T, String> {
+pub(crate) async fn caught_future<T>(
+    mut future: Pin<Box<dyn Future<Output = T> + Send + '_>>,
+) -> Result<T, String> {
     poll_fn(move |cx| match caught(|| future.as_mut().poll(cx)) {
         Ok(Poll::Ready(value)) => Poll::Ready(Ok(value)),
         Ok(Poll::Pending) => Poll::Pending,

@@ -98,7 +98,12 @@ pub(crate) struct Queue {
 
 impl Queue {
     /// Starts a queue with its worker, which ends when the queue is dropped and everything is delivered.
-    pub(crate) fn start(identity: Arc<Identity>, max: u64, clock: Arc<dyn Clock>, on_mishap: OnMishap) -> Self {
+    pub(crate) fn start(
+        identity: Arc<Identity>,
+        max: u64,
+        clock: Arc<dyn Clock>,
+        on_mishap: OnMishap,
+    ) -> Self {
         let (sender, receiver) = mpsc::unbounded_channel();
         let (reached, _) = watch::channel(Reached::default());
         let work = deliver(receiver, reached.clone(), identity.clone(), on_mishap.clone());
@@ -137,7 +142,8 @@ async fn deliver(
     ambient::within(identity, async {
         while let Some(Delivery { event, observers }) = receiver.recv().await {
             for subscription in observers.iter().filter(|it| it.wants(event.phase())) {
-                let seen = caught_future(Box::pin(async { subscription.observer.observe(&event).await })).await;
+                let seen =
+                    caught_future(Box::pin(async { subscription.observer.observe(&event).await })).await;
                 let error = match seen {
                     Ok(Ok(())) => continue,
                     Ok(Err(error)) => error,

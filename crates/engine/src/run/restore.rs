@@ -66,7 +66,8 @@ pub(crate) fn overlay(points: &mut [Standpoint], payload: &Map<String, Value>) -
         let point = &mut points[at];
         let schema = point.state.schema();
         let declared = payload.iter().filter(|(name, _)| schema.index(name).is_some());
-        let fields: Vec<_> = declared.map(|(name, value)| (name.as_str(), Slot::from_json(value.clone()))).collect();
+        let fields: Vec<_> =
+            declared.map(|(name, value)| (name.as_str(), Slot::from_json(value.clone()))).collect();
         point.state = point.state.overlay(&fields).map_err(|source| Error::SuspensionPayload { source })?;
     }
     Ok(())

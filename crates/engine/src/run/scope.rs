@@ -80,7 +80,8 @@ impl Run {
 
     /// Notes where a graph of the run stands, and forgets what stood below it.
     pub(crate) fn stand(&self, depth: usize, frame: Frame, state: &Snapshot) {
-        let live = Live { node: frame.node.into(), at: frame.at, attempt: frame.attempt, state: state.clone() };
+        let live =
+            Live { node: frame.node.into(), at: frame.at, attempt: frame.attempt, state: state.clone() };
         self.stand_at(depth, live);
     }
 
@@ -234,7 +235,8 @@ impl Scope {
 }
 
 /// Writes an error with its causes, each once.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+#[must_use]
+pub fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

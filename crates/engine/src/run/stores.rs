@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use singletree_durable::{
-    BoxError, BoxFuture, Error as StoreError, Expected, InvocationId, Json, Migrations, PausedRecord, PausedStatus,
-    PausedStore, SessionId, SessionKey, SessionRecord, SessionStore, TenantId, Timestamp, Version,
+    BoxError, BoxFuture, Error as StoreError, Expected, InvocationId, Json, Migrations, PausedRecord,
+    PausedStatus, PausedStore, SessionId, SessionKey, SessionRecord, SessionStore, TenantId, Timestamp,
+    Version,
 };
 
 use super::graph::Core;
@@ -109,7 +110,10 @@ impl StorePort {
     async fn load(&self) -> Result<Option<SessionState>> {
         let Some((store, key)) = self.store() else { return Ok(None) };
         let Some((record, version)) = store.load(&key).await.map_err(load_failed)? else { return Ok(None) };
-        let fields = record.state.iter().map(|(name, json)| Ok((name.as_str().into(), Slot::from_json(json.decode()?))));
+        let fields = record
+            .state
+            .iter()
+            .map(|(name, json)| Ok((name.as_str().into(), Slot::from_json(json.decode()?))));
         let fields = fields.collect::<serde_json::Result<_>>().map_err(load_failed)?;
         let loaded = SessionState { schema_version: record.schema_version.clone(), fields };
         let to = &self.core.topology.session.version;
@@ -124,7 +128,8 @@ impl StorePort {
             what: "a state that JSON cannot represent".into(),
             source: Some(source.into()),
         };
-        let fields = session.fields.into_iter().map(|(name, slot)| Ok((name.as_ref().to_owned(), encode(&slot)?)));
+        let fields =
+            session.fields.into_iter().map(|(name, slot)| Ok((name.as_ref().to_owned(), encode(&slot)?)));
         let state = fields.collect::<serde_json::Result<_>>().map_err(corrupt)?;
         let updated_at = self.core.clock.now();
         let record = SessionRecord { schema_version: session.schema_version, state, updated_at };
@@ -152,7 +157,8 @@ impl StorePort {
         if record.status != PausedStatus::Suspended {
             return Err(invalid(&format!("it is not suspended but {:?}", record.status).to_lowercase()));
         }
-        let body: PausedBody = record.body.decode().map_err(|it| invalid(&format!("its record is damaged: {it}")))?;
+        let body: PausedBody =
+            record.body.decode().map_err(|it| invalid(&format!("its record is damaged: {it}")))?;
         if self.asked.is_some() && self.asked != body.session_id {
             return Err(Error::Argument { what: "the invocation belongs to another session".into() });
         }
@@ -215,7 +221,8 @@ impl StorePort {
             frames: frames.collect::<serde_json::Result<_>>().map_err(pause_failed)?,
             suspended_at: self.core.clock.now(),
         };
-        let record = PausedRecord { status: PausedStatus::Suspended, body: Json::of(&body).map_err(pause_failed)? };
+        let record =
+            PausedRecord { status: PausedStatus::Suspended, body: Json::of(&body).map_err(pause_failed)? };
         let stores = &self.core.stores;
         stores.paused.save(&stores.tenant, &body.invocation_id, &record).await.map_err(pause_failed)
     }

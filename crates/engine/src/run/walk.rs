@@ -9,10 +9,10 @@ use std::sync::Arc;
 use singletree_durable::BoxFuture;
 
 use super::ambient;
-use super::graph::{Body, Core, Work};
-use super::panic::{caught, caught_future};
 use super::fault::NodeError;
+use super::graph::{Body, Core, Work};
 use super::observe::Subscription;
+use super::panic::{caught, caught_future};
 use super::scope::{Level, Run, Scope};
 use crate::error::{Error, Place, Result};
 use crate::plan::cursor::{Frame, Position};
@@ -70,6 +70,11 @@ pub(crate) async fn walk(run: &Arc<Run>, level: Arc<Level>, begin: Begin) -> Res
     }
 }
 
+/// Walks a graph below another one: boxed, since it is the same walk again.
+fn walk_below(run: &Arc<Run>, level: Arc<Level>, begin: Begin) -> BoxFuture<'_, Result<Snapshot>> {
+    Box::pin(walk(run, level, begin))
+}
+
 fn no_node(node: &str) -> Error {
     Error::Position { reason: format!("there is no node '{node}'") }
 }
@@ -95,7 +100,11 @@ impl Walker<'_> {
         attempt: u32,
     ) -> Result<(Snapshot, Option<usize>)> {
         let run = self.run;
-        run.stand(self.depth, Frame { node: node.name.as_ref().into(), at: Position::Before, attempt }, state);
+        run.stand(
+            self.depth,
+            Frame { node: node.name.as_ref().into(), at: Position::Before, attempt },
+            state,
+        );
         let scope = Arc::new(Scope {
             run: run.clone(),
             level: self.level.clone(),
@@ -120,7 +129,12 @@ impl Walker<'_> {
     }
 
     /// One attempt: body, merge, edge.
-    async fn attempt(&self, node: &Node, body: &Body, scope: &Arc<Scope>) -> Result<(Snapshot, Option<usize>)> {
+    async fn attempt(
+        &self,
+        node: &Node,
+        body: &Body,
+        scope: &Arc<Scope>,
+    ) -> Result<(Snapshot, Option<usize>)> {
         let running = caught(|| body(scope.clone()));
         let running = running.map_err(|it| self.node_error(scope, NodeError::new(it)))?;
         let running = ambient::within_node(scope.clone(), caught_future(running));
@@ -148,7 +162,9 @@ impl Walker<'_> {
         state: &Snapshot,
         below: Option<std::vec::IntoIter<Standpoint>>,
     ) -> Result<(Snapshot, Option<usize>)> {
-        let Kind::Subgraph { crossing } = &node.kind else { unreachable!("work and kind are compiled together") };
+        let Kind::Subgraph { crossing } = &node.kind else {
+            unreachable!("work and kind are compiled together")
+        };
         self.run.stand_on(self.depth, &node.name, Position::Inside, state);
         let begin = match below {
             Some(frames) => Begin::Standing(frames),
@@ -166,8 +182,7 @@ impl Walker<'_> {
             }
         };
         let level = Arc::new(self.level.below(self.run, node, child, state));
-        let inner: BoxFuture<'_, Result<Snapshot>> = Box::pin(walk(self.run, level, begin));
-        let ended = inner.await?;
+        let ended = walk_below(self.run, level, begin).await?;
         let update = crossing.leave(&self.level.core.topology.schema, &ended);
         let place = self.place(node);
         let merged = caught(|| state.merge(update));
@@ -183,7 +198,8 @@ impl Walker<'_> {
 
     /// Evaluates a node's edge on the state after its update: the next node, or none for the end.
     fn route(&self, node: &Node, place: &Place, state: &Snapshot) -> Result<Option<usize>> {
-        let nowhere = |destination| Error::Routing { place: place.clone(), destination, state: state.clone() };
+        let nowhere =
+            |destination| Error::Routing { place: place.clone(), destination, state: state.clone() };
         let failed = |source| Error::Edge { place: place.clone(), source, state: state.clone() };
         let chosen;
         let target = match &node.edge {

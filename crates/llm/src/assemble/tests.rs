@@ -6,13 +6,7 @@ use super::*;
 
 fn fragment(index: u32, id: &str, name: &str, arguments: &str) -> Delta {
     let some = |it: &str| (!it.is_empty()).then(|| it.to_owned());
-    Delta::ToolCall {
-        index,
-        id: some(id),
-        name: some(name),
-        arguments: some(arguments),
-        signature: None,
-    }
+    Delta::ToolCall { index, id: some(id), name: some(name), arguments: some(arguments), signature: None }
 }
 
 fn end(reason: FinishReason) -> Delta {
@@ -50,8 +44,7 @@ fn reasoning_and_text_become_blocks_in_stream_order() {
         text: text.to_owned(),
         signature: signature.map(str::to_owned),
     };
-    let blocks =
-        vec![thinking("hm", Some("s")), thinking("again", None), ContentBlock::text_of("ab")];
+    let blocks = vec![thinking("hm", Some("s")), thinking("again", None), ContentBlock::text_of("ab")];
     let call = ToolCall::new("x", "t", Map::new());
     assert_eq!(found, ChatMessage::assistant(blocks).with_tool_calls([call]));
     assert_eq!(message(vec![Delta::text("a"), Delta::text("b")]), ChatMessage::assistant("ab"));

@@ -20,10 +20,7 @@ fn a_list_is_refused_by_the_message_that_breaks_it() {
         (vec![], Some("messages: must not be empty")),
         (vec![user.clone()], None),
         (vec![system.clone(), user.clone(), asking(&["x"]), result.clone()], None),
-        (
-            vec![system.clone()],
-            Some("messages[0]: the last message must be of user or tool, not of system"),
-        ),
+        (vec![system.clone()], Some("messages[0]: the last message must be of user or tool, not of system")),
         (
             vec![user.clone(), assistant.clone()],
             Some("messages[1]: the last message must be of user or tool, not of assistant"),
@@ -32,19 +29,14 @@ fn a_list_is_refused_by_the_message_that_breaks_it() {
             vec![assistant.clone(), user.clone()],
             Some("messages[0].role: a conversation cannot begin with assistant"),
         ),
-        (
-            vec![user.clone(), system],
-            Some("messages[1].role: a system message can only come first"),
-        ),
+        (vec![user.clone(), system], Some("messages[1].role: a system message can only come first")),
         (
             vec![user.clone(), result.clone(), asking(&["x"])],
             Some("messages[1].tool_call_id: \"x\" is no call of an earlier assistant message"),
         ),
         (
             vec![user.clone(), ChatMessage::assistant(""), user],
-            Some(
-                "messages[1].content: must not be empty on an assistant message without tool calls",
-            ),
+            Some("messages[1].content: must not be empty on an assistant message without tool calls"),
         ),
     ] {
         let found = validate_messages(&messages).map_err(|it| it.to_string());

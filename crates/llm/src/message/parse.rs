@@ -52,10 +52,9 @@ fn role(text: &str) -> Parsed<Role> {
         "user" => Ok(Role::User),
         "assistant" => Ok(Role::Assistant),
         "tool" => Ok(Role::Tool),
-        other => Err(Fault::at(
-            "role",
-            format!("must be system, user, assistant or tool, not {:?}", clip(other)),
-        )),
+        other => {
+            Err(Fault::at("role", format!("must be system, user, assistant or tool, not {:?}", clip(other))))
+        }
     }
 }
 
@@ -88,10 +87,7 @@ fn block(value: Value) -> Parsed<ContentBlock> {
         other => {
             return Err(Fault::at(
                 "type",
-                format!(
-                    "must be text, image, thinking or redacted_thinking, not {:?}",
-                    clip(other)
-                ),
+                format!("must be text, image, thinking or redacted_thinking, not {:?}", clip(other)),
             ));
         }
     };
@@ -118,9 +114,7 @@ fn detail(text: &str) -> Parsed<ImageDetail> {
         "auto" => Ok(ImageDetail::Auto),
         "low" => Ok(ImageDetail::Low),
         "high" => Ok(ImageDetail::High),
-        other => {
-            Err(Fault::at("detail", format!("must be auto, low or high, not {:?}", clip(other))))
-        }
+        other => Err(Fault::at("detail", format!("must be auto, low or high, not {:?}", clip(other)))),
     }
 }
 

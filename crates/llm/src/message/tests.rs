@@ -14,8 +14,7 @@ fn refused(value: Value, expected: &str) {
 // spec: llm-provider §3
 #[test]
 fn a_malformed_message_is_refused_by_field_path() {
-    let blocks =
-        |block: Value| json!({"role": "user", "content": [{"type": "text", "text": "x"}, block]});
+    let blocks = |block: Value| json!({"role": "user", "content": [{"type": "text", "text": "x"}, block]});
     for (value, expected) in [
         (json!(3), "must be an object, not a number"),
         (json!({"content": "x"}), "role: is required"),
@@ -56,15 +55,11 @@ fn a_malformed_message_is_refused_by_field_path() {
             "content[1].media_type: is required for an inline image",
         ),
         (
-            blocks(
-                json!({"type": "image", "source": {"type": "url", "url": "u", "base64_data": "A"}}),
-            ),
+            blocks(json!({"type": "image", "source": {"type": "url", "url": "u", "base64_data": "A"}})),
             "content[1].source.base64_data: is not a known field",
         ),
         (
-            blocks(
-                json!({"type": "image", "source": {"type": "url", "url": "u"}, "detail": "ultra"}),
-            ),
+            blocks(json!({"type": "image", "source": {"type": "url", "url": "u"}, "detail": "ultra"})),
             "content[1].detail: must be auto, low or high, not \"ultra\"",
         ),
     ] {
@@ -80,10 +75,7 @@ fn each_role_has_its_own_rules() {
             json!({"role": "system", "content": [{"type": "text", "text": "x"}]}),
             "content: must be a string on a system message",
         ),
-        (
-            json!({"role": "system", "content": ""}),
-            "content: must not be empty on a system message",
-        ),
+        (json!({"role": "system", "content": ""}), "content: must not be empty on a system message"),
         (
             json!({"role": "assistant"}),
             "content: must not be empty on an assistant message without tool calls",
@@ -126,20 +118,28 @@ fn a_valid_message_reads_and_is_written_with_absent_fields_omitted() {
         (json!({"role": "assistant", "content": null, "tool_calls": [call]}), None),
         (json!({"role": "assistant", "content": "", "tool_calls": [call]}), None),
         (json!({"role": "assistant", "content": [], "tool_calls": [call]}), None),
-        (json!({"role": "assistant", "content": [
+        (
+            json!({"role": "assistant", "content": [
             {"type": "thinking", "text": "hm", "signature": "s"},
             {"type": "redacted_thinking", "data": "d"},
-            {"type": "text", "text": "x", "signature": "s"}]}), None),
-        (json!({"role": "user", "content": [
+            {"type": "text", "text": "x", "signature": "s"}]}),
+            None,
+        ),
+        (
+            json!({"role": "user", "content": [
             {"type": "image", "source": {"type": "inline", "base64_data": "AA"}, "media_type": "image/png"},
-            {"type": "image", "source": {"type": "url", "url": "u"}, "detail": "low"}]}), None),
+            {"type": "image", "source": {"type": "url", "url": "u"}, "detail": "low"}]}),
+            None,
+        ),
     ]
     .into_iter()
     .map(|(value, _): (Value, Option<Value>)| {
         let mut written = value.clone();
         let fields = written.as_object_mut().expect("an object");
         let empty = |it: &Value| it.is_null() || it == "" || *it == json!([]);
-        fields.retain(|name, it| !it.is_null() && !(empty(it) && (name != "content" || value["role"] == "assistant")));
+        fields.retain(|name, it| {
+            !it.is_null() && !(empty(it) && (name != "content" || value["role"] == "assistant"))
+        });
         (value, written)
     }) {
         let message = ChatMessage::from_json(value.clone()).expect("valid");

@@ -50,23 +50,19 @@ fn user(message: &ChatMessage) -> Checked {
 
 fn assistant(message: &ChatMessage) -> Checked {
     if message.content.is_empty() && message.tool_calls.is_empty() {
-        return Err(Fault::at(
-            "content",
-            "must not be empty on an assistant message without tool calls",
-        ));
+        return Err(Fault::at("content", "must not be empty on an assistant message without tool calls"));
     }
     blocks(message.content.blocks(), |block| match block {
-        ContentBlock::Text { .. }
-        | ContentBlock::Thinking { .. }
-        | ContentBlock::RedactedThinking { .. } => true,
+        ContentBlock::Text { .. } | ContentBlock::Thinking { .. } | ContentBlock::RedactedThinking { .. } => {
+            true
+        }
         ContentBlock::Image { .. } => false,
     })
     .map_err(|it| it.under("content"))?;
     let mut ids = BTreeSet::new();
     for (index, call) in message.tool_calls.iter().enumerate() {
-        let fault = |field: &str, problem: String| {
-            Err(Fault::at(format!("tool_calls[{index}].{field}"), problem))
-        };
+        let fault =
+            |field: &str, problem: String| Err(Fault::at(format!("tool_calls[{index}].{field}"), problem));
         if call.id.is_empty() {
             return fault("id", "must not be empty".to_owned());
         }
@@ -105,13 +101,9 @@ fn blocks(blocks: &[ContentBlock], allowed: fn(&ContentBlock) -> bool) -> Checke
 
 fn block(block: &ContentBlock) -> Checked {
     match block {
-        ContentBlock::Text { text, .. } | ContentBlock::Thinking { text, .. } => {
-            not_empty("text", text)
-        }
+        ContentBlock::Text { text, .. } | ContentBlock::Thinking { text, .. } => not_empty("text", text),
         ContentBlock::RedactedThinking { data } => not_empty("data", data),
-        ContentBlock::Image { source: ImageSource::Url { url }, .. } => {
-            not_empty("source.url", url)
-        }
+        ContentBlock::Image { source: ImageSource::Url { url }, .. } => not_empty("source.url", url),
         ContentBlock::Image { source: ImageSource::Inline { base64_data }, media_type, .. } => {
             not_empty("source.base64_data", base64_data)?;
             match media_type {

@@ -18,14 +18,8 @@ fn tools_and_the_choice_among_them_are_checked() {
         (plain().with_tool_choice(ToolChoice::None), None),
         (two().with_tool_choice(ToolChoice::Required), None),
         (two().with_tool_choice(ToolChoice::Tool("b".to_owned())), None),
-        (
-            plain().with_tools([tool("a"), tool("a")]),
-            Some("tools[1].name: the tool \"a\" is there twice"),
-        ),
-        (
-            plain().with_tool_choice(ToolChoice::Required),
-            Some("tool_choice: a forced call needs tools"),
-        ),
+        (plain().with_tools([tool("a"), tool("a")]), Some("tools[1].name: the tool \"a\" is there twice")),
+        (plain().with_tool_choice(ToolChoice::Required), Some("tool_choice: a forced call needs tools")),
         (
             plain().with_tool_choice(ToolChoice::Tool("a".to_owned())),
             Some("tool_choice: a forced call needs tools"),

@@ -9,8 +9,7 @@ use crate::Map;
 use crate::tool::ToolDefinition;
 
 fn request() -> Request {
-    let schema =
-        json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
+    let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
     let tool = ToolDefinition::new("t", "a tool", schema).expect("valid");
     Request::new(vec![Arc::new(ChatMessage::user("u"))]).with_tools([tool])
 }
@@ -39,9 +38,7 @@ fn a_malformed_response_is_refused_unless_it_says_that_it_failed() {
         (
             calling("t", Some(json!({"n": "1"}))),
             FinishReason::ToolCalls,
-            Some(
-                "response message.tool_calls[0].arguments: at /n: value is not of type \"integer\"",
-            ),
+            Some("response message.tool_calls[0].arguments: at /n: value is not of type \"integer\""),
         ),
         (
             calling("t", None),
@@ -57,11 +54,7 @@ fn a_malformed_response_is_refused_unless_it_says_that_it_failed() {
                 "response message.content: must not be empty on an assistant message without tool calls (the provider's filter stepped in)",
             ),
         ),
-        (
-            ChatMessage::user("a"),
-            FinishReason::Stop,
-            Some("response message.role: must be assistant"),
-        ),
+        (ChatMessage::user("a"), FinishReason::Stop, Some("response message.role: must be assistant")),
     ] {
         let response = answer(message, reason);
         let found = response.clone().validated(&request());
@@ -74,10 +67,9 @@ fn a_malformed_response_is_refused_unless_it_says_that_it_failed() {
 // spec: llm-provider §5, §7
 #[test]
 fn structured_output_is_parsed_or_refused_with_what_was_said() {
-    let schema =
-        json!({"type": "object", "properties": {"age": {"type": "integer"}}, "required": ["age"]});
-    let request = request()
-        .with_response_schema(Arc::new(Schema::compile(schema.clone()).expect("compiles")));
+    let schema = json!({"type": "object", "properties": {"age": {"type": "integer"}}, "required": ["age"]});
+    let request =
+        request().with_response_schema(Arc::new(Schema::compile(schema.clone()).expect("compiles")));
     let good = answer(ChatMessage::assistant(r#"{ "age": 3 }"#), FinishReason::Stop);
     assert_eq!(good.validated(&request).expect("fits").parsed, Some(json!({"age": 3})));
     let calls = answer(calling("t", Some(json!({"n": 1}))), FinishReason::ToolCalls);
@@ -86,15 +78,9 @@ fn structured_output_is_parsed_or_refused_with_what_was_said() {
     for (content, reason, message) in [
         ("{}", FinishReason::Stop, "at the root: \"age\" is a required property"),
         (r#"{"age": "x"}"#, FinishReason::Stop, "at /age: value is not of type \"integer\""),
-        (
-            r#"{"age": "#,
-            FinishReason::Length,
-            "no JSON: EOF while parsing a value at line 1 column 8",
-        ),
+        (r#"{"age": "#, FinishReason::Length, "no JSON: EOF while parsing a value at line 1 column 8"),
     ] {
-        let error = answer(ChatMessage::assistant(content), reason)
-            .validated(&request)
-            .expect_err("refused");
+        let error = answer(ChatMessage::assistant(content), reason).validated(&request).expect_err("refused");
         assert_eq!(error.category(), "structured_output_invalid");
         assert!(!error.is_transient());
         let Error::StructuredOutputInvalid(found) = error else { panic!("{error:?}") };

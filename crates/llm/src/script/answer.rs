@@ -200,11 +200,7 @@ fn call_deltas(index: u32, id: &str, name: &str, arguments: &str) -> [Delta; 3] 
     };
     let middle = arguments.floor_char_boundary(arguments.len() / 2);
     let (head, tail) = arguments.split_at(middle);
-    [
-        fragment(Some(id), Some(name), None),
-        fragment(None, None, Some(head)),
-        fragment(None, None, Some(tail)),
-    ]
+    [fragment(Some(id), Some(name), None), fragment(None, None, Some(head)), fragment(None, None, Some(tail))]
 }
 
 /// Counts words as if they were tokens.

@@ -70,9 +70,8 @@ impl ScriptedProvider {
             .iter()
             .find_map(|rule| rule.holds(&situation).map(|captures| (&rule.then, captures)));
         let turn = || Captures::from([("turn".to_owned(), situation.users.len().to_string())]);
-        let (then, captures) = rule
-            .or_else(|| script.fallback.as_ref().map(|then| (then, turn())))
-            .ok_or_else(|| {
+        let (then, captures) =
+            rule.or_else(|| script.fallback.as_ref().map(|then| (then, turn()))).ok_or_else(|| {
                 let asked = situation.users.last().map_or("", AsRef::as_ref);
                 let asked: String = asked.chars().take(80).collect();
                 Error::InvalidRequest(Detail::new(format!("no rule of the script fits {asked:?}")))
@@ -119,10 +118,7 @@ impl Provider for ScriptedProvider {
         true
     }
 
-    fn stream<'a>(
-        &'a self,
-        request: &'a Request,
-    ) -> BoxFuture<'a, Result<BoxStream<'a, Result<Delta>>>> {
+    fn stream<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<BoxStream<'a, Result<Delta>>>> {
         async move { Ok(self.play(self.plan(request)?)) }.boxed()
     }
 }

@@ -115,9 +115,8 @@ fn strip_prefix<'a>(text: &'a str, literal: &str) -> Option<&'a str> {
 }
 
 fn find(text: &str, literal: &str, from: usize) -> Option<usize> {
-    (from..text.len()).find(|&at| {
-        text.get(at..at + literal.len()).is_some_and(|it| it.eq_ignore_ascii_case(literal))
-    })
+    (from..text.len())
+        .find(|&at| text.get(at..at + literal.len()).is_some_and(|it| it.eq_ignore_ascii_case(literal)))
 }
 
 fn find_suffix(text: &str, literal: &str, from: usize) -> Option<usize> {

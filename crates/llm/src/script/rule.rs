@@ -147,9 +147,5 @@ fn kept_by_all(patterns: &[Pattern]) -> Result<BTreeSet<&str>, Fault> {
 }
 
 fn learn<'a>(known: &mut BTreeSet<&'a str>, name: &'a str) -> Result<(), Fault> {
-    if known.insert(name) {
-        Ok(())
-    } else {
-        Err(Fault::at("", format!("{{{name}}} is kept twice")))
-    }
+    if known.insert(name) { Ok(()) } else { Err(Fault::at("", format!("{{{name}}} is kept twice"))) }
 }

@@ -27,8 +27,7 @@ pub(super) struct Answered<'a> {
 impl<'a> Situation<'a> {
     /// Looks at a request that was checked.
     pub(super) fn of(request: &'a Request) -> Self {
-        let mut situation =
-            Self { system: None, users: Vec::new(), results: Vec::new(), answered: 0 };
+        let mut situation = Self { system: None, users: Vec::new(), results: Vec::new(), answered: 0 };
         let mut asking: Option<&ChatMessage> = None;
         for message in &request.messages {
             match message.role {

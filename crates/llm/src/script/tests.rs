@@ -48,14 +48,11 @@ fn model() -> ScriptedProvider {
 
 fn request(messages: impl IntoIterator<Item = ChatMessage>) -> Request {
     let tool = |name| ToolDefinition::new(name, "", json!({"type": "object"})).expect("valid");
-    Request::new(messages.into_iter().map(Arc::new).collect())
-        .with_tools([tool("calculator"), tool("clock")])
+    Request::new(messages.into_iter().map(Arc::new).collect()).with_tools([tool("calculator"), tool("clock")])
 }
 
 /// Asks both ways, and checks that they agree.
-async fn ask(
-    messages: impl IntoIterator<Item = ChatMessage>,
-) -> Result<(ChatMessage, FinishReason)> {
+async fn ask(messages: impl IntoIterator<Item = ChatMessage>) -> Result<(ChatMessage, FinishReason)> {
     let (model, request) = (model(), request(messages));
     let whole = model.complete(&request).await;
     let streamed = complete_streaming(&model, &request, ResponseLimits::standard(), |_| ()).await;
@@ -87,19 +84,13 @@ async fn a_rule_calls_tools_and_a_changed_result_changes_the_reply() {
     let asked = ChatMessage::user("Add 2 and 3");
     let (calling, reason) = ask([asked.clone()]).await.expect("answers");
     let calls = [
-        ToolCall::new(
-            "call_1_0",
-            "calculator",
-            object(json!({"expression": "2 + 3", "deep": [{"x": "3"}]})),
-        ),
+        ToolCall::new("call_1_0", "calculator", object(json!({"expression": "2 + 3", "deep": [{"x": "3"}]}))),
         ToolCall::new("call_1_1", "clock", Map::new()),
     ];
     assert_eq!(calling, ChatMessage::assistant("One moment.").with_tool_calls(calls));
     assert_eq!(reason, FinishReason::ToolCalls);
 
-    for (sum, reply) in
-        [("5", "That makes 5, in turn 1."), ("six {a}", "That makes six {a}, in turn 1.")]
-    {
+    for (sum, reply) in [("5", "That makes 5, in turn 1."), ("six {a}", "That makes six {a}, in turn 1.")] {
         let results = [ChatMessage::tool("call_1_0", sum), ChatMessage::tool("call_1_1", "noon")];
         says([asked.clone(), calling.clone()].into_iter().chain(results), reply).await;
     }
@@ -157,9 +148,7 @@ async fn it_streams_word_by_word_with_a_pause_before_each_delta() {
     let (model, request) = (model().with_pace(pace.clone()), request([ChatMessage::user("hello")]));
     let mut shown = Vec::new();
     let limits = ResponseLimits::standard();
-    complete_streaming(&model, &request, limits, |it| shown.push(it.clone()))
-        .await
-        .expect("answers");
+    complete_streaming(&model, &request, limits, |it| shown.push(it.clone())).await.expect("answers");
     let end = shown.pop();
     assert!(matches!(end, Some(Delta::Finish { .. })), "{end:?}");
     let words = [Delta::thinking("A "), Delta::thinking("greeting."), Delta::text("Hello ")];

@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use singletree_llm::{
-    Assembler, ChatMessage, Content, ContentBlock, Delta, FinishReason, ImageDetail, ImageSource,
-    Map, Response, ResponseLimits, ToolCall, Usage,
+    Assembler, ChatMessage, Content, ContentBlock, Delta, FinishReason, ImageDetail, ImageSource, Map,
+    Response, ResponseLimits, ToolCall, Usage,
 };
 
 fn word() -> impl Strategy<Value = String> {
@@ -44,8 +44,7 @@ fn calls() -> impl Strategy<Value = Vec<ToolCall>> {
 fn spoken() -> impl Strategy<Value = ContentBlock> {
     prop_oneof![
         (word(), signature()).prop_map(|(text, signature)| ContentBlock::Text { text, signature }),
-        (word(), signature())
-            .prop_map(|(text, signature)| ContentBlock::Thinking { text, signature }),
+        (word(), signature()).prop_map(|(text, signature)| ContentBlock::Thinking { text, signature }),
         word().prop_map(|data| ContentBlock::RedactedThinking { data }),
     ]
 }
@@ -76,8 +75,7 @@ fn message() -> impl Strategy<Value = ChatMessage> {
         word().prop_map(ChatMessage::system),
         word().prop_map(ChatMessage::user),
         prop::collection::vec(shown(), 1..4).prop_map(ChatMessage::user),
-        (word(), prop_oneof![word(), Just(String::new())])
-            .prop_map(|(id, text)| ChatMessage::tool(id, text)),
+        (word(), prop_oneof![word(), Just(String::new())]).prop_map(|(id, text)| ChatMessage::tool(id, text)),
         assistant(),
         (assistant(), calls()).prop_map(|(message, calls)| message.with_tool_calls(calls)),
         calls().prop_map(|calls| ChatMessage::assistant("").with_tool_calls(calls)),
@@ -101,8 +99,7 @@ fn deltas(message: &ChatMessage) -> Vec<Delta> {
         })
         .collect();
     for (index, call) in (0..).zip(&message.tool_calls) {
-        let arguments =
-            call.arguments.clone().map_or("{".to_owned(), |it| Value::Object(it).to_string());
+        let arguments = call.arguments.clone().map_or("{".to_owned(), |it| Value::Object(it).to_string());
         deltas.push(Delta::ToolCall {
             index,
             id: Some(call.id.clone()),
@@ -133,8 +130,7 @@ fn split(delta: Delta, at: usize) -> Vec<Delta> {
         }
         Delta::ToolCall { index, id, name, arguments, signature } => {
             let (head, tail) = cut(arguments.unwrap_or_default());
-            let rest =
-                Delta::ToolCall { index, id: None, name: None, arguments: Some(tail), signature };
+            let rest = Delta::ToolCall { index, id: None, name: None, arguments: Some(tail), signature };
             vec![Delta::ToolCall { index, id, name, arguments: Some(head), signature: None }, rest]
         }
         whole @ (Delta::RedactedThinking { .. } | Delta::Finish { .. }) => vec![whole],

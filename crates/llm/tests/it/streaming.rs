@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use futures_util::{FutureExt, StreamExt, stream};
 use serde_json::json;
 use singletree_llm::{
-    BoxFuture, BoxStream, ChatMessage, Delta, Detail, Error, FinishReason, Provider, Request,
-    Response, ResponseLimits, Result, ToolCall, Usage, complete_streaming,
+    BoxFuture, BoxStream, ChatMessage, Delta, Detail, Error, FinishReason, Provider, Request, Response,
+    ResponseLimits, Result, ToolCall, Usage, complete_streaming,
 };
 
 /// Plays its items once, and counts how often it was asked.
@@ -41,10 +41,7 @@ impl Provider for Player {
         self.streams
     }
 
-    fn stream<'a>(
-        &'a self,
-        _request: &'a Request,
-    ) -> BoxFuture<'a, Result<BoxStream<'a, Result<Delta>>>> {
+    fn stream<'a>(&'a self, _request: &'a Request) -> BoxFuture<'a, Result<BoxStream<'a, Result<Delta>>>> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         let items = std::mem::take(&mut *self.items.lock().expect("no panic holds it"));
         async { Ok(stream::iter(items).boxed()) }.boxed()
@@ -83,22 +80,10 @@ async fn a_broken_stream_is_an_error_after_what_it_showed() {
     let slow = || Error::RateLimit(Detail::new("slow down"));
     let long = Delta::text("a".repeat(11));
     for (items, category, text) in [
-        (
-            vec![Ok(a())],
-            "provider_unavailable",
-            "the stream ended before the response was complete",
-        ),
+        (vec![Ok(a())], "provider_unavailable", "the stream ended before the response was complete"),
         (vec![Ok(a()), Err(slow()), Ok(end())], "provider_rate_limit", "slow down"),
-        (
-            vec![Ok(a()), Ok(long)],
-            "provider_invalid_response",
-            "the response is larger than the limit",
-        ),
-        (
-            vec![Ok(a()), Ok(end()), Ok(a())],
-            "provider_invalid_response",
-            "the stream went on after its end",
-        ),
+        (vec![Ok(a()), Ok(long)], "provider_invalid_response", "the response is larger than the limit"),
+        (vec![Ok(a()), Ok(end()), Ok(a())], "provider_invalid_response", "the stream went on after its end"),
         (
             vec![Ok(call), Ok(end())],
             "provider_invalid_response",

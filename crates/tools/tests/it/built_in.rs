@@ -63,7 +63,8 @@ async fn clock_and_calculator_answer_or_say_why_not() {
     let toolbox = box_of(0);
     check(&toolbox, "calculator", json!({"expression": "2 * (3 + 4)"}), "14").await;
     check(&toolbox, "calculator", json!({"expression": "1 / 0"}), "error: division by zero").await;
-    let missing = "error: the arguments do not fit the schema: at the root: \"expression\" is a required property";
+    let missing =
+        "error: the arguments do not fit the schema: at the root: \"expression\" is a required property";
     check(&toolbox, "calculator", json!({}), missing).await;
 }
 
@@ -90,11 +91,8 @@ async fn a_message_that_is_sent_again_under_its_key_is_sent_once() {
     let outbox = folder.path().join("outbox");
     fs::create_dir_all(&outbox).expect("a folder");
     // What a crash between draft and rename leaves behind.
-    fs::write(
-        outbox.join(format!(".{}.tmp", key(0))),
-        "torn and longer than the message is; ".repeat(9),
-    )
-    .expect("writes");
+    fs::write(outbox.join(format!(".{}.tmp", key(0))), "torn and longer than the message is; ".repeat(9))
+        .expect("writes");
     let toolbox = toolbox(folder.path(), 0);
     let message = json!({"to": "ada@example.com", "body": "Hello"});
     for _ in 0..2 {

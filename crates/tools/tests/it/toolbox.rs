@@ -93,30 +93,15 @@ async fn whatever_goes_wrong_is_something_that_the_model_can_read() {
             "tool_unknown",
             "error: there is no tool \"wrok\"; the tools are: work",
         ),
-        (
-            Effect::Read,
-            unreadable,
-            "tool_arguments_invalid",
-            "error: the arguments are not a JSON object",
-        ),
+        (Effect::Read, unreadable, "tool_arguments_invalid", "error: the arguments are not a JSON object"),
         (
             Effect::Read,
             call("work", json!({"what": "say", "times": "3"})),
             "tool_arguments_invalid",
             "error: the arguments do\n[cut: the whole output has 85 bytes]",
         ),
-        (
-            Effect::Read,
-            call("work", json!({"what": "fail"})),
-            "tool_failed",
-            "error: no luck with call",
-        ),
-        (
-            Effect::Read,
-            call("work", json!({"what": "panic"})),
-            "tool_panicked",
-            "error: the tool crashed",
-        ),
+        (Effect::Read, call("work", json!({"what": "fail"})), "tool_failed", "error: no luck with call"),
+        (Effect::Read, call("work", json!({"what": "panic"})), "tool_panicked", "error: the tool crashed"),
         (
             Effect::Read,
             call("work", json!({"what": "hang"})),

@@ -52,7 +52,9 @@ fn hashed(key: Option<&Key>, item: &Item) -> Result<Hashed, ReducerFault> {
         Value::Number(number) => Ok(match (number.as_i64(), number.as_u64(), number.as_f64()) {
             (Some(whole), _, _) => Hashed::Whole(whole.into()),
             (None, Some(whole), _) => Hashed::Whole(whole.into()),
-            (None, None, Some(real)) if real.fract() == 0.0 && real.abs() < 1e15 => Hashed::Whole(real as i128),
+            (None, None, Some(real)) if real.fract() == 0.0 && real.abs() < 1e15 => {
+                Hashed::Whole(real as i128)
+            }
             (None, None, real) => Hashed::Fraction(real.unwrap_or(f64::NAN).to_bits()),
         }),
         Value::Array(_) | Value::Object(_) => {
@@ -67,7 +69,8 @@ pub(super) fn dedupe_append(prior: &Slot, update: Slot, key: Option<&Key>) -> Re
     if new.is_empty() {
         return Ok(prior.clone());
     }
-    let mut seen = old.iter().map(|it| hashed(key, it)).collect::<Result<std::collections::HashSet<_>, _>>()?;
+    let mut seen =
+        old.iter().map(|it| hashed(key, it)).collect::<Result<std::collections::HashSet<_>, _>>()?;
     let mut fresh = Vec::new();
     for item in new {
         if seen.insert(hashed(key, &item)?) {

@@ -30,53 +30,83 @@ fn refuse(reducer: &Reducer, cases: &[(Value, Value, &str)]) {
 // spec: graph-engine §2
 #[test]
 fn last_write_wins_replaces_whatever_was_there() {
-    check(&Reducer::LastWriteWins, &[(json!(1), json!("x"), json!("x")), (json!([1]), json!(null), json!(null))]);
+    check(
+        &Reducer::LastWriteWins,
+        &[(json!(1), json!("x"), json!("x")), (json!([1]), json!(null), json!(null))],
+    );
 }
 
 // spec: graph-engine §2
 #[test]
 fn append_adds_at_the_end_and_wants_lists() {
-    check(&Reducer::Append, &[(json!([1]), json!([2, [3]]), json!([1, 2, [3]])), (json!([1]), json!([]), json!([1]))]);
-    refuse(&Reducer::Append, &[(json!([1]), json!(2), "update is not a list"), (json!(1), json!([2]), "prior is not")]);
+    check(
+        &Reducer::Append,
+        &[(json!([1]), json!([2, [3]]), json!([1, 2, [3]])), (json!([1]), json!([]), json!([1]))],
+    );
+    refuse(
+        &Reducer::Append,
+        &[(json!([1]), json!(2), "update is not a list"), (json!(1), json!([2]), "prior is not")],
+    );
 }
 
 // spec: graph-engine §2
 #[test]
 fn merge_is_shallow_and_wants_maps() {
-    check(&Reducer::Merge, &[(json!({"a": {"x": 1}, "b": 1}), json!({"a": {"y": 2}}), json!({"a": {"y": 2}, "b": 1}))]);
-    refuse(&Reducer::Merge, &[(json!({}), json!([]), "not a map"), (json!(1), json!({}), "prior is not a map")]);
+    check(
+        &Reducer::Merge,
+        &[(json!({"a": {"x": 1}, "b": 1}), json!({"a": {"y": 2}}), json!({"a": {"y": 2}, "b": 1}))],
+    );
+    refuse(
+        &Reducer::Merge,
+        &[(json!({}), json!([]), "not a map"), (json!(1), json!({}), "prior is not a map")],
+    );
 }
 
 // spec: graph-engine §2
 #[test]
 fn concat_flatten_flattens_one_level_and_never_guesses() {
     let reducer = Reducer::ConcatFlatten;
-    check(&reducer, &[
-        (json!([1]), json!([[2], [], [3, [4]]]), json!([1, 2, 3, [4]])),
-        (json!([1]), json!([]), json!([1])),
-    ]);
-    refuse(&reducer, &[(json!([]), json!([[1], 2]), "not a list but a whole number (2)"), (json!([]), json!(1), "list")]);
+    check(
+        &reducer,
+        &[
+            (json!([1]), json!([[2], [], [3, [4]]]), json!([1, 2, 3, [4]])),
+            (json!([1]), json!([]), json!([1])),
+        ],
+    );
+    refuse(
+        &reducer,
+        &[(json!([]), json!([[1], 2]), "not a list but a whole number (2)"), (json!([]), json!(1), "list")],
+    );
 }
 
 // spec: graph-engine §2
 #[test]
 fn merge_all_folds_maps_and_never_guesses() {
     let reducer = Reducer::MergeAll;
-    check(&reducer, &[
-        (json!({"k": 0, "z": 9}), json!([{"k": 1}, {}, {"k": 2}]), json!({"k": 2, "z": 9})),
-        (json!({"k": 0}), json!([]), json!({"k": 0})),
-    ]);
-    refuse(&reducer, &[(json!({}), json!({"k": 1}), "update is not a list"), (json!({}), json!([1]), "not a map")]);
+    check(
+        &reducer,
+        &[
+            (json!({"k": 0, "z": 9}), json!([{"k": 1}, {}, {"k": 2}]), json!({"k": 2, "z": 9})),
+            (json!({"k": 0}), json!([]), json!({"k": 0})),
+        ],
+    );
+    refuse(
+        &reducer,
+        &[(json!({}), json!({"k": 1}), "update is not a list"), (json!({}), json!([1]), "not a map")],
+    );
 }
 
 // spec: graph-engine §2
 #[test]
 fn bounded_append_drops_from_the_front_and_leaves_an_untouched_prior_alone() {
-    check(&Reducer::BoundedAppend(3), &[
-        (json!([1, 2]), json!([3, 4]), json!([2, 3, 4])),
-        (json!([1]), json!([2, 3, 4, 5]), json!([3, 4, 5])),
-        (json!([1, 2, 3, 4, 5]), json!([]), json!([1, 2, 3, 4, 5])),
-    ]);
+    check(
+        &Reducer::BoundedAppend(3),
+        &[
+            (json!([1, 2]), json!([3, 4]), json!([2, 3, 4])),
+            (json!([1]), json!([2, 3, 4, 5]), json!([3, 4, 5])),
+            (json!([1, 2, 3, 4, 5]), json!([]), json!([1, 2, 3, 4, 5])),
+        ],
+    );
     assert!(Reducer::BoundedAppend(0).misconfigured().is_some());
     assert!(Reducer::BoundedAppend(-1).misconfigured().is_some());
     assert!(Reducer::BoundedAppend(1).misconfigured().is_none());
@@ -85,12 +115,22 @@ fn bounded_append_drops_from_the_front_and_leaves_an_untouched_prior_alone() {
 // spec: graph-engine §2
 #[test]
 fn dedupe_append_keeps_the_first_and_never_touches_the_prior() {
-    check(&Reducer::DedupeAppend(None), &[
-        (json!([1, 1, 2]), json!([2, 3, 3]), json!([1, 1, 2, 3])),
-        (json!([1]), json!([1.0, true, "1"]), json!([1, true, "1"])),
-    ]);
+    check(
+        &Reducer::DedupeAppend(None),
+        &[
+            (json!([1, 1, 2]), json!([2, 3, 3]), json!([1, 1, 2, 3])),
+            (json!([1]), json!([1.0, true, "1"]), json!([1, true, "1"])),
+        ],
+    );
     let by_id = Reducer::DedupeAppend(Some(Key::field("id")));
-    check(&by_id, &[(json!([{"id": 1, "v": "a"}]), json!([{"id": 1, "v": "b"}, {"id": 2}]), json!([{"id": 1, "v": "a"}, {"id": 2}]))]);
+    check(
+        &by_id,
+        &[(
+            json!([{"id": 1, "v": "a"}]),
+            json!([{"id": 1, "v": "b"}, {"id": 2}]),
+            json!([{"id": 1, "v": "a"}, {"id": 2}]),
+        )],
+    );
     refuse(&by_id, &[(json!([]), json!([{"x": 1}]), "no field 'id'")]);
     refuse(&Reducer::DedupeAppend(None), &[(json!([]), json!([[1]]), "not hashable")]);
 }
@@ -99,14 +139,17 @@ fn dedupe_append_keeps_the_first_and_never_touches_the_prior() {
 #[test]
 fn merge_by_key_replaces_the_last_of_equal_keys_in_place() {
     let by_id = Reducer::MergeByKey(Some(Key::field("id")));
-    check(&by_id, &[
-        (
-            json!([{"id": 1, "v": "a"}, {"id": 1, "v": "b"}, {"id": 2}]),
-            json!([{"id": 1, "v": "c"}, {"id": 3, "v": 1}, {"id": 3, "v": 2}]),
-            json!([{"id": 1, "v": "a"}, {"id": 1, "v": "c"}, {"id": 2}, {"id": 3, "v": 2}]),
-        ),
-        (json!([{"id": 1}, {"id": 1}]), json!([]), json!([{"id": 1}, {"id": 1}])),
-    ]);
+    check(
+        &by_id,
+        &[
+            (
+                json!([{"id": 1, "v": "a"}, {"id": 1, "v": "b"}, {"id": 2}]),
+                json!([{"id": 1, "v": "c"}, {"id": 3, "v": 1}, {"id": 3, "v": 2}]),
+                json!([{"id": 1, "v": "a"}, {"id": 1, "v": "c"}, {"id": 2}, {"id": 3, "v": 2}]),
+            ),
+            (json!([{"id": 1}, {"id": 1}]), json!([]), json!([{"id": 1}, {"id": 1}])),
+        ],
+    );
     refuse(&by_id, &[(json!([]), json!([{"id": {}}]), "not hashable")]);
     assert!(Reducer::MergeByKey(None).misconfigured().is_some());
 }

@@ -1,0 +1,3 @@
+//! The engine through its public surface.
+
+mod typed;

@@ -1,0 +1,157 @@
+//! Writes the implementations.
+
+use proc_macro2::TokenStream;
+use quote::{format_ident, quote};
+
+use crate::parse::{Default, Field, Reducer, State};
+
+pub(crate) fn state(state: &State) -> TokenStream {
+    let State { name, visibility, engine, version, fields } = state;
+    let update = format_ident!("{name}Update");
+    let schema_name = name.to_string();
+    let version = version.iter();
+    let specs = fields.iter().map(|it| spec(state, it));
+    let setters = fields.iter().map(|it| setter(state, it));
+    let reads = fields.iter().map(|it| read(state, it));
+    let update_doc = format!("A partial update of [`{name}`]: only what a method sets is changed.");
+    let new_doc = format!("Starts an update of [`{name}`] that changes nothing.");
+    quote! {
+        #[doc = #update_doc]
+        #[derive(Debug, Clone, Default)]
+        #[must_use]
+        #visibility struct #update(#engine::Update);
+
+        #[allow(dead_code, reason = "a state need not use every setter")]
+        impl #update {
+            #(#setters)*
+        }
+
+        impl ::core::convert::From<#update> for #engine::Update {
+            fn from(update: #update) -> Self {
+                update.0
+            }
+        }
+
+        #[allow(dead_code, reason = "a state need not be updated by hand")]
+        impl #name {
+            #[doc = #new_doc]
+            #visibility fn update() -> #update {
+                #update::default()
+            }
+        }
+
+        impl #engine::State for #name {
+            type Update = #update;
+
+            fn read(snapshot: &#engine::Snapshot) -> ::core::result::Result<Self, #engine::FieldFault> {
+                ::core::result::Result::Ok(Self { #(#reads,)* })
+            }
+        }
+
+        impl #engine::Declared for #name {
+            fn schema() -> ::std::sync::Arc<#engine::Schema> {
+                let schema = #engine::Schema::new(#schema_name, ::std::vec![#(#specs),*]);
+                #(let schema = schema.with_version(#version);)*
+                ::std::sync::Arc::new(schema)
+            }
+        }
+    }
+}
+
+fn read(state: &State, field: &Field) -> TokenStream {
+    let engine = &state.engine;
+    let Field { name, ty, .. } = field;
+    let text = name.to_string();
+    quote! { #name: #engine::read_field::<#ty>(snapshot, #text)? }
+}
+
+fn spec(state: &State, field: &Field) -> TokenStream {
+    let engine = &state.engine;
+    let Field { name, ty, reducer, default } = field;
+    let text = name.to_string();
+    let default = match default {
+        Default::Trait => quote!(::core::option::Option::Some(<#ty as ::core::default::Default>::default())),
+        Default::Value(value) => quote!(::core::option::Option::Some::<#ty>(#value)),
+        Default::Required => quote!(::core::option::Option::None::<#ty>),
+    };
+    let reducer = match reducer {
+        Reducer::LastWriteWins => quote!(#engine::Reducer::LastWriteWins),
+        Reducer::Append => quote!(#engine::Reducer::Append),
+        Reducer::Merge => quote!(#engine::Reducer::Merge),
+        Reducer::ConcatFlatten => quote!(#engine::Reducer::ConcatFlatten),
+        Reducer::MergeAll => quote!(#engine::Reducer::MergeAll),
+        Reducer::BoundedAppend(max) => quote!(#engine::Reducer::BoundedAppend(#max)),
+        Reducer::DedupeAppend(None) => quote!(#engine::Reducer::DedupeAppend(::core::option::Option::None)),
+        Reducer::DedupeAppend(Some(key)) => {
+            quote!(#engine::Reducer::DedupeAppend(::core::option::Option::Some(#engine::Key::field(#key))))
+        }
+        Reducer::MergeByKey(key) => {
+            quote!(#engine::Reducer::MergeByKey(::core::option::Option::Some(#engine::Key::field(#key))))
+        }
+        Reducer::Custom(path) => quote!(#path()),
+    };
+    quote! { #engine::declare_field::<#ty>(#text, #default, #reducer) }
+}
+
+/// One method of the update builder. Its argument is what the reducer takes, which need not be the field's type.
+fn setter(state: &State, field: &Field) -> TokenStream {
+    let engine = &state.engine;
+    let visibility = &state.visibility;
+    let Field { name, ty, reducer, .. } = field;
+    let text = name.to_string();
+    let element = quote!(<#ty as #engine::ListField>::Element);
+    match reducer {
+        Reducer::LastWriteWins | Reducer::Merge => {
+            let doc = format!("Sets `{name}`, as its reducer takes it.");
+            quote! {
+                #[doc = #doc]
+                #visibility fn #name(self, value: impl ::core::convert::Into<#ty>) -> Self {
+                    Self(self.0.with(#text, #engine::Field::write(value.into())))
+                }
+            }
+        }
+        Reducer::Append | Reducer::BoundedAppend(_) | Reducer::DedupeAppend(_) | Reducer::MergeByKey(_) => {
+            let doc = format!("Adds to `{name}`, by its reducer.");
+            quote! {
+                #[doc = #doc]
+                #visibility fn #name<I>(self, items: I) -> Self
+                where
+                    I: ::core::iter::IntoIterator,
+                    I::Item: ::core::convert::Into<#element>,
+                {
+                    let items = items.into_iter().map(|it| #engine::Item::from_typed::<#element>(it.into()));
+                    Self(self.0.with(#text, #engine::Slot::Many(items.collect())))
+                }
+            }
+        }
+        Reducer::ConcatFlatten => {
+            let doc = format!("Adds lists to `{name}`, one after the other.");
+            quote! {
+                #[doc = #doc]
+                #visibility fn #name(self, lists: impl ::core::iter::IntoIterator<Item = ::std::vec::Vec<#element>>) -> Self {
+                    let lists = lists.into_iter().map(#engine::Item::from_typed::<::std::vec::Vec<#element>>);
+                    Self(self.0.with(#text, #engine::Slot::Many(lists.collect())))
+                }
+            }
+        }
+        Reducer::MergeAll => {
+            let doc = format!("Merges maps into `{name}`, one after the other.");
+            quote! {
+                #[doc = #doc]
+                #visibility fn #name(self, maps: impl ::core::iter::IntoIterator<Item = #ty>) -> Self {
+                    let maps = maps.into_iter().map(#engine::Item::from_typed::<#ty>);
+                    Self(self.0.with(#text, #engine::Slot::Many(maps.collect())))
+                }
+            }
+        }
+        Reducer::Custom(_) => {
+            let doc = format!("Hands a value to the reducer of `{name}`.");
+            quote! {
+                #[doc = #doc]
+                #visibility fn #name(self, value: #engine::Slot) -> Self {
+                    Self(self.0.with(#text, value))
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Reads the struct and its attributes.
+
+use syn::spanned::Spanned;
+use syn::{Data, DeriveInput, Error, Expr, Fields, Ident, LitStr, Path, Result, Type, Visibility};
+
+/// A struct that is a state.
+pub(crate) struct State {
+    pub(crate) name: Ident,
+    pub(crate) visibility: Visibility,
+    pub(crate) engine: Path,
+    pub(crate) version: Option<LitStr>,
+    pub(crate) fields: Vec<Field>,
+}
+
+/// One of its fields.
+pub(crate) struct Field {
+    pub(crate) name: Ident,
+    pub(crate) ty: Type,
+    pub(crate) reducer: Reducer,
+    pub(crate) default: Default,
+}
+
+pub(crate) enum Reducer {
+    LastWriteWins,
+    Append,
+    Merge,
+    ConcatFlatten,
+    MergeAll,
+    BoundedAppend(Expr),
+    DedupeAppend(Option<LitStr>),
+    MergeByKey(LitStr),
+    Custom(Path),
+}
+
+pub(crate) enum Default {
+    Trait,
+    Value(Box<Expr>),
+    Required,
+}
+
+pub(crate) fn state(input: &DeriveInput) -> Result<State> {
+    let Data::Struct(data) = &input.data else {
+        return Err(Error::new(input.span(), "a state is a struct with named fields"));
+    };
+    let Fields::Named(named) = &data.fields else {
+        return Err(Error::new(input.span(), "a state is a struct with named fields"));
+    };
+    if !input.generics.params.is_empty() {
+        return Err(Error::new(input.generics.span(), "a state has no type parameters"));
+    }
+    let mut engine: Path = syn::parse_quote!(::singletree::engine);
+    let mut version = None;
+    for attribute in input.attrs.iter().filter(|it| it.path().is_ident("state")) {
+        attribute.parse_nested_meta(|meta| {
+            if meta.path.is_ident("version") {
+                version = Some(meta.value()?.parse()?);
+            } else if meta.path.is_ident("engine") {
+                engine = meta.value()?.parse()?;
+            } else {
+                return Err(meta.error("expected `version` or `engine`"));
+            }
+            Ok(())
+        })?;
+    }
+    let fields = named.named.iter().map(field).collect::<Result<_>>()?;
+    Ok(State { name: input.ident.clone(), visibility: input.vis.clone(), engine, version, fields })
+}
+
+fn field(field: &syn::Field) -> Result<Field> {
+    let name = field.ident.clone().ok_or_else(|| Error::new(field.span(), "a field has a name"))?;
+    let (mut reducer, mut default) = (None, None);
+    for attribute in field.attrs.iter().filter(|it| it.path().is_ident("state")) {
+        attribute.parse_nested_meta(|meta| {
+            let twice = match meta.path.get_ident().map(ToString::to_string).as_deref() {
+                Some("default") => {
+                    default.replace(Default::Value(Box::new(meta.value()?.parse()?))).is_some()
+                }
+                Some("required") => default.replace(Default::Required).is_some(),
+                Some(word) => reducer.replace(self::reducer(word, &meta)?).is_some(),
+                None => return Err(meta.error("expected a word")),
+            };
+            if twice { Err(meta.error("a field has one reducer and one default")) } else { Ok(()) }
+        })?;
+    }
+    Ok(Field {
+        name,
+        ty: field.ty.clone(),
+        reducer: reducer.unwrap_or(Reducer::LastWriteWins),
+        default: default.unwrap_or(Default::Trait),
+    })
+}
+
+fn reducer(word: &str, meta: &syn::meta::ParseNestedMeta<'_>) -> Result<Reducer> {
+    Ok(match word {
+        "last_write_wins" => Reducer::LastWriteWins,
+        "append" => Reducer::Append,
+        "merge" => Reducer::Merge,
+        "concat_flatten" => Reducer::ConcatFlatten,
+        "merge_all" => Reducer::MergeAll,
+        "bounded_append" => Reducer::BoundedAppend(meta.value()?.parse()?),
+        "dedupe_append" => Reducer::DedupeAppend(match meta.value() {
+            Ok(value) => Some(value.parse()?),
+            Err(_) => None,
+        }),
+        "merge_by_key" => Reducer::MergeByKey(meta.value()?.parse()?),
+        "reducer" => Reducer::Custom(meta.value()?.parse()?),
+        _ => return Err(meta.error("expected a reducer, `default` or `required`")),
+    })
+}
