@@ -18,6 +18,7 @@
 //! INV-3, INV-4, INV-13, INV-14 (see ARCHITECTURE.md).
 
 mod batch;
+pub mod contract;
 mod error;
 mod id;
 mod journal;
