@@ -142,6 +142,12 @@ impl<S> Graph<S> {
         Self { core: Arc::new(core), state: PhantomData }
     }
 
+    /// Returns the same graph over its schema, without its state type.
+    #[must_use]
+    pub fn untyped(&self) -> Graph<Snapshot> {
+        Graph { core: self.core.clone(), state: PhantomData }
+    }
+
     /// Returns the schema of the graph's state.
     #[must_use]
     pub fn schema(&self) -> &Arc<Schema> {
