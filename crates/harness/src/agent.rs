@@ -1,0 +1,111 @@
+//! An agent, as a chat serves it: a graph under a name, and what is promised about it.
+
+use singletree_engine::{Graph, Snapshot};
+
+use crate::bucket::BucketTable;
+use crate::reply::Replies;
+use crate::{Error, history};
+
+/// What happens to a message that is sent while the session waits for a signal (D1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum WhileSuspended {
+    /// It is refused: `chat_session_suspended`.
+    #[default]
+    Reject,
+    /// It waits until the wait ends.
+    Queue,
+    /// The wait is given up, open tool calls are closed as cancelled, and the message is answered.
+    Supersede,
+}
+
+/// How often a turn is committed (architecture: durability levels).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// When it is accepted and when it ends. A crash runs the whole turn again.
+    #[default]
+    Turn,
+    /// Also after each node. A crash runs no committed node again.
+    Step,
+}
+
+/// An agent: a compiled graph with a name.
+#[derive(Debug, Clone)]
+pub struct Agent {
+    pub(crate) name: String,
+    pub(crate) graph: Graph<Snapshot>,
+    pub(crate) durability: Durability,
+    pub(crate) while_suspended: WhileSuspended,
+    pub(crate) buckets: BucketTable,
+    pub(crate) replies: Replies,
+    effectful_tools: bool,
+}
+
+impl Agent {
+    /// Gives a graph a name.
+    #[must_use]
+    pub fn new<S>(name: impl Into<String>, graph: &Graph<S>) -> Self {
+        Self {
+            name: name.into(),
+            graph: graph.untyped(),
+            durability: Durability::default(),
+            while_suspended: WhileSuspended::default(),
+            buckets: BucketTable::default(),
+            replies: Replies::default(),
+            effectful_tools: false,
+        }
+    }
+
+    /// Returns the agent's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Sets how often its turns are committed.
+    #[must_use]
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.durability = durability;
+        self
+    }
+
+    /// Sets what happens to messages while a session of it waits for a signal.
+    #[must_use]
+    pub fn while_suspended(mut self, policy: WhileSuspended) -> Self {
+        self.while_suspended = policy;
+        self
+    }
+
+    /// Declares that its tools have effects: then it must run at [`Durability::Step`] (D26).
+    #[must_use]
+    pub fn effectful_tools(mut self, effectful: bool) -> Self {
+        self.effectful_tools = effectful;
+        self
+    }
+
+    /// Sets in which bucket its errors are.
+    #[must_use]
+    pub fn buckets(mut self, buckets: BucketTable) -> Self {
+        self.buckets = buckets;
+        self
+    }
+
+    /// Sets the texts that people are shown for errors (harness-chat §10).
+    #[must_use]
+    pub fn replies(mut self, replies: Replies) -> Self {
+        self.replies = replies;
+        self
+    }
+
+    /// Checks what a chat needs of an agent.
+    ///
+    /// # Errors
+    /// `chat_history_field_invalid`, `chat_durability_invalid`.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        history::check_history(self.graph.schema(), self.graph.session_fields())?;
+        if self.effectful_tools && self.durability == Durability::Turn {
+            let why = "it has tools with effects, which need durability level step".into();
+            return Err(Error::Durability { agent: self.name.clone(), why });
+        }
+        Ok(())
+    }
+}

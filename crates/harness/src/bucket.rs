@@ -1,0 +1,174 @@
+//! The three buckets of errors at the turn boundary: one table (harness §7, harness-chat §10, R6–R8, D14).
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// What a caller can do about an error (harness §7).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Bucket {
+    /// The conversation cannot continue (§7.1).
+    SessionTerminating,
+    /// The same again may succeed (§7.2).
+    RetryableTransient,
+    /// The caller has to change something (§7.3).
+    UserCorrectable,
+}
+
+impl Bucket {
+    /// Returns the specification's word.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::SessionTerminating => "session_terminating",
+            Self::RetryableTransient => "retryable_transient",
+            Self::UserCorrectable => "user_correctable",
+        }
+    }
+}
+
+/// Whether the table is read for the abstract harness or for chat: they differ on two categories (R6).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Surface {
+    /// The abstract harness.
+    Base,
+    /// The chat harness.
+    Chat,
+}
+
+/// A bucket, and whether doing the same again is known to be safe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Disposition {
+    /// The bucket.
+    pub bucket: Bucket,
+    /// Whether the same again does nothing twice. False for errors that are not known (R8).
+    pub retry_safe: bool,
+}
+
+/// Which category is in which bucket; entries can be overridden.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct BucketTable {
+    overrides: BTreeMap<String, Bucket>,
+}
+
+const TERMINATING: &[&str] = &[
+    "checkpoint_record_invalid",
+    "checkpoint_state_migration_chain_ambiguous",
+    "checkpoint_state_migration_failed",
+    "checkpoint_state_migration_missing",
+    "session_load_failed",
+    "session_state_migration_chain_ambiguous",
+    "session_state_migration_failed",
+    "session_state_migration_missing",
+    "state_validation_error",
+    "store_corrupt",
+    "suspension_persistence_failed",
+];
+
+const RETRYABLE: &[&str] = &[
+    "chat_accept_failed",
+    "chat_queue_full",
+    "checkpoint_save_failed",
+    "harness_signal_subscription_failed",
+    "provider_model_not_loaded",
+    "provider_rate_limit",
+    "provider_rate_limited",
+    "provider_timeout",
+    "provider_unavailable",
+    "session_write_conflict",
+    "store_unavailable",
+];
+
+const CORRECTABLE: &[&str] = &[
+    "chat_budget_exhausted",
+    "chat_events_expired",
+    "chat_idempotency_conflict",
+    "chat_message_shape_invalid",
+    "chat_session_suspended",
+    "chat_signal_conflict",
+    "chat_signal_expired",
+    "chat_signal_mismatch",
+    "chat_turn_cancelled",
+    "chat_turn_unknown",
+    "harness_path_classification_ambiguous",
+    "harness_signal_correlation_failed",
+    "invocation_limit_exceeded",
+    "provider_authentication",
+    "provider_invalid_model",
+    "provider_invalid_request",
+    "provider_invalid_response",
+    "provider_unsupported_content_block",
+    "structured_output_invalid",
+    "suspension_record_invalid",
+    "suspension_resume_payload_invalid",
+];
+
+/// Retryable categories of which the same attempt may have had an effect already.
+const UNSAFE_TO_RETRY: &[&str] = &["session_write_conflict", "checkpoint_save_failed"];
+
+impl BucketTable {
+    /// Puts a category in a bucket of the application's choice.
+    #[must_use]
+    pub fn with(mut self, category: impl Into<String>, bucket: Bucket) -> Self {
+        self.overrides.insert(category.into(), bucket);
+        self
+    }
+
+    /// Looks a category up. One that is not listed gets the text of the retryable bucket, and is never safe to retry.
+    #[must_use]
+    pub fn look_up(&self, category: &str, surface: Surface) -> Disposition {
+        let listed = self.overrides.get(category).copied().or_else(|| listed(category, surface));
+        let bucket = listed.unwrap_or(Bucket::RetryableTransient);
+        let retry_safe =
+            listed == Some(Bucket::RetryableTransient) && !UNSAFE_TO_RETRY.contains(&category);
+        Disposition { bucket, retry_safe }
+    }
+}
+
+fn listed(category: &str, surface: Surface) -> Option<Bucket> {
+    match (category, surface) {
+        ("session_save_failed", Surface::Base) => Some(Bucket::RetryableTransient),
+        ("session_save_failed", Surface::Chat) => Some(Bucket::SessionTerminating),
+        ("harness_session_id_unresolved", Surface::Base) => Some(Bucket::UserCorrectable),
+        ("harness_session_id_unresolved", Surface::Chat) => Some(Bucket::SessionTerminating),
+        _ if TERMINATING.contains(&category) => Some(Bucket::SessionTerminating),
+        _ if RETRYABLE.contains(&category) => Some(Bucket::RetryableTransient),
+        _ if CORRECTABLE.contains(&category) => Some(Bucket::UserCorrectable),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // spec: harness §7, harness-chat §10
+    #[test]
+    fn the_surfaces_differ_where_the_texts_do() {
+        let table = BucketTable::default();
+        let bucket = |category: &str, surface| table.look_up(category, surface).bucket;
+        assert_eq!(bucket("session_save_failed", Surface::Base), Bucket::RetryableTransient);
+        assert_eq!(bucket("session_save_failed", Surface::Chat), Bucket::SessionTerminating);
+        assert_eq!(bucket("harness_session_id_unresolved", Surface::Base), Bucket::UserCorrectable);
+        assert_eq!(bucket("harness_session_id_unresolved", Surface::Chat), Bucket::SessionTerminating);
+        assert_eq!(bucket("provider_unavailable", Surface::Chat), Bucket::RetryableTransient);
+        assert_eq!(bucket("provider_authentication", Surface::Base), Bucket::UserCorrectable);
+    }
+
+    #[test]
+    fn an_unknown_category_is_never_safe_to_retry() {
+        let unknown = BucketTable::default().look_up("node_exception", Surface::Chat);
+        assert_eq!(unknown, Disposition { bucket: Bucket::RetryableTransient, retry_safe: false });
+        assert!(BucketTable::default().look_up("provider_rate_limit", Surface::Chat).retry_safe);
+    }
+
+    #[test]
+    fn an_override_wins_and_no_category_is_listed_twice() {
+        let table = BucketTable::default().with("provider_unavailable", Bucket::UserCorrectable);
+        assert_eq!(table.look_up("provider_unavailable", Surface::Chat).bucket, Bucket::UserCorrectable);
+        let all: Vec<_> = [TERMINATING, RETRYABLE, CORRECTABLE].concat();
+        let unique: std::collections::BTreeSet<_> = all.iter().collect();
+        assert_eq!(all.len(), unique.len());
+    }
+}

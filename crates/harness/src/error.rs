@@ -1,0 +1,238 @@
+//! What can go wrong in a harness.
+
+use singletree_durable as durable;
+use singletree_engine as engine;
+
+/// The result of a harness operation.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Everything that can go wrong in a harness.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The graph's state is not fit for chat (harness-chat §4, D6).
+    #[error("the graph cannot serve as a chat: {why}")]
+    HistoryField {
+        /// Why not.
+        why: String,
+    },
+    /// The agent's tools need another durability level (D26), or an agent's declaration is otherwise wrong.
+    #[error("agent '{agent}' cannot run so: {why}")]
+    Durability {
+        /// Which agent.
+        agent: String,
+        /// Why not.
+        why: String,
+    },
+    /// A message is not a message, or too long (harness-chat §3.1, §10.4).
+    #[error("the message is not valid: {why}")]
+    MessageShape {
+        /// What is wrong.
+        why: String,
+    },
+    /// No session id could be made out (harness §10).
+    #[error("the session id cannot be used: {why}")]
+    SessionId {
+        /// Why not.
+        why: String,
+    },
+    /// The inbound transmission fits more than one path, or none (harness §10).
+    #[error("the transmission cannot be classified: {why}")]
+    Path {
+        /// Why not.
+        why: String,
+    },
+    /// The runtime could not subscribe to a signal (harness §10).
+    #[error("the signal '{signal}' could not be subscribed to")]
+    Subscription {
+        /// Which signal.
+        signal: String,
+        /// Why not.
+        source: durable::BoxError,
+    },
+    /// A signal belongs to no suspended invocation (harness §10).
+    #[error("no suspended invocation awaits this signal: {why}")]
+    Correlation {
+        /// Why none.
+        why: String,
+    },
+    /// Too many turns wait in the session.
+    #[error("{max} turns wait in this session already")]
+    QueueFull {
+        /// The limit.
+        max: usize,
+    },
+    /// The turn could not be accepted durably; nothing of it is stored.
+    #[error("the turn could not be accepted")]
+    Accept {
+        /// Why not.
+        source: durable::BoxError,
+    },
+    /// The idempotency key was used with another message or options (D3).
+    #[error("the idempotency key '{key}' {why}")]
+    Idempotency {
+        /// The key.
+        key: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The session waits for a signal (D1).
+    #[error("the conversation waits for an answer to: {}", waits.join(", "))]
+    SessionSuspended {
+        /// The signals that are awaited.
+        waits: Vec<String>,
+    },
+    /// An answer does not name the wait and the action that it approves (D2).
+    #[error("the answer does not match what is asked: {why}")]
+    SignalMismatch {
+        /// What does not match.
+        why: String,
+    },
+    /// The wait was answered otherwise already (D2).
+    #[error("the signal '{signal}' was answered already, with another payload")]
+    SignalConflict {
+        /// Which signal.
+        signal: String,
+    },
+    /// The signal's payload does not fit (suspension §9).
+    #[error("the signal's payload is not valid: {why}")]
+    Payload {
+        /// What is wrong.
+        why: String,
+    },
+    /// The wait's deadline passed (D2).
+    #[error("nobody answered '{signal}' in time")]
+    SignalExpired {
+        /// Which signal.
+        signal: String,
+    },
+    /// The turn was cancelled (D10).
+    #[error("the turn was cancelled")]
+    Cancelled,
+    /// The turn died with its process too often (D24).
+    #[error("the turn was given up after its process died {deaths} times")]
+    Crashed {
+        /// How often.
+        deaths: u32,
+    },
+    /// The turn is too old to be taken up again (D28).
+    #[error("the turn was given up: it is older than {days} days")]
+    Abandoned {
+        /// The limit, in days.
+        days: u64,
+    },
+    /// A budget is used up (D13).
+    #[error("the limit {budget} of {max} was reached")]
+    Budget {
+        /// Which one.
+        budget: &'static str,
+        /// Its value.
+        max: u64,
+    },
+    /// Events are not kept any more from the point that was asked for (D9).
+    #[error("events before {oldest} are not kept any more, or belong to another log")]
+    EventsExpired {
+        /// The oldest id that is kept.
+        oldest: String,
+    },
+    /// There is no such turn.
+    #[error("there is no turn '{turn}'")]
+    TurnUnknown {
+        /// Which one.
+        turn: String,
+    },
+    /// There is no such session.
+    #[error("there is no session '{session}'")]
+    SessionUnknown {
+        /// Which one.
+        session: String,
+    },
+    /// There is no such agent in this process (D28).
+    #[error("there is no agent '{agent}' in this process")]
+    AgentUnknown {
+        /// Which one.
+        agent: String,
+    },
+    /// The harness is shutting down; nothing was accepted.
+    #[error("the harness is shutting down")]
+    ShuttingDown,
+    /// The run of a graph failed.
+    #[error("the run failed")]
+    Run {
+        /// With what.
+        source: engine::Error,
+    },
+    /// The store failed.
+    #[error("the store failed")]
+    Store {
+        /// With what.
+        source: durable::Error,
+    },
+}
+
+impl Error {
+    /// Returns the stable, machine-readable category of this error: for a failed run that of its cause (R29).
+    #[must_use]
+    pub fn category(&self) -> &str {
+        match self {
+            Self::HistoryField { .. } => "chat_history_field_invalid",
+            Self::Durability { .. } => "chat_durability_invalid",
+            Self::MessageShape { .. } => "chat_message_shape_invalid",
+            Self::SessionId { .. } => "harness_session_id_unresolved",
+            Self::Path { .. } => "harness_path_classification_ambiguous",
+            Self::Subscription { .. } => "harness_signal_subscription_failed",
+            Self::Correlation { .. } => "harness_signal_correlation_failed",
+            Self::QueueFull { .. } => "chat_queue_full",
+            Self::Accept { .. } => "chat_accept_failed",
+            Self::Idempotency { .. } => "chat_idempotency_conflict",
+            Self::SessionSuspended { .. } => "chat_session_suspended",
+            Self::SignalMismatch { .. } => "chat_signal_mismatch",
+            Self::SignalConflict { .. } => "chat_signal_conflict",
+            Self::Payload { .. } => "suspension_resume_payload_invalid",
+            Self::SignalExpired { .. } => "chat_signal_expired",
+            Self::Cancelled => "chat_turn_cancelled",
+            Self::Crashed { .. } => "chat_turn_crashed",
+            Self::Abandoned { .. } => "chat_turn_abandoned",
+            Self::Budget { .. } => "chat_budget_exhausted",
+            Self::EventsExpired { .. } => "chat_events_expired",
+            Self::TurnUnknown { .. } => "chat_turn_unknown",
+            Self::SessionUnknown { .. } => "chat_session_unknown",
+            Self::AgentUnknown { .. } => "chat_agent_unknown",
+            Self::ShuttingDown => "chat_shutting_down",
+            Self::Run { source } => run_category(source),
+            Self::Store { source } => source.category(),
+        }
+    }
+}
+
+/// Returns the category of what caused a run to fail: the node's own when it named one, or that of a model call's error
+/// anywhere among the causes.
+fn run_category(error: &engine::Error) -> &str {
+    let engine::Error::Node { source: fault, .. } = error else { return error.category() };
+    if let Some(category) = fault.category() {
+        return category;
+    }
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = fault.cause();
+    while let Some(error) = cause {
+        if let Some(error) = error.downcast_ref::<singletree_llm::Error>() {
+            return error.category();
+        }
+        if let Some(error) = error.downcast_ref::<engine::Error>() {
+            return error.category();
+        }
+        cause = error.source();
+    }
+    error.category()
+}
+
+impl From<engine::Error> for Error {
+    fn from(source: engine::Error) -> Self {
+        Self::Run { source }
+    }
+}
+
+impl From<durable::Error> for Error {
+    fn from(source: durable::Error) -> Self {
+        Self::Store { source }
+    }
+}

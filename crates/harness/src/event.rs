@@ -1,0 +1,186 @@
+//! What happens in a session, as one closed list (D9).
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use serde_json::Value;
+use singletree_durable::{SessionId, Timestamp};
+use singletree_llm::ChatMessage;
+
+use crate::Error;
+use crate::outcome::ChatTurnOutcome;
+use crate::turn_id::{MessageId, TurnId};
+
+/// Names a durable event: the log's epoch and the event's sequence number in its session.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct EventId {
+    /// The epoch: another one is another log.
+    pub epoch: String,
+    /// The sequence number.
+    pub seq: u64,
+}
+
+impl fmt::Display for EventId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.epoch, self.seq)
+    }
+}
+
+impl FromStr for EventId {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let parts = text.rsplit_once('.').and_then(|(epoch, seq)| Some((epoch, seq.parse().ok()?)));
+        let (epoch, seq) = parts.ok_or_else(|| Error::EventsExpired { oldest: "0".into() })?;
+        Ok(Self { epoch: epoch.to_owned(), seq })
+    }
+}
+
+/// One event of a session.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ChatEvent {
+    /// Its id, for events that are kept; deltas and tool activity are provisional and have none.
+    pub id: Option<EventId>,
+    /// The session.
+    pub session: SessionId,
+    /// The turn that it tells of.
+    pub turn: TurnId,
+    /// When.
+    pub at: Timestamp,
+    /// What.
+    pub what: ChatEventKind,
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ChatEventKind {
+    /// A turn was accepted: it is kept now. The message is the user's, none for a resume.
+    TurnAccepted {
+        /// The user's message.
+        message: Option<Arc<ChatMessage>>,
+    },
+    /// A message was recorded. When its turn ends errored it does not become history, unless the end says so.
+    MessageAppended {
+        /// Its name.
+        id: MessageId,
+        /// The message.
+        message: Arc<ChatMessage>,
+        /// What is known beside it, such as an interruption.
+        side: Option<Value>,
+    },
+    /// A piece of a message that is on its way. Provisional: the message that is appended under the same name replaces
+    /// all pieces, and a piece of a higher run takes all earlier ones back.
+    Delta {
+        /// The name that the message will have.
+        id: MessageId,
+        /// Which attempt at the message this is, from 1.
+        run: u32,
+        /// The number of the piece in its run, from 0.
+        n: u64,
+        /// The text.
+        text: String,
+        /// Whether this is all the text so far, for who came late.
+        so_far: bool,
+    },
+    /// A tool starts.
+    ToolStarted {
+        /// The id of the call.
+        call: String,
+        /// The tool.
+        name: String,
+        /// The arguments.
+        arguments: Value,
+    },
+    /// A tool has ended.
+    ToolFinished {
+        /// The id of the call.
+        call: String,
+        /// The tool.
+        name: String,
+        /// Whether it succeeded.
+        success: bool,
+        /// What it gave.
+        content: String,
+    },
+    /// The turn ended: it waits for a signal.
+    TurnSuspended {
+        /// The outcome.
+        outcome: Arc<ChatTurnOutcome>,
+    },
+    /// A wait ended: its signal came, or it expired or was cancelled.
+    SignalReceived {
+        /// The number of the wait.
+        wait: u64,
+        /// The signal's id.
+        signal: String,
+        /// How the wait ended: `consumed`, `expired` or `cancelled`.
+        how: &'static str,
+        /// Who answered, when known.
+        from: Option<String>,
+    },
+    /// The turn ended at the end of its graph.
+    TurnCompleted {
+        /// The outcome.
+        outcome: Arc<ChatTurnOutcome>,
+    },
+    /// The turn failed.
+    TurnErrored {
+        /// The outcome.
+        outcome: Arc<ChatTurnOutcome>,
+    },
+    /// The session was made as a copy of another one's beginning.
+    SessionForked {
+        /// The other session.
+        parent: SessionId,
+        /// How many messages were copied.
+        offset: u64,
+    },
+}
+
+impl ChatEventKind {
+    /// Returns the event's type, as it is logged and sent.
+    #[must_use]
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::TurnAccepted { .. } => kind::ACCEPTED,
+            Self::MessageAppended { .. } => kind::APPENDED,
+            Self::Delta { .. } => "delta",
+            Self::ToolStarted { .. } => "tool.started",
+            Self::ToolFinished { .. } => "tool.finished",
+            Self::TurnSuspended { .. } => kind::SUSPENDED,
+            Self::SignalReceived { .. } => kind::SIGNAL,
+            Self::TurnCompleted { .. } => kind::COMPLETED,
+            Self::TurnErrored { .. } => kind::ERRORED,
+            Self::SessionForked { .. } => kind::FORKED,
+        }
+    }
+
+    /// Returns the outcome, when the event is the end of its turn.
+    #[must_use]
+    pub fn outcome(&self) -> Option<&Arc<ChatTurnOutcome>> {
+        match self {
+            Self::TurnSuspended { outcome } | Self::TurnCompleted { outcome } | Self::TurnErrored { outcome } => {
+                Some(outcome)
+            }
+            Self::TurnAccepted { .. }
+            | Self::MessageAppended { .. }
+            | Self::Delta { .. }
+            | Self::ToolStarted { .. }
+            | Self::ToolFinished { .. }
+            | Self::SignalReceived { .. }
+            | Self::SessionForked { .. } => None,
+        }
+    }
+}
+
+/// The types of durable events, as they are stored.
+pub(crate) mod kind {
+    pub(crate) const ACCEPTED: &str = "turn.accepted";
+    pub(crate) const APPENDED: &str = "message.appended";
+    pub(crate) const SUSPENDED: &str = "turn.suspended";
+    pub(crate) const SIGNAL: &str = "signal.received";
+    pub(crate) const COMPLETED: &str = "turn.completed";
+    pub(crate) const ERRORED: &str = "turn.errored";
+    pub(crate) const FORKED: &str = "session.forked";
+}

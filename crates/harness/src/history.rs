@@ -1,0 +1,125 @@
+//! The canonical history field: `messages`, a list of chat messages under `append` (harness-chat §4).
+
+use std::sync::Arc;
+
+use singletree_engine::{Check, Field, Item, List, ListField, ListOf, Reducer, Schema, Shape, Slot};
+use singletree_llm::{ChatMessage, Role, ToolCall, open_calls};
+
+use crate::Error;
+
+/// The name of the history field (harness-chat §4).
+pub const HISTORY: &str = "messages";
+
+/// The name by which the message type is declared in a schema.
+pub const MESSAGE_SHAPE: &str = "ChatMessage";
+
+/// A conversation's messages: the type of the history field of a typed state.
+///
+/// A view of a shared list: cloning costs nothing, a message is decoded at most once.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Messages(ListOf<ChatMessage>);
+
+impl Messages {
+    /// Returns how many messages there are; positions are absolute.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.0.len()
+    }
+
+    /// Tells whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns a message.
+    #[must_use]
+    pub fn get(&self, position: u64) -> Option<Arc<ChatMessage>> {
+        self.0.get(position)
+    }
+
+    /// Returns the last message.
+    #[must_use]
+    pub fn last(&self) -> Option<Arc<ChatMessage>> {
+        self.0.last()
+    }
+
+    /// Iterates over the messages.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = Arc<ChatMessage>> + ExactSizeIterator {
+        self.0.iter()
+    }
+
+    /// Iterates over the messages from a position on.
+    pub fn iter_from(&self, position: u64) -> impl DoubleEndedIterator<Item = Arc<ChatMessage>> + ExactSizeIterator {
+        self.0.iter_from(position)
+    }
+
+    /// Returns the tool calls of the last assistant message that no tool message after it answers (INV-6).
+    #[must_use]
+    pub fn open_calls(&self) -> Vec<ToolCall> {
+        let mut after = Vec::new();
+        for message in self.0.iter().rev() {
+            match message.role {
+                Role::Assistant => {
+                    after.reverse();
+                    return open_calls(&message, &after).into_iter().cloned().collect();
+                }
+                Role::System | Role::User | Role::Tool => after.push(message),
+            }
+        }
+        Vec::new()
+    }
+
+    pub(crate) fn of(list: &List) -> Self {
+        Self(list.clone().into())
+    }
+}
+
+impl Field for Messages {
+    fn shape() -> Shape {
+        Shape::Record(MESSAGE_SHAPE.into()).list()
+    }
+
+    fn check() -> Option<Check> {
+        ListOf::<ChatMessage>::check()
+    }
+
+    fn read(slot: &Slot) -> Result<Self, String> {
+        ListOf::read(slot).map(Self)
+    }
+
+    fn write(self) -> Slot {
+        self.0.write()
+    }
+}
+
+impl ListField for Messages {
+    type Element = ChatMessage;
+}
+
+/// Checks that a schema carries the history field as the specification wants it (harness-chat §4, D6).
+pub(crate) fn check_history<'a>(
+    schema: &Schema,
+    mut session_fields: impl Iterator<Item = (&'a str, &'a str)>,
+) -> Result<(), Error> {
+    let invalid = |why: &str| Err(Error::HistoryField { why: why.to_owned() });
+    let Some(field) = schema.field(HISTORY) else {
+        return invalid("the state declares no field 'messages'");
+    };
+    let element = field.shape().element().filter(|_| field.shape().is_list());
+    if element != Some(&Shape::Record(MESSAGE_SHAPE.into())) {
+        return invalid("the field 'messages' is not a list of ChatMessage");
+    }
+    if !matches!(field.merge_by(), Reducer::Append) {
+        return invalid("the field 'messages' is not merged by append");
+    }
+    if !session_fields.any(|(session, state)| session == HISTORY && state == HISTORY) {
+        return invalid("the session projection drops or renames 'messages'");
+    }
+    Ok(())
+}
+
+/// Makes an item of a message.
+pub(crate) fn item(message: ChatMessage) -> Item {
+    Item::from_typed(message)
+}

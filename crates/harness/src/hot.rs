@@ -1,0 +1,164 @@
+//! Sessions that are in memory: who waits, who runs, what is committed. Everything here can be lost and read again, except
+//! the order of those who wait, which is the order of their rows (INV-1).
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde_json::{Map, Value};
+use singletree_durable::{Counters, Head, SessionKey, TurnRow, WaitRow};
+use singletree_engine::Item;
+use tokio::sync::{Notify, oneshot, watch};
+
+use crate::Error;
+use crate::feed::Feed;
+use crate::outcome::ChatTurnOutcome;
+use crate::stored::StoredFields;
+use crate::stream::TurnStream;
+use crate::turn_id::TurnId;
+
+/// Tells those who wait how a turn ended.
+pub(crate) type Told = watch::Receiver<Option<Arc<ChatTurnOutcome>>>;
+
+/// Called with the outcome of each turn that resumed (harness-chat §8.2).
+pub(crate) type Listener = Arc<dyn Fn(Arc<ChatTurnOutcome>) + Send + Sync>;
+
+/// One session in memory.
+pub(crate) struct Hot {
+    pub(crate) key: SessionKey,
+    pub(crate) feed: Feed,
+    /// Guards everything that changes together; held for a moment, never across an await. What a batch is built from and
+    /// its place in the store's order are taken under one hold of it (INV-1).
+    desk: Mutex<Desk>,
+    /// Held while the desk is read from the store, so that it is read once.
+    pub(crate) reading: tokio::sync::Mutex<()>,
+}
+
+/// What is known of a session.
+#[derive(Default)]
+pub(crate) struct Desk {
+    /// Whether head, counters and wait are what is stored. False at first, and after a commit that failed.
+    pub(crate) known: bool,
+    /// Whether unfinished turns of former owners were taken over.
+    pub(crate) adopted: bool,
+    pub(crate) head: Option<Head>,
+    pub(crate) counters: Counters,
+    /// The state as of the head's version, once it was read.
+    pub(crate) fields: Option<StoredFields>,
+    /// The wait that the session's last invocation is in.
+    pub(crate) wait: Option<WaitRow>,
+    /// Turns that wait their place, the next one first.
+    pub(crate) queue: VecDeque<Queued>,
+    pub(crate) running: Option<Running>,
+    pub(crate) listeners: Vec<(u64, Listener)>,
+    pub(crate) next_listener: u64,
+}
+
+/// A turn that waits its place.
+pub(crate) struct Queued {
+    pub(crate) ticket: Arc<Ticket>,
+    pub(crate) work: Work,
+}
+
+/// What a turn that waits will do.
+pub(crate) enum Work {
+    /// Answer a message. It may run once its row is committed.
+    Message { row: TurnRow, message: Item, committed: bool },
+    /// End a wait. Its row is written when it starts.
+    Answer(Answering),
+    /// Go on with a turn whose process died.
+    Recover { row: TurnRow },
+}
+
+/// An end of a wait that is about to start a turn.
+pub(crate) struct Answering {
+    pub(crate) wait: u64,
+    pub(crate) payload: Map<String, Value>,
+    pub(crate) from: Option<String>,
+    /// Whether the deadline ends it.
+    pub(crate) expired: bool,
+    /// Told when the wait is consumed, or why it was not.
+    pub(crate) taken: Option<oneshot::Sender<Result<TurnId, Error>>>,
+}
+
+/// The turn that runs.
+pub(crate) struct Running {
+    pub(crate) ticket: Arc<Ticket>,
+    pub(crate) no: Option<u64>,
+    pub(crate) stream: Option<TurnStream>,
+    /// What the answer was, for duplicates that come while the turn that it started runs.
+    pub(crate) answers: Option<(u64, Map<String, Value>)>,
+}
+
+/// What callers hold of a turn: its name, its end, and the way to cancel it.
+pub(crate) struct Ticket {
+    id: Mutex<Option<TurnId>>,
+    pub(crate) key: Option<(String, String)>,
+    told: watch::Sender<Option<Arc<ChatTurnOutcome>>>,
+    pub(crate) cancel: Notify,
+}
+
+impl Ticket {
+    pub(crate) fn new(id: Option<TurnId>, key: Option<(String, String)>) -> Arc<Self> {
+        let (told, _) = watch::channel(None);
+        Arc::new(Self { id: Mutex::new(id), key, told, cancel: Notify::new() })
+    }
+
+    pub(crate) fn id(&self) -> Option<TurnId> {
+        self.id.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn name(&self, id: TurnId) {
+        *self.id.lock().unwrap_or_else(PoisonError::into_inner) = Some(id);
+    }
+
+    pub(crate) fn told(&self) -> Told {
+        self.told.subscribe()
+    }
+
+    pub(crate) fn tell(&self, outcome: Arc<ChatTurnOutcome>) {
+        self.told.send_replace(Some(outcome));
+    }
+}
+
+impl Hot {
+    pub(crate) fn new(key: SessionKey, backlog: usize) -> Arc<Self> {
+        let (feed, desk) = (Feed::new(backlog), Mutex::default());
+        Arc::new(Self { key, feed, desk, reading: tokio::sync::Mutex::default() })
+    }
+
+    pub(crate) fn desk(&self) -> MutexGuard<'_, Desk> {
+        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Desk {
+    /// Forgets what a failed commit made doubtful; the next one who needs it reads it again.
+    pub(crate) fn doubt(&mut self) {
+        self.known = false;
+        self.fields = None;
+    }
+
+    /// Tells whether nothing is lost when the session leaves memory.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.queue.is_empty() && self.running.is_none() && self.listeners.is_empty()
+    }
+
+    /// Finds the turn of this name, waiting or running.
+    pub(crate) fn ticket(&self, id: &TurnId) -> Option<Arc<Ticket>> {
+        let running = self.running.iter().map(|it| &it.ticket);
+        running.chain(self.queue.iter().map(|it| &it.ticket)).find(|it| it.id().as_ref() == Some(id)).cloned()
+    }
+
+    /// Finds the turn that holds an idempotency key, waiting or running.
+    pub(crate) fn keyed(&self, key: &str) -> Option<Arc<Ticket>> {
+        let running = self.running.iter().map(|it| &it.ticket);
+        let mut tickets = running.chain(self.queue.iter().map(|it| &it.ticket));
+        tickets.find(|it| it.key.as_ref().is_some_and(|(held, _)| held == key)).cloned()
+    }
+}
+
+impl std::fmt::Debug for Hot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Hot({:?})", self.key)
+    }
+}

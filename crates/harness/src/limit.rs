@@ -1,0 +1,54 @@
+//! Everything that grows has a limit (INV-12).
+
+use std::time::Duration;
+
+/// The bounds of a chat. The error category of each stands beside it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Turns that may wait in one session; one more is `chat_queue_full`.
+    pub queue: usize,
+    /// Bytes of one message, as JSON; a longer one is `chat_message_shape_invalid`.
+    pub message_bytes: usize,
+    /// Bytes of one state field that is no list of rows; a longer one is `chat_budget_exhausted`.
+    pub field_bytes: usize,
+    /// Bytes of a signal's payload; a longer one is `suspension_resume_payload_invalid`.
+    pub payload_bytes: usize,
+    /// Bytes of an idempotency key; a longer one is `chat_idempotency_conflict`.
+    pub key_bytes: usize,
+    /// Bytes of the diagnostic in an error reply; the rest is cut off (D15).
+    pub diagnostic_bytes: usize,
+    /// How long a turn may run, without the time it is suspended; longer is `chat_budget_exhausted` (D13).
+    pub turn_time: Duration,
+    /// How long a read of the store may take; longer is `session_load_failed` or the category of what was read (D20).
+    pub read_time: Duration,
+    /// How old an unfinished turn may be at a sweep; an older one is `chat_turn_abandoned` (D28).
+    pub turn_age: Duration,
+    /// How often a turn may die with its process before it is not run again; `chat_turn_crashed` (D24).
+    pub deaths: u32,
+    /// Sessions that are kept in memory while nothing happens in them.
+    pub hot_sessions: usize,
+    /// Events that a slow listener may be behind before it reads them from the store instead.
+    pub feed_backlog: usize,
+    /// How long to wait before an end that could not be recorded is tried again (D20).
+    pub record_retry: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            queue: 64,
+            message_bytes: 1 << 20,
+            field_bytes: 1 << 20,
+            payload_bytes: 256 << 10,
+            key_bytes: 256,
+            diagnostic_bytes: 500,
+            turn_time: Duration::from_secs(30 * 60),
+            read_time: Duration::from_secs(30),
+            turn_age: Duration::from_secs(30 * 24 * 3600),
+            deaths: 3,
+            hot_sessions: 1024,
+            feed_backlog: 1024,
+            record_retry: Duration::from_secs(1),
+        }
+    }
+}

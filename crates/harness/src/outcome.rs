@@ -1,0 +1,134 @@
+//! How a chat turn ends, as callers see it (harness-chat §5.2).
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use singletree_durable::{InvocationId, Timestamp};
+use singletree_engine::{Descriptor, Snapshot};
+use singletree_llm::ChatMessage;
+
+use crate::bucket::Bucket;
+use crate::turn_id::TurnId;
+
+/// Which way a transmission took (harness §3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum DispatchPath {
+    /// Stateless (§3.0).
+    Stateless,
+    /// A new session (§3.1).
+    NewSession,
+    /// A session that has begun (§3.2).
+    ExistingSession,
+    /// The signal of a suspended invocation (§3.3).
+    SignalResume,
+}
+
+impl DispatchPath {
+    /// Returns the number of the specification's section.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Stateless => "3.0",
+            Self::NewSession => "3.1",
+            Self::ExistingSession => "3.2",
+            Self::SignalResume => "3.3",
+        }
+    }
+}
+
+/// A turn that reached the end of its graph.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CompletedTurn {
+    /// Which turn.
+    pub turn: TurnId,
+    /// The messages that the turn added after the user's own, of all roles, in order; may be empty (harness-chat §7).
+    pub replies: Vec<Arc<ChatMessage>>,
+    /// The final state; absent when the outcome was read back from the store.
+    pub final_state: Option<Snapshot>,
+    /// Which way it came (harness-chat §6).
+    pub path: DispatchPath,
+}
+
+/// What a suspended turn waits for, beside the descriptor (D2).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Wait {
+    /// The number of the wait in its session.
+    pub no: u64,
+    /// The digest of the exact action that an answer approves; such an answer must carry number and digest.
+    pub action: Option<String>,
+    /// When it expires.
+    pub deadline: Option<Timestamp>,
+    /// The JSON Schema of the answer.
+    pub payload_schema: Option<Value>,
+}
+
+/// A turn that waits for a signal (harness-chat §8).
+#[derive(Debug, Clone, PartialEq)]
+pub struct SuspendedTurn {
+    /// Which turn.
+    pub turn: TurnId,
+    /// What is awaited.
+    pub signal_descriptor: Descriptor,
+    /// The messages that the turn added before it suspended, in order; may be empty.
+    pub pending_messages: Vec<Arc<ChatMessage>>,
+    /// The suspended invocation.
+    pub invocation_id: InvocationId,
+    /// The terms of the wait.
+    pub wait: Wait,
+    /// Which way it came.
+    pub path: DispatchPath,
+    /// The turn that the end of the wait started, once there is one (D3).
+    pub resumed_by: Option<TurnId>,
+}
+
+/// A turn that failed, or that was never accepted (harness-chat §10).
+#[derive(Debug, Clone, PartialEq)]
+pub struct ErroredTurn {
+    /// Which turn; none when it was refused before acceptance.
+    pub turn: Option<TurnId>,
+    /// What the caller can do.
+    pub error_bucket: Bucket,
+    /// What went wrong.
+    pub error_category: String,
+    /// What to show: a message of the role system (harness-chat §10). It is never part of the history.
+    pub reply: ChatMessage,
+    /// What happened, for people: redacted and cut to length (D15).
+    pub diagnostic: String,
+    /// Whether sending the same again is known to do nothing twice.
+    pub retry_safe: bool,
+    /// Whether this outcome is stored. False only while the store does not work (D20).
+    pub recorded: bool,
+}
+
+/// How a chat turn ended (harness-chat §5.2).
+#[derive(Debug, Clone, PartialEq)]
+pub enum ChatTurnOutcome {
+    /// The graph reached its end.
+    Completed(CompletedTurn),
+    /// A node suspended.
+    Suspended(SuspendedTurn),
+    /// The turn failed.
+    Errored(ErroredTurn),
+}
+
+impl ChatTurnOutcome {
+    /// Returns which turn it is; none when it was refused before acceptance.
+    #[must_use]
+    pub fn turn(&self) -> Option<&TurnId> {
+        match self {
+            Self::Completed(it) => Some(&it.turn),
+            Self::Suspended(it) => Some(&it.turn),
+            Self::Errored(it) => it.turn.as_ref(),
+        }
+    }
+
+    /// Returns the specification's word for the variant.
+    #[must_use]
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Completed(_) => "completed",
+            Self::Suspended(_) => "suspended",
+            Self::Errored(_) => "errored",
+        }
+    }
+}

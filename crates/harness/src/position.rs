@@ -1,0 +1,204 @@
+//! Where an invocation stands, as it is stored: the cursor, and of each frame only what the session does not hold.
+//!
+//! A list is named by what it extends, a stored generation up to a length, and by the numbers of the items after that;
+//! never by content (INV-4).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use singletree_durable::{ItemRange, Journal, Json, SessionKey};
+use singletree_engine::{Cursor, Descriptor, Fields, Item, List, Slot, Snapshot};
+
+use crate::Error;
+use crate::stored::{self, Kept, StoredField, StoredFields};
+use crate::writing::{Author, Numbers, Writing};
+
+/// What is stored of a position.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Position {
+    /// Which agent, and which graph (D28).
+    pub(crate) agent: String,
+    pub(crate) graph: String,
+    /// The session's version that it stands on (D1).
+    pub(crate) version: u64,
+    pub(crate) marks: Marks,
+    pub(crate) cursor: Cursor,
+    pub(crate) frames: Vec<BTreeMap<String, Encoded>>,
+    /// What is awaited, when the invocation is suspended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) descriptor: Option<Descriptor>,
+}
+
+/// Where the turn's messages stand in the history (D6, D17).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(crate) struct Marks {
+    /// The position of the first message that the turn adds.
+    pub(crate) first: u64,
+    /// The position of the first one after the user's own: the boundary of the tail.
+    pub(crate) boundary: u64,
+    /// Up to where messages were announced by events.
+    pub(crate) announced: u64,
+}
+
+/// One field of a frame.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Encoded {
+    /// A value.
+    Value(Value),
+    /// A list.
+    List {
+        /// The stored list that it begins with: session field, generation, length.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        base: Option<(String, u64, u64)>,
+        /// The items after that, as ranges of numbers (from, past the end).
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        items: Vec<(u64, u64)>,
+    },
+}
+
+/// What an encoding needs to know of the run.
+pub(crate) struct Encoder<'a> {
+    pub(crate) author: &'a Author,
+    pub(crate) stored: &'a StoredFields,
+    /// Pairs of (session field, state field).
+    pub(crate) names: &'a [(Arc<str>, Arc<str>)],
+    pub(crate) numbers: &'a mut Numbers,
+}
+
+impl Encoder<'_> {
+    /// Encodes the frames, outermost first; writes the items that are not written yet.
+    pub(crate) fn frames(
+        &mut self,
+        writing: &mut Writing,
+        frames: &[Snapshot],
+    ) -> Result<Vec<BTreeMap<String, Encoded>>, Error> {
+        let mut encoded = Vec::with_capacity(frames.len());
+        for (depth, frame) in frames.iter().enumerate() {
+            let mut fields = BTreeMap::new();
+            for (name, slot) in frame.fields() {
+                if depth == 0 && self.is_stored(name, slot) {
+                    continue;
+                }
+                fields.insert(name.to_owned(), self.slot(writing, slot)?);
+            }
+            encoded.push(fields);
+        }
+        Ok(encoded)
+    }
+
+    /// Tells whether the session holds exactly this already.
+    fn is_stored(&self, state_field: &str, slot: &Slot) -> bool {
+        let session = self.names.iter().find(|(_, state)| state.as_ref() == state_field);
+        let stored = session.and_then(|(session, _)| stored::find(self.stored, session));
+        stored.is_some_and(|it| it.slot.same(slot))
+    }
+
+    fn slot(&mut self, writing: &mut Writing, slot: &Slot) -> Result<Encoded, Error> {
+        let unfit = |it: serde_json::Error| stored::corrupt("a field that JSON cannot represent".into(), Some(it.into()));
+        match slot {
+            Slot::One(item) => Ok(Encoded::Value(item.json().map_err(unfit)?.clone())),
+            Slot::Many(list) => self.list(writing, list),
+        }
+    }
+
+    fn list(&mut self, writing: &mut Writing, list: &List) -> Result<Encoded, Error> {
+        let base = self.stored.iter().find_map(|it| base_of(it, list));
+        let from = base.as_ref().map_or(0, |(_, _, len)| *len);
+        let mut items: Vec<(u64, u64)> = Vec::new();
+        for item in list.iter_from(from) {
+            let no = writing.item(self.author, item, self.numbers)?;
+            match items.last_mut() {
+                Some((_, to)) if *to == no => *to = no + 1,
+                _ => items.push((no, no + 1)),
+            }
+        }
+        Ok(Encoded::List { base, items })
+    }
+}
+
+/// Says how far a stored list is the beginning of this one, or this one the beginning of it.
+fn base_of(field: &StoredField, list: &List) -> Option<(String, u64, u64)> {
+    let (Slot::Many(stored), Kept::Rows { generation }) = (&field.slot, field.kept) else { return None };
+    let len = if list.extends(stored) {
+        stored.len()
+    } else if stored.extends(list) {
+        list.len()
+    } else {
+        return None;
+    };
+    Some((field.name.as_ref().to_owned(), generation, len))
+}
+
+/// Reads encoded frames back.
+pub(crate) struct Decoder<'a> {
+    pub(crate) journal: &'a dyn Journal,
+    pub(crate) key: &'a SessionKey,
+    pub(crate) stored: &'a StoredFields,
+    pub(crate) names: &'a [(Arc<str>, Arc<str>)],
+    pub(crate) numbers: &'a mut Numbers,
+}
+
+impl Decoder<'_> {
+    pub(crate) async fn frames(&mut self, encoded: Vec<BTreeMap<String, Encoded>>) -> Result<Vec<Fields>, Error> {
+        let mut frames = Vec::with_capacity(encoded.len());
+        for (depth, fields) in encoded.into_iter().enumerate() {
+            let mut frame: Fields = Vec::new();
+            if depth == 0 {
+                let held = self.names.iter().filter(|(_, state)| !fields.contains_key(state.as_ref()));
+                frame.extend(held.filter_map(|(session, state)| {
+                    stored::find(self.stored, session).map(|it| (state.clone(), it.slot.clone()))
+                }));
+            }
+            for (name, value) in fields {
+                let slot = match value {
+                    Encoded::Value(value) => Slot::from_json(value),
+                    Encoded::List { base, items } => Slot::Many(self.list(base, items).await?),
+                };
+                frame.push((name.into(), slot));
+            }
+            frames.push(frame);
+        }
+        Ok(frames)
+    }
+
+    async fn list(&mut self, base: Option<(String, u64, u64)>, items: Vec<(u64, u64)>) -> Result<List, Error> {
+        let start = match base {
+            None => List::default(),
+            Some((field, generation, len)) => self.base(&field, generation, len).await?,
+        };
+        let mut tail = Vec::new();
+        for (from, to) in items {
+            let rows = self.journal.items(self.key, &ItemRange::Numbers { from, to }).await?;
+            if rows.len() as u64 != to - from {
+                return Err(stored::corrupt(format!("items {from} to {to} are not all there"), None));
+            }
+            for row in rows {
+                let item = Item::from_text(row.body.as_str());
+                self.numbers.note(&item, row.no);
+                tail.push(item);
+            }
+        }
+        Ok(start.append(tail))
+    }
+
+    async fn base(&self, field: &str, generation: u64, len: u64) -> Result<List, Error> {
+        let held = stored::find(self.stored, field).and_then(|it| match (&it.slot, it.kept) {
+            (Slot::Many(list), Kept::Rows { generation: held }) if held == generation => Some(list),
+            _ => None,
+        });
+        match held {
+            Some(list) if list.len() == len => Ok(list.clone()),
+            _ => stored::read_list(self.journal, self.key, field, generation, len).await,
+        }
+    }
+}
+
+impl Position {
+    pub(crate) fn to_json(&self) -> Result<Json, Error> {
+        Json::of(self).map_err(|it| stored::corrupt("a position that JSON cannot represent".into(), Some(it.into())))
+    }
+}

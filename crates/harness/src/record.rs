@@ -1,0 +1,167 @@
+//! How an outcome is stored on its turn's row, and how it is read back: replies by their place, never by content.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use singletree_durable::{ItemRange, Journal, Json, SessionKey, TurnQuery, TurnRow, TurnStatus, WaitQuery, WaitRow};
+use singletree_engine::{Descriptor, Item};
+use singletree_llm::ChatMessage;
+
+use crate::Error;
+use crate::bucket::Bucket;
+use crate::history::HISTORY;
+use crate::outcome::{ChatTurnOutcome, CompletedTurn, DispatchPath, ErroredTurn, SuspendedTurn, Wait};
+use crate::stored::corrupt;
+use crate::turn_id::TurnId;
+
+/// What is stored of an outcome.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "outcome", rename_all = "snake_case", deny_unknown_fields)]
+pub(crate) enum Recorded {
+    Completed(Tail),
+    Suspended {
+        tail: Tail,
+        wait: u64,
+    },
+    Errored {
+        bucket: Bucket,
+        category: String,
+        reply: String,
+        diagnostic: String,
+        retry_safe: bool,
+    },
+}
+
+/// Which messages of the history the turn added after the user's own (D6).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Tail {
+    pub(crate) generation: u64,
+    pub(crate) from: u64,
+    pub(crate) to: u64,
+    /// Whether the session had a history before the turn (harness-chat §6).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) existing: bool,
+}
+
+impl Recorded {
+    pub(crate) fn to_json(&self) -> Result<Json, Error> {
+        Json::of(self).map_err(|it| corrupt("an outcome that JSON cannot represent".into(), Some(it.into())))
+    }
+
+    pub(crate) fn errored(turn: &ErroredTurn) -> Self {
+        Self::Errored {
+            bucket: turn.error_bucket,
+            category: turn.error_category.clone(),
+            reply: turn.reply.text().into_owned(),
+            diagnostic: turn.diagnostic.clone(),
+            retry_safe: turn.retry_safe,
+        }
+    }
+}
+
+impl TurnRowExt for TurnRow {
+    fn id(&self) -> TurnId {
+        TurnId::new(self.invocation.clone(), self.ordinal)
+    }
+}
+
+/// What a turn's row says beyond its columns.
+pub(crate) trait TurnRowExt {
+    /// Returns the turn's name.
+    fn id(&self) -> TurnId;
+}
+
+/// Reads the outcome of an ended turn back.
+pub(crate) async fn read_outcome(
+    journal: &dyn Journal,
+    key: &SessionKey,
+    row: &TurnRow,
+) -> Result<Option<ChatTurnOutcome>, Error> {
+    let Some(json) = &row.outcome else { return Ok(None) };
+    let unreadable = |it: serde_json::Error| corrupt(format!("the outcome of turn {}", row.no), Some(it.into()));
+    let turn = row.id();
+    let path = |tail: Tail| match (row.wait, tail.existing) {
+        (Some(_), _) => DispatchPath::SignalResume,
+        (None, true) => DispatchPath::ExistingSession,
+        (None, false) => DispatchPath::NewSession,
+    };
+    Ok(Some(match json.decode::<Recorded>().map_err(unreadable)? {
+        Recorded::Completed(tail) => ChatTurnOutcome::Completed(CompletedTurn {
+            turn,
+            replies: read_tail(journal, key, tail).await?,
+            final_state: None,
+            path: path(tail),
+        }),
+        Recorded::Suspended { tail, wait } => {
+            let waits = WaitQuery::Invocation(key.tenant.clone(), row.invocation.clone());
+            let waits = journal.waits(&waits).await?;
+            let wait = waits.into_iter().map(|(_, it)| it).find(|it| it.no == wait);
+            let wait = wait.ok_or_else(|| corrupt(format!("the wait of turn {} is missing", row.no), None))?;
+            ChatTurnOutcome::Suspended(SuspendedTurn {
+                turn,
+                signal_descriptor: descriptor(&wait)?,
+                pending_messages: read_tail(journal, key, tail).await?,
+                invocation_id: row.invocation.clone(),
+                resumed_by: resumed_by(journal, key, &wait).await?,
+                wait: terms(&wait)?,
+                path: path(tail),
+            })
+        }
+        Recorded::Errored { bucket, category, reply, diagnostic, retry_safe } => {
+            ChatTurnOutcome::Errored(ErroredTurn {
+                turn: Some(turn),
+                error_bucket: bucket,
+                error_category: category,
+                reply: ChatMessage::system(reply),
+                diagnostic,
+                retry_safe,
+                recorded: true,
+            })
+        }
+    }))
+}
+
+async fn resumed_by(journal: &dyn Journal, key: &SessionKey, wait: &WaitRow) -> Result<Option<TurnId>, Error> {
+    let Some(no) = wait.ended_by else { return Ok(None) };
+    let rows = journal.turns(key, &TurnQuery::No(no)).await?;
+    Ok(rows.first().map(TurnRowExt::id))
+}
+
+/// Returns the descriptor of a stored wait.
+pub(crate) fn descriptor(wait: &WaitRow) -> Result<Descriptor, Error> {
+    let metadata = wait.metadata.as_ref().map(Json::decode).transpose();
+    let metadata = metadata.map_err(|it| corrupt(format!("the metadata of wait {}", wait.no), Some(it.into())))?;
+    Ok(Descriptor { signal_id: wait.signal.clone(), metadata })
+}
+
+/// Returns the terms of a stored wait.
+pub(crate) fn terms(wait: &WaitRow) -> Result<Wait, Error> {
+    let schema = wait.payload_schema.as_ref().map(Json::decode).transpose();
+    let payload_schema = schema.map_err(|it| corrupt(format!("the schema of wait {}", wait.no), Some(it.into())))?;
+    Ok(Wait { no: wait.no, action: wait.action.clone(), deadline: wait.deadline, payload_schema })
+}
+
+async fn read_tail(journal: &dyn Journal, key: &SessionKey, tail: Tail) -> Result<Vec<Arc<ChatMessage>>, Error> {
+    let (field, generation) = (HISTORY.to_owned(), tail.generation);
+    let limit = tail.to.saturating_sub(tail.from);
+    if limit == 0 {
+        return Ok(Vec::new());
+    }
+    let rows = journal.items(key, &ItemRange::List { field, generation, from: tail.from, limit }).await?;
+    rows.iter().map(|it| message(&Item::from_text(it.body.as_str()))).collect()
+}
+
+/// Reads a message off an item.
+pub(crate) fn message(item: &Item) -> Result<Arc<ChatMessage>, Error> {
+    item.typed::<ChatMessage>().map_err(|it| corrupt("a stored message".into(), Some(it.into())))
+}
+
+/// Returns the status that an outcome gives its turn.
+pub(crate) fn status(outcome: &ChatTurnOutcome) -> TurnStatus {
+    match outcome {
+        ChatTurnOutcome::Completed(_) => TurnStatus::Completed,
+        ChatTurnOutcome::Suspended(_) => TurnStatus::Suspended,
+        ChatTurnOutcome::Errored(_) => TurnStatus::Errored,
+    }
+}

@@ -1,0 +1,167 @@
+//! What a node of a chat graph may show while it works: deltas of a message, tool activity.
+//!
+//! Everything here is provisional: a view for people, of which the record is what the node returns. It can be lost without
+//! loss (INV-9's neighbour: nothing that is decided reads it). The one who ends a cancelled turn looks at what was shown
+//! (D10).
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde_json::Value;
+use singletree_durable::{SessionId, Timestamp};
+use singletree_engine::Clock;
+
+use crate::event::{ChatEvent, ChatEventKind};
+use crate::feed::Feed;
+use crate::turn_id::{MessageId, TurnId};
+
+/// The stream of one running turn. Nodes get it by `cx.extension::<TurnStream>()`; outside of chat there is none.
+#[derive(Clone)]
+pub struct TurnStream(Arc<Inner>);
+
+struct Inner {
+    session: SessionId,
+    turn: TurnId,
+    /// How often the turn was run before; a piece of a higher run takes back those of a lower one.
+    runs_before: u32,
+    feed: Feed,
+    clock: Arc<dyn Clock>,
+    /// Guards what is shown; held for a moment, never across an await.
+    shown: Mutex<Shown>,
+}
+
+/// What is shown of the message that is on its way.
+#[derive(Debug, Clone, Default)]
+struct Shown {
+    /// The list position of the first message that the turn adds.
+    first: u64,
+    message: Option<OnItsWay>,
+    attempts: u32,
+}
+
+#[derive(Debug, Clone)]
+struct OnItsWay {
+    position: u64,
+    run: u32,
+    next: u64,
+    text: String,
+}
+
+/// One message on its way.
+#[derive(Debug)]
+pub struct MessageStream<'a> {
+    stream: &'a TurnStream,
+    position: u64,
+    run: u32,
+}
+
+impl TurnStream {
+    pub(crate) fn new(
+        session: SessionId,
+        turn: TurnId,
+        runs_before: u32,
+        feed: Feed,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        Self(Arc::new(Inner { session, turn, runs_before, feed, clock, shown: Mutex::default() }))
+    }
+
+    fn shown(&self) -> std::sync::MutexGuard<'_, Shown> {
+        self.0.shown.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sets where the turn's first message stands.
+    pub(crate) fn begin_at(&self, first: u64) {
+        self.shown().first = first;
+    }
+
+    /// Returns the turn.
+    #[must_use]
+    pub fn turn(&self) -> &TurnId {
+        &self.0.turn
+    }
+
+    /// Starts to show the message that will stand at this list position. Starting again at the same position takes back
+    /// what was shown of it.
+    #[must_use]
+    pub fn message(&self, position: u64) -> MessageStream<'_> {
+        let mut shown = self.shown();
+        let again = shown.message.as_ref().is_some_and(|it| it.position == position);
+        shown.attempts = if again { shown.attempts + 1 } else { 1 };
+        let run = self.0.runs_before + shown.attempts;
+        shown.message = Some(OnItsWay { position, run, next: 0, text: String::new() });
+        drop(shown);
+        MessageStream { stream: self, position, run }
+    }
+
+    /// Shows that a tool starts.
+    pub fn tool_started(&self, call: &str, name: &str, arguments: Value) {
+        self.publish(ChatEventKind::ToolStarted { call: call.into(), name: name.into(), arguments });
+    }
+
+    /// Shows that a tool has ended.
+    pub fn tool_finished(&self, call: &str, name: &str, success: bool, content: &str) {
+        let (call, name, content) = (call.into(), name.into(), content.into());
+        self.publish(ChatEventKind::ToolFinished { call, name, success, content });
+    }
+
+    /// Returns what is shown of the message that is on its way: its position and text.
+    pub(crate) fn interrupted(&self) -> Option<(u64, String)> {
+        self.shown().message.as_ref().map(|it| (it.position, it.text.clone()))
+    }
+
+    /// Returns one event with the text so far, for a listener that came late.
+    pub(crate) fn so_far(&self) -> Option<ChatEvent> {
+        let shown = self.shown();
+        let message = shown.message.as_ref().filter(|it| !it.text.is_empty())?;
+        let (run, n, text) = (message.run, message.next.saturating_sub(1), message.text.clone());
+        let id = self.id(message.position, shown.first);
+        drop(shown);
+        Some(self.event(ChatEventKind::Delta { id, run, n, text, so_far: true }))
+    }
+
+    /// Forgets what was shown up to a position: those messages are recorded now.
+    pub(crate) fn recorded(&self, len: u64) {
+        let mut shown = self.shown();
+        if shown.message.as_ref().is_some_and(|it| it.position < len) {
+            shown.message = None;
+        }
+    }
+
+    fn id(&self, position: u64, first: u64) -> MessageId {
+        MessageId { turn: self.0.turn.clone(), k: position.saturating_sub(first) }
+    }
+
+    fn event(&self, what: ChatEventKind) -> ChatEvent {
+        let at: Timestamp = self.0.clock.now();
+        ChatEvent { id: None, session: self.0.session.clone(), turn: self.0.turn.clone(), at, what }
+    }
+
+    fn publish(&self, what: ChatEventKind) {
+        self.0.feed.publish(self.event(what));
+    }
+}
+
+impl MessageStream<'_> {
+    /// Shows the next piece of the message's text.
+    pub fn delta(&self, text: &str) {
+        let mut shown = self.stream.shown();
+        let first = shown.first;
+        let Some(message) = shown.message.as_mut().filter(|it| it.position == self.position && it.run == self.run)
+        else {
+            return;
+        };
+        message.text.push_str(text);
+        let n = message.next;
+        message.next += 1;
+        let id = self.stream.id(self.position, first);
+        // Published under the lock, so that a listener that takes the text so far misses no piece and sees none twice.
+        self.stream.publish(ChatEventKind::Delta { id, run: self.run, n, text: text.to_owned(), so_far: false });
+    }
+}
+
+impl fmt::Debug for TurnStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TurnStream({})", self.0.turn)
+    }
+}

@@ -1,0 +1,75 @@
+//! A message is accepted: from here on it is kept (INV-2).
+
+use std::sync::Arc;
+
+use singletree_durable::{Head, InvocationId, ItemRow, Json, Put, Require, TurnKind, TurnRow, TurnStatus};
+use singletree_llm::ChatMessage;
+
+use crate::agent::Agent;
+use crate::event::ChatEventKind;
+use crate::record::TurnRowExt;
+use crate::writing::{Author, Writing};
+
+/// What is accepted.
+pub(crate) struct Accepted<'a> {
+    pub(crate) agent: &'a Agent,
+    pub(crate) invocation: InvocationId,
+    pub(crate) message: Arc<ChatMessage>,
+    pub(crate) body: Json,
+    /// The idempotency key and the digest of what it stands for (D3).
+    pub(crate) key: Option<(String, String)>,
+    /// Whether the session is there.
+    pub(crate) exists: bool,
+}
+
+pub(crate) fn accept(writing: &mut Writing, accepted: Accepted<'_>) -> TurnRow {
+    if !accepted.exists {
+        writing.require(Require::SessionAbsent);
+        writing.put(Put::Head(new_head(writing, accepted.agent)));
+    }
+    let no = writing.counters.turns;
+    writing.counters.turns += 1;
+    let item = writing.counters.items;
+    writing.counters.items += 1;
+    let (key, digest) = accepted.key.unzip();
+    if let Some(key) = &key {
+        writing.require(Require::KeyFree(key.clone()));
+    }
+    let row = TurnRow {
+        no,
+        invocation: accepted.invocation,
+        ordinal: 0,
+        kind: TurnKind::Message,
+        status: TurnStatus::Accepted,
+        fence: writing.batch.fence,
+        deaths: 0,
+        agent: accepted.agent.name.clone(),
+        graph: accepted.agent.graph.digest().to_owned(),
+        message: Some(item),
+        wait: None,
+        key,
+        digest,
+        accepted_at: writing.now,
+        ended_at: None,
+        outcome: None,
+    };
+    let author = Author { no, id: row.id() };
+    writing.put(Put::Item(ItemRow { no: item, turn: no, placement: None, body: accepted.body, side: None }));
+    writing.put(Put::Turn(row.clone()));
+    let what = ChatEventKind::TurnAccepted { message: Some(accepted.message) };
+    writing.event(&author, Some(item), None, what);
+    row
+}
+
+fn new_head(writing: &Writing, agent: &Agent) -> Head {
+    Head {
+        agent: agent.name.clone(),
+        graph: agent.graph.digest().to_owned(),
+        schema_version: agent.graph.session_version().to_owned(),
+        version: 0,
+        prompt_policy: "conversation".into(),
+        parent: None,
+        created_at: writing.now,
+        updated_at: writing.now,
+    }
+}

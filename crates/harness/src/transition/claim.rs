@@ -1,0 +1,68 @@
+//! A wait is answered: in one commit it is consumed and the turn that resumes is accepted (INV-7).
+
+use singletree_durable::{Json, Put, Require, TurnKind, TurnRow, TurnStatus, WaitRow, WaitStatus};
+
+use crate::event::ChatEventKind;
+use crate::hot::Answering;
+use crate::record::TurnRowExt;
+use crate::writing::{Author, Writing};
+
+/// Makes the row of the turn that the end of a wait starts.
+pub(crate) fn next_row(writing: &mut Writing, suspended: &TurnRow, wait: &WaitRow, kind: TurnKind) -> TurnRow {
+    let no = writing.counters.turns;
+    writing.counters.turns += 1;
+    TurnRow {
+        no,
+        ordinal: suspended.ordinal + 1,
+        kind,
+        status: TurnStatus::Accepted,
+        fence: writing.batch.fence,
+        deaths: 0,
+        message: None,
+        wait: Some(wait.no),
+        key: None,
+        digest: None,
+        accepted_at: writing.now,
+        ended_at: None,
+        outcome: None,
+        ..suspended.clone()
+    }
+}
+
+/// Returns the wait as it is stored then.
+pub(crate) fn claim(writing: &mut Writing, row: &TurnRow, wait: &WaitRow, answering: &Answering) -> WaitRow {
+    writing.require(Require::Wait { no: wait.no, status: WaitStatus::Pending });
+    let status = if answering.expired { WaitStatus::Expired } else { WaitStatus::Consumed };
+    let answer = serde_json::Value::Object(answering.payload.clone());
+    let consumed = WaitRow {
+        status,
+        ended_by: Some(row.no),
+        answer: Some(Json::from(&answer)),
+        answered_by: answering.from.clone(),
+        ended_at: Some(writing.now),
+        ..wait.clone()
+    };
+    writing.put(Put::Wait(consumed.clone()));
+    writing.put(Put::Turn(row.clone()));
+    let author = Author { no: row.no, id: row.id() };
+    signal_event(writing, &author, &consumed);
+    consumed
+}
+
+/// Tells how a wait ended.
+pub(crate) fn signal_event(writing: &mut Writing, author: &Author, wait: &WaitRow) {
+    let how = how_ended(wait.status);
+    let from = wait.answered_by.clone();
+    let body = serde_json::json!({ "wait": wait.no, "signal": wait.signal, "how": how, "from": from });
+    let what = ChatEventKind::SignalReceived { wait: wait.no, signal: wait.signal.clone(), how, from };
+    writing.event(author, None, Some(Json::from(&body)), what);
+}
+
+/// Returns the word for how a wait ended.
+fn how_ended(status: WaitStatus) -> &'static str {
+    match status {
+        WaitStatus::Pending | WaitStatus::Consumed => "consumed",
+        WaitStatus::Cancelled => "cancelled",
+        WaitStatus::Expired => "expired",
+    }
+}

@@ -1,0 +1,42 @@
+//! A wait ends without a resume: cancelled, superseded or expired. Its invocation ends errored (D2, D10), in a turn of its
+//! own.
+
+use std::sync::Arc;
+
+use singletree_durable::{Put, Require, WaitRow, WaitStatus};
+
+use super::claim::signal_event;
+use crate::Error;
+use crate::outcome::{ChatTurnOutcome, ErroredTurn};
+use crate::record::Recorded;
+use crate::turning::{Turning, closings};
+use crate::writing::Writing;
+
+/// `turning` is the closing turn, not yet stored, on the session as committed; `ended` the wait as it ends.
+pub(crate) fn close(
+    writing: &mut Writing,
+    turning: &mut Turning,
+    mut ended: WaitRow,
+    errored: ErroredTurn,
+) -> Result<Arc<ChatTurnOutcome>, Error> {
+    writing.require(Require::Wait { no: ended.no, status: WaitStatus::Pending });
+    ended.ended_by = Some(turning.row.no);
+    ended.ended_at = Some(writing.now);
+    writing.put(Put::Wait(ended.clone()));
+    signal_event(writing, &turning.author(), &ended);
+    let committed = turning.committed();
+    let (status, reason) = match ended.status {
+        WaitStatus::Expired => ("denied", "expired"),
+        WaitStatus::Pending | WaitStatus::Consumed | WaitStatus::Cancelled => ("cancelled", "cancelled"),
+    };
+    let closed = closings(&committed, status, reason);
+    if !closed.is_empty() {
+        let history = committed.append(closed);
+        turning.announce(writing, &history)?;
+        turning.write_history(writing, &history)?;
+    }
+    let recorded = Recorded::errored(&errored);
+    let outcome = Arc::new(ChatTurnOutcome::Errored(errored));
+    turning.write_end(writing, &recorded, outcome.clone())?;
+    Ok(outcome)
+}

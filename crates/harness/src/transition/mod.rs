@@ -1,0 +1,13 @@
+//! One transition a file: from what is stored and what happened to what is written. Pure: they fill a
+//! [`Writing`](crate::writing::Writing).
+
+pub(crate) mod accept;
+pub(crate) mod cancel;
+pub(crate) mod claim;
+pub(crate) mod close;
+pub(crate) mod fail;
+pub(crate) mod finish;
+pub(crate) mod save;
+pub(crate) mod step;
+pub(crate) mod suspend;
+pub(crate) mod take_over;

@@ -1,0 +1,63 @@
+//! A node has completed: where the run stands now, and what it has made, without making it history (D11).
+
+use singletree_durable::{Json, PositionRow, Put, RecordRow, Require, TurnStatus};
+use singletree_engine::{Descriptor, Item, Progress};
+
+use crate::Error;
+use crate::position::{Encoder, Position};
+use crate::stored::corrupt;
+use crate::turning::{Turning, history};
+use crate::writing::Writing;
+
+pub(crate) fn step(writing: &mut Writing, turning: &mut Turning, progress: &Progress) -> Result<(), Error> {
+    writing.require(Require::Turn { no: turning.row.no, status: TurnStatus::Accepted });
+    if let Some(state) = progress.frames.first() {
+        turning.announce(writing, &history(state))?;
+    }
+    if turning.recorded {
+        writing.put(Put::DropRecords { turn: turning.row.no });
+        turning.recorded = false;
+    }
+    write_position(writing, turning, progress, None)
+}
+
+/// Writes where the invocation stands.
+pub(crate) fn write_position(
+    writing: &mut Writing,
+    turning: &mut Turning,
+    progress: &Progress,
+    descriptor: Option<Descriptor>,
+) -> Result<(), Error> {
+    let author = turning.author();
+    let (names, numbers) = (&turning.names, &mut turning.numbers);
+    let mut encoder = Encoder { author: &author, stored: &turning.stored, names, numbers };
+    let frames = encoder.frames(writing, &progress.frames)?;
+    let position = Position {
+        agent: turning.row.agent.clone(),
+        graph: turning.row.graph.clone(),
+        version: turning.head.version,
+        marks: turning.marks,
+        cursor: progress.cursor.clone(),
+        frames,
+        descriptor,
+    };
+    let (invocation, turn) = (turning.row.invocation.clone(), turning.row.no);
+    writing.put(Put::Position(PositionRow { invocation, turn, body: position.to_json()? }));
+    turning.positioned = true;
+    Ok(())
+}
+
+/// A node records one fact before it goes on (D7).
+pub(crate) fn record(
+    writing: &mut Writing,
+    turning: &mut Turning,
+    name: &str,
+    fact: &Item,
+) -> Result<(), Error> {
+    writing.require(Require::Turn { no: turning.row.no, status: TurnStatus::Accepted });
+    let text = fact.text().map_err(|it| corrupt(format!("the record '{name}'"), Some(it.into())))?;
+    let body = Json::from_text(text);
+    writing.put(Put::Record(RecordRow { turn: turning.row.no, name: name.to_owned(), body }));
+    turning.recorded = true;
+    Ok(())
+}

@@ -1,0 +1,74 @@
+//! A node suspends: session, wait and position land together or not at all (suspension §8.6).
+
+use std::sync::Arc;
+
+use singletree_durable::{Json, Put, Require, TurnStatus, WaitRow, WaitStatus};
+use singletree_engine::{Deadline, Paused, SessionState};
+
+use super::step::write_position;
+use crate::Error;
+use crate::outcome::{ChatTurnOutcome, SuspendedTurn};
+use crate::record::{Recorded, TurnRowExt, terms};
+use crate::turning::{Turning, history, messages_from};
+use crate::writing::Writing;
+
+/// Returns the outcome and the wait.
+pub(crate) fn suspend(
+    writing: &mut Writing,
+    turning: &mut Turning,
+    paused: &Paused,
+    session: Option<&SessionState>,
+) -> Result<(Arc<ChatTurnOutcome>, WaitRow), Error> {
+    writing.require(Require::Turn { no: turning.row.no, status: TurnStatus::Accepted });
+    let messages = paused.progress.frames.first().map(history).unwrap_or_default();
+    turning.announce(writing, &messages)?;
+    if let Some(session) = session {
+        turning.write_session(writing, session)?;
+    }
+    let wait = wait(writing, turning, paused);
+    writing.put(Put::Wait(wait.clone()));
+    let pending_messages = messages_from(&messages, turning.marks.boundary)?;
+    let tail = turning.tail(messages.len());
+    // The tail of the turn that resumes begins where this one's ends (R14).
+    turning.marks.first = messages.len();
+    turning.marks.boundary = messages.len();
+    write_position(writing, turning, &paused.progress, Some(paused.descriptor.clone()))?;
+    let outcome = Arc::new(ChatTurnOutcome::Suspended(SuspendedTurn {
+        turn: turning.row.id(),
+        signal_descriptor: paused.descriptor.clone(),
+        pending_messages,
+        invocation_id: turning.row.invocation.clone(),
+        wait: terms(&wait)?,
+        path: turning.path,
+        resumed_by: None,
+    }));
+    turning.write_end(writing, &Recorded::Suspended { tail, wait: wait.no }, outcome.clone())?;
+    Ok((outcome, wait))
+}
+
+fn wait(writing: &mut Writing, turning: &Turning, paused: &Paused) -> WaitRow {
+    let no = writing.counters.waits;
+    writing.counters.waits += 1;
+    let deadline = paused.terms.deadline.map(|it| match it {
+        Deadline::In(span) => writing.now.after(span),
+        Deadline::At(time) => time,
+    });
+    let on_deadline = paused.terms.on_deadline.clone().map(serde_json::Value::Object);
+    WaitRow {
+        no,
+        signal: paused.descriptor.signal_id.clone(),
+        invocation: turning.row.invocation.clone(),
+        turn: turning.row.no,
+        status: WaitStatus::Pending,
+        metadata: paused.descriptor.metadata.as_ref().map(Json::from),
+        action: paused.terms.action.clone(),
+        deadline,
+        payload_schema: paused.terms.payload_schema.as_ref().map(Json::from),
+        on_deadline: on_deadline.as_ref().map(Json::from),
+        created_at: writing.now,
+        ended_by: None,
+        answer: None,
+        answered_by: None,
+        ended_at: None,
+    }
+}

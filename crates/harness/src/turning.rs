@@ -1,0 +1,156 @@
+//! A turn while it runs: its row, what is committed, and what it has written so far.
+
+use std::sync::Arc;
+
+use singletree_durable::{Head, Put, TurnRow, TurnStatus};
+use singletree_engine::{Item, List, SessionState, Slot, Snapshot};
+use singletree_llm::{ChatMessage, ToolCall};
+
+use crate::Error;
+use crate::event::ChatEventKind;
+use crate::history::{HISTORY, Messages};
+use crate::outcome::{ChatTurnOutcome, DispatchPath};
+use crate::position::Marks;
+use crate::record::{self, Recorded, Tail, TurnRowExt};
+use crate::stored::{self, Kept, StoredFields};
+use crate::turn_id::MessageId;
+use crate::writing::{Author, Numbers, RowFields, Writing, write_fields};
+
+/// Pairs of (session field, state field).
+pub(crate) type Names = Arc<[(Arc<str>, Arc<str>)]>;
+
+/// A turn while it runs.
+#[derive(Debug, Clone)]
+pub(crate) struct Turning {
+    pub(crate) row: TurnRow,
+    pub(crate) head: Head,
+    /// The session's fields as committed.
+    pub(crate) stored: StoredFields,
+    pub(crate) names: Names,
+    pub(crate) rows: RowFields,
+    pub(crate) numbers: Numbers,
+    pub(crate) marks: Marks,
+    pub(crate) path: DispatchPath,
+    /// Whether a position of the invocation is stored.
+    pub(crate) positioned: bool,
+    /// Whether records of the turn are stored.
+    pub(crate) recorded: bool,
+    pub(crate) field_bytes: usize,
+}
+
+impl Turning {
+    pub(crate) fn author(&self) -> Author {
+        Author { no: self.row.no, id: self.row.id() }
+    }
+
+    /// Returns the position of the user's message in the history, when the turn has one.
+    fn own(&self) -> Option<u64> {
+        self.row.message.and(self.marks.boundary.checked_sub(1))
+    }
+
+    /// Writes and announces the messages that were not announced yet.
+    pub(crate) fn announce(&mut self, writing: &mut Writing, messages: &List) -> Result<(), Error> {
+        let author = self.author();
+        let own = self.own();
+        for (position, item) in (self.marks.announced..).zip(messages.iter_from(self.marks.announced)) {
+            if Some(position) == own {
+                continue;
+            }
+            let no = writing.item(&author, item, &mut self.numbers)?;
+            let id = MessageId { turn: author.id.clone(), k: position.saturating_sub(self.marks.first) };
+            let body = singletree_durable::Json::from_text(format!("{{\"k\":{}}}", id.k));
+            let what = ChatEventKind::MessageAppended { id, message: record::message(item)?, side: None };
+            writing.event(&author, Some(no), Some(body), what);
+        }
+        self.marks.announced = self.marks.announced.max(messages.len());
+        Ok(())
+    }
+
+    /// Writes what changed of the session, and raises its version.
+    pub(crate) fn write_session(&mut self, writing: &mut Writing, session: &SessionState) -> Result<(), Error> {
+        self.head.schema_version.clone_from(&session.schema_version);
+        self.write_state(writing, &session.fields)
+    }
+
+    /// Writes the history alone (D10, D11): the other fields stay as they are stored.
+    pub(crate) fn write_history(&mut self, writing: &mut Writing, messages: &List) -> Result<(), Error> {
+        let mut fields = stored::to_fields(&self.stored);
+        match fields.iter_mut().find(|(name, _)| name.as_ref() == HISTORY) {
+            Some((_, slot)) => *slot = Slot::Many(messages.clone()),
+            None => fields.push((HISTORY.into(), Slot::Many(messages.clone()))),
+        }
+        self.write_state(writing, &fields)
+    }
+
+    fn write_state(&mut self, writing: &mut Writing, fields: &[(Arc<str>, Slot)]) -> Result<(), Error> {
+        let author = self.author();
+        let how = (&self.rows.clone(), &mut self.numbers, self.field_bytes);
+        self.stored = write_fields(writing, &author, fields, &self.stored, how)?;
+        self.head.version += 1;
+        self.head.updated_at = writing.now;
+        self.head.agent.clone_from(&self.row.agent);
+        self.head.graph.clone_from(&self.row.graph);
+        writing.put(Put::Head(self.head.clone()));
+        Ok(())
+    }
+
+    /// Writes the end of the turn: its row, its event, and that nothing unfinished is left of it.
+    pub(crate) fn write_end(
+        &mut self,
+        writing: &mut Writing,
+        recorded: &Recorded,
+        outcome: Arc<ChatTurnOutcome>,
+    ) -> Result<(), Error> {
+        self.row.status = record::status(&outcome);
+        self.row.ended_at = Some(writing.now);
+        self.row.outcome = Some(recorded.to_json()?);
+        writing.put(Put::Turn(self.row.clone()));
+        if self.positioned && self.row.status != TurnStatus::Suspended {
+            writing.put(Put::DropPosition(self.row.invocation.clone()));
+        }
+        if self.recorded {
+            writing.put(Put::DropRecords { turn: self.row.no });
+        }
+        let what = match *outcome {
+            ChatTurnOutcome::Completed(_) => ChatEventKind::TurnCompleted { outcome },
+            ChatTurnOutcome::Suspended(_) => ChatEventKind::TurnSuspended { outcome },
+            ChatTurnOutcome::Errored(_) => ChatEventKind::TurnErrored { outcome },
+        };
+        writing.event(&self.author(), None, None, what);
+        Ok(())
+    }
+
+    /// Names the messages that the turn added after the user's own, as they are stored.
+    pub(crate) fn tail(&self, len: u64) -> Tail {
+        let generation = match stored::find(&self.stored, HISTORY).map(|it| it.kept) {
+            Some(Kept::Rows { generation }) => generation,
+            Some(Kept::Value) | None => 0,
+        };
+        let existing = self.path == DispatchPath::ExistingSession;
+        Tail { generation, from: self.marks.boundary.min(len), to: len, existing }
+    }
+
+    /// Returns the committed history.
+    pub(crate) fn committed(&self) -> List {
+        stored::list(&self.stored, HISTORY).cloned().unwrap_or_default()
+    }
+}
+
+/// Returns the history of a state.
+pub(crate) fn history(state: &Snapshot) -> List {
+    state.get(HISTORY).and_then(Slot::as_list).cloned().unwrap_or_default()
+}
+
+/// Returns the messages from a position on.
+pub(crate) fn messages_from(list: &List, position: u64) -> Result<Vec<Arc<ChatMessage>>, Error> {
+    list.iter_from(position).map(record::message).collect()
+}
+
+/// Makes the messages that close the open tool calls of a history (D8).
+pub(crate) fn closings(list: &List, status: &str, reason: &str) -> Vec<Item> {
+    let close = |call: ToolCall| {
+        let content = serde_json::json!({ "status": status, "reason": reason }).to_string();
+        crate::history::item(ChatMessage::tool(call.id, content))
+    };
+    Messages::of(list).open_calls().into_iter().map(close).collect()
+}

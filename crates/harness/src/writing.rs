@@ -1,0 +1,193 @@
+//! One transition being written: a batch, the numbers it takes, and the events that tell of it.
+
+use singletree_durable::{
+    Batch, Counters, EventRow, Fence, FieldRow, FieldValue, ItemRow, Json, Placement, Put, Require, SessionKey,
+    Timestamp,
+};
+use singletree_engine::{Item, List, Slot};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::Error;
+use crate::event::{ChatEvent, ChatEventKind, EventId};
+use crate::stored::{self, Kept, StoredField, StoredFields};
+use crate::turn_id::TurnId;
+
+/// The turn for which something is written.
+#[derive(Debug, Clone)]
+pub(crate) struct Author {
+    pub(crate) no: u64,
+    pub(crate) id: TurnId,
+}
+
+/// Numbers of the items whose bodies are written, by the items' addresses; the items are held, so that no address is used
+/// twice.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Numbers(HashMap<usize, (Item, u64)>);
+
+impl Numbers {
+    pub(crate) fn note(&mut self, item: &Item, no: u64) {
+        self.0.insert(item.address(), (item.clone(), no));
+    }
+
+    pub(crate) fn get(&self, item: &Item) -> Option<u64> {
+        self.0.get(&item.address()).map(|(_, no)| *no)
+    }
+}
+
+/// A transition being written.
+#[derive(Debug)]
+pub(crate) struct Writing {
+    pub(crate) batch: Batch,
+    pub(crate) counters: Counters,
+    pub(crate) now: Timestamp,
+    pub(crate) events: Vec<ChatEvent>,
+    epoch: Arc<str>,
+    taken: Counters,
+}
+
+impl Writing {
+    pub(crate) fn new(key: &SessionKey, fence: Fence, counters: Counters, now: Timestamp, epoch: &Arc<str>) -> Self {
+        let batch = Batch::new(key.clone(), fence);
+        Self { batch, counters, now, events: Vec::new(), epoch: epoch.clone(), taken: counters }
+    }
+
+    pub(crate) fn require(&mut self, require: Require) {
+        self.batch.requires.push(require);
+    }
+
+    pub(crate) fn put(&mut self, put: Put) {
+        self.batch.put(put);
+    }
+
+    /// Adds the counters, if numbers were taken, and returns what is to be applied.
+    pub(crate) fn finish(mut self) -> Self {
+        if self.counters != self.taken {
+            self.batch.put(Put::Counters(self.counters));
+        }
+        self
+    }
+
+    /// Adds a durable event, and what listeners are told when it is committed.
+    pub(crate) fn event(&mut self, author: &Author, item: Option<u64>, body: Option<Json>, what: ChatEventKind) {
+        let seq = self.counters.events;
+        self.counters.events += 1;
+        let kind = what.as_str().to_owned();
+        self.batch.put(Put::Event(EventRow { seq, turn: author.no, kind, item, at: self.now, body }));
+        let id = Some(EventId { epoch: self.epoch.as_ref().to_owned(), seq });
+        let session = self.batch.key.session.clone();
+        self.events.push(ChatEvent { id, session, turn: author.id.clone(), at: self.now, what });
+    }
+
+    /// Writes an item's body, unless it is written already, and returns its number.
+    pub(crate) fn item(&mut self, author: &Author, item: &Item, numbers: &mut Numbers) -> Result<u64, Error> {
+        match numbers.get(item) {
+            Some(no) => Ok(no),
+            None => self.new_item(author, item, None, None, numbers),
+        }
+    }
+
+    pub(crate) fn new_item(
+        &mut self,
+        author: &Author,
+        item: &Item,
+        placement: Option<Placement>,
+        side: Option<Json>,
+        numbers: &mut Numbers,
+    ) -> Result<u64, Error> {
+        let body = item.text().map_err(|it| stored::corrupt("an item that JSON cannot represent".into(), Some(it.into())))?;
+        let no = self.counters.items;
+        self.counters.items += 1;
+        let body = Json::from_text(body);
+        self.batch.put(Put::Item(ItemRow { no, turn: author.no, placement, body, side }));
+        numbers.note(item, no);
+        Ok(no)
+    }
+
+    /// Makes an item part of a list: the commit that makes it history.
+    fn place(&mut self, author: &Author, item: &Item, at: Placement, numbers: &mut Numbers) -> Result<(), Error> {
+        match numbers.get(item) {
+            Some(no) => self.put(Put::Place { item: no, placement: at }),
+            None => drop(self.new_item(author, item, Some(at), None, numbers)?),
+        }
+        Ok(())
+    }
+
+    /// Writes a list field: only what is new of it when it extends what is stored, a new generation otherwise.
+    pub(crate) fn list(
+        &mut self,
+        author: &Author,
+        name: &Arc<str>,
+        list: &List,
+        before: Option<&StoredField>,
+        numbers: &mut Numbers,
+    ) -> Result<StoredField, Error> {
+        let extended = before.and_then(|it| match (&it.slot, it.kept) {
+            (Slot::Many(stored), Kept::Rows { generation }) if list.extends(stored) => Some((generation, stored.len())),
+            _ => None,
+        });
+        let (generation, from) = extended.unwrap_or_else(|| {
+            let next = before.map_or(0, |it| match it.kept {
+                Kept::Rows { generation } => generation + 1,
+                Kept::Value => 0,
+            });
+            (next, 0)
+        });
+        let mut copied = Numbers::default();
+        for (seq, item) in (from..).zip(list.iter_from(from)) {
+            let at = Placement { field: name.as_ref().to_owned(), generation, seq };
+            if extended.is_some() {
+                self.place(author, item, at, numbers)?;
+            } else {
+                // An item that has a place in the old generation needs a row of its own in the new one.
+                self.new_item(author, item, Some(at), None, &mut copied)?;
+            }
+        }
+        let value = FieldValue::List { generation, len: list.len() };
+        self.put(Put::Field(FieldRow { name: name.as_ref().to_owned(), value }));
+        Ok(StoredField { name: name.clone(), slot: Slot::Many(list.clone()), kept: Kept::Rows { generation } })
+    }
+
+    /// Writes a field that is one value.
+    pub(crate) fn value(&mut self, name: &Arc<str>, slot: &Slot, max: usize) -> Result<StoredField, Error> {
+        let unfit = |it: serde_json::Error| stored::corrupt(format!("field '{name}', which JSON cannot represent"), Some(it.into()));
+        let json = match slot {
+            Slot::One(item) => Json::from_text(item.text().map_err(unfit)?),
+            Slot::Many(list) => Json::from(&list.to_json().map_err(unfit)?),
+        };
+        if json.as_str().len() > max {
+            return Err(Error::Budget { budget: "field_bytes", max: max as u64 });
+        }
+        let value = FieldValue::Value(json);
+        self.put(Put::Field(FieldRow { name: name.as_ref().to_owned(), value }));
+        Ok(StoredField { name: name.clone(), slot: slot.clone(), kept: Kept::Value })
+    }
+}
+
+/// Which of a session's fields are kept as rows.
+pub(crate) type RowFields = Arc<std::collections::BTreeSet<String>>;
+
+/// Writes what changed of a session's fields, and returns them as they are committed then.
+pub(crate) fn write_fields(
+    writing: &mut Writing,
+    author: &Author,
+    state: &[(Arc<str>, Slot)],
+    before: &StoredFields,
+    (rows, numbers, max): (&RowFields, &mut Numbers, usize),
+) -> Result<StoredFields, Error> {
+    let mut after = Vec::with_capacity(state.len());
+    for (name, slot) in state {
+        let stored = stored::find(before, name);
+        if let Some(stored) = stored.filter(|it| it.slot.same(slot)) {
+            after.push(stored.clone());
+            continue;
+        }
+        after.push(match slot {
+            Slot::Many(list) if rows.contains(name.as_ref()) => {
+                writing.list(author, name, list, stored, numbers)?
+            }
+            slot => writing.value(name, slot, max)?,
+        });
+    }
+    Ok(after)
+}
