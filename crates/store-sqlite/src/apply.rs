@@ -1,0 +1,64 @@
+//! Applies one batch: requirements first, then the puts in order.
+
+mod item;
+mod log;
+pub(crate) mod paused;
+mod position;
+mod require;
+mod session;
+mod turn;
+mod wait;
+
+use singletree_durable::{Batch, Put, SessionKey};
+
+use crate::error::{Failure, refused};
+use crate::meter::Scribe;
+
+/// The session that a batch is about, as it changes from put to put.
+#[derive(Debug)]
+pub(crate) struct Target<'a> {
+    /// Its name.
+    key: &'a SessionKey,
+    /// Its integer id, when it exists.
+    id: Option<i64>,
+}
+
+impl Target<'_> {
+    /// Returns the id of a session that must exist.
+    fn existing(&self) -> Result<i64, Failure> {
+        match self.id {
+            Some(id) => Ok(id),
+            None => refused(format!("the session {} exists", self.key.session)),
+        }
+    }
+}
+
+/// Applies a batch within the transaction of its group.
+pub(crate) fn batch(scribe: &Scribe<'_>, batch: &Batch) -> Result<(), Failure> {
+    require::fence(scribe, batch.fence)?;
+    let mut target = Target { key: &batch.key, id: session::find(scribe, &batch.key)? };
+    for requirement in &batch.requires {
+        require::check(scribe, &target, requirement)?;
+    }
+    batch.puts.iter().try_for_each(|it| put(scribe, &mut target, it))
+}
+
+fn put(scribe: &Scribe<'_>, target: &mut Target<'_>, put: &Put) -> Result<(), Failure> {
+    match put {
+        Put::Head(head) => session::head(scribe, target, head),
+        Put::Counters(counters) => session::counters(scribe, target.existing()?, counters),
+        Put::Field(row) => session::field(scribe, target.existing()?, row),
+        Put::Item(row) => item::add(scribe, target.existing()?, row),
+        Put::Place { item, placement } => item::place(scribe, target.existing()?, *item, placement),
+        Put::Turn(row) => turn::put(scribe, target.existing()?, row),
+        Put::FreeKey { turn } => turn::free_key(scribe, target.id, *turn),
+        Put::Wait(row) => wait::put(scribe, target.existing()?, row),
+        Put::Position(row) => position::put(scribe, target.existing()?, row),
+        Put::DropPosition(invocation) => position::remove(scribe, target.id, invocation),
+        Put::Record(row) => position::put_record(scribe, target.existing()?, row),
+        Put::DropRecords { turn } => position::remove_records(scribe, target.id, *turn),
+        Put::Event(row) => log::event(scribe, target.existing()?, row),
+        Put::Delete => session::delete(scribe, target),
+        Put::Audit(row) => log::audit(scribe, row),
+    }
+}

@@ -1,0 +1,56 @@
+//! Items.
+
+use rusqlite::{Connection, Result, Row, params};
+use singletree_durable::{ItemRange, ItemRow, Placement, SessionKey};
+
+use super::all;
+use crate::column;
+use crate::number::bound;
+
+macro_rules! select {
+    ($rest:literal) => {
+        concat!(
+            "SELECT i.no, i.turn, i.field, i.generation, i.seq, i.body, i.side ",
+            "FROM session s JOIN item i ON i.session = s.id WHERE s.tenant = ? AND s.session = ? AND ",
+            $rest
+        )
+    };
+}
+
+/// Reads a range of items.
+pub(crate) fn range(connection: &Connection, key: &SessionKey, range: &ItemRange) -> Result<Vec<ItemRow>> {
+    let (tenant, session) = (key.tenant.as_str(), key.session.as_str());
+    match range {
+        ItemRange::List { field, generation, from, limit } => all(
+            connection,
+            select!("i.field = ? AND i.generation = ? AND i.seq >= ? ORDER BY i.seq LIMIT ?"),
+            params![tenant, session, field, bound(*generation), bound(*from), bound(*limit)],
+            item,
+        ),
+        ItemRange::Numbers { from, to } => all(
+            connection,
+            select!("i.no >= ? AND i.no < ? ORDER BY i.no"),
+            params![tenant, session, bound(*from), bound(*to)],
+            item,
+        ),
+        ItemRange::Turn(turn) => {
+            all(connection, select!("i.turn = ? ORDER BY i.no"), params![tenant, session, bound(*turn)], item)
+        }
+    }
+}
+
+fn item(row: &Row<'_>) -> Result<ItemRow> {
+    let placement = match row.get::<_, Option<String>>(2)? {
+        None => None,
+        Some(field) => {
+            Some(Placement { field, generation: column::number(row, 3)?, seq: column::number(row, 4)? })
+        }
+    };
+    Ok(ItemRow {
+        no: column::number(row, 0)?,
+        turn: column::number(row, 1)?,
+        placement,
+        body: column::json(row, 5)?,
+        side: column::json_opt(row, 6)?,
+    })
+}

@@ -1,0 +1,15 @@
+//! What the store promises, tried on real files.
+
+mod bytes;
+mod crash;
+mod file;
+mod group;
+mod lock;
+mod made;
+mod paused;
+mod rows;
+mod rules;
+mod shell;
+mod tenants;
+mod upkeep;
+mod weather;
