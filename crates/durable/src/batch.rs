@@ -12,6 +12,8 @@ pub enum Require {
     SessionAbsent,
     /// The session exists and its state was committed this often.
     SessionVersion(u64),
+    /// The session exists and its next free numbers are these: nobody took one since they were read.
+    Counters(Counters),
     /// The turn exists and is at this status.
     Turn {
         /// Its number.
@@ -41,6 +43,8 @@ pub enum Put {
     Counters(Counters),
     /// Writes one field.
     Field(FieldRow),
+    /// Removes the field of this name, if there is one; the items of its lists stay rows without a list.
+    DropField(String),
     /// Adds an item. Its number must be free.
     Item(ItemRow),
     /// Gives an item, which has none, its place in a list.

@@ -18,10 +18,13 @@
 //! INV-3, INV-4, INV-13, INV-14 (see ARCHITECTURE.md).
 
 mod batch;
+pub mod contract;
 mod error;
 mod id;
 mod journal;
+mod journal_sessions;
 mod json;
+mod memory;
 mod paused;
 mod row;
 mod session;
@@ -31,7 +34,9 @@ pub use batch::{Batch, Put, Require};
 pub use error::{BoxError, Error, Result};
 pub use id::{Fence, IdError, InvocationId, SessionId, SessionKey, TenantId};
 pub use journal::{BoxFuture, ItemRange, Journal, SessionPage, TurnQuery, Upkeep, WaitQuery};
+pub use journal_sessions::JournalSessions;
 pub use json::Json;
+pub use memory::MemoryStore;
 pub use paused::{PausedRecord, PausedStatus, PausedStore};
 pub use row::{
     AuditRow, Counters, EventRow, FieldRow, FieldValue, Head, ItemRow, Parent, Placement, PositionRow,

@@ -1,0 +1,270 @@
+//! Whole session records over any journal.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::value::RawValue;
+
+use crate::{
+    Batch, BoxFuture, Counters, Error, Expected, FieldRow, FieldValue, Head, ItemRange, ItemRow, Journal,
+    Json, Placement, Put, Require, Result, SessionFilter, SessionKey, SessionRecord, SessionRow,
+    SessionStore, SessionSummary, TenantId, TurnQuery, Version, WaitQuery,
+};
+
+/// The session store of the specification over a journal: full records in and out.
+///
+/// - A field whose value is a JSON array is kept as rows, one per element; every save starts a new generation of them.
+///   Elements keep their text; white space between them does not stay.
+/// - A session with a turn without outcome or with a pending wait is not overwritten, whatever the caller expects: that
+///   is `session_write_conflict` (D1).
+/// - What a save makes belongs to no agent (its name is empty) until a chat turn claims it. A save over a chat session
+///   leaves agent, policy, parent, turns, events and everything else in place.
+/// - Items that a save makes carry a turn number that no turn has.
+/// - `delete` removes the session with everything of it, also when a turn runs; versions of a session that is made anew
+///   count from 1. It writes no audit row: it knows neither the time nor who asks.
+#[derive(Debug, Clone)]
+pub struct JournalSessions {
+    journal: Arc<dyn Journal>,
+}
+
+/// How many times a call starts over because somebody else wrote in between.
+const ATTEMPTS_MAX: u32 = 64;
+
+/// How many sessions a listing reads at a time.
+const PAGE: u64 = 256;
+
+impl JournalSessions {
+    /// Puts the adapter over a journal.
+    #[must_use]
+    pub fn new(journal: Arc<dyn Journal>) -> Self {
+        Self { journal }
+    }
+
+    async fn load_record(&self, key: &SessionKey) -> Result<Option<(SessionRecord, Version)>> {
+        for _ in 0..ATTEMPTS_MAX {
+            let Some(row) = self.journal.session(key).await? else { return Ok(None) };
+            let state = self.read_fields(&row).await;
+            // Rows of a generation never change, but the session may be deleted between two reads.
+            let has_lists = row.fields.iter().any(|it| matches!(it.value, FieldValue::List { .. }));
+            if has_lists && self.journal.session(key).await?.as_ref() != Some(&row) {
+                continue;
+            }
+            let SessionRow { head, .. } = row;
+            let record = SessionRecord {
+                schema_version: head.schema_version,
+                state: state?,
+                updated_at: head.updated_at,
+            };
+            return Ok(Some((record, Version(head.version))));
+        }
+        Err(too_busy("load a session"))
+    }
+
+    async fn read_fields(&self, row: &SessionRow) -> Result<BTreeMap<String, Json>> {
+        let mut state = BTreeMap::new();
+        for field in &row.fields {
+            let value = match &field.value {
+                FieldValue::Value(value) => value.clone(),
+                FieldValue::List { generation, len } => {
+                    self.read_list(&row.key, &field.name, *generation, *len).await?
+                }
+            };
+            state.insert(field.name.clone(), value);
+        }
+        Ok(state)
+    }
+
+    async fn read_list(&self, key: &SessionKey, field: &str, generation: u64, len: u64) -> Result<Json> {
+        if len == 0 {
+            return Ok(Json::from_text("[]"));
+        }
+        let range = ItemRange::List { field: field.to_owned(), generation, from: 0, limit: len };
+        let items = self.journal.items(key, &range).await?;
+        if u64::try_from(items.len()) != Ok(len) {
+            let what = format!("list {field:?} of session {} has {} of {len} rows", key.session, items.len());
+            return Err(Error::Corrupt { what, source: None });
+        }
+        let bodies: Vec<&str> = items.iter().map(|it| it.body.as_str()).collect();
+        Ok(Json::from_text(format!("[{}]", bodies.join(","))))
+    }
+
+    async fn save_record(
+        &self,
+        key: &SessionKey,
+        record: &SessionRecord,
+        expected: Expected,
+    ) -> Result<Version> {
+        let mut before: Option<Option<SessionRow>> = None;
+        let mut refusal = too_busy("save a session");
+        for _ in 0..ATTEMPTS_MAX {
+            let row = self.journal.session(key).await?;
+            let found = row.as_ref().map(|it| Version(it.head.version));
+            if !is_expected(expected, found) || !self.is_idle(key).await? {
+                return Err(Error::Conflict { key: key.clone(), expected, found });
+            }
+            if before.as_ref() == Some(&row) {
+                // Refused though nothing changed: not for what is stored, but for who writes.
+                return Err(refusal);
+            }
+            let (batch, version) = save_batch(self.journal.as_ref(), key, record, row.as_ref())?;
+            match self.journal.apply(batch).await {
+                Ok(()) => return Ok(version),
+                Err(it @ Error::Refused { .. }) => (before, refusal) = (Some(row), it),
+                Err(it) => return Err(it),
+            }
+        }
+        Err(refusal)
+    }
+
+    async fn is_idle(&self, key: &SessionKey) -> Result<bool> {
+        Ok(self.journal.turns(key, &TurnQuery::Open).await?.is_empty()
+            && self.journal.waits(&WaitQuery::Pending(key.clone())).await?.is_empty())
+    }
+
+    async fn delete_record(&self, key: &SessionKey) -> Result<()> {
+        let mut batch = Batch::new(key.clone(), self.journal.fence());
+        batch.put(Put::Delete);
+        self.journal.apply(batch).await
+    }
+
+    async fn list_records(&self, tenant: &TenantId, filter: &SessionFilter) -> Result<Vec<SessionSummary>> {
+        let (mut found, mut from) = (Vec::new(), None);
+        loop {
+            let page = self.journal.sessions(tenant, from.as_ref(), PAGE).await?;
+            found.extend(page.sessions.into_iter().map(summary).filter(|it| passes(filter, it)));
+            from = page.next;
+            if from.is_none() {
+                return Ok(found);
+            }
+        }
+    }
+}
+
+impl SessionStore for JournalSessions {
+    fn load<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Option<(SessionRecord, Version)>>> {
+        Box::pin(self.load_record(key))
+    }
+
+    fn save<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        record: &'a SessionRecord,
+        expected: Expected,
+    ) -> BoxFuture<'a, Result<Version>> {
+        Box::pin(self.save_record(key, record, expected))
+    }
+
+    fn delete<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<()>> {
+        Box::pin(self.delete_record(key))
+    }
+
+    fn list<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        filter: &'a SessionFilter,
+    ) -> BoxFuture<'a, Result<Vec<SessionSummary>>> {
+        Box::pin(self.list_records(tenant, filter))
+    }
+}
+
+fn too_busy(doing: &'static str) -> Error {
+    Error::Unavailable { doing, source: "others kept writing to it".into() }
+}
+
+fn is_expected(expected: Expected, found: Option<Version>) -> bool {
+    match expected {
+        Expected::Any => true,
+        Expected::Absent => found.is_none(),
+        Expected::Exactly(version) => found == Some(version),
+    }
+}
+
+/// Returns the batch that makes `record` the session's state, provided that what was read still holds.
+fn save_batch(
+    journal: &dyn Journal,
+    key: &SessionKey,
+    record: &SessionRecord,
+    stored: Option<&SessionRow>,
+) -> Result<(Batch, Version)> {
+    let head = next_head(record, stored.map(|it| &it.head));
+    let version = head.version;
+    let mut counters = stored.map_or_else(Counters::default, |it| it.counters);
+    let mut batch = Batch::new(key.clone(), journal.fence()).require(Require::Idle);
+    batch.requires.extend(match stored {
+        None => vec![Require::SessionAbsent],
+        Some(row) => vec![Require::SessionVersion(row.head.version), Require::Counters(row.counters)],
+    });
+    batch.put(Put::Head(head));
+    for field in stored.iter().flat_map(|it| &it.fields).filter(|it| !record.state.contains_key(&it.name)) {
+        batch.put(Put::DropField(field.name.clone()));
+    }
+    let items_before = counters.items;
+    for (name, value) in &record.state {
+        // Every generation was started by a commit that raised the version, so this one is new.
+        put_field(&mut batch, &mut counters, name, value, version)?;
+    }
+    if counters.items > items_before {
+        counters.turns += 1;
+        batch.put(Put::Counters(counters));
+    }
+    Ok((batch, Version(version)))
+}
+
+fn next_head(record: &SessionRecord, stored: Option<&Head>) -> Head {
+    let new = Head {
+        agent: String::new(),
+        graph: String::new(),
+        schema_version: String::new(),
+        version: 0,
+        prompt_policy: "conversation".to_owned(),
+        parent: None,
+        created_at: record.updated_at,
+        updated_at: record.updated_at,
+    };
+    let head = stored.cloned().unwrap_or(new);
+    Head {
+        schema_version: record.schema_version.clone(),
+        version: head.version + 1,
+        updated_at: record.updated_at,
+        ..head
+    }
+}
+
+fn put_field(
+    batch: &mut Batch,
+    counters: &mut Counters,
+    name: &str,
+    value: &Json,
+    generation: u64,
+) -> Result<()> {
+    let mut len = 0;
+    let mut kept = FieldValue::Value(value.clone());
+    if value.as_str().trim_start().starts_with('[') {
+        let elements: Vec<&RawValue> = value.decode().map_err(|source| Error::Corrupt {
+            what: format!("the value of field {name:?} to save"),
+            source: Some(source.into()),
+        })?;
+        for element in elements {
+            let placement = Some(Placement { field: name.to_owned(), generation, seq: len });
+            let body = Json::from_text(element.get());
+            let row = ItemRow { no: counters.items, turn: counters.turns, placement, body, side: None };
+            batch.put(Put::Item(row));
+            counters.items += 1;
+            len += 1;
+        }
+        kept = FieldValue::List { generation, len };
+    }
+    batch.put(Put::Field(FieldRow { name: name.to_owned(), value: kept }));
+    Ok(())
+}
+
+fn summary(row: SessionRow) -> SessionSummary {
+    let Head { schema_version, created_at, updated_at, .. } = row.head;
+    SessionSummary { key: row.key, schema_version, created_at, updated_at }
+}
+
+fn passes(filter: &SessionFilter, it: &SessionSummary) -> bool {
+    filter.updated_after.is_none_or(|after| it.updated_at > after)
+        && filter.created_after.is_none_or(|after| it.created_at > after)
+        && filter.schema_version.as_ref().is_none_or(|version| *version == it.schema_version)
+}

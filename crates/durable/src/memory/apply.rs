@@ -1,0 +1,114 @@
+//! Writing a batch that was checked: nothing here can fail.
+
+use super::state::{Session, State};
+use crate::{Batch, ItemRow, Placement, Put, RecordRow, SessionKey, TurnRow, WaitRow};
+
+impl State {
+    /// Writes all puts of a batch, in order.
+    pub(super) fn write(&mut self, batch: Batch) {
+        let Batch { key, puts, .. } = batch;
+        for put in puts {
+            self.put(&key, put);
+        }
+    }
+
+    fn put(&mut self, key: &SessionKey, put: Put) {
+        match put {
+            Put::Head(head) => self.make(key).head = Some(head),
+            Put::Counters(counters) => self.make(key).counters = counters,
+            Put::Field(row) => drop(self.make(key).fields.insert(row.name, row.value)),
+            Put::DropField(name) => self.change(key, |it| drop(it.fields.remove(&name))),
+            Put::Item(row) => self.make(key).add_item(row),
+            Put::Place { item, placement } => self.change(key, |it| it.place(item, placement)),
+            Put::Turn(row) => self.put_turn(key, row),
+            Put::FreeKey { turn } => self.change(key, |it| it.free_key(turn)),
+            Put::Wait(row) => self.put_wait(key, row),
+            Put::Position(row) => drop(self.make(key).positions.insert(row.invocation.clone(), row)),
+            Put::DropPosition(invocation) => self.change(key, |it| drop(it.positions.remove(&invocation))),
+            Put::Record(row) => self.make(key).put_record(row),
+            Put::DropRecords { turn } => self.change(key, |it| it.records.remove(turn)),
+            Put::Event(row) => drop(self.make(key).events.set(row.seq, row)),
+            Put::Delete => self.delete(key),
+            Put::Audit(row) => self.audit.push(row),
+        }
+    }
+
+    /// Changes a session, if there is one.
+    fn change(&mut self, key: &SessionKey, change: impl FnOnce(&mut Session)) {
+        if let Some(session) = self.session_mut(key) {
+            change(session);
+        }
+    }
+
+    fn put_turn(&mut self, key: &SessionKey, row: TurnRow) {
+        let before = self.session(key).and_then(|it| it.turns.get(row.no)).cloned();
+        if let Some(before) = before {
+            self.index.drop_turn(key, &before);
+        }
+        self.index.add_turn(key, &row);
+        let session = self.make(key);
+        session.free_key(row.no);
+        if let Some(idempotency) = &row.key {
+            session.keys.insert(idempotency.clone(), row.no);
+        }
+        session.turns.set(row.no, row);
+    }
+
+    fn put_wait(&mut self, key: &SessionKey, row: WaitRow) {
+        let before = self.session(key).and_then(|it| it.waits.get(row.no)).cloned();
+        if let Some(before) = before {
+            self.index.drop_wait(key, &before);
+        }
+        self.index.add_wait(key, &row);
+        self.make(key).waits.set(row.no, row);
+    }
+
+    fn delete(&mut self, key: &SessionKey) {
+        let Some(of_tenant) = self.sessions.get_mut(&key.tenant) else { return };
+        let Some(session) = of_tenant.remove(&key.session) else { return };
+        for (_, row) in session.turns.all() {
+            self.index.drop_turn(key, row);
+        }
+        for (_, row) in session.waits.all() {
+            self.index.drop_wait(key, row);
+        }
+    }
+}
+
+impl Session {
+    fn add_item(&mut self, row: ItemRow) {
+        if let Some(place) = &row.placement {
+            self.occupy(row.no, place);
+        }
+        self.made.or_default(row.turn).set(row.no, ());
+        self.items.set(row.no, row);
+    }
+
+    fn place(&mut self, item: u64, place: Placement) {
+        self.occupy(item, &place);
+        if let Some(row) = self.items.get_mut(item) {
+            row.placement = Some(place);
+        }
+    }
+
+    fn occupy(&mut self, item: u64, place: &Placement) {
+        if !self.lists.contains_key(&place.field) {
+            self.lists.insert(place.field.clone(), Default::default());
+        }
+        if let Some(generations) = self.lists.get_mut(&place.field) {
+            generations.or_default(place.generation).set(place.seq, item);
+        }
+    }
+
+    fn put_record(&mut self, row: RecordRow) {
+        self.records.or_default(row.turn).insert(row.name.clone(), row);
+    }
+
+    fn free_key(&mut self, turn: u64) {
+        let Some(row) = self.turns.get_mut(turn) else { return };
+        row.digest = None;
+        if let Some(key) = row.key.take() {
+            self.keys.remove(&key);
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Whether a batch may be written: asked before its first row is, so that writing cannot stop half way.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::index::of_session;
+use super::refused;
+use super::state::{Session, State};
+use crate::{Batch, ItemRow, Placement, Put, Require, Result, SessionKey, TurnRow};
+
+/// Checks everything that can refuse a batch.
+pub(super) fn check(state: &State, batch: &Batch) -> Result<()> {
+    if batch.fence != state.fence {
+        return Err(refused(format!("fence {} is the store's ({})", batch.fence.0, state.fence.0)));
+    }
+    if let Some(require) = batch.requires.iter().find(|it| !holds(state, &batch.key, it)) {
+        return Err(refused(format!("{require:?}")));
+    }
+    let mut ahead = Ahead::over(state.session(&batch.key));
+    batch.puts.iter().try_for_each(|put| ahead.take(put))?;
+    ahead.end()
+}
+
+fn holds(state: &State, key: &SessionKey, require: &Require) -> bool {
+    let session = state.session(key);
+    match require {
+        Require::SessionAbsent => session.is_none(),
+        Require::SessionVersion(version) => {
+            session.and_then(|it| it.head.as_ref()).is_some_and(|it| it.version == *version)
+        }
+        Require::Counters(counters) => session.is_some_and(|it| it.counters == *counters),
+        Require::Turn { no, status } => {
+            session.and_then(|it| it.turns.get(*no)).is_some_and(|it| it.status == *status)
+        }
+        Require::KeyFree(idempotency) => !session.is_some_and(|it| it.keys.contains_key(idempotency)),
+        Require::Wait { no, status } => {
+            session.and_then(|it| it.waits.get(*no)).is_some_and(|it| it.status == *status)
+        }
+        Require::Idle => [&state.index.open, &state.index.pending]
+            .into_iter()
+            .all(|index| of_session(index.get(&key.tenant), &key.session).next().is_none()),
+    }
+}
+
+/// What a session would be after the puts so far, as far as later puts can be refused for it.
+#[derive(Default)]
+struct Ahead<'a> {
+    /// The session as stored; absent once the batch has deleted it.
+    stored: Option<&'a Session>,
+    has_head: bool,
+    has_rows: bool,
+    /// The items put, and whether they have a place.
+    items: BTreeMap<u64, bool>,
+    places: BTreeSet<(&'a str, u64, u64)>,
+    events: BTreeSet<u64>,
+    /// Who holds the keys that were touched.
+    keys: BTreeMap<&'a str, Option<u64>>,
+    /// The keys of the turns that were touched.
+    held: BTreeMap<u64, Option<&'a str>>,
+}
+
+impl<'a> Ahead<'a> {
+    fn over(stored: Option<&'a Session>) -> Self {
+        Self { stored, has_head: stored.is_some(), ..Self::default() }
+    }
+
+    fn take(&mut self, put: &'a Put) -> Result<()> {
+        match put {
+            Put::Head(_) => self.has_head = true,
+            Put::Delete => *self = Self::default(),
+            Put::DropField(_) | Put::DropPosition(_) | Put::DropRecords { .. } | Put::Audit(_) => {}
+            Put::Counters(_) | Put::Field(_) | Put::Wait(_) | Put::Position(_) | Put::Record(_) => {
+                self.has_rows = true;
+            }
+            Put::Item(row) => self.take_item(row)?,
+            Put::Place { item, placement } => self.take_place(*item, placement)?,
+            Put::Turn(row) => self.take_turn(row)?,
+            Put::FreeKey { turn } => self.hold(*turn, None)?,
+            Put::Event(row) => self.take_event(row.seq)?,
+        }
+        Ok(())
+    }
+
+    fn end(&self) -> Result<()> {
+        match self.has_rows && !self.has_head {
+            true => Err(refused("the session exists".to_owned())),
+            false => Ok(()),
+        }
+    }
+
+    fn take_item(&mut self, row: &'a ItemRow) -> Result<()> {
+        self.has_rows = true;
+        if self.is_placed(row.no).is_some() {
+            return Err(refused(format!("item {} is free", row.no)));
+        }
+        self.items.insert(row.no, row.placement.is_some());
+        row.placement.as_ref().map_or(Ok(()), |it| self.occupy(it))
+    }
+
+    fn take_place(&mut self, item: u64, placement: &'a Placement) -> Result<()> {
+        if self.is_placed(item) != Some(false) {
+            return Err(refused(format!("item {item} has no place yet")));
+        }
+        self.items.insert(item, true);
+        self.occupy(placement)
+    }
+
+    fn occupy(&mut self, place: &'a Placement) -> Result<()> {
+        let is_taken = self.stored.is_some_and(|it| it.at(place).is_some());
+        if is_taken || !self.places.insert((&place.field, place.generation, place.seq)) {
+            return Err(refused(format!("place {} of list {:?} is free", place.seq, place.field)));
+        }
+        Ok(())
+    }
+
+    /// Tells whether an item has a place; `None` when there is no such item.
+    fn is_placed(&self, item: u64) -> Option<bool> {
+        let stored = || self.stored?.items.get(item).map(|it| it.placement.is_some());
+        self.items.get(&item).copied().or_else(stored)
+    }
+
+    fn take_event(&mut self, seq: u64) -> Result<()> {
+        self.has_rows = true;
+        let is_taken = self.stored.is_some_and(|it| it.events.get(seq).is_some());
+        if is_taken || !self.events.insert(seq) {
+            return Err(refused(format!("event {seq} is free")));
+        }
+        Ok(())
+    }
+
+    fn take_turn(&mut self, row: &'a TurnRow) -> Result<()> {
+        self.has_rows = true;
+        self.hold(row.no, row.key.as_deref())
+    }
+
+    /// Notes which key a turn holds from now on.
+    fn hold(&mut self, turn: u64, key: Option<&'a str>) -> Result<()> {
+        let stored = self.stored;
+        let before = self.held.get(&turn).copied();
+        let before = before
+            .unwrap_or_else(|| stored.and_then(|it| it.turns.get(turn)).and_then(|it| it.key.as_deref()));
+        if let Some(before) = before {
+            self.keys.insert(before, None);
+        }
+        self.held.insert(turn, key);
+        let Some(key) = key else { return Ok(()) };
+        let holder = self.keys.get(key).copied();
+        if holder.unwrap_or_else(|| stored.and_then(|it| it.keys.get(key).copied())).is_some() {
+            return Err(refused(format!("idempotency key {key:?} is free")));
+        }
+        self.keys.insert(key, Some(turn));
+        Ok(())
+    }
+}

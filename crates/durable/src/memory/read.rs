@@ -1,0 +1,174 @@
+//! The reads.
+
+use super::index::{Places, of_session};
+use super::state::{Session, State};
+use crate::{
+    EventRow, Fence, FieldRow, InvocationId, ItemRange, ItemRow, PositionRow, RecordRow, SessionId,
+    SessionKey, SessionPage, SessionRow, TenantId, Timestamp, TurnQuery, TurnRow, WaitQuery, WaitRow,
+    WaitStatus,
+};
+
+pub(super) fn session(state: &State, key: &SessionKey) -> Option<SessionRow> {
+    row(key.clone(), state.session(key)?)
+}
+
+fn row(key: SessionKey, session: &Session) -> Option<SessionRow> {
+    let field = |(name, value): (&String, &_)| FieldRow { name: name.clone(), value: Clone::clone(value) };
+    Some(SessionRow {
+        key,
+        head: session.head.clone()?,
+        counters: session.counters,
+        fields: session.fields.iter().map(field).collect(),
+    })
+}
+
+pub(super) fn sessions(
+    state: &State,
+    tenant: &TenantId,
+    from: Option<&SessionId>,
+    limit: u64,
+) -> SessionPage {
+    let all = state.sessions.get(tenant).into_iter().flatten();
+    // Skipping by comparison keeps this plain; a listing is rare.
+    let mut rest = all.skip_while(|(id, _)| from.is_some_and(|from| *id < from));
+    let sessions = rest
+        .by_ref()
+        .take(size(limit))
+        .filter_map(|(id, it)| row(SessionKey::new(tenant.clone(), id.clone()), it))
+        .collect();
+    SessionPage { sessions, next: rest.next().map(|(id, _)| id.clone()) }
+}
+
+pub(super) fn items(state: &State, key: &SessionKey, range: &ItemRange) -> Vec<ItemRow> {
+    let Some(session) = state.session(key) else { return Vec::new() };
+    let item = |no: u64| session.items.get(no).cloned();
+    match range {
+        ItemRange::List { field, generation, from, limit } => {
+            let list = session.list(field, *generation);
+            list.map_or(&[][..], |it| it.from(*from, *limit)).iter().filter_map(|(_, no)| item(*no)).collect()
+        }
+        ItemRange::Numbers { from, to } => {
+            session.items.between(*from, *to).iter().map(|(_, row)| row.clone()).collect()
+        }
+        ItemRange::Turn(turn) => {
+            let made = session.made.get(*turn).map_or(&[][..], |it| it.all());
+            made.iter().filter_map(|(no, ())| item(*no)).collect()
+        }
+    }
+}
+
+pub(super) fn turns(state: &State, key: &SessionKey, query: &TurnQuery) -> Vec<TurnRow> {
+    let Some(session) = state.session(key) else { return Vec::new() };
+    let turn = |no: u64| session.turns.get(no).cloned();
+    match query {
+        TurnQuery::No(no) => turn(*no).into_iter().collect(),
+        TurnQuery::Key(idempotency) => {
+            session.keys.get(idempotency).and_then(|no| turn(*no)).into_iter().collect()
+        }
+        TurnQuery::Invocation(invocation) => {
+            let places = state.index.turns.get(&(key.tenant.clone(), invocation.clone()));
+            of_session(places, &key.session).filter_map(turn).collect()
+        }
+        TurnQuery::Open => {
+            of_session(state.index.open.get(&key.tenant), &key.session).filter_map(turn).collect()
+        }
+        TurnQuery::From { no, limit } => {
+            session.turns.from(*no, *limit).iter().map(|(_, row)| row.clone()).collect()
+        }
+    }
+}
+
+pub(super) fn session_of(state: &State, tenant: &TenantId, invocation: &InvocationId) -> Option<SessionKey> {
+    let places = state.index.turns.get(&(tenant.clone(), invocation.clone()))?;
+    places.first().map(|(session, _)| SessionKey::new(tenant.clone(), session.clone()))
+}
+
+pub(super) fn waits(state: &State, query: &WaitQuery) -> Vec<(SessionKey, WaitRow)> {
+    let index = &state.index;
+    match query {
+        WaitQuery::Pending(key) => session_waits(state, key, index.pending.get(&key.tenant)),
+        WaitQuery::PendingOf(tenant, limit) => {
+            all_waits(state, tenant, index.pending.get(tenant)).take(size(*limit)).collect()
+        }
+        WaitQuery::Signal(key, signal) => {
+            session_waits(state, key, index.signals.get(&(key.tenant.clone(), signal.clone())))
+        }
+        WaitQuery::SignalOf(tenant, signal, limit) => {
+            all_waits(state, tenant, index.signals.get(&(tenant.clone(), signal.clone())))
+                .filter(|(_, wait)| wait.status == WaitStatus::Pending)
+                .take(size(*limit))
+                .collect()
+        }
+        WaitQuery::Invocation(tenant, invocation) => {
+            all_waits(state, tenant, index.waits.get(&(tenant.clone(), invocation.clone()))).collect()
+        }
+    }
+}
+
+fn session_waits(state: &State, key: &SessionKey, places: Option<&Places>) -> Vec<(SessionKey, WaitRow)> {
+    let Some(session) = state.session(key) else { return Vec::new() };
+    of_session(places, &key.session)
+        .filter_map(|no| Some((key.clone(), session.waits.get(no)?.clone())))
+        .collect()
+}
+
+fn all_waits<'a>(
+    state: &'a State,
+    tenant: &'a TenantId,
+    places: Option<&'a Places>,
+) -> impl Iterator<Item = (SessionKey, WaitRow)> + use<'a> {
+    places.into_iter().flatten().filter_map(|(session, no)| {
+        let key = SessionKey::new(tenant.clone(), session.clone());
+        let wait = state.session(&key)?.waits.get(*no)?.clone();
+        Some((key, wait))
+    })
+}
+
+pub(super) fn position(state: &State, key: &SessionKey, invocation: &InvocationId) -> Option<PositionRow> {
+    state.session(key)?.positions.get(invocation).cloned()
+}
+
+pub(super) fn records(state: &State, key: &SessionKey, turn: u64) -> Vec<RecordRow> {
+    let records = state.session(key).and_then(|it| it.records.get(turn));
+    records.into_iter().flat_map(|it| it.values()).cloned().collect()
+}
+
+pub(super) fn events(state: &State, key: &SessionKey, from: u64, limit: u64) -> Vec<EventRow> {
+    let events = state.session(key).map_or(&[][..], |it| it.events.from(from, limit));
+    events.iter().map(|(_, row)| row.clone()).collect()
+}
+
+pub(super) fn ownerless(
+    state: &State,
+    fence: Fence,
+    past: Option<&(SessionKey, u64)>,
+    limit: u64,
+) -> Vec<(SessionKey, TurnRow)> {
+    let open = state.index.open.iter().flat_map(|(tenant, places)| {
+        places.iter().map(|(session, no)| (SessionKey::new(tenant.clone(), session.clone()), *no))
+    });
+    open.skip_while(|it| past.is_some_and(|past| it <= past))
+        .filter_map(|(key, no)| {
+            let turn = state.session(&key)?.turns.get(no)?;
+            (turn.fence < fence).then(|| (key, turn.clone()))
+        })
+        .take(size(limit))
+        .collect()
+}
+
+pub(super) fn deadlines(state: &State, until: Option<Timestamp>, limit: u64) -> Vec<(SessionKey, WaitRow)> {
+    let is_due = |it: Timestamp| until.is_none_or(|until| it <= until);
+    let pending = state.index.pending.iter();
+    let mut due: Vec<_> = pending
+        .flat_map(|(tenant, places)| all_waits(state, tenant, Some(places)))
+        .filter(|(_, wait)| wait.deadline.is_some_and(is_due))
+        .collect();
+    // Stable: waits that are due together stay ordered by session and number.
+    due.sort_by_key(|(_, wait)| wait.deadline);
+    due.truncate(size(limit));
+    due
+}
+
+fn size(limit: u64) -> usize {
+    usize::try_from(limit).unwrap_or(usize::MAX)
+}
