@@ -16,7 +16,7 @@ use crate::error::unavailable;
 /// The right to write to a database, held as long as this lives.
 #[derive(Debug)]
 pub(crate) struct Lock {
-    _file: File,
+    file: File,
 }
 
 impl Lock {
@@ -38,7 +38,15 @@ impl Lock {
             Err(TryLockError::Error(error)) => return Err(unavailable("lock its file", error)),
         }
         sign(&mut file, command).map_err(|error| unavailable("sign its lock", error))?;
-        Ok(Self { _file: file })
+        Ok(Self { file })
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Said aloud, since a process that is being spawned right now holds a copy of the descriptor for a moment.
+        // If it cannot be said, the descriptor's end says it.
+        self.file.unlock().unwrap_or_default();
     }
 }
 

@@ -2,6 +2,7 @@
 
 use singletree_durable::{AuditRow, EventRow};
 
+use super::session::name;
 use crate::error::Failure;
 use crate::meter::Scribe;
 use crate::number::{stored, stored_opt};
@@ -14,7 +15,7 @@ pub(super) fn event(scribe: &Scribe<'_>, session: i64, row: &EventRow) -> Result
             session.into(),
             stored(row.seq)?.into(),
             stored(row.turn)?.into(),
-            (&row.kind).into(),
+            name(scribe, &row.kind)?.into(),
             stored_opt(row.item)?.into(),
             row.at.into(),
             row.body.as_ref().into(),

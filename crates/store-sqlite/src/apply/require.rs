@@ -1,6 +1,6 @@
 //! What must hold for a batch, looked up in the transaction that writes it.
 
-use singletree_durable::{Fence, Require, TurnStatus, WaitStatus};
+use singletree_durable::{Counters, Fence, Require, TurnStatus, WaitStatus};
 
 use super::Target;
 use crate::column;
@@ -23,6 +23,7 @@ pub(super) fn check(scribe: &Scribe<'_>, target: &Target<'_>, require: &Require)
     match require {
         Require::SessionAbsent => absent(target),
         Require::SessionVersion(version) => at_version(scribe, target, *version),
+        Require::Counters(counters) => counted(scribe, target, counters),
         Require::Turn { no, status } => turn_at(scribe, target, *no, *status),
         Require::KeyFree(key) => key_free(scribe, target, key),
         Require::Wait { no, status } => wait_at(scribe, target, *no, *status),
@@ -47,6 +48,26 @@ fn at_version(scribe: &Scribe<'_>, target: &Target<'_>, wanted: u64) -> Result<(
         return Ok(());
     }
     refused(format!("the session is at version {wanted} (it is {})", found_is(found)))
+}
+
+fn counted(scribe: &Scribe<'_>, target: &Target<'_>, wanted: &Counters) -> Result<(), Failure> {
+    let sql = "SELECT next_turn, next_item, next_event, next_wait FROM session WHERE id = ?";
+    let read = |row: &rusqlite::Row<'_>| {
+        Ok(Counters {
+            turns: column::number(row, 0)?,
+            items: column::number(row, 1)?,
+            events: column::number(row, 2)?,
+            waits: column::number(row, 3)?,
+        })
+    };
+    let found = match target.id {
+        None => None,
+        Some(id) => scribe.find(sql, &[id.into()], read)?,
+    };
+    if found == Some(*wanted) {
+        return Ok(());
+    }
+    refused(format!("the session's counters are {wanted:?} (they are {found:?})"))
 }
 
 fn turn_at(scribe: &Scribe<'_>, target: &Target<'_>, no: u64, wanted: TurnStatus) -> Result<(), Failure> {

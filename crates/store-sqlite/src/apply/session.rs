@@ -13,25 +13,21 @@ pub(super) fn find(scribe: &Scribe<'_>, key: &SessionKey) -> Result<Option<i64>,
     scribe.find(sql, &[key.tenant.as_str().into(), key.session.as_str().into()], |row| row.get(0))
 }
 
-/// Finds the integer id of an agent at a digest of its graph, or gives it one.
-///
-/// Turns and sessions name this id: a digest is long and nearly always the same.
-pub(super) fn agent(scribe: &Scribe<'_>, name: &str, graph: &str) -> Result<i64, Failure> {
-    let values = [Bind::Text(name), Bind::Text(graph)];
-    let found =
-        scribe.find("SELECT id FROM agent WHERE name = ? AND graph = ?", &values, |row| row.get(0))?;
+/// Finds the integer id of a text that stands in many rows, or gives it one.
+pub(super) fn name(scribe: &Scribe<'_>, text: &str) -> Result<i64, Failure> {
+    let found = scribe.find("SELECT id FROM name WHERE text = ?", &[text.into()], |row| row.get(0))?;
     if let Some(id) = found {
         return Ok(id);
     }
-    scribe.write("INSERT INTO agent (name, graph) VALUES (?, ?)", &values)?;
+    scribe.write("INSERT INTO name (text) VALUES (?)", &[text.into()])?;
     Ok(scribe.added())
 }
 
-/// Makes the session, or replaces its head.
-pub(super) fn head(scribe: &Scribe<'_>, target: &mut Target<'_>, head: &Head) -> Result<(), Failure> {
-    let agent = agent(scribe, &head.agent, &head.graph)?;
-    let values: [Bind<'_>; 8] = [
-        agent.into(),
+/// Makes the session, or replaces its head, and returns its id.
+pub(super) fn head(scribe: &Scribe<'_>, target: &mut Target<'_>, head: &Head) -> Result<i64, Failure> {
+    let values: [Bind<'_>; 9] = [
+        name(scribe, &head.agent)?.into(),
+        name(scribe, &head.graph)?.into(),
         (&head.schema_version).into(),
         stored(head.version)?.into(),
         (&head.prompt_policy).into(),
@@ -40,26 +36,23 @@ pub(super) fn head(scribe: &Scribe<'_>, target: &mut Target<'_>, head: &Head) ->
         head.created_at.into(),
         head.updated_at.into(),
     ];
-    match target.id {
-        Some(id) => {
-            let [a, b, c, d, e, f, g, h] = values;
-            scribe.write(UPDATE, &[a, b, c, d, e, f, g, h, id.into()])?;
-        }
-        None => {
-            let [a, b, c, d, e, f, g, h] = values;
-            let (tenant, session) = (target.key.tenant.as_str(), target.key.session.as_str());
-            scribe.write(INSERT, &[a, b, c, d, e, f, g, h, tenant.into(), session.into()])?;
-            target.id = Some(scribe.added());
-        }
+    let [a, b, c, d, e, f, g, h, i] = values;
+    if let Some(id) = target.id {
+        scribe.write(UPDATE, &[a, b, c, d, e, f, g, h, i, id.into()])?;
+        return Ok(id);
     }
-    Ok(())
+    let (tenant, session) = (target.key.tenant.as_str(), target.key.session.as_str());
+    scribe.write(INSERT, &[a, b, c, d, e, f, g, h, i, tenant.into(), session.into()])?;
+    let id = scribe.added();
+    target.id = Some(id);
+    Ok(id)
 }
 
-const UPDATE: &str = "UPDATE session SET agent = ?, schema_version = ?, version = ?, prompt_policy = ?, \
+const UPDATE: &str = "UPDATE session SET agent = ?, graph = ?, schema_version = ?, version = ?, prompt_policy = ?, \
     parent = ?, parent_offset = ?, created_at = ?, updated_at = ? WHERE id = ?";
 
-const INSERT: &str = "INSERT INTO session (agent, schema_version, version, prompt_policy, parent, \
-    parent_offset, created_at, updated_at, tenant, session) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+const INSERT: &str = "INSERT INTO session (agent, graph, schema_version, version, prompt_policy, parent, \
+    parent_offset, created_at, updated_at, tenant, session) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 
 /// Replaces the counters.
 pub(super) fn counters(scribe: &Scribe<'_>, session: i64, counters: &Counters) -> Result<(), Failure> {
@@ -88,6 +81,13 @@ pub(super) fn field(scribe: &Scribe<'_>, session: i64, row: &FieldRow) -> Result
          SET value = excluded.value, generation = excluded.generation, len = excluded.len",
         &[session.into(), (&row.name).into(), value.into(), generation.into(), len.into()],
     )?;
+    Ok(())
+}
+
+/// Removes a field, if there is one.
+pub(super) fn drop_field(scribe: &Scribe<'_>, session: Option<i64>, name: &str) -> Result<(), Failure> {
+    let Some(session) = session else { return Ok(()) };
+    scribe.write("DELETE FROM field WHERE session = ? AND name = ?", &[session.into(), name.into()])?;
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 
 use singletree_durable::TurnRow;
 
-use super::session::agent;
+use super::session::name;
 use crate::error::Failure;
 use crate::meter::Scribe;
 use crate::number::{bound, stored, stored_opt};
@@ -10,7 +10,6 @@ use crate::word::Word;
 
 /// Writes a turn, whatever stood there.
 pub(super) fn put(scribe: &Scribe<'_>, session: i64, row: &TurnRow) -> Result<(), Failure> {
-    let agent = agent(scribe, &row.agent, &row.graph)?;
     scribe.write(
         PUT,
         &[
@@ -22,7 +21,8 @@ pub(super) fn put(scribe: &Scribe<'_>, session: i64, row: &TurnRow) -> Result<()
             row.status.word().into(),
             stored(row.fence.0)?.into(),
             row.deaths.into(),
-            agent.into(),
+            name(scribe, &row.agent)?.into(),
+            name(scribe, &row.graph)?.into(),
             stored_opt(row.message)?.into(),
             stored_opt(row.wait)?.into(),
             row.key.as_ref().into(),
@@ -35,12 +35,12 @@ pub(super) fn put(scribe: &Scribe<'_>, session: i64, row: &TurnRow) -> Result<()
     Ok(())
 }
 
-const PUT: &str = "INSERT INTO turn (session, no, invocation, ordinal, kind, status, fence, deaths, agent, \
+const PUT: &str = "INSERT INTO turn (session, no, invocation, ordinal, kind, status, fence, deaths, agent, graph, \
     message, wait, key, digest, accepted_at, ended_at, outcome) \
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) \
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) \
     ON CONFLICT (session, no) DO UPDATE SET invocation = excluded.invocation, ordinal = excluded.ordinal, \
     kind = excluded.kind, status = excluded.status, fence = excluded.fence, deaths = excluded.deaths, \
-    agent = excluded.agent, message = excluded.message, wait = excluded.wait, key = excluded.key, \
+    agent = excluded.agent, graph = excluded.graph, message = excluded.message, wait = excluded.wait, key = excluded.key, \
     digest = excluded.digest, accepted_at = excluded.accepted_at, ended_at = excluded.ended_at, \
     outcome = excluded.outcome";
 

@@ -10,8 +10,8 @@ use crate::number::bound;
 macro_rules! select {
     ($rest:literal) => {
         concat!(
-            "SELECT i.no, i.turn, i.field, i.generation, i.seq, i.body, i.side ",
-            "FROM session s JOIN item i ON i.session = s.id WHERE s.tenant = ? AND s.session = ? AND ",
+            "SELECT i.no, i.turn, n.text, i.generation, i.seq, i.body, i.side ",
+            "FROM session s JOIN item i ON i.session = s.id LEFT JOIN name n ON n.id = i.list WHERE s.tenant = ? AND s.session = ? AND ",
             $rest
         )
     };
@@ -23,7 +23,9 @@ pub(crate) fn range(connection: &Connection, key: &SessionKey, range: &ItemRange
     match range {
         ItemRange::List { field, generation, from, limit } => all(
             connection,
-            select!("i.field = ? AND i.generation = ? AND i.seq >= ? ORDER BY i.seq LIMIT ?"),
+            select!(
+                "i.list = (SELECT id FROM name WHERE text = ?) AND i.generation = ? AND i.seq >= ? ORDER BY i.seq LIMIT ?"
+            ),
             params![tenant, session, field, bound(*generation), bound(*from), bound(*limit)],
             item,
         ),

@@ -12,9 +12,9 @@ use crate::number::bound;
 macro_rules! select {
     ($rest:literal) => {
         concat!(
-            "SELECT s.id, s.tenant, s.session, a.name, a.graph, s.schema_version, s.version, s.prompt_policy, ",
+            "SELECT s.id, s.tenant, s.session, a.text, g.text, s.schema_version, s.version, s.prompt_policy, ",
             "s.parent, s.parent_offset, s.created_at, s.updated_at, s.next_turn, s.next_item, s.next_event, ",
-            "s.next_wait FROM session s JOIN agent a ON a.id = s.agent WHERE s.tenant = ? AND ",
+            "s.next_wait FROM session s JOIN name a ON a.id = s.agent JOIN name g ON g.id = s.graph WHERE s.tenant = ? AND ",
             $rest
         )
     };

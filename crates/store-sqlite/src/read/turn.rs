@@ -10,7 +10,7 @@ use crate::number::bound;
 macro_rules! columns {
     () => {
         "SELECT s.tenant, s.session, t.no, t.invocation, t.ordinal, t.kind, t.status, t.fence, t.deaths, \
-         a.name, a.graph, t.message, t.wait, t.key, t.digest, t.accepted_at, t.ended_at, t.outcome "
+         a.text, g.text, t.message, t.wait, t.key, t.digest, t.accepted_at, t.ended_at, t.outcome "
     };
 }
 
@@ -18,7 +18,7 @@ macro_rules! select {
     ($rest:literal) => {
         concat!(
             columns!(),
-            "FROM session s JOIN turn t ON t.session = s.id JOIN agent a ON a.id = t.agent ",
+            "FROM session s JOIN turn t ON t.session = s.id JOIN name a ON a.id = t.agent JOIN name g ON g.id = t.graph ",
             "WHERE s.tenant = ? AND s.session = ? AND ",
             $rest
         )
@@ -34,7 +34,7 @@ pub(crate) fn of(connection: &Connection, key: &SessionKey, query: &TurnQuery) -
         TurnQuery::Key(key) => all(connection, select!("t.key = ?"), params![tenant, session, key], read),
         TurnQuery::Invocation(id) => all(
             connection,
-            select!("t.invocation = ? ORDER BY t.no"),
+            select!("substr(t.invocation, -12) = substr(?3, -12) AND t.invocation = ?3 ORDER BY t.no"),
             params![tenant, session, id.as_str()],
             read,
         ),
@@ -60,7 +60,7 @@ pub(crate) fn session_of(
     connection
         .prepare_cached(
             "SELECT s.tenant, s.session FROM turn t CROSS JOIN session s ON s.id = t.session \
-             WHERE t.invocation = ? AND s.tenant = ? LIMIT 1",
+             WHERE substr(t.invocation, -12) = substr(?1, -12) AND t.invocation = ?1 AND s.tenant = ?2 LIMIT 1",
         )?
         .query_row(params![invocation.as_str(), tenant.as_str()], |row| column::key(row, 0))
         .optional()
@@ -84,7 +84,7 @@ pub(crate) fn ownerless(
         connection,
         concat!(
             columns!(),
-            "FROM turn t CROSS JOIN session s ON s.id = t.session JOIN agent a ON a.id = t.agent ",
+            "FROM turn t CROSS JOIN session s ON s.id = t.session JOIN name a ON a.id = t.agent JOIN name g ON g.id = t.graph ",
             "WHERE t.status = 'accepted' AND t.fence < ? AND (s.tenant, s.session, t.no) > (?, ?, ?) ",
             "ORDER BY s.tenant, s.session, t.no LIMIT ?"
         ),

@@ -49,7 +49,12 @@ pub(crate) fn of(connection: &Connection, query: &WaitQuery) -> Result<Vec<(Sess
         ),
         WaitQuery::Signal(key, signal) => {
             let params = params![key.tenant.as_str(), key.session.as_str(), signal];
-            all(connection, within!("w.signal = ?"), params, wait)
+            all(
+                connection,
+                within!("w.status IN ('pending', 'consumed', 'cancelled', 'expired') AND w.signal = ?"),
+                params,
+                wait,
+            )
         }
         WaitQuery::SignalOf(tenant, signal, limit) => all(
             connection,
@@ -61,7 +66,9 @@ pub(crate) fn of(connection: &Connection, query: &WaitQuery) -> Result<Vec<(Sess
         ),
         WaitQuery::Invocation(tenant, invocation) => all(
             connection,
-            across!("w.invocation = ? AND s.tenant = ? ORDER BY s.session, w.no"),
+            across!(
+                "substr(w.invocation, -12) = substr(?1, -12) AND w.invocation = ?1 AND s.tenant = ?2 ORDER BY s.session, w.no"
+            ),
             params![invocation.as_str(), tenant.as_str()],
             wait,
         ),

@@ -34,7 +34,7 @@ async fn run(store: &SqliteStore, no: u64) {
     let mut accept = vec![
         Put::Item(says(2 * no, no, "user")),
         Put::Turn(accepted.clone()),
-        tell(4 * no, "turn_accepted", Some(2 * no)),
+        tell(4 * no, "accepted", Some(2 * no)),
         counted(2 * no + 1, 4 * no + 1),
     ];
     if no == 0 {
@@ -55,9 +55,9 @@ async fn run(store: &SqliteStore, no: u64) {
         Put::Field(FieldRow { name: "messages".into(), value: list }),
         Put::Head(Head { updated_at: now, ..head(no + 1) }),
         Put::Turn(ended),
-        tell(4 * no + 1, "turn_started", None),
-        tell(4 * no + 2, "message_added", Some(2 * no + 1)),
-        tell(4 * no + 3, "turn_completed", None),
+        tell(4 * no + 1, "started", None),
+        tell(4 * no + 2, "message", Some(2 * no + 1)),
+        tell(4 * no + 3, "completed", None),
         counted(2 * no + 2, 4 * no + 4),
     ];
     store.apply(batch(store, "conv-1", end)).await.unwrap();
@@ -103,5 +103,5 @@ async fn a_long_message_is_bound_once() {
     let body = format!("\"{}\"", "x".repeat(10_000_000));
     store.apply(batch(&store, "s", [Put::Item(item(0, &body))])).await.unwrap();
     store.apply(batch(&store, "s", [Put::Place { item: 0, placement: place(0) }])).await.unwrap();
-    assert_eq!(store.bytes_written() - before, 10_000_002 + 3 * 8 + 4 * 8 + 8);
+    assert_eq!(store.bytes_written() - before, 10_000_002 + 3 * 8 + 8 + 5 * 8);
 }

@@ -9,16 +9,16 @@ use singletree_store_sqlite::SqliteStore;
 use crate::made::{batch, head, item, key, scratch};
 
 /// Names the file to the child.
-pub const FILE: &str = "STORE_CHILD_FILE";
+pub(crate) const FILE: &str = "STORE_CHILD_FILE";
 
 /// Makes this test binary run one test as another process.
-pub fn child(test: &str, file: &std::path::Path) -> Command {
+pub(crate) fn child(test: &str, file: &std::path::Path) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", test, "--nocapture", "--test-threads=1"]).env(FILE, file).stdout(Stdio::piped());
     command
 }
 
-pub fn say(line: &str) {
+pub(crate) fn say(line: &str) {
     // Straight to the pipe: the test harness keeps back what print writes.
     let mut out = std::io::stdout();
     writeln!(out, "\n{line}").unwrap();

@@ -9,58 +9,58 @@ use singletree_durable::{
 use singletree_store_sqlite::SqliteStore;
 
 /// A scratch folder and the database's name in it.
-pub struct Scratch {
-    pub dir: tempfile::TempDir,
-    pub path: PathBuf,
+pub(crate) struct Scratch {
+    pub(crate) dir: tempfile::TempDir,
+    pub(crate) path: PathBuf,
 }
 
-pub fn scratch() -> Scratch {
+pub(crate) fn scratch() -> Scratch {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("store.db");
     Scratch { dir, path }
 }
 
-pub async fn store() -> (Scratch, SqliteStore) {
+pub(crate) async fn store() -> (Scratch, SqliteStore) {
     let scratch = scratch();
     let store = SqliteStore::open(&scratch.path).await.unwrap();
     (scratch, store)
 }
 
-pub fn tenant(text: &str) -> TenantId {
+pub(crate) fn tenant(text: &str) -> TenantId {
     TenantId::parse(text).unwrap()
 }
 
-pub fn key_of(tenant_id: &str, session: &str) -> SessionKey {
+pub(crate) fn key_of(tenant_id: &str, session: &str) -> SessionKey {
     SessionKey::new(tenant(tenant_id), SessionId::parse(session).unwrap())
 }
 
-pub fn key(session: &str) -> SessionKey {
+pub(crate) fn key(session: &str) -> SessionKey {
     key_of("default", session)
 }
 
-pub fn invocation(text: &str) -> InvocationId {
+pub(crate) fn invocation(text: &str) -> InvocationId {
     InvocationId::parse(text).unwrap()
 }
 
-pub fn at(millis: i64) -> Timestamp {
+pub(crate) fn at(millis: i64) -> Timestamp {
     Timestamp::from_millis(millis)
 }
 
-pub fn json(text: &str) -> Json {
+pub(crate) fn json(text: &str) -> Json {
     Json::from_text(text)
 }
 
-pub fn batch(store: &SqliteStore, session: &str, puts: impl IntoIterator<Item = Put>) -> Batch {
+pub(crate) fn batch(store: &SqliteStore, session: &str, puts: impl IntoIterator<Item = Put>) -> Batch {
     batch_for(store, &key(session), puts)
 }
 
-pub fn batch_for(store: &SqliteStore, key: &SessionKey, puts: impl IntoIterator<Item = Put>) -> Batch {
+pub(crate) fn batch_for(store: &SqliteStore, key: &SessionKey, puts: impl IntoIterator<Item = Put>) -> Batch {
     let mut batch = Batch::new(key.clone(), store.fence());
     batch.puts.extend(puts);
     batch
 }
 
-pub fn head(version: u64) -> Head {
+pub(crate) fn head(version: u64) -> Head {
     Head {
         agent: "demo".to_owned(),
         graph: "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08".to_owned(),
@@ -73,19 +73,19 @@ pub fn head(version: u64) -> Head {
     }
 }
 
-pub fn counters(turns: u64) -> Counters {
+pub(crate) fn counters(turns: u64) -> Counters {
     Counters { turns, items: 2 * turns, events: 4 * turns, waits: 0 }
 }
 
-pub fn item(no: u64, body: &str) -> ItemRow {
+pub(crate) fn item(no: u64, body: &str) -> ItemRow {
     ItemRow { no, turn: 0, placement: None, body: json(body), side: None }
 }
 
-pub fn place(seq: u64) -> Placement {
+pub(crate) fn place(seq: u64) -> Placement {
     Placement { field: "messages".to_owned(), generation: 0, seq }
 }
 
-pub fn turn(no: u64, status: TurnStatus) -> TurnRow {
+pub(crate) fn turn(no: u64, status: TurnStatus) -> TurnRow {
     TurnRow {
         no,
         invocation: invocation(&format!("3f2504e0-4f89-41d3-9a0c-{no:012}")),
@@ -106,7 +106,7 @@ pub fn turn(no: u64, status: TurnStatus) -> TurnRow {
     }
 }
 
-pub fn wait(no: u64, signal: &str, status: WaitStatus) -> WaitRow {
+pub(crate) fn wait(no: u64, signal: &str, status: WaitStatus) -> WaitRow {
     WaitRow {
         no,
         signal: signal.to_owned(),
@@ -126,6 +126,6 @@ pub fn wait(no: u64, signal: &str, status: WaitStatus) -> WaitRow {
     }
 }
 
-pub fn event(seq: u64, kind: &str) -> EventRow {
+pub(crate) fn event(seq: u64, kind: &str) -> EventRow {
     EventRow { seq, turn: 0, kind: kind.to_owned(), item: None, at: at(1_700_000_000_000), body: None }
 }

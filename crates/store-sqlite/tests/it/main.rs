@@ -1,6 +1,7 @@
 //! What the store promises, tried on real files.
 
 mod bytes;
+mod contract;
 mod crash;
 mod file;
 mod group;

@@ -1,10 +1,13 @@
 //! Requirements: checked on the state before the batch, in the transaction that writes it.
 
 use singletree_durable::{
-    Batch, Error, Fence, ItemRange, Journal, Put, Require, TurnRow, TurnStatus, WaitStatus,
+    Batch, Counters, Error, Fence, ItemRange, Journal, Put, Require, TurnRow, TurnStatus, WaitStatus,
 };
 
 use crate::made::{batch, event, head, item, key, place, store, turn, wait};
+
+const NO_COUNTERS: &str =
+    "the session's counters are Counters { turns: 0, items: 0, events: 0, waits: 0 } (they are None)";
 
 #[tokio::test]
 async fn every_requirement_holds_or_refuses_the_batch_whole() {
@@ -29,6 +32,8 @@ async fn every_requirement_holds_or_refuses_the_batch_whole() {
         ("busy", Require::SessionVersion(3), None),
         ("busy", Require::SessionVersion(2), Some("the session is at version 2 (it is 3)")),
         ("none", Require::SessionVersion(0), Some("the session is at version 0 (it is absent)")),
+        ("busy", Require::Counters(Counters::default()), None),
+        ("none", Require::Counters(Counters::default()), Some(NO_COUNTERS)),
         ("busy", turn_is(1, TurnStatus::Accepted), None),
         ("busy", turn_is(1, TurnStatus::Completed), Some("turn 1 is completed (it is accepted)")),
         ("busy", turn_is(2, TurnStatus::Accepted), Some("turn 2 is accepted (it is absent)")),
@@ -61,6 +66,11 @@ async fn requirements_see_the_state_before_the_batch_and_puts_see_those_before_t
     let (_scratch, store) = store().await;
     let puts = [Put::Head(head(1)), Put::Item(item(0, "1")), Put::Place { item: 0, placement: place(0) }];
     store.apply(batch(&store, "s", puts).require(Require::SessionAbsent)).await.unwrap();
+    // A head may stand anywhere in the batch that makes its session, but not behind its end.
+    let late = batch(&store, "late", [Put::Item(item(0, "1")), Put::Head(head(1))]);
+    store.apply(late).await.unwrap();
+    let too_late = batch(&store, "never", [Put::Item(item(0, "1")), Put::Delete, Put::Head(head(1))]);
+    assert!(matches!(store.apply(too_late).await, Err(Error::Refused { .. })));
     let again = batch(&store, "s", [Put::Head(head(2))]).require(Require::SessionVersion(2));
     assert!(matches!(store.apply(again).await, Err(Error::Refused { .. })));
 }

@@ -3,7 +3,7 @@
 use rusqlite::Connection;
 use singletree_durable::{FieldRow, FieldValue, ItemRow, Journal, Put, TurnStatus, WaitRow, WaitStatus};
 
-use crate::made::{at, batch, head, item, json, place, store, turn, wait};
+use crate::made::{at, batch, event, head, item, json, place, store, turn, wait};
 
 #[tokio::test]
 async fn the_views_tell_the_story_in_words() {
@@ -21,6 +21,7 @@ async fn the_views_tell_the_story_in_words() {
             metadata: Some(json(r#"{"action":"send"}"#)),
             ..wait(0, "approval", WaitStatus::Pending)
         }),
+        Put::Event(event(0, "accepted")),
         Put::Wait(wait(1, "old", WaitStatus::Cancelled)),
     ];
     store.apply(batch(&store, "conv-1", puts)).await.unwrap();
@@ -43,6 +44,10 @@ async fn the_views_tell_the_story_in_words() {
     assert_eq!(
         lines("SELECT concat_ws('|', session, wait, signal, metadata, deadline) FROM pending"),
         [r#"conv-1|0|approval|{"action":"send"}|2023-11-14T22:15:00.500Z"#]
+    );
+    assert_eq!(
+        lines("SELECT concat_ws('|', session, seq, kind, time) FROM events"),
+        ["conv-1|0|accepted|2023-11-14T22:13:20.000Z"]
     );
     assert_eq!(lines("PRAGMA integrity_check"), ["ok"]);
 }
