@@ -8,10 +8,12 @@ use crate::column;
 use crate::number::bound;
 
 macro_rules! select {
-    ($rest:literal) => {
+    ($index:literal, $rest:literal) => {
         concat!(
             "SELECT i.no, i.turn, n.text, i.generation, i.seq, i.body, i.side ",
-            "FROM session s JOIN item i ON i.session = s.id LEFT JOIN name n ON n.id = i.list WHERE s.tenant = ? AND s.session = ? AND ",
+            "FROM session s JOIN item i INDEXED BY ",
+            $index,
+            " ON i.session = s.id LEFT JOIN name n ON n.id = i.list WHERE s.tenant = ? AND s.session = ? AND ",
             $rest
         )
     };
@@ -24,20 +26,25 @@ pub(crate) fn range(connection: &Connection, key: &SessionKey, range: &ItemRange
         ItemRange::List { field, generation, from, limit } => all(
             connection,
             select!(
-                "i.list = (SELECT id FROM name WHERE text = ?) AND i.generation = ? AND i.seq >= ? ORDER BY i.seq LIMIT ?"
+                "item_place",
+                "i.list = (SELECT id FROM name WHERE text = ?) AND i.generation = ? AND i.seq >= ? \
+                 ORDER BY i.seq LIMIT ?"
             ),
             params![tenant, session, field, bound(*generation), bound(*from), bound(*limit)],
             item,
         ),
         ItemRange::Numbers { from, to } => all(
             connection,
-            select!("i.no >= ? AND i.no < ? ORDER BY i.no"),
+            select!("sqlite_autoindex_item_1", "i.no >= ? AND i.no < ? ORDER BY i.no"),
             params![tenant, session, bound(*from), bound(*to)],
             item,
         ),
-        ItemRange::Turn(turn) => {
-            all(connection, select!("i.turn = ? ORDER BY i.no"), params![tenant, session, bound(*turn)], item)
-        }
+        ItemRange::Turn(turn) => all(
+            connection,
+            select!("item_turn", "i.turn = ? ORDER BY i.no"),
+            params![tenant, session, bound(*turn)],
+            item,
+        ),
     }
 }
 

@@ -3,7 +3,7 @@
 use rusqlite::{Connection, OptionalExtension, Result, Row, params};
 use singletree_durable::{Fence, InvocationId, SessionKey, TenantId, TurnQuery, TurnRow};
 
-use super::all;
+use super::{all, sweep};
 use crate::column;
 use crate::number::bound;
 
@@ -15,10 +15,12 @@ macro_rules! columns {
 }
 
 macro_rules! select {
-    ($rest:literal) => {
+    ($index:literal, $rest:literal) => {
         concat!(
             columns!(),
-            "FROM session s JOIN turn t ON t.session = s.id JOIN name a ON a.id = t.agent JOIN name g ON g.id = t.graph ",
+            "FROM session s JOIN turn t INDEXED BY ",
+            $index,
+            " ON t.session = s.id JOIN name a ON a.id = t.agent JOIN name g ON g.id = t.graph ",
             "WHERE s.tenant = ? AND s.session = ? AND ",
             $rest
         )
@@ -30,21 +32,31 @@ pub(crate) fn of(connection: &Connection, key: &SessionKey, query: &TurnQuery) -
     let (tenant, session) = (key.tenant.as_str(), key.session.as_str());
     let read = |row: &Row<'_>| turn(row).map(|(_, it)| it);
     match query {
-        TurnQuery::No(no) => all(connection, select!("t.no = ?"), params![tenant, session, bound(*no)], read),
-        TurnQuery::Key(key) => all(connection, select!("t.key = ?"), params![tenant, session, key], read),
+        TurnQuery::No(no) => all(
+            connection,
+            select!("sqlite_autoindex_turn_1", "t.no = ?"),
+            params![tenant, session, bound(*no)],
+            read,
+        ),
+        TurnQuery::Key(key) => {
+            all(connection, select!("turn_key", "t.key = ?"), params![tenant, session, key], read)
+        }
         TurnQuery::Invocation(id) => all(
             connection,
-            select!("substr(t.invocation, -12) = substr(?3, -12) AND t.invocation = ?3 ORDER BY t.no"),
+            select!(
+                "turn_invocation",
+                "substr(t.invocation, -12) = substr(?3, -12) AND +t.invocation = ?3 ORDER BY t.no"
+            ),
             params![tenant, session, id.as_str()],
             read,
         ),
         TurnQuery::Open => {
-            let sql = select!("t.status = 'accepted' ORDER BY t.no");
+            let sql = select!("turn_open", "t.status = 'accepted' ORDER BY t.no");
             all(connection, sql, params![tenant, session], read)
         }
         TurnQuery::From { no, limit } => all(
             connection,
-            select!("t.no >= ? ORDER BY t.no LIMIT ?"),
+            select!("sqlite_autoindex_turn_1", "t.no >= ? ORDER BY t.no LIMIT ?"),
             params![tenant, session, bound(*no), bound(*limit)],
             read,
         ),
@@ -59,8 +71,8 @@ pub(crate) fn session_of(
 ) -> Result<Option<SessionKey>> {
     connection
         .prepare_cached(
-            "SELECT s.tenant, s.session FROM turn t CROSS JOIN session s ON s.id = t.session \
-             WHERE substr(t.invocation, -12) = substr(?1, -12) AND t.invocation = ?1 AND s.tenant = ?2 LIMIT 1",
+            "SELECT s.tenant, s.session FROM turn t INDEXED BY turn_invocation CROSS JOIN session s ON s.id = t.session \
+             WHERE substr(t.invocation, -12) = substr(?1, -12) AND +t.invocation = ?1 AND s.tenant = ?2 LIMIT 1",
         )?
         .query_row(params![invocation.as_str(), tenant.as_str()], |row| column::key(row, 0))
         .optional()
@@ -80,11 +92,11 @@ pub(crate) fn ownerless(
         None => ("", "", 0),
         Some((key, no)) => (key.tenant.as_str(), key.session.as_str(), bound(*no)),
     };
-    all(
+    sweep(
         connection,
         concat!(
             columns!(),
-            "FROM turn t CROSS JOIN session s ON s.id = t.session JOIN name a ON a.id = t.agent JOIN name g ON g.id = t.graph ",
+            "FROM turn t INDEXED BY turn_open CROSS JOIN session s ON s.id = t.session JOIN name a ON a.id = t.agent JOIN name g ON g.id = t.graph ",
             "WHERE t.status = 'accepted' AND t.fence < ? AND (s.tenant, s.session, t.no) > (?, ?, ?) ",
             "ORDER BY s.tenant, s.session, t.no LIMIT ?"
         ),

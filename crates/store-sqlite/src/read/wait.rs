@@ -3,7 +3,7 @@
 use rusqlite::{Connection, Result, Row, params};
 use singletree_durable::{SessionKey, Timestamp, WaitQuery, WaitRow};
 
-use super::all;
+use super::{all, sweep};
 use crate::column;
 use crate::number::bound;
 
@@ -20,7 +20,7 @@ macro_rules! within {
     ($rest:literal) => {
         concat!(
             columns!(),
-            "FROM session s JOIN wait w ON w.session = s.id WHERE s.tenant = ? AND s.session = ? AND ",
+            "FROM session s JOIN wait w INDEXED BY wait_state ON w.session = s.id WHERE s.tenant = ? AND s.session = ? AND ",
             $rest,
             " ORDER BY w.no"
         )
@@ -29,8 +29,14 @@ macro_rules! within {
 
 /// Across sessions: through an index of the waits, never through the sessions.
 macro_rules! across {
-    ($rest:literal) => {
-        concat!(columns!(), "FROM wait w CROSS JOIN session s ON s.id = w.session WHERE ", $rest)
+    ($index:literal, $rest:literal) => {
+        concat!(
+            columns!(),
+            "FROM wait w INDEXED BY ",
+            $index,
+            " CROSS JOIN session s ON s.id = w.session WHERE ",
+            $rest
+        )
     };
 }
 
@@ -41,9 +47,9 @@ pub(crate) fn of(connection: &Connection, query: &WaitQuery) -> Result<Vec<(Sess
             let params = params![key.tenant.as_str(), key.session.as_str()];
             all(connection, within!("w.status = 'pending'"), params, wait)
         }
-        WaitQuery::PendingOf(tenant, limit) => all(
+        WaitQuery::PendingOf(tenant, limit) => sweep(
             connection,
-            across!("w.status = 'pending' AND s.tenant = ? ORDER BY s.session, w.no LIMIT ?"),
+            across!("wait_due", "w.status = 'pending' AND s.tenant = ? ORDER BY s.session, w.no LIMIT ?"),
             params![tenant.as_str(), bound(*limit)],
             wait,
         ),
@@ -56,9 +62,10 @@ pub(crate) fn of(connection: &Connection, query: &WaitQuery) -> Result<Vec<(Sess
                 wait,
             )
         }
-        WaitQuery::SignalOf(tenant, signal, limit) => all(
+        WaitQuery::SignalOf(tenant, signal, limit) => sweep(
             connection,
             across!(
+                "wait_due",
                 "w.status = 'pending' AND w.signal = ? AND s.tenant = ? ORDER BY s.session, w.no LIMIT ?"
             ),
             params![signal, tenant.as_str(), bound(*limit)],
@@ -67,7 +74,9 @@ pub(crate) fn of(connection: &Connection, query: &WaitQuery) -> Result<Vec<(Sess
         WaitQuery::Invocation(tenant, invocation) => all(
             connection,
             across!(
-                "substr(w.invocation, -12) = substr(?1, -12) AND w.invocation = ?1 AND s.tenant = ?2 ORDER BY s.session, w.no"
+                "wait_invocation",
+                "substr(w.invocation, -12) = substr(?1, -12) AND +w.invocation = ?1 AND s.tenant = ?2 \
+                 ORDER BY s.session, w.no"
             ),
             params![invocation.as_str(), tenant.as_str()],
             wait,
@@ -84,6 +93,7 @@ pub(crate) fn deadlines(
     all(
         connection,
         across!(
+            "wait_due",
             "w.status = 'pending' AND w.deadline <= ? ORDER BY w.deadline, s.tenant, s.session, w.no LIMIT ?"
         ),
         params![until.map_or(i64::MAX, Timestamp::as_millis), bound(limit)],
