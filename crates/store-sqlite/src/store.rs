@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use rusqlite::Transaction;
-use singletree_durable::{BoxFuture, Error, PausedRecord, Result};
+use singletree_durable::{BoxFuture, Error, JournalSessions, PausedRecord, Result};
 use tokio::sync::{oneshot, watch};
 
 use crate::error::{translate, unavailable};
@@ -96,6 +96,12 @@ impl SqliteStore {
         self.inner.doors.shut();
         let inner = Arc::clone(&self.inner);
         async move { inner.alive.closed().await }
+    }
+
+    /// Returns the sessions of this store as the sessions specification sees them: whole records.
+    #[must_use]
+    pub fn session_store(&self) -> JournalSessions {
+        JournalSessions::new(Arc::new(self.clone()))
     }
 
     /// Returns the bytes of all values that were bound in the statements of commits since the store was opened

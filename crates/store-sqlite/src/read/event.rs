@@ -16,7 +16,8 @@ pub(crate) fn from(
 ) -> Result<Vec<EventRow>> {
     all(
         connection,
-        "SELECT e.seq, e.turn, n.text, e.item, e.at, e.body FROM session s JOIN event e ON e.session = s.id JOIN name n ON n.id = e.kind \
+        "SELECT e.seq, e.turn, n.text, e.item, e.at, e.body FROM session s \
+         JOIN event e ON e.session = s.id JOIN name n ON n.id = e.kind \
          WHERE s.tenant = ? AND s.session = ? AND e.seq >= ? ORDER BY e.seq LIMIT ?",
         params![key.tenant.as_str(), key.session.as_str(), bound(from), bound(limit)],
         |row| {

@@ -14,7 +14,8 @@ macro_rules! select {
         concat!(
             "SELECT s.id, s.tenant, s.session, a.text, g.text, s.schema_version, s.version, s.prompt_policy, ",
             "s.parent, s.parent_offset, s.created_at, s.updated_at, s.next_turn, s.next_item, s.next_event, ",
-            "s.next_wait FROM session s JOIN name a ON a.id = s.agent JOIN name g ON g.id = s.graph WHERE s.tenant = ? AND ",
+            "s.next_wait FROM session s JOIN name a ON a.id = s.agent JOIN name g ON g.id = s.graph ",
+            "WHERE s.tenant = ? AND ",
             $rest
         )
     };

@@ -96,7 +96,8 @@ pub(crate) fn ownerless(
         connection,
         concat!(
             columns!(),
-            "FROM turn t INDEXED BY turn_open CROSS JOIN session s ON s.id = t.session JOIN name a ON a.id = t.agent JOIN name g ON g.id = t.graph ",
+            "FROM turn t INDEXED BY turn_open CROSS JOIN session s ON s.id = t.session ",
+            "JOIN name a ON a.id = t.agent JOIN name g ON g.id = t.graph ",
             "WHERE t.status = 'accepted' AND t.fence < ? AND (s.tenant, s.session, t.no) > (?, ?, ?) ",
             "ORDER BY s.tenant, s.session, t.no LIMIT ?"
         ),

@@ -71,8 +71,13 @@ async fn a_thousand_small_turns_fit_their_budget_and_cost_the_same_at_any_length
         .open()
         .await
         .unwrap();
+    let log = scratch.dir.path().join("store.db-wal");
+    let mut logged = Vec::new();
     let mut written = Vec::new();
     for no in 0..TURNS {
+        if no == 20 || no == 40 {
+            logged.push(log.metadata().unwrap().len());
+        }
         let before = store.bytes_written();
         run(&store, no).await;
         written.push(store.bytes_written() - before);
@@ -84,8 +89,9 @@ async fn a_thousand_small_turns_fit_their_budget_and_cost_the_same_at_any_length
     let mut out = std::io::stdout();
     writeln!(
         out,
-        "bytes per turn: {} in the file, {early} bound at turn 10, {late} at turn 1000",
-        size / TURNS
+        "bytes per turn: {} in the file, {early} bound at turn 10, {late} at turn 1000, {} in the log",
+        size / TURNS,
+        (logged[1] - logged[0]) / 20
     )
     .unwrap();
     assert!(size <= 1_153_433, "{size} bytes for {TURNS} turns are more than 1.1 MiB");

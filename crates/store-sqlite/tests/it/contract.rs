@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use singletree_durable::contract::{Bench, Clause, Stores, check};
-use singletree_durable::{AuditRow, BoxFuture, JournalSessions, Result, SessionId, SessionKey, TenantId};
+use singletree_durable::{AuditRow, BoxFuture, Result, SessionId, SessionKey, TenantId};
 use singletree_store_sqlite::SqliteStore;
 
 use crate::made::at;
@@ -28,8 +28,8 @@ impl Files {
     async fn stores(&self) -> Result<Stores> {
         let store = SqliteStore::open(self.path()).await?;
         self.last.lock().unwrap().1 = Some(store.clone());
+        let sessions = Arc::new(store.session_store());
         let journal = Arc::new(store);
-        let sessions = Arc::new(JournalSessions::new(journal.clone()));
         Ok(Stores { sessions, upkeep: journal.clone(), paused: journal.clone(), journal })
     }
 }

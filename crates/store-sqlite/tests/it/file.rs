@@ -71,9 +71,9 @@ async fn an_empty_file_is_made_ours_with_every_setting_and_a_missing_folder_is_a
     };
     let found = ["page_size", "journal_mode", "application_id", "user_version"].map(pragma);
     assert_eq!(found, ["8192", "wal", "1936289383", "1"]);
-    let loose: i64 = file
-        .query_row("SELECT count(*) FROM pragma_table_list WHERE type = 'table' AND NOT strict AND name NOT LIKE 'sqlite_%'", [], |it| it.get(0))
-        .unwrap();
+    let loose = "SELECT count(*) FROM pragma_table_list \
+                 WHERE type = 'table' AND NOT strict AND name NOT LIKE 'sqlite_%'";
+    let loose: i64 = file.query_row(loose, [], |it| it.get(0)).unwrap();
     assert_eq!(loose, 0, "tables that are not STRICT");
 
     let lost = scratch.dir.path().join("no/such/folder.db");
