@@ -109,9 +109,11 @@ pub(super) async fn come_first(bench: &dyn Bench) -> Verdict {
         .require(Require::Wait { no: 1, status: WaitStatus::Pending });
     refused("rows that the batch itself puts", &stores.journal.apply(ahead).await)?;
     // What holds no longer after the batch holds.
+    let other = key("other");
+    make(&stores, &other, []).await?;
     let idempotency = Some("key".to_owned());
     let keyed = TurnRow { key: idempotency, digest: Some("digest".to_owned()), ..turn(2) };
-    let claim = batch(&stores, &s, [Put::Turn(keyed)])
+    let claim = batch(&stores, &other, [Put::Turn(keyed)])
         .require(Require::KeyFree("key".to_owned()))
         .require(Require::Idle);
     Ok(stores.journal.apply(claim).await?)

@@ -97,7 +97,7 @@ impl Trick {
     /// Counts a call in until what is returned is dropped.
     fn enter(&self) -> InFlight {
         self.memo().in_flight += 1;
-        InFlight(self.clone())
+        InFlight { trick: self.clone(), is_done: false }
     }
 
     fn breaks(&self, clause: Clause) -> bool {
@@ -111,17 +111,22 @@ impl Trick {
 
 /// A call that was made and is not done.
 #[derive(Debug)]
-struct InFlight(Trick);
+struct InFlight {
+    trick: Trick,
+    is_done: bool,
+}
 
 impl InFlight {
     fn is_alone(&self) -> bool {
-        self.0.memo().in_flight == 1
+        self.trick.memo().in_flight == 1
     }
 }
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        self.0.memo().in_flight -= 1;
+        let mut memo = self.trick.memo();
+        memo.in_flight -= 1;
+        memo.is_torn |= !self.is_done;
     }
 }
 
@@ -147,6 +152,7 @@ struct Memo {
     saved: BTreeMap<SessionKey, (crate::SessionRecord, crate::Version)>,
     state: BTreeMap<SessionKey, BTreeMap<String, crate::Json>>,
     paused: BTreeSet<(crate::TenantId, crate::InvocationId)>,
+    /// Whether a call was dropped before it was done.
     is_torn: bool,
     /// Whether the last batch deletes what is absent.
     fails: bool,

@@ -10,6 +10,9 @@ pub(super) fn twist(trick: &Trick, mut batch: Batch) -> Batch {
     if clause == Clause::BatchWhole && batch.puts.len() > 8 {
         batch.puts.pop();
     }
+    if clause == Clause::PositionDropped && batch.puts.iter().all(|it| matches!(it, Put::DropPosition(_))) {
+        batch.puts.clear();
+    }
     if clause == Clause::PutsInOrder {
         // A stable sort: drops go last.
         batch.puts.sort_by_key(|it| matches!(it, Put::DropPosition(_)));
@@ -42,7 +45,6 @@ fn weaken(clause: Clause, batch: &mut Batch) {
 fn twist_put(clause: Clause, memo: &mut Memo, key: &SessionKey, put: Put) -> Vec<Put> {
     let lost = match &put {
         Put::DropField(_) => clause == Clause::FieldDropped,
-        Put::DropPosition(_) => clause == Clause::PositionDropped,
         Put::DropRecords { .. } => clause == Clause::RecordsDropped,
         Put::FreeKey { .. } => clause == Clause::KeyFreed,
         Put::Audit(_) => clause == Clause::AuditOutlives,

@@ -73,14 +73,13 @@ impl PausedStore for TrickedPaused {
         Box::pin(async move {
             let is_alone = call.is_alone();
             let mut claimed = self.inner.claim(tenant, invocation).await?;
-            let is_free = claimed.is_none()
-                && match self.trick.broken {
-                    Some(Clause::PausedClaimRefused) => is_alone,
+            if claimed.is_none() {
+                let stored = self.inner.load(tenant, invocation).await?;
+                return Ok(stored.filter(|it| match self.trick.broken {
+                    Some(Clause::PausedClaimRefused) => it.status == PausedStatus::Completed,
                     Some(Clause::PausedClaimedOnce) => !is_alone,
                     _ => false,
-                };
-            if is_free {
-                return self.inner.load(tenant, invocation).await;
+                }));
             }
             if let Some(record) = claimed.as_mut().filter(|_| self.trick.breaks(Clause::PausedClaimed)) {
                 record.status = PausedStatus::Resuming;

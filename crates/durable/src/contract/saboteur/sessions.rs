@@ -15,20 +15,6 @@ pub(super) struct TrickedSessions {
     pub(super) trick: Trick,
 }
 
-/// Tears the record unless the save is done before this is dropped.
-struct Tear<'a> {
-    trick: &'a Trick,
-    is_done: bool,
-}
-
-impl Drop for Tear<'_> {
-    fn drop(&mut self) {
-        if !self.is_done {
-            self.trick.memo().is_torn = true;
-        }
-    }
-}
-
 type Stored = Option<(SessionRecord, Version)>;
 
 impl TrickedSessions {
@@ -65,7 +51,7 @@ impl TrickedSessions {
         key: &SessionKey,
         record: &SessionRecord,
         mut expected: Expected,
-        call: InFlight,
+        mut call: InFlight,
     ) -> Result<Version> {
         let stored = self.inner.load(key).await?.map(|(_, version)| version);
         match (self.trick.broken, expected) {
@@ -81,9 +67,8 @@ impl TrickedSessions {
             _ => {}
         }
         let is_alone = call.is_alone();
-        let mut tear = Tear { trick: &self.trick, is_done: false };
         let answer = self.inner.save(key, record, expected).await;
-        tear.is_done = true;
+        call.is_done = true;
         let is_idle = self.is_idle(key).await?;
         let mut memo = self.trick.memo();
         match (self.trick.broken, answer) {
