@@ -1,0 +1,78 @@
+//! Applies one batch: requirements first, then the puts in order.
+
+mod item;
+mod log;
+pub(crate) mod paused;
+mod position;
+mod require;
+mod session;
+mod turn;
+mod wait;
+
+use singletree_durable::{Batch, Put, SessionKey};
+
+use crate::error::{Failure, refused};
+use crate::meter::Scribe;
+
+/// The session that a batch is about, as it changes from put to put.
+#[derive(Debug)]
+pub(crate) struct Target<'a> {
+    /// Its name.
+    key: &'a SessionKey,
+    /// Its integer id, when it exists.
+    id: Option<i64>,
+    /// The puts that are still to come.
+    rest: &'a [Put],
+}
+
+impl Target<'_> {
+    /// Returns the id of a session that must exist, at the latest by a head that is still to come.
+    fn existing(&mut self, scribe: &Scribe<'_>) -> Result<i64, Failure> {
+        if let Some(id) = self.id {
+            return Ok(id);
+        }
+        let head = self.rest.iter().take_while(|it| !matches!(it, Put::Delete)).find_map(|it| match it {
+            Put::Head(head) => Some(head),
+            _ => None,
+        });
+        match head {
+            Some(head) => session::head(scribe, self, head),
+            None => refused(format!("the session {} exists", self.key.session)),
+        }
+    }
+}
+
+/// Applies a batch within the transaction of its group.
+pub(crate) fn batch(scribe: &Scribe<'_>, batch: &Batch) -> Result<(), Failure> {
+    require::fence(scribe, batch.fence)?;
+    let mut target = Target { key: &batch.key, id: session::find(scribe, &batch.key)?, rest: &batch.puts };
+    for requirement in &batch.requires {
+        require::check(scribe, &target, requirement)?;
+    }
+    while let Some((first, rest)) = target.rest.split_first() {
+        target.rest = rest;
+        put(scribe, &mut target, first)?;
+    }
+    Ok(())
+}
+
+fn put(scribe: &Scribe<'_>, target: &mut Target<'_>, put: &Put) -> Result<(), Failure> {
+    match put {
+        Put::Head(head) => session::head(scribe, target, head).map(drop),
+        Put::Counters(counters) => session::counters(scribe, target.existing(scribe)?, counters),
+        Put::Field(row) => session::field(scribe, target.existing(scribe)?, row),
+        Put::DropField(name) => session::drop_field(scribe, target.id, name),
+        Put::Item(row) => item::add(scribe, target.existing(scribe)?, row),
+        Put::Place { item, placement } => item::place(scribe, target.existing(scribe)?, *item, placement),
+        Put::Turn(row) => turn::put(scribe, target.existing(scribe)?, row),
+        Put::FreeKey { turn } => turn::free_key(scribe, target.id, *turn),
+        Put::Wait(row) => wait::put(scribe, target.existing(scribe)?, row),
+        Put::Position(row) => position::put(scribe, target.existing(scribe)?, row),
+        Put::DropPosition(invocation) => position::remove(scribe, target.id, invocation),
+        Put::Record(row) => position::put_record(scribe, target.existing(scribe)?, row),
+        Put::DropRecords { turn } => position::remove_records(scribe, target.id, *turn),
+        Put::Event(row) => log::event(scribe, target.existing(scribe)?, row),
+        Put::Delete => session::delete(scribe, target),
+        Put::Audit(row) => log::audit(scribe, row),
+    }
+}

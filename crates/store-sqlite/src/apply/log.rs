@@ -1,0 +1,40 @@
+//! Puts of what is only ever added: events and audit rows.
+
+use singletree_durable::{AuditRow, EventRow};
+
+use super::session::name;
+use crate::error::Failure;
+use crate::meter::Scribe;
+use crate::number::{stored, stored_opt};
+
+/// Adds an event under a free sequence number.
+pub(super) fn event(scribe: &Scribe<'_>, session: i64, row: &EventRow) -> Result<(), Failure> {
+    scribe.write(
+        "INSERT INTO event (session, seq, turn, kind, item, at, body) VALUES (?, ?, ?, ?, ?, ?, ?)",
+        &[
+            session.into(),
+            stored(row.seq)?.into(),
+            stored(row.turn)?.into(),
+            name(scribe, &row.kind)?.into(),
+            stored_opt(row.item)?.into(),
+            row.at.into(),
+            row.body.as_ref().into(),
+        ],
+    )?;
+    Ok(())
+}
+
+/// Adds an audit row, which hangs on no session.
+pub(super) fn audit(scribe: &Scribe<'_>, row: &AuditRow) -> Result<(), Failure> {
+    scribe.write(
+        "INSERT INTO audit (at, action, tenant, session, done_by) VALUES (?, ?, ?, ?, ?)",
+        &[
+            row.at.into(),
+            (&row.action).into(),
+            row.key.tenant.as_str().into(),
+            row.key.session.as_str().into(),
+            row.by.as_ref().into(),
+        ],
+    )?;
+    Ok(())
+}

@@ -1,0 +1,67 @@
+//! Writes of paused records (suspension §7).
+
+use singletree_durable::{InvocationId, PausedRecord, PausedStatus, TenantId};
+
+use crate::column;
+use crate::error::Failure;
+use crate::meter::{Bind, Scribe};
+use crate::word::Word;
+
+/// What to do to a paused record.
+#[derive(Debug)]
+pub(crate) enum Change {
+    /// Stores it, whatever was there.
+    Save(PausedRecord),
+    /// Takes it for a resume if it is suspended.
+    Claim,
+    /// Sets the status of an existing one.
+    Close(PausedStatus),
+    /// Removes it.
+    Delete,
+}
+
+/// Changes a paused record and returns it as it was when it was claimed.
+pub(crate) fn change(
+    scribe: &Scribe<'_>,
+    tenant: &TenantId,
+    invocation: &InvocationId,
+    change: &Change,
+) -> Result<Option<PausedRecord>, Failure> {
+    let (tenant, invocation) = (Bind::Text(tenant.as_str()), Bind::Text(invocation.as_str()));
+    match change {
+        Change::Save(record) => {
+            let values = [tenant, invocation, record.status.word().into(), (&record.body).into()];
+            scribe.write(SAVE, &values)?;
+        }
+        Change::Claim => return claim(scribe, tenant, invocation),
+        Change::Close(status) => {
+            scribe.write(CLOSE, &[status.word().into(), tenant, invocation])?;
+        }
+        Change::Delete => {
+            scribe.write("DELETE FROM paused WHERE tenant = ? AND invocation = ?", &[tenant, invocation])?;
+        }
+    }
+    Ok(None)
+}
+
+const SAVE: &str = "INSERT INTO paused (tenant, invocation, status, body) VALUES (?, ?, ?, ?) \
+    ON CONFLICT (tenant, invocation) DO UPDATE SET status = excluded.status, body = excluded.body";
+
+const CLOSE: &str = "UPDATE paused SET status = ? WHERE tenant = ? AND invocation = ?";
+
+const SUSPENDED: &str = "SELECT status, body FROM paused \
+    WHERE tenant = ? AND invocation = ? AND status = 'suspended'";
+
+fn claim(
+    scribe: &Scribe<'_>,
+    tenant: Bind<'_>,
+    invocation: Bind<'_>,
+) -> Result<Option<PausedRecord>, Failure> {
+    let found = scribe.find(SUSPENDED, &[tenant, invocation], |row| {
+        Ok(PausedRecord { status: column::word(row, 0)?, body: column::json(row, 1)? })
+    })?;
+    if found.is_some() {
+        scribe.write(CLOSE, &[PausedStatus::Resuming.word().into(), tenant, invocation])?;
+    }
+    Ok(found)
+}

@@ -1,0 +1,47 @@
+//! Puts of what unfinished invocations need: where they stand and what they did already.
+
+use singletree_durable::{InvocationId, PositionRow, RecordRow};
+
+use crate::error::Failure;
+use crate::meter::Scribe;
+use crate::number::{bound, stored};
+
+/// Writes where an invocation stands, whatever stood there.
+pub(super) fn put(scribe: &Scribe<'_>, session: i64, row: &PositionRow) -> Result<(), Failure> {
+    scribe.write(
+        "INSERT INTO position (session, invocation, turn, body) VALUES (?, ?, ?, ?) \
+         ON CONFLICT (session, invocation) DO UPDATE SET turn = excluded.turn, body = excluded.body",
+        &[session.into(), row.invocation.as_str().into(), stored(row.turn)?.into(), (&row.body).into()],
+    )?;
+    Ok(())
+}
+
+/// Removes the position of an invocation, if there is one.
+pub(super) fn remove(
+    scribe: &Scribe<'_>,
+    session: Option<i64>,
+    invocation: &InvocationId,
+) -> Result<(), Failure> {
+    let Some(session) = session else { return Ok(()) };
+    let values = [session.into(), invocation.as_str().into()];
+    scribe.write("DELETE FROM position WHERE session = ? AND invocation = ?", &values)?;
+    Ok(())
+}
+
+/// Writes a record, whatever stood there.
+pub(super) fn put_record(scribe: &Scribe<'_>, session: i64, row: &RecordRow) -> Result<(), Failure> {
+    scribe.write(
+        "INSERT INTO record (session, turn, name, body) VALUES (?, ?, ?, ?) \
+         ON CONFLICT (session, turn, name) DO UPDATE SET body = excluded.body",
+        &[session.into(), stored(row.turn)?.into(), (&row.name).into(), (&row.body).into()],
+    )?;
+    Ok(())
+}
+
+/// Removes all records of a turn.
+pub(super) fn remove_records(scribe: &Scribe<'_>, session: Option<i64>, turn: u64) -> Result<(), Failure> {
+    let Some(session) = session else { return Ok(()) };
+    let values = [session.into(), bound(turn).into()];
+    scribe.write("DELETE FROM record WHERE session = ? AND turn = ?", &values)?;
+    Ok(())
+}

@@ -1,0 +1,126 @@
+//! What must hold for a batch, looked up in the transaction that writes it.
+
+use singletree_durable::{Counters, Fence, Require, TurnStatus, WaitStatus};
+
+use super::Target;
+use crate::column;
+use crate::error::{Failure, refused};
+use crate::meter::{Bind, Scribe};
+use crate::number::bound;
+use crate::word::Word;
+
+/// Checks that the writer's fence is the store's.
+pub(super) fn fence(scribe: &Scribe<'_>, fence: Fence) -> Result<(), Failure> {
+    let stored = scribe.find("SELECT fence FROM meta", &[], |row| column::number(row, 0))?;
+    if stored == Some(fence.0) {
+        return Ok(());
+    }
+    refused(format!("the fence is {} (it is {})", fence.0, stored.unwrap_or_default()))
+}
+
+/// Checks one requirement.
+pub(super) fn check(scribe: &Scribe<'_>, target: &Target<'_>, require: &Require) -> Result<(), Failure> {
+    match require {
+        Require::SessionAbsent => absent(target),
+        Require::SessionVersion(version) => at_version(scribe, target, *version),
+        Require::Counters(counters) => counted(scribe, target, counters),
+        Require::Turn { no, status } => turn_at(scribe, target, *no, *status),
+        Require::KeyFree(key) => key_free(scribe, target, key),
+        Require::Wait { no, status } => wait_at(scribe, target, *no, *status),
+        Require::Idle => idle(scribe, target),
+    }
+}
+
+fn absent(target: &Target<'_>) -> Result<(), Failure> {
+    match target.id {
+        None => Ok(()),
+        Some(_) => refused("the session is absent (it exists)"),
+    }
+}
+
+fn at_version(scribe: &Scribe<'_>, target: &Target<'_>, wanted: u64) -> Result<(), Failure> {
+    let sql = "SELECT version FROM session WHERE id = ?";
+    let found = match target.id {
+        None => None,
+        Some(id) => scribe.find(sql, &[id.into()], |row| column::number(row, 0))?,
+    };
+    if found == Some(wanted) {
+        return Ok(());
+    }
+    refused(format!("the session is at version {wanted} (it is {})", found_is(found)))
+}
+
+fn counted(scribe: &Scribe<'_>, target: &Target<'_>, wanted: &Counters) -> Result<(), Failure> {
+    let sql = "SELECT next_turn, next_item, next_event, next_wait FROM session WHERE id = ?";
+    let read = |row: &rusqlite::Row<'_>| {
+        Ok(Counters {
+            turns: column::number(row, 0)?,
+            items: column::number(row, 1)?,
+            events: column::number(row, 2)?,
+            waits: column::number(row, 3)?,
+        })
+    };
+    let found = match target.id {
+        None => None,
+        Some(id) => scribe.find(sql, &[id.into()], read)?,
+    };
+    if found == Some(*wanted) {
+        return Ok(());
+    }
+    refused(format!("the session's counters are {wanted:?} (they are {found:?})"))
+}
+
+fn turn_at(scribe: &Scribe<'_>, target: &Target<'_>, no: u64, wanted: TurnStatus) -> Result<(), Failure> {
+    let found = match target.id {
+        None => None,
+        Some(id) => scribe.find(
+            "SELECT status FROM turn WHERE session = ? AND no = ?",
+            &[id.into(), bound(no).into()],
+            |row| column::word::<TurnStatus>(row, 0),
+        )?,
+    };
+    if found == Some(wanted) {
+        return Ok(());
+    }
+    refused(format!("turn {no} is {} (it is {})", wanted.word(), found_is(found.map(Word::word))))
+}
+
+fn wait_at(scribe: &Scribe<'_>, target: &Target<'_>, no: u64, wanted: WaitStatus) -> Result<(), Failure> {
+    let found = match target.id {
+        None => None,
+        Some(id) => scribe.find(
+            "SELECT status FROM wait WHERE session = ? AND no = ?",
+            &[id.into(), bound(no).into()],
+            |row| column::word::<WaitStatus>(row, 0),
+        )?,
+    };
+    if found == Some(wanted) {
+        return Ok(());
+    }
+    refused(format!("wait {no} is {} (it is {})", wanted.word(), found_is(found.map(Word::word))))
+}
+
+fn key_free(scribe: &Scribe<'_>, target: &Target<'_>, key: &str) -> Result<(), Failure> {
+    let Some(id) = target.id else { return Ok(()) };
+    let sql = "SELECT no FROM turn WHERE session = ? AND key = ?";
+    match scribe.find(sql, &[id.into(), key.into()], |row| column::number(row, 0))? {
+        None => Ok(()),
+        Some(turn) => refused(format!("the idempotency key is free (turn {turn} holds it)")),
+    }
+}
+
+fn idle(scribe: &Scribe<'_>, target: &Target<'_>) -> Result<(), Failure> {
+    let Some(id) = target.id else { return Ok(()) };
+    let open = "SELECT no FROM turn WHERE session = ? AND status = 'accepted' LIMIT 1";
+    let pending = "SELECT no FROM wait WHERE session = ? AND status = 'pending' LIMIT 1";
+    for (what, sql) in [("turn", open), ("wait", pending)] {
+        if let Some(no) = scribe.find(sql, &[Bind::Int(id)], |row| column::number(row, 0))? {
+            return refused(format!("the session is idle ({what} {no} is not over)"));
+        }
+    }
+    Ok(())
+}
+
+fn found_is(found: Option<impl std::fmt::Display>) -> String {
+    found.map_or_else(|| "absent".to_owned(), |it| it.to_string())
+}

@@ -1,0 +1,100 @@
+//! Puts of the session itself: head, counters, fields, and its end.
+
+use singletree_durable::{Counters, FieldRow, FieldValue, Head, SessionKey};
+
+use super::Target;
+use crate::error::Failure;
+use crate::meter::{Bind, Scribe};
+use crate::number::{stored, stored_opt};
+
+/// Finds the integer id of a session. Every write begins here, so that the tenant is part of every key (INV-14).
+pub(super) fn find(scribe: &Scribe<'_>, key: &SessionKey) -> Result<Option<i64>, Failure> {
+    let sql = "SELECT id FROM session WHERE tenant = ? AND session = ?";
+    scribe.find(sql, &[key.tenant.as_str().into(), key.session.as_str().into()], |row| row.get(0))
+}
+
+/// Finds the integer id of a text that stands in many rows, or gives it one.
+pub(super) fn name(scribe: &Scribe<'_>, text: &str) -> Result<i64, Failure> {
+    let found = scribe.find("SELECT id FROM name WHERE text = ?", &[text.into()], |row| row.get(0))?;
+    if let Some(id) = found {
+        return Ok(id);
+    }
+    scribe.write("INSERT INTO name (text) VALUES (?)", &[text.into()])?;
+    Ok(scribe.added())
+}
+
+/// Makes the session, or replaces its head, and returns its id.
+pub(super) fn head(scribe: &Scribe<'_>, target: &mut Target<'_>, head: &Head) -> Result<i64, Failure> {
+    let values: [Bind<'_>; 9] = [
+        name(scribe, &head.agent)?.into(),
+        name(scribe, &head.graph)?.into(),
+        (&head.schema_version).into(),
+        stored(head.version)?.into(),
+        (&head.prompt_policy).into(),
+        head.parent.as_ref().map(|it| it.session.as_str()).into(),
+        stored_opt(head.parent.as_ref().map(|it| it.offset))?.into(),
+        head.created_at.into(),
+        head.updated_at.into(),
+    ];
+    let [a, b, c, d, e, f, g, h, i] = values;
+    if let Some(id) = target.id {
+        scribe.write(UPDATE, &[a, b, c, d, e, f, g, h, i, id.into()])?;
+        return Ok(id);
+    }
+    let (tenant, session) = (target.key.tenant.as_str(), target.key.session.as_str());
+    scribe.write(INSERT, &[a, b, c, d, e, f, g, h, i, tenant.into(), session.into()])?;
+    let id = scribe.added();
+    target.id = Some(id);
+    Ok(id)
+}
+
+const UPDATE: &str = "UPDATE session SET agent = ?, graph = ?, schema_version = ?, version = ?, prompt_policy = ?, \
+    parent = ?, parent_offset = ?, created_at = ?, updated_at = ? WHERE id = ?";
+
+const INSERT: &str = "INSERT INTO session (agent, graph, schema_version, version, prompt_policy, parent, \
+    parent_offset, created_at, updated_at, tenant, session) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+
+/// Replaces the counters.
+pub(super) fn counters(scribe: &Scribe<'_>, session: i64, counters: &Counters) -> Result<(), Failure> {
+    scribe.write(
+        "UPDATE session SET next_turn = ?, next_item = ?, next_event = ?, next_wait = ? WHERE id = ?",
+        &[
+            stored(counters.turns)?.into(),
+            stored(counters.items)?.into(),
+            stored(counters.events)?.into(),
+            stored(counters.waits)?.into(),
+            session.into(),
+        ],
+    )?;
+    Ok(())
+}
+
+/// Writes a field.
+pub(super) fn field(scribe: &Scribe<'_>, session: i64, row: &FieldRow) -> Result<(), Failure> {
+    let (value, generation, len) = match &row.value {
+        FieldValue::Value(json) => (Some(json), None, None),
+        FieldValue::List { generation, len } => (None, Some(stored(*generation)?), Some(stored(*len)?)),
+    };
+    scribe.write(
+        "INSERT INTO field (session, name, value, generation, len) VALUES (?, ?, ?, ?, ?) \
+         ON CONFLICT (session, name) DO UPDATE \
+         SET value = excluded.value, generation = excluded.generation, len = excluded.len",
+        &[session.into(), (&row.name).into(), value.into(), generation.into(), len.into()],
+    )?;
+    Ok(())
+}
+
+/// Removes a field, if there is one.
+pub(super) fn drop_field(scribe: &Scribe<'_>, session: Option<i64>, name: &str) -> Result<(), Failure> {
+    let Some(session) = session else { return Ok(()) };
+    scribe.write("DELETE FROM field WHERE session = ? AND name = ?", &[session.into(), name.into()])?;
+    Ok(())
+}
+
+/// Removes the session; its rows hang on it and go with it (D25).
+pub(super) fn delete(scribe: &Scribe<'_>, target: &mut Target<'_>) -> Result<(), Failure> {
+    if let Some(id) = target.id.take() {
+        scribe.write("DELETE FROM session WHERE id = ?", &[id.into()])?;
+    }
+    Ok(())
+}

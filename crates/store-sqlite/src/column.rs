@@ -1,0 +1,88 @@
+//! Reads typed values out of a row; what does not fit is corruption, never guessed (INV-13).
+
+use rusqlite::types::Type;
+use rusqlite::{Result, Row};
+use singletree_durable::{IdError, InvocationId, Json, SessionId, SessionKey, TenantId, Timestamp};
+
+use crate::word::Word;
+
+/// A value that nobody here could have written.
+#[derive(Debug)]
+struct Unknown(String);
+
+impl std::fmt::Display for Unknown {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "unknown word {:?}", self.0)
+    }
+}
+
+impl std::error::Error for Unknown {}
+
+/// Reads a number.
+pub(crate) fn number(row: &Row<'_>, at: usize) -> Result<u64> {
+    let raw: i64 = row.get(at)?;
+    u64::try_from(raw).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(at, raw))
+}
+
+/// Reads a number that may be absent.
+pub(crate) fn number_opt(row: &Row<'_>, at: usize) -> Result<Option<u64>> {
+    match row.get::<_, Option<i64>>(at)? {
+        None => Ok(None),
+        Some(_) => number(row, at).map(Some),
+    }
+}
+
+/// Reads a small number.
+pub(crate) fn small(row: &Row<'_>, at: usize) -> Result<u32> {
+    let raw: i64 = row.get(at)?;
+    u32::try_from(raw).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(at, raw))
+}
+
+/// Reads a time.
+pub(crate) fn time(row: &Row<'_>, at: usize) -> Result<Timestamp> {
+    row.get(at).map(Timestamp::from_millis)
+}
+
+/// Reads a time that may be absent.
+pub(crate) fn time_opt(row: &Row<'_>, at: usize) -> Result<Option<Timestamp>> {
+    row.get::<_, Option<i64>>(at).map(|it| it.map(Timestamp::from_millis))
+}
+
+/// Reads a document.
+pub(crate) fn json(row: &Row<'_>, at: usize) -> Result<Json> {
+    row.get::<_, String>(at).map(Json::from_text)
+}
+
+/// Reads a document that may be absent.
+pub(crate) fn json_opt(row: &Row<'_>, at: usize) -> Result<Option<Json>> {
+    row.get::<_, Option<String>>(at).map(|it| it.map(Json::from_text))
+}
+
+/// Reads a member of a closed set.
+pub(crate) fn word<T: Word>(row: &Row<'_>, at: usize) -> Result<T> {
+    let text = row.get_ref(at)?.as_str()?;
+    T::of(text).ok_or_else(|| unfit(at, Unknown(text.to_owned())))
+}
+
+/// Reads an invocation's id.
+pub(crate) fn invocation(row: &Row<'_>, at: usize) -> Result<InvocationId> {
+    parse(row, at, |text| InvocationId::parse(text))
+}
+
+/// Reads a session's id.
+pub(crate) fn session(row: &Row<'_>, at: usize) -> Result<SessionId> {
+    parse(row, at, |text| SessionId::parse(text))
+}
+
+/// Reads a session's key, which stands in two columns from this one on.
+pub(crate) fn key(row: &Row<'_>, at: usize) -> Result<SessionKey> {
+    Ok(SessionKey::new(parse(row, at, |text| TenantId::parse(text))?, session(row, at + 1)?))
+}
+
+fn parse<T>(row: &Row<'_>, at: usize, parse: impl Fn(&str) -> std::result::Result<T, IdError>) -> Result<T> {
+    parse(row.get_ref(at)?.as_str()?).map_err(|error| unfit(at, error))
+}
+
+fn unfit(at: usize, error: impl std::error::Error + Send + Sync + 'static) -> rusqlite::Error {
+    rusqlite::Error::FromSqlConversionFailure(at, Type::Text, Box::new(error))
+}

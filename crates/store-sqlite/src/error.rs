@@ -1,0 +1,62 @@
+//! From SQLite's errors to the store's.
+
+use std::sync::Arc;
+
+use rusqlite::ErrorCode;
+use singletree_durable::{BoxError, Error};
+
+/// Why a member of a group was not applied.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// Its own fault: it alone is rolled back.
+    Refused(String),
+    /// The file's or the disk's fault: the whole group is rolled back.
+    Store(rusqlite::Error),
+}
+
+impl From<rusqlite::Error> for Failure {
+    fn from(error: rusqlite::Error) -> Self {
+        match error.sqlite_error_code() {
+            Some(ErrorCode::ConstraintViolation | ErrorCode::TooBig) => Self::Refused(error.to_string()),
+            _ => Self::Store(error),
+        }
+    }
+}
+
+/// Makes a refusal.
+pub(crate) fn refused<T>(requirement: impl Into<String>) -> Result<T, Failure> {
+    Err(Failure::Refused(requirement.into()))
+}
+
+/// Says what an error of SQLite means to the caller.
+pub(crate) fn translate(error: rusqlite::Error, doing: &'static str) -> Error {
+    share(&Arc::new(error), doing)
+}
+
+/// As [`translate`], for an error that several callers get.
+pub(crate) fn share(error: &Arc<rusqlite::Error>, doing: &'static str) -> Error {
+    let source: BoxError = Box::new(Arc::clone(error));
+    if is_corruption(error) {
+        Error::Corrupt { what: format!("the database, found while it should {doing}"), source: Some(source) }
+    } else {
+        Error::Unavailable { doing, source }
+    }
+}
+
+/// Wraps an error of the file system.
+pub(crate) fn unavailable(doing: &'static str, source: impl Into<BoxError>) -> Error {
+    Error::Unavailable { doing, source: source.into() }
+}
+
+fn is_corruption(error: &rusqlite::Error) -> bool {
+    match error {
+        rusqlite::Error::SqliteFailure(cause, _) => {
+            matches!(cause.code, ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase)
+        }
+        rusqlite::Error::FromSqlConversionFailure(..)
+        | rusqlite::Error::IntegralValueOutOfRange(..)
+        | rusqlite::Error::InvalidColumnType(..)
+        | rusqlite::Error::Utf8Error(..) => true,
+        _ => false,
+    }
+}

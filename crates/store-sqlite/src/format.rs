@@ -1,0 +1,94 @@
+//! Whose file it is, and of which version (INV-13).
+
+use rusqlite::Connection;
+use singletree_durable::{Error, Fence, Result};
+
+use crate::error::translate;
+
+/// Marks a file as ours: "sing".
+const APPLICATION: i32 = 0x7369_6e67;
+
+/// What makes each version out of the one before; the first makes version 1 out of nothing.
+const STEPS: &[&str] = &[include_str!("schema/v1.sql")];
+
+/// What a file says of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Meta {
+    /// The fence of its last writer.
+    pub(crate) fence: Fence,
+    /// The epoch of its event ids.
+    pub(crate) log_epoch: String,
+}
+
+/// Tells whether a file is ours and readable (true), empty (false), or something else (refused).
+///
+/// Writes nothing.
+///
+/// # Errors
+/// `store_format_unsupported` for files of other applications and newer versions, `store_corrupt` for what is no
+/// database.
+pub(crate) fn inspect(connection: &Connection) -> Result<bool> {
+    let (application, version) = marks(connection).map_err(|error| translate(error, "read its format"))?;
+    let known = known();
+    if application == 0 && version == 0 {
+        return match is_empty(connection).map_err(|error| translate(error, "read its format"))? {
+            true => Ok(false),
+            false => Err(Error::Format { found: "of another application".to_owned(), known: name(known) }),
+        };
+    }
+    if application != APPLICATION {
+        let found = format!("of another application ({application:#010x})");
+        return Err(Error::Format { found, known: name(known) });
+    }
+    if version < 1 || version > known {
+        return Err(Error::Format { found: name(version), known: name(known) });
+    }
+    Ok(true)
+}
+
+/// Refuses an empty file where only a reader is wanted.
+pub(crate) fn empty() -> Error {
+    Error::Format { found: "nothing: an empty file".to_owned(), known: name(known()) }
+}
+
+/// Brings a file that [`inspect`] let pass to this version and raises its fence, in one transaction.
+pub(crate) fn take_over(connection: &mut Connection) -> rusqlite::Result<Meta> {
+    let change = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+    let (_, version) = marks(&change)?;
+    let done = usize::try_from(version).unwrap_or(0);
+    for step in STEPS.iter().skip(done) {
+        change.execute_batch(step)?;
+    }
+    if done < STEPS.len() {
+        change.pragma_update(None, "application_id", APPLICATION)?;
+        change.pragma_update(None, "user_version", known())?;
+    }
+    change.execute("UPDATE meta SET fence = fence + 1", [])?;
+    let meta = read(&change)?;
+    change.commit()?;
+    Ok(meta)
+}
+
+/// Reads what a file of ours says of itself.
+pub(crate) fn read(connection: &Connection) -> rusqlite::Result<Meta> {
+    connection.query_row("SELECT fence, log_epoch FROM meta", [], |row| {
+        Ok(Meta { fence: Fence(crate::column::number(row, 0)?), log_epoch: row.get(1)? })
+    })
+}
+
+fn marks(connection: &Connection) -> rusqlite::Result<(i32, i32)> {
+    let mark = |name| connection.pragma_query_value(None, name, |row| row.get(0));
+    Ok((mark("application_id")?, mark("user_version")?))
+}
+
+fn is_empty(connection: &Connection) -> rusqlite::Result<bool> {
+    connection.query_row("SELECT NOT EXISTS (SELECT 1 FROM sqlite_schema)", [], |row| row.get(0))
+}
+
+fn known() -> i32 {
+    i32::try_from(STEPS.len()).expect("there are only as many versions as people wrote")
+}
+
+fn name(version: i32) -> String {
+    format!("version {version}")
+}

@@ -1,0 +1,87 @@
+//! The store as a journal.
+
+use singletree_durable::{
+    Batch, BoxFuture, EventRow, Fence, InvocationId, ItemRange, ItemRow, Journal, PositionRow, RecordRow,
+    Result, SessionId, SessionKey, SessionPage, SessionRow, TenantId, TurnQuery, TurnRow, WaitQuery, WaitRow,
+};
+
+use crate::writer::Work;
+use crate::{SqliteStore, read};
+
+impl Journal for SqliteStore {
+    fn fence(&self) -> Fence {
+        self.meta().fence
+    }
+
+    fn log_epoch(&self) -> &str {
+        &self.meta().log_epoch
+    }
+
+    fn apply(&self, batch: Batch) -> BoxFuture<'static, Result<()>> {
+        let answer = self.hand_over(Work::Apply(batch));
+        Box::pin(async move { answer.await.map(drop) })
+    }
+
+    fn session<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Option<SessionRow>>> {
+        let key = key.clone();
+        self.query(move |snapshot| read::session::one(snapshot, &key))
+    }
+
+    fn sessions<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        from: Option<&'a SessionId>,
+        limit: u64,
+    ) -> BoxFuture<'a, Result<SessionPage>> {
+        let (tenant, from) = (tenant.clone(), from.cloned());
+        self.query(move |snapshot| read::session::page(snapshot, &tenant, from.as_ref(), limit))
+    }
+
+    fn items<'a>(&'a self, key: &'a SessionKey, range: &'a ItemRange) -> BoxFuture<'a, Result<Vec<ItemRow>>> {
+        let (key, range) = (key.clone(), range.clone());
+        self.query(move |snapshot| read::item::range(snapshot, &key, &range))
+    }
+
+    fn turns<'a>(&'a self, key: &'a SessionKey, query: &'a TurnQuery) -> BoxFuture<'a, Result<Vec<TurnRow>>> {
+        let (key, query) = (key.clone(), query.clone());
+        self.query(move |snapshot| read::turn::of(snapshot, &key, &query))
+    }
+
+    fn session_of<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        invocation: &'a InvocationId,
+    ) -> BoxFuture<'a, Result<Option<SessionKey>>> {
+        let (tenant, invocation) = (tenant.clone(), invocation.clone());
+        self.query(move |snapshot| read::turn::session_of(snapshot, &tenant, &invocation))
+    }
+
+    fn waits<'a>(&'a self, query: &'a WaitQuery) -> BoxFuture<'a, Result<Vec<(SessionKey, WaitRow)>>> {
+        let query = query.clone();
+        self.query(move |snapshot| read::wait::of(snapshot, &query))
+    }
+
+    fn position<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        invocation: &'a InvocationId,
+    ) -> BoxFuture<'a, Result<Option<PositionRow>>> {
+        let (key, invocation) = (key.clone(), invocation.clone());
+        self.query(move |snapshot| read::position::of(snapshot, &key, &invocation))
+    }
+
+    fn records<'a>(&'a self, key: &'a SessionKey, turn: u64) -> BoxFuture<'a, Result<Vec<RecordRow>>> {
+        let key = key.clone();
+        self.query(move |snapshot| read::position::records(snapshot, &key, turn))
+    }
+
+    fn events<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        from: u64,
+        limit: u64,
+    ) -> BoxFuture<'a, Result<Vec<EventRow>>> {
+        let key = key.clone();
+        self.query(move |snapshot| read::event::from(snapshot, &key, from, limit))
+    }
+}

@@ -1,0 +1,83 @@
+//! Keeps a second writer out.
+//!
+//! The lock is on a file beside the database, never on the database: SQLite has its own locks there, and closing any
+//! descriptor of a file drops all POSIX locks that the process holds on it. The operating system frees it when the
+//! process ends, however it ends. The file stays: removing it would let two processes lock two files of one name.
+
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use singletree_durable::{Error, Result};
+
+use crate::error::unavailable;
+
+/// The right to write to a database, held as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Lock {
+    file: File,
+}
+
+impl Lock {
+    /// Takes the lock of a database.
+    ///
+    /// # Errors
+    /// `store_locked` with the owner's process id and command; `store_unavailable` when the side file cannot be used.
+    pub(crate) fn take(database: &Path, command: &str) -> Result<Self> {
+        let mut file = private()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(beside(database))
+            .map_err(|error| unavailable("lock its file", error))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(owner(&mut file)),
+            Err(TryLockError::Error(error)) => return Err(unavailable("lock its file", error)),
+        }
+        sign(&mut file, command).map_err(|error| unavailable("sign its lock", error))?;
+        Ok(Self { file })
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Said aloud, since a process that is being spawned right now holds a copy of the descriptor for a moment.
+        // If it cannot be said, the descriptor's end says it.
+        self.file.unlock().unwrap_or_default();
+    }
+}
+
+/// Returns options that make files which only their owner can read.
+pub(crate) fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
+}
+
+fn beside(database: &Path) -> PathBuf {
+    let mut name = OsString::from(database);
+    name.push(".lock");
+    name.into()
+}
+
+fn sign(file: &mut File, command: &str) -> std::io::Result<()> {
+    let command = command.replace(|it: char| it.is_control(), " ");
+    file.set_len(0)?;
+    file.seek(SeekFrom::Start(0))?;
+    file.write_all(format!("{}\n{command}\n", std::process::id()).as_bytes())
+}
+
+/// Reads who holds the lock. An owner that has not signed yet is process 0.
+fn owner(file: &mut File) -> Error {
+    let mut text = String::new();
+    if let Err(error) = file.read_to_string(&mut text) {
+        return unavailable("read who has its lock", error);
+    }
+    let mut lines = text.lines();
+    let pid = lines.next().and_then(|it| it.parse().ok()).unwrap_or(0);
+    Error::Locked { pid, command: lines.next().unwrap_or_default().to_owned() }
+}

@@ -1,0 +1,168 @@
+//! The only way to write: every value that is bound is counted (INV-4).
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::{Connection, OptionalExtension, Row, ToSql, params_from_iter};
+use singletree_durable::{Json, Timestamp};
+
+use crate::error::Failure;
+
+/// What a store has committed since it was opened.
+#[derive(Debug, Default)]
+pub(crate) struct Meter {
+    bytes: AtomicU64,
+    commits: AtomicU64,
+}
+
+impl Meter {
+    /// Adds a commit of so many bytes.
+    pub(crate) fn committed(&self, bytes: u64) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.commits.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns the bytes of all commits.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Returns the number of commits.
+    pub(crate) fn commits(&self) -> u64 {
+        self.commits.load(Ordering::Relaxed)
+    }
+}
+
+/// A value to bind.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Bind<'a> {
+    /// Nothing: no bytes.
+    Null,
+    /// An integer: eight bytes.
+    Int(i64),
+    /// A text: its length.
+    Text(&'a str),
+}
+
+impl Bind<'_> {
+    fn bytes(self) -> u64 {
+        match self {
+            Self::Null => 0,
+            Self::Int(_) => 8,
+            Self::Text(text) => text.len() as u64,
+        }
+    }
+}
+
+impl ToSql for Bind<'_> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(match self {
+            Self::Null => ValueRef::Null,
+            Self::Int(number) => ValueRef::Integer(*number),
+            Self::Text(text) => ValueRef::Text(text.as_bytes()),
+        }))
+    }
+}
+
+impl From<i64> for Bind<'_> {
+    fn from(number: i64) -> Self {
+        Self::Int(number)
+    }
+}
+
+impl From<u32> for Bind<'_> {
+    fn from(number: u32) -> Self {
+        Self::Int(number.into())
+    }
+}
+
+impl From<Timestamp> for Bind<'_> {
+    fn from(time: Timestamp) -> Self {
+        Self::Int(time.as_millis())
+    }
+}
+
+impl<'a> From<&'a str> for Bind<'a> {
+    fn from(text: &'a str) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl<'a> From<&'a String> for Bind<'a> {
+    fn from(text: &'a String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl<'a> From<&'a Json> for Bind<'a> {
+    fn from(json: &'a Json) -> Self {
+        Self::Text(json.as_str())
+    }
+}
+
+impl<'a, T: Into<Self>> From<Option<T>> for Bind<'a> {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Null, Into::into)
+    }
+}
+
+/// Writes and looks up within the transaction of a group.
+#[derive(Debug)]
+pub(crate) struct Scribe<'c> {
+    connection: &'c Connection,
+    bytes: Cell<u64>,
+}
+
+impl<'c> Scribe<'c> {
+    /// Starts with nothing counted.
+    pub(crate) fn new(connection: &'c Connection) -> Self {
+        Self { connection, bytes: Cell::new(0) }
+    }
+
+    /// Runs a statement that writes and returns how many rows it touched.
+    pub(crate) fn write(&self, sql: &str, values: &[Bind<'_>]) -> Result<usize, Failure> {
+        let touched = self.connection.prepare_cached(sql)?.execute(params_from_iter(values))?;
+        self.bytes.set(self.bytes.get() + values.iter().map(|it| it.bytes()).sum::<u64>());
+        Ok(touched)
+    }
+
+    /// Returns the rowid of the row that was added last.
+    pub(crate) fn added(&self) -> i64 {
+        self.connection.last_insert_rowid()
+    }
+
+    /// Looks for one row.
+    pub(crate) fn find<T>(
+        &self,
+        sql: &str,
+        values: &[Bind<'_>],
+        read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Option<T>, Failure> {
+        Ok(self.connection.prepare_cached(sql)?.query_row(params_from_iter(values), read).optional()?)
+    }
+
+    /// Runs a member of the group so that it leaves a trace only when it succeeds.
+    pub(crate) fn alone<T>(&self, member: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+        let before = self.bytes.get();
+        self.control("SAVEPOINT member")?;
+        let result = member();
+        if let Err(Failure::Refused(_)) = result {
+            self.control("ROLLBACK TO member")?;
+            self.bytes.set(before);
+        }
+        if !matches!(result, Err(Failure::Store(_))) {
+            self.control("RELEASE member")?;
+        }
+        result
+    }
+
+    /// Returns the bytes bound by everything that stands.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.get()
+    }
+
+    fn control(&self, sql: &str) -> rusqlite::Result<()> {
+        self.connection.prepare_cached(sql)?.execute([]).map(|_| ())
+    }
+}

@@ -1,0 +1,101 @@
+//! Opens connections, with every setting written out.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags};
+use singletree_durable::Result;
+
+use crate::Durability;
+use crate::error::{translate, unavailable};
+use crate::format;
+use crate::lock::private;
+
+/// How long a connection waits for a lock of another process.
+pub(crate) const BUSY: Duration = Duration::from_secs(5);
+
+/// How many prepared statements a connection keeps; above the number of different ones there are.
+const STATEMENTS: usize = 64;
+
+/// Makes the file if there is none, and returns its one true name.
+///
+/// The true name is absolute, so that the lock's name does not depend on the way here, and SQLite sees neither a URI
+/// nor one of its special names in it.
+pub(crate) fn create(path: &Path) -> Result<PathBuf> {
+    // Only a file that did not exist is opened here: closing an existing one would drop SQLite's locks on it.
+    match private().write(true).create_new(true).open(path) {
+        Ok(file) => drop(file),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(unavailable("make its file", error)),
+    }
+    real(path)
+}
+
+/// Returns the one true name of a file that exists.
+pub(crate) fn real(path: &Path) -> Result<PathBuf> {
+    path.canonicalize().map_err(|error| unavailable("find its file", error))
+}
+
+/// Opens a connection that writes to a file which is ours or empty, and refuses any other without changing it.
+///
+/// It syncs every commit until [`relax`] says otherwise.
+pub(crate) fn writer(path: &Path) -> Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = open(path, flags)?;
+    // Until it is known whose file it is, not even a log that lies beside it may be folded in.
+    let hands_off = |yes| {
+        connection
+            .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, yes)
+            .map_err(|error| translate(error, "open"))
+    };
+    hands_off(true)?;
+    format::inspect(&connection)?;
+    if connection.is_readonly("main").map_err(|error| translate(error, "open"))? {
+        return Err(unavailable("open for writing", std::io::Error::from(ErrorKind::PermissionDenied)));
+    }
+    hands_off(false)?;
+    settings(&connection).map_err(|error| translate(error, "open"))?;
+    Ok(connection)
+}
+
+/// Sets what a commit survives from here on.
+pub(crate) fn relax(connection: &Connection, durability: Durability) -> rusqlite::Result<()> {
+    let level = match durability {
+        Durability::Full => "FULL",
+        Durability::Normal => "NORMAL",
+    };
+    connection.pragma_update(None, "synchronous", level)
+}
+
+/// Opens a connection that only reads, to a file that is ours.
+pub(crate) fn reader(path: &Path) -> Result<Connection> {
+    let connection = open(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    if !format::inspect(&connection)? {
+        return Err(format::empty());
+    }
+    // In KiB: two readers and the writer stay below 5 MiB together.
+    connection.pragma_update(None, "cache_size", -1024).map_err(|error| translate(error, "open"))?;
+    Ok(connection)
+}
+
+fn open(path: &Path, flags: OpenFlags) -> Result<Connection> {
+    let connection = Connection::open_with_flags(path, flags).map_err(|error| translate(error, "open"))?;
+    connection.busy_timeout(BUSY).map_err(|error| translate(error, "open"))?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    Ok(connection)
+}
+
+fn settings(connection: &Connection) -> rusqlite::Result<()> {
+    let set = |name, value: &str| connection.pragma_update_and_check(None, name, value, |_| Ok(()));
+    connection.pragma_update(None, "page_size", 8192)?;
+    set("journal_mode", "WAL")?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.pragma_update(None, "foreign_keys", true)?;
+    set("wal_autocheckpoint", "4000")?;
+    // What was deleted or replaced leaves no copy in the pages (D25).
+    set("secure_delete", "ON")?;
+    // Savepoints keep their pages in memory, not in files elsewhere.
+    connection.pragma_update(None, "temp_store", "MEMORY")
+}

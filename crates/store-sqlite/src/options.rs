@@ -1,0 +1,63 @@
+//! How a store is opened.
+
+use std::path::PathBuf;
+
+use singletree_durable::Result;
+
+use crate::SqliteStore;
+
+/// What an answered batch survives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Durability {
+    /// The process and a power loss: every commit is synced to disk before it is answered.
+    #[default]
+    Full,
+    /// The process, however it ends. A power loss may take the newest commits, whole and from the end only.
+    Normal,
+}
+
+/// How to open a file for writing; made by [`SqliteStore::options`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    pub(crate) path: PathBuf,
+    pub(crate) durability: Durability,
+    pub(crate) command: String,
+}
+
+impl Options {
+    /// Starts with the defaults: [`Durability::Full`], no command text.
+    pub(crate) fn new(path: PathBuf) -> Self {
+        Self { path, durability: Durability::default(), command: String::new() }
+    }
+
+    /// Sets what an answered batch survives.
+    #[must_use]
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.durability = durability;
+        self
+    }
+
+    /// Sets what a second process is told about this one when it is refused: usually its command line. Line breaks
+    /// become spaces.
+    #[must_use]
+    pub fn command(mut self, command: impl Into<String>) -> Self {
+        self.command = command.into();
+        self
+    }
+
+    /// Opens the file, or makes it (mode 0600 on Unix; its folder must exist), and takes the right to write.
+    ///
+    /// Raises the file's fence durably, so that what an earlier owner left unfinished can be told apart.
+    ///
+    /// # Errors
+    /// - `store_locked`: another process, or another handle of this one, has it open for writing.
+    /// - `store_format_unsupported`: it belongs to another application or to a newer version; it is left unchanged.
+    /// - `store_corrupt`: it is no SQLite database, or a damaged one; it is left unchanged.
+    /// - `store_unavailable`: it cannot be made, read or written.
+    ///
+    /// # Cancellation
+    /// A dropped open has happened or not; if it has, the file is closed again.
+    pub async fn open(self) -> Result<SqliteStore> {
+        SqliteStore::open_with(self).await
+    }
+}

@@ -1,0 +1,107 @@
+//! A bounded queue between callers, who never wait for a place, and threads, which do wait for work.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Why nothing was added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rejected {
+    /// The queue is at its limit.
+    Full,
+    /// The queue was closed.
+    Closed,
+}
+
+/// First in, first out; the place is taken by [`Queue::push`].
+#[derive(Debug)]
+pub(crate) struct Queue<T> {
+    state: Mutex<State<T>>,
+    ready: Condvar,
+    limit: usize,
+}
+
+#[derive(Debug)]
+struct State<T> {
+    waiting: VecDeque<T>,
+    open: bool,
+}
+
+impl<T> Queue<T> {
+    /// Makes an empty queue for at most `limit` elements.
+    pub(crate) fn new(limit: usize) -> Self {
+        let state = State { waiting: VecDeque::new(), open: true };
+        Self { state: Mutex::new(state), ready: Condvar::new(), limit }
+    }
+
+    /// Adds an element at the end.
+    pub(crate) fn push(&self, element: T) -> Result<(), Rejected> {
+        let mut state = self.state();
+        if !state.open {
+            return Err(Rejected::Closed);
+        }
+        if state.waiting.len() >= self.limit {
+            return Err(Rejected::Full);
+        }
+        state.waiting.push_back(element);
+        self.ready.notify_one();
+        Ok(())
+    }
+
+    /// Waits for elements and takes as many as there are, at most `most`. Nothing is left to come when it returns none.
+    pub(crate) fn take(&self, most: usize) -> Vec<T> {
+        let mut state = self.state();
+        while state.waiting.is_empty() && state.open {
+            state = self.ready.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        let count = state.waiting.len().min(most);
+        state.waiting.drain(..count).collect()
+    }
+
+    /// Lets nothing more in; what waits is still taken.
+    pub(crate) fn close(&self) {
+        self.state().open = false;
+        self.ready.notify_all();
+    }
+
+    /// Lets nothing more in and drops what waits.
+    pub(crate) fn abandon(&self) {
+        let mut state = self.state();
+        state.open = false;
+        let dropped = std::mem::take(&mut state.waiting);
+        drop(state);
+        drop(dropped);
+        self.ready.notify_all();
+    }
+
+    fn state(&self) -> MutexGuard<'_, State<T>> {
+        // A state is whole between any two statements, so that a panic elsewhere leaves nothing half done here.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Abandons a queue when its last worker ends, so that nobody waits for an answer that cannot come.
+#[derive(Debug)]
+pub(crate) struct Attended<T>(pub(crate) std::sync::Arc<Queue<T>>);
+
+impl<T> Drop for Attended<T> {
+    fn drop(&mut self) {
+        self.0.abandon();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_is_first_in_first_out_up_to_its_limit_and_drains_after_closing() {
+        // INV-12
+        let queue = Queue::new(3);
+        let pushed: Vec<_> = (0..4).map(|it| queue.push(it)).collect();
+        assert_eq!(pushed, [Ok(()), Ok(()), Ok(()), Err(Rejected::Full)]);
+        assert_eq!(queue.take(2), [0, 1]);
+        queue.close();
+        assert_eq!(queue.push(9), Err(Rejected::Closed));
+        assert_eq!((queue.take(2), queue.take(2)), (vec![2], vec![]));
+    }
+}

@@ -1,0 +1,37 @@
+//! The queries, one file per kind of row. Every one begins at (tenant, session), or names the tenant of what it finds.
+//!
+//! Each names its index: the planner, which knows nothing of how rows are distributed, must not choose. A plus before a
+//! column keeps the planner from putting the value it is compared with in its place elsewhere.
+
+pub(crate) mod event;
+pub(crate) mod item;
+pub(crate) mod paused;
+pub(crate) mod position;
+pub(crate) mod session;
+pub(crate) mod turn;
+pub(crate) mod wait;
+
+use rusqlite::{Connection, Params, Result, Row, StatementStatus};
+
+/// Runs a query that goes through an index only as far as its answer lies there, and reads all rows (INV-5).
+fn all<T>(
+    connection: &Connection,
+    sql: &str,
+    params: impl Params,
+    read: impl FnMut(&Row<'_>) -> Result<T>,
+) -> Result<Vec<T>> {
+    let mut statement = connection.prepare_cached(sql)?;
+    let rows = statement.query_map(params, read)?.collect();
+    debug_assert_eq!(statement.reset_status(StatementStatus::FullscanStep), 0, "INV-5: scanned by {sql}");
+    rows
+}
+
+/// Runs a query that goes through a whole index of things to do, few at any time, and reads all rows.
+fn sweep<T>(
+    connection: &Connection,
+    sql: &str,
+    params: impl Params,
+    read: impl FnMut(&Row<'_>) -> Result<T>,
+) -> Result<Vec<T>> {
+    connection.prepare_cached(sql)?.query_map(params, read)?.collect()
+}

@@ -1,0 +1,40 @@
+//! Positions and records.
+
+use rusqlite::{Connection, OptionalExtension, Result, params};
+use singletree_durable::{InvocationId, PositionRow, RecordRow, SessionKey};
+
+use super::all;
+use crate::column;
+use crate::number::bound;
+
+/// Reads where an invocation stands.
+pub(crate) fn of(
+    connection: &Connection,
+    key: &SessionKey,
+    invocation: &InvocationId,
+) -> Result<Option<PositionRow>> {
+    connection
+        .prepare_cached(
+            "SELECT p.invocation, p.turn, p.body FROM session s JOIN position p ON p.session = s.id \
+             WHERE s.tenant = ? AND s.session = ? AND p.invocation = ?",
+        )?
+        .query_row(params![key.tenant.as_str(), key.session.as_str(), invocation.as_str()], |row| {
+            Ok(PositionRow {
+                invocation: column::invocation(row, 0)?,
+                turn: column::number(row, 1)?,
+                body: column::json(row, 2)?,
+            })
+        })
+        .optional()
+}
+
+/// Reads the records of a turn, ordered by name.
+pub(crate) fn records(connection: &Connection, key: &SessionKey, turn: u64) -> Result<Vec<RecordRow>> {
+    all(
+        connection,
+        "SELECT r.turn, r.name, r.body FROM session s JOIN record r ON r.session = s.id \
+         WHERE s.tenant = ? AND s.session = ? AND r.turn = ? ORDER BY r.name",
+        params![key.tenant.as_str(), key.session.as_str(), bound(turn)],
+        |row| Ok(RecordRow { turn: column::number(row, 0)?, name: row.get(1)?, body: column::json(row, 2)? }),
+    )
+}

@@ -1,0 +1,90 @@
+//! Sessions with their fields.
+
+use rusqlite::{Connection, OptionalExtension, Result, Row, params};
+use singletree_durable::{
+    Counters, FieldRow, FieldValue, Head, Parent, SessionId, SessionKey, SessionPage, SessionRow, TenantId,
+};
+
+use super::all;
+use crate::column;
+use crate::number::bound;
+
+macro_rules! select {
+    ($rest:literal) => {
+        concat!(
+            "SELECT s.id, s.tenant, s.session, a.text, g.text, s.schema_version, s.version, s.prompt_policy, ",
+            "s.parent, s.parent_offset, s.created_at, s.updated_at, s.next_turn, s.next_item, s.next_event, ",
+            "s.next_wait FROM session s JOIN name a ON a.id = s.agent JOIN name g ON g.id = s.graph ",
+            "WHERE s.tenant = ? AND ",
+            $rest
+        )
+    };
+}
+
+/// Reads a session.
+pub(crate) fn one(connection: &Connection, key: &SessionKey) -> Result<Option<SessionRow>> {
+    let found = connection
+        .prepare_cached(select!("s.session = ?"))?
+        .query_row(params![key.tenant.as_str(), key.session.as_str()], head)
+        .optional()?;
+    found.map(|(id, row)| with_fields(connection, id, row)).transpose()
+}
+
+/// Reads a page of a tenant's sessions.
+pub(crate) fn page(
+    connection: &Connection,
+    tenant: &TenantId,
+    from: Option<&SessionId>,
+    limit: u64,
+) -> Result<SessionPage> {
+    // No id is empty, so that the empty text stands before all of them.
+    let from = from.map_or("", SessionId::as_str);
+    let mut found = all(
+        connection,
+        select!("s.session >= ? ORDER BY s.session LIMIT ?"),
+        params![tenant.as_str(), from, bound(limit.saturating_add(1))],
+        head,
+    )?;
+    let kept = usize::try_from(limit).unwrap_or(usize::MAX);
+    let next = found.get(kept).map(|(_, row)| row.key.session.clone());
+    found.truncate(kept);
+    let sessions =
+        found.into_iter().map(|(id, row)| with_fields(connection, id, row)).collect::<Result<_>>()?;
+    Ok(SessionPage { sessions, next })
+}
+
+fn head(row: &Row<'_>) -> Result<(i64, SessionRow)> {
+    let parent = match row.get_ref(8)? {
+        rusqlite::types::ValueRef::Null => None,
+        _ => Some(Parent { session: column::session(row, 8)?, offset: column::number(row, 9)? }),
+    };
+    let head = Head {
+        agent: row.get(3)?,
+        graph: row.get(4)?,
+        schema_version: row.get(5)?,
+        version: column::number(row, 6)?,
+        prompt_policy: row.get(7)?,
+        parent,
+        created_at: column::time(row, 10)?,
+        updated_at: column::time(row, 11)?,
+    };
+    let counters = Counters {
+        turns: column::number(row, 12)?,
+        items: column::number(row, 13)?,
+        events: column::number(row, 14)?,
+        waits: column::number(row, 15)?,
+    };
+    Ok((row.get(0)?, SessionRow { key: column::key(row, 1)?, head, counters, fields: Vec::new() }))
+}
+
+fn with_fields(connection: &Connection, id: i64, mut row: SessionRow) -> Result<SessionRow> {
+    let sql = "SELECT name, value, generation, len FROM field WHERE session = ? ORDER BY name";
+    row.fields = all(connection, sql, [id], |row| {
+        let value = match column::json_opt(row, 1)? {
+            Some(json) => FieldValue::Value(json),
+            None => FieldValue::List { generation: column::number(row, 2)?, len: column::number(row, 3)? },
+        };
+        Ok(FieldRow { name: row.get(0)?, value })
+    })?;
+    Ok(row)
+}

@@ -1,0 +1,129 @@
+//! Turns.
+
+use rusqlite::{Connection, OptionalExtension, Result, Row, params};
+use singletree_durable::{Fence, InvocationId, SessionKey, TenantId, TurnQuery, TurnRow};
+
+use super::{all, sweep};
+use crate::column;
+use crate::number::bound;
+
+macro_rules! columns {
+    () => {
+        "SELECT s.tenant, s.session, t.no, t.invocation, t.ordinal, t.kind, t.status, t.fence, t.deaths, \
+         a.text, g.text, t.message, t.wait, t.key, t.digest, t.accepted_at, t.ended_at, t.outcome "
+    };
+}
+
+macro_rules! select {
+    ($index:literal, $rest:literal) => {
+        concat!(
+            columns!(),
+            "FROM session s JOIN turn t INDEXED BY ",
+            $index,
+            " ON t.session = s.id JOIN name a ON a.id = t.agent JOIN name g ON g.id = t.graph ",
+            "WHERE s.tenant = ? AND s.session = ? AND ",
+            $rest
+        )
+    };
+}
+
+/// Reads turns of a session.
+pub(crate) fn of(connection: &Connection, key: &SessionKey, query: &TurnQuery) -> Result<Vec<TurnRow>> {
+    let (tenant, session) = (key.tenant.as_str(), key.session.as_str());
+    let read = |row: &Row<'_>| turn(row).map(|(_, it)| it);
+    match query {
+        TurnQuery::No(no) => all(
+            connection,
+            select!("sqlite_autoindex_turn_1", "t.no = ?"),
+            params![tenant, session, bound(*no)],
+            read,
+        ),
+        TurnQuery::Key(key) => {
+            all(connection, select!("turn_key", "t.key = ?"), params![tenant, session, key], read)
+        }
+        TurnQuery::Invocation(id) => all(
+            connection,
+            select!(
+                "turn_invocation",
+                "substr(t.invocation, -12) = substr(?3, -12) AND +t.invocation = ?3 ORDER BY t.no"
+            ),
+            params![tenant, session, id.as_str()],
+            read,
+        ),
+        TurnQuery::Open => {
+            let sql = select!("turn_open", "t.status = 'accepted' ORDER BY t.no");
+            all(connection, sql, params![tenant, session], read)
+        }
+        TurnQuery::From { no, limit } => all(
+            connection,
+            select!("sqlite_autoindex_turn_1", "t.no >= ? ORDER BY t.no LIMIT ?"),
+            params![tenant, session, bound(*no), bound(*limit)],
+            read,
+        ),
+    }
+}
+
+/// Finds the session that an invocation of a tenant belongs to.
+pub(crate) fn session_of(
+    connection: &Connection,
+    tenant: &TenantId,
+    invocation: &InvocationId,
+) -> Result<Option<SessionKey>> {
+    connection
+        .prepare_cached(
+            "SELECT s.tenant, s.session FROM turn t INDEXED BY turn_invocation CROSS JOIN session s ON s.id = t.session \
+             WHERE substr(t.invocation, -12) = substr(?1, -12) AND +t.invocation = ?1 AND s.tenant = ?2 LIMIT 1",
+        )?
+        .query_row(params![invocation.as_str(), tenant.as_str()], |row| column::key(row, 0))
+        .optional()
+}
+
+/// Reads turns without outcome of a lower fence, past a place.
+///
+/// It goes through the turns without outcome, few at any time, and never through the sessions.
+pub(crate) fn ownerless(
+    connection: &Connection,
+    fence: Fence,
+    past: Option<&(SessionKey, u64)>,
+    limit: u64,
+) -> Result<Vec<(SessionKey, TurnRow)>> {
+    // No id is empty, so that this stands before all of them.
+    let (tenant, session, no) = match past {
+        None => ("", "", 0),
+        Some((key, no)) => (key.tenant.as_str(), key.session.as_str(), bound(*no)),
+    };
+    sweep(
+        connection,
+        concat!(
+            columns!(),
+            "FROM turn t INDEXED BY turn_open CROSS JOIN session s ON s.id = t.session ",
+            "JOIN name a ON a.id = t.agent JOIN name g ON g.id = t.graph ",
+            "WHERE t.status = 'accepted' AND t.fence < ? AND (s.tenant, s.session, t.no) > (?, ?, ?) ",
+            "ORDER BY s.tenant, s.session, t.no LIMIT ?"
+        ),
+        params![bound(fence.0), tenant, session, no, bound(limit)],
+        turn,
+    )
+}
+
+fn turn(row: &Row<'_>) -> Result<(SessionKey, TurnRow)> {
+    let turn = TurnRow {
+        no: column::number(row, 2)?,
+        invocation: column::invocation(row, 3)?,
+        ordinal: column::small(row, 4)?,
+        kind: column::word(row, 5)?,
+        status: column::word(row, 6)?,
+        fence: Fence(column::number(row, 7)?),
+        deaths: column::small(row, 8)?,
+        agent: row.get(9)?,
+        graph: row.get(10)?,
+        message: column::number_opt(row, 11)?,
+        wait: column::number_opt(row, 12)?,
+        key: row.get(13)?,
+        digest: row.get(14)?,
+        accepted_at: column::time(row, 15)?,
+        ended_at: column::time_opt(row, 16)?,
+        outcome: column::json_opt(row, 17)?,
+    };
+    Ok((column::key(row, 0)?, turn))
+}

@@ -1,0 +1,237 @@
+//! The handle: opens, hands over, closes.
+
+use std::fmt;
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use rusqlite::Transaction;
+use singletree_durable::{BoxFuture, Error, JournalSessions, PausedRecord, Result};
+use tokio::sync::{oneshot, watch};
+
+use crate::error::{translate, unavailable};
+use crate::format::{self, Meta};
+use crate::lock::Lock;
+use crate::meter::Meter;
+use crate::queue::{Attended, Queue};
+use crate::reader::{self, Query};
+use crate::writer::{self, Job, Residue, Work, Writer};
+use crate::{Options, open};
+
+/// A database file, open. Clones are the same store.
+///
+/// Dropping the last clone waits for what was handed over to be written, then closes the file; [`Self::close`] does
+/// the same without blocking a thread of the runtime.
+#[derive(Clone)]
+pub struct SqliteStore {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    doors: Doors,
+    meter: Arc<Meter>,
+    meta: Meta,
+    /// Closed once every thread has ended: each holds a receiver.
+    alive: watch::Sender<()>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl SqliteStore {
+    /// Opens a file for writing with the default options. See [`Options::open`].
+    ///
+    /// # Errors
+    /// As [`Options::open`].
+    ///
+    /// # Cancellation
+    /// As [`Options::open`].
+    pub async fn open(path: impl Into<PathBuf>) -> Result<Self> {
+        Self::options(path).open().await
+    }
+
+    /// Returns the options of opening a file for writing.
+    #[must_use]
+    pub fn options(path: impl Into<PathBuf>) -> Options {
+        Options::new(path.into())
+    }
+
+    /// Opens a file for reading, beside a writer or alone: takes no lock and raises no fence. Its
+    /// [`fence`](singletree_durable::Journal::fence) is that of the file's last writer when it was opened; every write
+    /// is answered with `store_closed`.
+    ///
+    /// # Errors
+    /// `store_format_unsupported`, `store_corrupt` and `store_unavailable`, as [`Options::open`].
+    ///
+    /// # Cancellation
+    /// Nothing is left behind.
+    pub async fn read_only(path: impl AsRef<Path>) -> Result<Self> {
+        let path = open::real(path.as_ref())?;
+        let (alive, living) = watch::channel(());
+        let doors = Doors { writes: None, reads: Arc::new(Queue::new(reader::WAITING)) };
+        let threads = Mutex::new(reader::start(&path, &doors.reads, &living)?);
+        drop(living);
+        let meta = reader::ask(&doors.reads, |snapshot| format::read(snapshot)).await?;
+        let inner = Inner { doors, meter: Arc::default(), meta, alive, threads };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// Opens a file for writing.
+    pub(crate) async fn open_with(options: Options) -> Result<Self> {
+        let (answer, opened) = oneshot::channel();
+        let thread = std::thread::Builder::new()
+            .name("sqlite-writer".to_owned())
+            .spawn(move || serve(&options, answer))
+            .map_err(|error| unavailable("start its writer", error))?;
+        let inner: Inner = opened.await.unwrap_or(Err(Error::Closed))?;
+        inner.threads().push(thread);
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// Closes the store for all its handles: what was handed over is still written, what comes later is answered with
+    /// `store_closed`. Afterwards the file can be copied alone. Closing again does nothing.
+    ///
+    /// # Cancellation
+    /// The store closes even if the future is dropped.
+    pub fn close(&self) -> impl Future<Output = ()> + Send + use<> {
+        self.inner.doors.shut();
+        let inner = Arc::clone(&self.inner);
+        async move { inner.alive.closed().await }
+    }
+
+    /// Returns the sessions of this store as the sessions specification sees them: whole records.
+    #[must_use]
+    pub fn session_store(&self) -> JournalSessions {
+        JournalSessions::new(Arc::new(self.clone()))
+    }
+
+    /// Returns the bytes of all values that were bound in the statements of commits since the store was opened
+    /// (INV-4): the length of each text, eight for each number. Pages and logs are not in it.
+    #[must_use]
+    pub fn bytes_written(&self) -> u64 {
+        self.inner.meter.bytes()
+    }
+
+    /// Returns how many transactions were committed since the store was opened. Batches share them.
+    #[must_use]
+    pub fn commits(&self) -> u64 {
+        self.inner.meter.commits()
+    }
+
+    /// Returns the fence and the epoch.
+    pub(crate) fn meta(&self) -> &Meta {
+        &self.inner.meta
+    }
+
+    /// Hands over a write, now, and returns the future of its answer.
+    pub(crate) fn hand_over(&self, work: Work) -> BoxFuture<'static, Result<Option<PausedRecord>>> {
+        let (answer, answered) = oneshot::channel();
+        let pushed = match &self.inner.doors.writes {
+            None => Err(Error::Closed),
+            Some(queue) => {
+                queue.push(Job { work, answer }).map_err(|rejected| reader::rejection(rejected, "write"))
+            }
+        };
+        Box::pin(async move {
+            pushed?;
+            answered.await.unwrap_or(Err(Error::Closed))
+        })
+    }
+
+    /// Runs a query in one snapshot that is taken after this future is first polled.
+    pub(crate) fn query<T: Send + 'static>(
+        &self,
+        query: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
+    ) -> BoxFuture<'static, Result<T>> {
+        let reads = Arc::clone(&self.inner.doors.reads);
+        Box::pin(async move { reader::ask(&reads, query).await })
+    }
+}
+
+impl fmt::Debug for SqliteStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SqliteStore").field("meta", &self.inner.meta).finish_non_exhaustive()
+    }
+}
+
+/// Where work is handed over; what is inside when they shut is still done.
+struct Doors {
+    /// Where writes wait; none for a handle that only reads.
+    writes: Option<Arc<Queue<Job>>>,
+    reads: Arc<Queue<Query>>,
+}
+
+impl Doors {
+    fn shut(&self) {
+        self.reads.close();
+        if let Some(writes) = &self.writes {
+            writes.close();
+        }
+    }
+}
+
+impl Drop for Doors {
+    fn drop(&mut self) {
+        self.shut();
+    }
+}
+
+impl Inner {
+    fn threads(&self) -> std::sync::MutexGuard<'_, Vec<JoinHandle<()>>> {
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.doors.shut();
+        for thread in self.threads().drain(..) {
+            // A thread that panicked has told its callers by dropping their answers.
+            thread.join().unwrap_or_default();
+        }
+    }
+}
+
+/// The life of the writer's thread: opens, says how that went, and works.
+fn serve(options: &Options, answer: oneshot::Sender<Result<Inner>>) {
+    let (alive, living) = watch::channel(());
+    let (writer, meta, reads) = match prepare(options, &living) {
+        Ok(prepared) => prepared,
+        // Whoever dropped the future does not want to know.
+        Err(error) => return drop(answer.send(Err(error))),
+    };
+    let writes = Attended(Arc::new(Queue::new(writer::WAITING)));
+    let inner = Inner {
+        doors: Doors { writes: Some(Arc::clone(&writes.0)), reads },
+        meter: Arc::clone(&writer.meter),
+        meta,
+        alive,
+        threads: Mutex::default(),
+    };
+    // If nobody waits any more, the handle comes back, is dropped, and so closes the queue.
+    drop(answer.send(Ok(inner)));
+    writer.run(&writes.0);
+    drop((writes, living));
+}
+
+type Prepared = (Writer, Meta, Arc<Queue<Query>>);
+
+fn prepare(options: &Options, living: &watch::Receiver<()>) -> Result<Prepared> {
+    let path = open::create(&options.path)?;
+    let lock = Lock::take(&path, &options.command)?;
+    let mut connection = open::writer(&path)?;
+    let take_over = |error| translate(error, "take over its file");
+    let meta = format::take_over(&mut connection).map_err(take_over)?;
+    open::relax(&connection, options.durability).map_err(take_over)?;
+    let reads = Arc::new(Queue::new(reader::WAITING));
+    let readers = reader::start(&path, &reads, living)?;
+    let writer = Writer {
+        connection: Some(connection),
+        path,
+        durability: options.durability,
+        meter: Arc::default(),
+        residue: Residue::None,
+        readers,
+        _lock: lock,
+    };
+    Ok((writer, meta, reads))
+}

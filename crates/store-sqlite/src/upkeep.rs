@@ -1,0 +1,24 @@
+//! The calls across tenants: the sweep's and the deadlines'.
+
+use singletree_durable::{BoxFuture, Result, SessionKey, Timestamp, TurnRow, Upkeep, WaitRow};
+
+use crate::{SqliteStore, read};
+
+impl Upkeep for SqliteStore {
+    fn ownerless<'a>(
+        &'a self,
+        past: Option<&'a (SessionKey, u64)>,
+        limit: u64,
+    ) -> BoxFuture<'a, Result<Vec<(SessionKey, TurnRow)>>> {
+        let (past, fence) = (past.cloned(), self.meta().fence);
+        self.query(move |snapshot| read::turn::ownerless(snapshot, fence, past.as_ref(), limit))
+    }
+
+    fn deadlines<'a>(
+        &'a self,
+        until: Option<Timestamp>,
+        limit: u64,
+    ) -> BoxFuture<'a, Result<Vec<(SessionKey, WaitRow)>>> {
+        self.query(move |snapshot| read::wait::deadlines(snapshot, until, limit))
+    }
+}

@@ -1,0 +1,230 @@
+//! The one thread that writes: it takes what waits, commits it together, and answers.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use rusqlite::Connection;
+use singletree_durable::{Batch, BoxError, Error, InvocationId, PausedRecord, Put, Result, TenantId};
+use tokio::sync::oneshot;
+
+use crate::apply::{self, paused};
+use crate::error::{Failure, share, translate};
+use crate::lock::Lock;
+use crate::meter::{Meter, Scribe};
+use crate::queue::Queue;
+use crate::{Durability, open};
+
+/// How many writes may wait; one more is told that the store is unavailable (INV-12).
+pub(crate) const WAITING: usize = 16_384;
+
+/// How many writes share a commit at most.
+pub(crate) const TOGETHER: usize = 256;
+
+/// How long readers may hold up the emptying of the log after a deletion, before it is put off.
+const PATIENCE: Duration = Duration::from_millis(250);
+
+/// What a caller is told when its write failed.
+const DOING: &str = "write";
+
+/// One write.
+#[derive(Debug)]
+pub(crate) enum Work {
+    /// A batch of the journal.
+    Apply(Batch),
+    /// A change of a paused record.
+    Pause { tenant: TenantId, invocation: InvocationId, change: paused::Change },
+}
+
+/// One write and who waits for it.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) work: Work,
+    pub(crate) answer: oneshot::Sender<Result<Option<PausedRecord>>>,
+}
+
+/// Everything the thread owns. Fields drop in order: the lock is freed when the file is closed.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    /// The connection; none after a failure, until the next write opens it again.
+    pub(crate) connection: Option<Connection>,
+    /// The file.
+    pub(crate) path: PathBuf,
+    /// What a commit survives.
+    pub(crate) durability: Durability,
+    /// Where commits are counted.
+    pub(crate) meter: Arc<Meter>,
+    /// Whether the log may still hold something that was deleted.
+    pub(crate) residue: Residue,
+    /// The threads that read the same file.
+    pub(crate) readers: Vec<JoinHandle<()>>,
+    /// The right to write.
+    pub(crate) _lock: Lock,
+}
+
+impl Writer {
+    /// Works until the queue is closed and empty, then closes the file so that it can be copied alone.
+    pub(crate) fn run(mut self, queue: &Queue<Job>) {
+        loop {
+            let jobs = queue.take(TOGETHER);
+            if jobs.is_empty() {
+                break;
+            }
+            self.group(jobs);
+        }
+        for reader in self.readers.drain(..) {
+            // A reader that panicked has told its callers by dropping their answers.
+            reader.join().unwrap_or_default();
+        }
+        if let Some(connection) = &self.connection {
+            // The log stays beside the file when it cannot be emptied now; nothing is lost by that.
+            empty_log(connection).unwrap_or_default();
+        }
+    }
+
+    fn group(&mut self, jobs: Vec<Job>) {
+        let verdicts = match self.commit(&jobs) {
+            Ok(verdicts) => verdicts,
+            Err(cause) => {
+                self.connection = None;
+                jobs.iter().map(|_| Err(cause.tell())).collect()
+            }
+        };
+        self.purge();
+        for (job, verdict) in jobs.into_iter().zip(verdicts) {
+            // Whoever dropped the future does not want to know.
+            job.answer.send(verdict).unwrap_or_default();
+        }
+    }
+
+    /// Commits a group: an error means that nothing of it stands.
+    fn commit(&mut self, jobs: &[Job]) -> std::result::Result<Vec<Result<Option<PausedRecord>>>, Cause> {
+        let connection = match &mut self.connection {
+            Some(connection) => connection,
+            closed @ None => closed.insert(reopen(&self.path, self.durability)?),
+        };
+        let change = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+        let scribe = Scribe::new(&change);
+        let mut verdicts = Vec::with_capacity(jobs.len());
+        let mut deleted = false;
+        for job in jobs {
+            verdicts.push(match scribe.alone(|| job.work.run(&scribe)) {
+                Ok(answer) => {
+                    deleted |= job.work.deletes();
+                    Ok(answer)
+                }
+                Err(Failure::Refused(requirement)) => Err(Error::Refused { requirement }),
+                Err(Failure::Store(error)) => return Err(error.into()),
+            });
+        }
+        let bytes = scribe.bytes();
+        if bytes == 0 {
+            change.rollback()?;
+            return Ok(verdicts);
+        }
+        change.commit()?;
+        self.meter.committed(bytes);
+        if deleted {
+            self.residue = Residue::Fresh;
+        }
+        Ok(verdicts)
+    }
+
+    /// Empties the log after a deletion, so that what was deleted is nowhere (D25).
+    ///
+    /// A reader in the way is waited for once; after that every group tries again, without waiting.
+    fn purge(&mut self) {
+        let patience = match self.residue {
+            Residue::None => return,
+            Residue::Fresh => PATIENCE,
+            Residue::Old => Duration::ZERO,
+        };
+        let emptied = self.connection.as_ref().is_some_and(|it| purge(it, patience).unwrap_or(false));
+        self.residue = if emptied { Residue::None } else { Residue::Old };
+    }
+}
+
+/// What the log may hold of what was deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Residue {
+    /// Nothing.
+    None,
+    /// What this group deleted.
+    Fresh,
+    /// What an earlier group deleted.
+    Old,
+}
+
+impl Work {
+    fn run(&self, scribe: &Scribe<'_>) -> std::result::Result<Option<PausedRecord>, Failure> {
+        match self {
+            Self::Apply(batch) => apply::batch(scribe, batch).map(|()| None),
+            Self::Pause { tenant, invocation, change } => paused::change(scribe, tenant, invocation, change),
+        }
+    }
+
+    fn deletes(&self) -> bool {
+        match self {
+            Self::Apply(batch) => batch.puts.iter().any(|it| matches!(it, Put::Delete)),
+            Self::Pause { .. } => false,
+        }
+    }
+}
+
+/// Why a whole group failed.
+enum Cause {
+    /// SQLite said so, in the transaction.
+    Group(Arc<rusqlite::Error>),
+    /// The file could not be opened again.
+    Reopen(Arc<Error>),
+}
+
+impl Cause {
+    /// Tells one member.
+    fn tell(&self) -> Error {
+        match self {
+            Self::Group(error) => share(error, DOING),
+            Self::Reopen(error) => {
+                let source: BoxError = Box::new(Arc::clone(error));
+                match **error {
+                    Error::Corrupt { ref what, .. } => {
+                        Error::Corrupt { what: what.clone(), source: Some(source) }
+                    }
+                    _ => Error::Unavailable { doing: DOING, source },
+                }
+            }
+        }
+    }
+}
+
+impl From<rusqlite::Error> for Cause {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Group(Arc::new(error))
+    }
+}
+
+impl From<Error> for Cause {
+    fn from(error: Error) -> Self {
+        Self::Reopen(Arc::new(error))
+    }
+}
+
+/// Opens the file again after a failure; the lock was held all the time, so that it is as it was.
+fn reopen(path: &std::path::Path, durability: Durability) -> Result<Connection> {
+    let connection = open::writer(path)?;
+    open::relax(&connection, durability).map_err(|error| translate(error, "open"))?;
+    Ok(connection)
+}
+
+fn purge(connection: &Connection, patience: Duration) -> rusqlite::Result<bool> {
+    connection.busy_timeout(patience)?;
+    let emptied = empty_log(connection);
+    connection.busy_timeout(open::BUSY)?;
+    emptied
+}
+
+/// Folds the log into the file. False when a reader was in the way.
+fn empty_log(connection: &Connection) -> rusqlite::Result<bool> {
+    connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| Ok(row.get::<_, i64>(0)? == 0))
+}

@@ -1,0 +1,85 @@
+//! One writer at a time, any number of readers, and an orderly end.
+
+use singletree_durable::{Error, Fence, Journal, PausedStore, Put};
+use singletree_store_sqlite::{Durability, SqliteStore};
+
+use crate::made::{batch, head, invocation, key, scratch, store, tenant};
+
+#[tokio::test]
+async fn a_second_writer_is_refused_with_pid_and_command_until_the_first_closes() {
+    let scratch = scratch();
+    let store = SqliteStore::options(&scratch.path).command("singletree chat\n--db x").open().await.unwrap();
+    let found = match SqliteStore::open(&scratch.path).await {
+        Err(Error::Locked { pid, command }) => (pid, command),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(found, (std::process::id(), "singletree chat --db x".to_owned()));
+    // Another way to the same file is the same file.
+    let detour = scratch.dir.path().join("..").join(scratch.dir.path().file_name().unwrap()).join("store.db");
+    assert_eq!(SqliteStore::open(detour).await.unwrap_err().category(), "store_locked");
+    store.apply(batch(&store, "s", [Put::Head(head(1))])).await.unwrap();
+
+    let clone = store.clone();
+    store.close().await;
+    assert!(matches!(clone.apply(batch(&clone, "s", [])).await, Err(Error::Closed)));
+    assert!(matches!(clone.session(&key("s")).await, Err(Error::Closed)));
+    let again = SqliteStore::options(&scratch.path).durability(Durability::Normal).open().await.unwrap();
+    assert_eq!(again.fence(), Fence(store.fence().0 + 1));
+    let stale = again.apply(batch(&store, "s", [Put::Head(head(2))])).await;
+    assert!(matches!(stale, Err(Error::Refused { .. })), "{stale:?}");
+}
+
+#[tokio::test]
+async fn dropping_the_last_handle_writes_what_was_handed_over_and_leaves_one_file() {
+    let (scratch, store) = store().await;
+    drop(store.apply(batch(&store, "s", [Put::Head(head(7))])));
+    drop(store);
+    let mut names: Vec<_> =
+        std::fs::read_dir(scratch.dir.path()).unwrap().map(|it| it.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["store.db", "store.db.lock"]);
+    let copy = scratch.dir.path().join("copy.db");
+    std::fs::copy(&scratch.path, &copy).unwrap();
+    let store = SqliteStore::open(&copy).await.unwrap();
+    assert_eq!(store.session(&key("s")).await.unwrap().unwrap().head, head(7));
+}
+
+#[tokio::test]
+async fn a_reader_works_beside_a_writer_and_alone_and_writes_nothing() {
+    let (scratch, store) = store().await;
+    store.apply(batch(&store, "s", [Put::Head(head(1))])).await.unwrap();
+    let reader = SqliteStore::read_only(&scratch.path).await.unwrap();
+    assert_eq!((reader.fence(), reader.log_epoch()), (store.fence(), store.log_epoch()));
+    store.apply(batch(&store, "s", [Put::Head(head(2))])).await.unwrap();
+    assert_eq!(reader.session(&key("s")).await.unwrap().unwrap().head, head(2));
+    assert!(matches!(reader.apply(batch(&reader, "s", [Put::Delete])).await, Err(Error::Closed)));
+    let claim = reader.claim(&tenant("default"), &invocation("i")).await;
+    assert!(matches!(claim, Err(Error::Closed)), "{claim:?}");
+    reader.close().await;
+    assert!(matches!(reader.session(&key("s")).await, Err(Error::Closed)));
+    store.close().await;
+
+    let alone = SqliteStore::read_only(&scratch.path).await.unwrap();
+    assert_eq!(alone.session(&key("s")).await.unwrap().unwrap().head, head(2));
+    assert_eq!(alone.fence(), store.fence());
+}
+
+#[test]
+fn a_dropped_open_leaves_the_file_free() {
+    let scratch = scratch();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    for _ in 0..20 {
+        let open = SqliteStore::open(&scratch.path);
+        // Polled once, so that the writer's thread is on its way.
+        runtime.block_on(async {
+            tokio::select! { biased; _ = open => {}, () = async {} => {} }
+        });
+    }
+    // The threads may still be on their way out: they end without being asked.
+    let opened = (0..100_000).find_map(|_| match runtime.block_on(SqliteStore::open(&scratch.path)) {
+        Ok(store) => Some(store),
+        Err(Error::Locked { .. }) => None,
+        Err(other) => panic!("{other:?}"),
+    });
+    assert!(opened.is_some());
+}

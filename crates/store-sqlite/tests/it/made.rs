@@ -1,0 +1,131 @@
+//! Rows and stores to test with.
+
+use std::path::PathBuf;
+
+use singletree_durable::{
+    Batch, Counters, EventRow, Head, InvocationId, ItemRow, Journal, Json, Placement, Put, SessionId,
+    SessionKey, TenantId, Timestamp, TurnKind, TurnRow, TurnStatus, WaitRow, WaitStatus,
+};
+use singletree_store_sqlite::SqliteStore;
+
+/// A scratch folder and the database's name in it.
+pub(crate) struct Scratch {
+    pub(crate) dir: tempfile::TempDir,
+    pub(crate) path: PathBuf,
+}
+
+pub(crate) fn scratch() -> Scratch {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("store.db");
+    Scratch { dir, path }
+}
+
+pub(crate) async fn store() -> (Scratch, SqliteStore) {
+    let scratch = scratch();
+    let store = SqliteStore::open(&scratch.path).await.unwrap();
+    (scratch, store)
+}
+
+pub(crate) fn tenant(text: &str) -> TenantId {
+    TenantId::parse(text).unwrap()
+}
+
+pub(crate) fn key_of(tenant_id: &str, session: &str) -> SessionKey {
+    SessionKey::new(tenant(tenant_id), SessionId::parse(session).unwrap())
+}
+
+pub(crate) fn key(session: &str) -> SessionKey {
+    key_of("default", session)
+}
+
+pub(crate) fn invocation(text: &str) -> InvocationId {
+    InvocationId::parse(text).unwrap()
+}
+
+pub(crate) fn at(millis: i64) -> Timestamp {
+    Timestamp::from_millis(millis)
+}
+
+pub(crate) fn json(text: &str) -> Json {
+    Json::from_text(text)
+}
+
+pub(crate) fn batch(store: &SqliteStore, session: &str, puts: impl IntoIterator<Item = Put>) -> Batch {
+    batch_for(store, &key(session), puts)
+}
+
+pub(crate) fn batch_for(store: &SqliteStore, key: &SessionKey, puts: impl IntoIterator<Item = Put>) -> Batch {
+    let mut batch = Batch::new(key.clone(), store.fence());
+    batch.puts.extend(puts);
+    batch
+}
+
+pub(crate) fn head(version: u64) -> Head {
+    Head {
+        agent: "demo".to_owned(),
+        graph: "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08".to_owned(),
+        schema_version: "1".to_owned(),
+        version,
+        prompt_policy: "conversation".to_owned(),
+        parent: None,
+        created_at: at(1_700_000_000_000),
+        updated_at: at(1_700_000_000_000),
+    }
+}
+
+pub(crate) fn counters(turns: u64) -> Counters {
+    Counters { turns, items: 2 * turns, events: 4 * turns, waits: 0 }
+}
+
+pub(crate) fn item(no: u64, body: &str) -> ItemRow {
+    ItemRow { no, turn: 0, placement: None, body: json(body), side: None }
+}
+
+pub(crate) fn place(seq: u64) -> Placement {
+    Placement { field: "messages".to_owned(), generation: 0, seq }
+}
+
+pub(crate) fn turn(no: u64, status: TurnStatus) -> TurnRow {
+    TurnRow {
+        no,
+        invocation: invocation(&format!("3f2504e0-4f89-41d3-9a0c-{no:012}")),
+        ordinal: 0,
+        kind: TurnKind::Message,
+        status,
+        fence: singletree_durable::Fence(1),
+        deaths: 0,
+        agent: head(0).agent,
+        graph: head(0).graph,
+        message: Some(2 * no),
+        wait: None,
+        key: None,
+        digest: None,
+        accepted_at: at(1_700_000_000_000),
+        ended_at: None,
+        outcome: None,
+    }
+}
+
+pub(crate) fn wait(no: u64, signal: &str, status: WaitStatus) -> WaitRow {
+    WaitRow {
+        no,
+        signal: signal.to_owned(),
+        invocation: invocation("inv"),
+        turn: 0,
+        status,
+        metadata: None,
+        action: None,
+        deadline: None,
+        payload_schema: None,
+        on_deadline: None,
+        created_at: at(5),
+        ended_by: None,
+        answer: None,
+        answered_by: None,
+        ended_at: None,
+    }
+}
+
+pub(crate) fn event(seq: u64, kind: &str) -> EventRow {
+    EventRow { seq, turn: 0, kind: kind.to_owned(), item: None, at: at(1_700_000_000_000), body: None }
+}

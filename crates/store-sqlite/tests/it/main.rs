@@ -1,0 +1,18 @@
+//! What the store promises, tried on real files.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says where it stopped")]
+
+mod bytes;
+mod contract;
+mod crash;
+mod file;
+mod group;
+mod lock;
+mod made;
+mod paused;
+mod rows;
+mod rules;
+mod shell;
+mod tenants;
+mod upkeep;
+mod weather;

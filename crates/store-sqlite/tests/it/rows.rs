@@ -1,0 +1,294 @@
+//! Every row comes back as it was put, and every put does what its docs say.
+
+use singletree_durable::{
+    AuditRow, Counters, Error, Fence, FieldRow, FieldValue, Head, ItemRange, ItemRow, Journal, Parent,
+    PositionRow, Put, RecordRow, SessionId, SessionRow, TurnKind, TurnQuery, TurnRow, TurnStatus, WaitQuery,
+    WaitRow, WaitStatus,
+};
+
+use crate::made::{
+    at, batch, counters, event, head, invocation, item, json, key, place, scratch, store, tenant, turn, wait,
+};
+
+#[tokio::test]
+async fn a_session_comes_back_with_head_counters_and_fields_in_order_of_name() {
+    let (scratch, store) = store().await;
+    let full = Head {
+        parent: Some(Parent { session: SessionId::parse("elsewhere").unwrap(), offset: 7 }),
+        updated_at: at(-3),
+        ..head(4)
+    };
+    let list = |len| FieldRow { name: "messages".into(), value: FieldValue::List { generation: 2, len } };
+    let value = |text| FieldRow { name: "approved".into(), value: FieldValue::Value(json(text)) };
+    let puts = [
+        Put::Head(full.clone()),
+        Put::Counters(counters(3)),
+        Put::Field(list(1)),
+        Put::Field(list(9)),
+        Put::Field(FieldRow { name: "x".into(), value: FieldValue::List { generation: 0, len: 0 } }),
+        Put::Field(FieldRow { name: "x".into(), value: FieldValue::Value(json("{\"a\": 1}")) }),
+        Put::Field(value("true")),
+    ];
+    store.apply(batch(&store, "s", puts)).await.unwrap();
+    let fields = vec![
+        value("true"),
+        list(9),
+        FieldRow { name: "x".into(), value: FieldValue::Value(json("{\"a\": 1}")) },
+    ];
+    let row = |head, counters| SessionRow { key: key("s"), head, counters, fields: fields.clone() };
+    assert_eq!(store.session(&key("s")).await.unwrap(), Some(row(full.clone(), counters(3))));
+
+    // A head leaves the counters, counters leave the head.
+    store.apply(batch(&store, "s", [Put::Head(head(5))])).await.unwrap();
+    assert_eq!(store.session(&key("s")).await.unwrap(), Some(row(head(5), counters(3))));
+    let other = Counters { turns: 1, items: 2, events: 3, waits: 4 };
+    store.apply(batch(&store, "s", [Put::Counters(other)])).await.unwrap();
+    assert_eq!(store.session(&key("s")).await.unwrap(), Some(row(head(5), other)));
+
+    store.close().await;
+    let again = singletree_store_sqlite::SqliteStore::open(&scratch.path).await.unwrap();
+    assert_eq!(again.session(&key("s")).await.unwrap(), Some(row(head(5), other)));
+    assert_eq!(again.log_epoch(), store.log_epoch());
+}
+
+#[tokio::test]
+async fn items_come_back_by_list_by_number_and_by_turn() {
+    let (_scratch, store) = store().await;
+    let placed =
+        |no, turn, seq| ItemRow { turn, placement: Some(place(seq)), ..item(no, "{\"a\":\"\\u0000\"}") };
+    let rows = [
+        ItemRow { side: Some(json("{\"at\":1}")), ..item(0, "\"text\"") },
+        placed(1, 0, 1),
+        placed(2, 1, 2),
+        ItemRow {
+            placement: Some(singletree_durable::Placement { generation: 1, ..place(1) }),
+            ..item(3, "1")
+        },
+    ];
+    let puts = std::iter::once(Put::Head(head(1))).chain(rows.iter().cloned().map(Put::Item));
+    store.apply(batch(&store, "s", puts)).await.unwrap();
+    store.apply(batch(&store, "s", [Put::Place { item: 0, placement: place(0) }])).await.unwrap();
+
+    let first = ItemRow { placement: Some(place(0)), ..rows[0].clone() };
+    let [_, one, two, three] = rows;
+    let list = |from, limit| ItemRange::List { field: "messages".into(), generation: 0, from, limit };
+    for (range, expected) in [
+        (list(0, u64::MAX), vec![&first, &one, &two]),
+        (list(1, 1), vec![&one]),
+        (list(u64::MAX, 5), vec![]),
+        (ItemRange::Numbers { from: 1, to: 3 }, vec![&one, &two]),
+        (ItemRange::Numbers { from: 2, to: u64::MAX }, vec![&two, &three]),
+        (ItemRange::Turn(0), vec![&first, &one, &three]),
+        (ItemRange::Turn(9), vec![]),
+    ] {
+        let found = store.items(&key("s"), &range).await.unwrap();
+        assert_eq!(found.iter().collect::<Vec<_>>(), expected, "{range:?}");
+    }
+}
+
+#[tokio::test]
+async fn turns_come_back_by_every_query_and_a_put_replaces_the_row_whole() {
+    let (_scratch, store) = store().await;
+    let full = TurnRow {
+        ordinal: 3,
+        kind: TurnKind::Resume,
+        fence: Fence(8),
+        deaths: 2,
+        agent: "another".into(),
+        graph: "g2".into(),
+        wait: Some(1),
+        key: Some("k".into()),
+        digest: Some("d".into()),
+        ended_at: Some(at(9)),
+        outcome: Some(json("{}")),
+        ..turn(1, TurnStatus::Errored)
+    };
+    let close = TurnRow { kind: TurnKind::Close, ..turn(2, TurnStatus::Suspended) };
+    let open = turn(0, TurnStatus::Accepted);
+    let mut puts = vec![Put::Head(head(1)), Put::Turn(turn(1, TurnStatus::Accepted))];
+    puts.extend([&full, &close, &open].map(|it| Put::Turn(it.clone())));
+    store.apply(batch(&store, "s", puts)).await.unwrap();
+    for (query, expected) in [
+        (TurnQuery::No(1), vec![&full]),
+        (TurnQuery::No(3), vec![]),
+        (TurnQuery::Key("k".into()), vec![&full]),
+        (TurnQuery::Invocation(close.invocation.clone()), vec![&close]),
+        (TurnQuery::Open, vec![&open]),
+        (TurnQuery::From { no: 0, limit: 2 }, vec![&open, &full]),
+        (TurnQuery::From { no: 1, limit: 9 }, vec![&full, &close]),
+    ] {
+        let found = store.turns(&key("s"), &query).await.unwrap();
+        assert_eq!(found.iter().collect::<Vec<_>>(), expected, "{query:?}");
+    }
+    let session_of = |id: &str| {
+        let id = invocation(id);
+        let store = store.clone();
+        async move { store.session_of(&tenant("default"), &id).await.unwrap() }
+    };
+    assert_eq!(session_of(full.invocation.as_str()).await, Some(key("s")));
+    assert_eq!(session_of("unheard of").await, None);
+
+    // ruling D3
+    store.apply(batch(&store, "s", [Put::FreeKey { turn: 1 }])).await.unwrap();
+    let freed = TurnRow { key: None, digest: None, ..full };
+    assert_eq!(store.turns(&key("s"), &TurnQuery::No(1)).await.unwrap(), [freed]);
+}
+
+#[tokio::test]
+async fn waits_come_back_by_every_query() {
+    let (_scratch, store) = store().await;
+    let full = WaitRow {
+        metadata: Some(json("{}")),
+        action: Some("sha".into()),
+        deadline: Some(at(77)),
+        payload_schema: Some(json("true")),
+        on_deadline: Some(json("{\"approved\":false}")),
+        ended_by: Some(4),
+        answer: Some(json("\"yes\"")),
+        answered_by: Some("ann".into()),
+        ended_at: Some(at(80)),
+        ..wait(0, "approval", WaitStatus::Consumed)
+    };
+    let first = wait(1, "approval", WaitStatus::Pending);
+    let second = WaitRow { invocation: invocation("other"), ..wait(2, "input", WaitStatus::Pending) };
+    let mut puts = vec![Put::Head(head(1)), Put::Wait(wait(0, "old", WaitStatus::Pending))];
+    puts.extend([&full, &first, &second].map(|it| Put::Wait(it.clone())));
+    store.apply(batch(&store, "s", puts)).await.unwrap();
+    let third = wait(0, "approval", WaitStatus::Pending);
+    store.apply(batch(&store, "r", [Put::Head(head(1)), Put::Wait(third.clone())])).await.unwrap();
+    let default = || tenant("default");
+    for (query, expected) in [
+        (WaitQuery::Pending(key("s")), vec![("s", &first), ("s", &second)]),
+        (WaitQuery::PendingOf(default(), 9), vec![("r", &third), ("s", &first), ("s", &second)]),
+        (WaitQuery::PendingOf(default(), 1), vec![("r", &third)]),
+        (WaitQuery::Signal(key("s"), "approval".into()), vec![("s", &full), ("s", &first)]),
+        (WaitQuery::SignalOf(default(), "approval".into(), 9), vec![("r", &third), ("s", &first)]),
+        (WaitQuery::Invocation(default(), invocation("other")), vec![("s", &second)]),
+        (WaitQuery::SignalOf(tenant("nobody"), "approval".into(), 9), vec![]),
+    ] {
+        let found = store.waits(&query).await.unwrap();
+        let expected: Vec<_> = expected.into_iter().map(|(s, it)| (key(s), it.clone())).collect();
+        assert_eq!(found, expected, "{query:?}");
+    }
+}
+
+#[tokio::test]
+async fn positions_records_and_events_come_back_and_go() {
+    let (_scratch, store) = store().await;
+    let position = |body| PositionRow { invocation: invocation("i"), turn: 2, body: json(body) };
+    let record = |name: &str, body| RecordRow { turn: 1, name: name.into(), body: json(body) };
+    let puts = [
+        Put::Head(head(1)),
+        Put::Position(position("1")),
+        Put::Position(position("2")),
+        Put::Record(record("b", "1")),
+        Put::Record(record("a", "1")),
+        Put::Record(record("b", "2")),
+        Put::Event(event(1, "turn_started")),
+        Put::Event(singletree_durable::EventRow {
+            item: Some(3),
+            body: Some(json("{}")),
+            ..event(0, "accepted")
+        }),
+    ];
+    store.apply(batch(&store, "s", puts)).await.unwrap();
+    assert_eq!(store.position(&key("s"), &invocation("i")).await.unwrap(), Some(position("2")));
+    assert_eq!(store.records(&key("s"), 1).await.unwrap(), [record("a", "1"), record("b", "2")]);
+    assert_eq!(store.records(&key("s"), 2).await.unwrap(), []);
+    let full = singletree_durable::EventRow { item: Some(3), body: Some(json("{}")), ..event(0, "accepted") };
+    assert_eq!(store.events(&key("s"), 0, 9).await.unwrap(), [full.clone(), event(1, "turn_started")]);
+    assert_eq!(store.events(&key("s"), 0, 1).await.unwrap(), [full]);
+    assert_eq!(store.events(&key("s"), 2, 9).await.unwrap(), []);
+    let drops = || [Put::DropPosition(invocation("i")), Put::DropRecords { turn: 1 }];
+    for session in ["s", "s", "absent"] {
+        store.apply(batch(&store, session, drops())).await.unwrap();
+    }
+    assert_eq!(store.position(&key("s"), &invocation("i")).await.unwrap(), None);
+    assert_eq!(store.records(&key("s"), 1).await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn a_deleted_session_is_nowhere_but_in_the_audit() {
+    // ruling D25
+    let (scratch, store) = store().await;
+    let secret = "\"the password is xyzzy\"";
+    let mut neighbours = Vec::new();
+    for no in 0..200 {
+        for session in ["s", "kept"] {
+            let mut puts =
+                vec![Put::Head(head(no)), Put::Item(item(no, if session == "s" { secret } else { "1" }))];
+            puts.push(Put::Position(PositionRow {
+                invocation: invocation("i"),
+                turn: 0,
+                body: json(secret),
+            }));
+            if session == "kept" {
+                puts.pop();
+                neighbours.push(item(no, "1"));
+            }
+            store.apply(batch(&store, session, puts)).await.unwrap();
+        }
+    }
+    let row = AuditRow { at: at(1), action: "session_deleted".into(), key: key("s"), by: Some("ann".into()) };
+    store.apply(batch(&store, "s", [Put::Delete, Put::Audit(row)])).await.unwrap();
+    store.apply(batch(&store, "s", [Put::Delete])).await.unwrap();
+
+    assert_eq!(store.session(&key("s")).await.unwrap(), None);
+    let all = ItemRange::Numbers { from: 0, to: u64::MAX };
+    assert_eq!(store.items(&key("s"), &all).await.unwrap(), []);
+    assert_eq!(store.items(&key("kept"), &all).await.unwrap(), neighbours);
+    for name in ["store.db", "store.db-wal"] {
+        let bytes = std::fs::read(scratch.dir.path().join(name)).unwrap();
+        let found = bytes.windows(5).filter(|it| it == b"xyzzy").count();
+        assert_eq!(found, 0, "copies of what was deleted in {name}");
+    }
+    let file = rusqlite::Connection::open(&scratch.path).unwrap();
+    let audit: (i64, String, String, String) = file
+        .query_row("SELECT at, action, session, done_by FROM audit", [], |it| {
+            Ok((it.get(0)?, it.get(1)?, it.get(2)?, it.get(3)?))
+        })
+        .unwrap();
+    assert_eq!(audit, (1, "session_deleted".into(), "s".into(), "ann".into()));
+    drop(file);
+
+    // A later head makes it anew, even in the batch that deletes it.
+    store.apply(batch(&store, "kept", [Put::Delete, Put::Head(head(1))])).await.unwrap();
+    let anew = SessionRow { key: key("kept"), head: head(1), counters: Counters::default(), fields: vec![] };
+    assert_eq!(store.session(&key("kept")).await.unwrap(), Some(anew));
+    assert_eq!(store.items(&key("kept"), &all).await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn sessions_come_in_pages() {
+    let (_scratch, store) = store().await;
+    for session in ["b", "a", "ä", "c"] {
+        store.apply(batch(&store, session, [Put::Head(head(1))])).await.unwrap();
+    }
+    for (from, limit, expected, next) in [
+        (None, 2, vec!["a", "b"], Some("c")),
+        (Some("c"), 2, vec!["c", "ä"], None),
+        (Some("bb"), 1, vec!["c"], Some("ä")),
+        (None, u64::MAX, vec!["a", "b", "c", "ä"], None),
+        (Some("z"), 1, vec!["ä"], None),
+    ] {
+        let from = from.map(|it| SessionId::parse(it).unwrap());
+        let page = store.sessions(&tenant("default"), from.as_ref(), limit).await.unwrap();
+        let found: Vec<_> = page.sessions.iter().map(|it| it.key.session.as_str()).collect();
+        assert_eq!((found, page.next.as_ref().map(SessionId::as_str)), (expected, next), "{from:?} {limit}");
+    }
+}
+
+#[tokio::test]
+async fn text_that_is_not_json_and_numbers_too_large_are_refused() {
+    let (_scratch, store) = store().await;
+    for put in [
+        Put::Item(item(0, "not json")),
+        Put::Item(item(u64::MAX, "1")),
+        Put::Counters(Counters { turns: 1 << 63, ..Counters::default() }),
+    ] {
+        let refused = store.apply(batch(&store, "s", [Put::Head(head(1)), put.clone()])).await;
+        assert!(matches!(refused, Err(Error::Refused { .. })), "{put:?}: {refused:?}");
+        assert_eq!(store.session(&key("s")).await.unwrap(), None);
+    }
+    drop(scratch());
+}

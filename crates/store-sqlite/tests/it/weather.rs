@@ -1,0 +1,127 @@
+//! Bad weather: a full disk, a file that cannot be written, a busy neighbour. The store works again when it clears.
+
+use std::path::Path;
+use std::process::Command;
+
+use singletree_durable::{ItemRange, Journal, Put};
+use singletree_store_sqlite::SqliteStore;
+
+use crate::crash::{child, say};
+use crate::made::{batch, head, item, key, scratch};
+
+/// A small disk in memory, unmounted at the end.
+struct SmallDisk<'a>(&'a Path);
+
+impl<'a> SmallDisk<'a> {
+    fn mount(at: &'a Path) -> Result<Self, String> {
+        let run = Command::new("mount").args(["-t", "tmpfs", "-o", "size=2m", "tmpfs"]).arg(at).output();
+        match run {
+            Ok(output) if output.status.success() => Ok(Self(at)),
+            Ok(output) => Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
+impl Drop for SmallDisk<'_> {
+    fn drop(&mut self) {
+        Command::new("umount").arg(self.0).status().unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_full_disk_is_told_by_category_and_nothing_answered_is_lost() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = match SmallDisk::mount(dir.path()) {
+        Ok(disk) => disk,
+        Err(reason) => return say(&format!("not run: disk_full: {reason}")),
+    };
+    let (path, ballast) = (dir.path().join("store.db"), dir.path().join("ballast"));
+    std::fs::write(&ballast, vec![0; 900_000]).unwrap();
+    let store = SqliteStore::open(&path).await.unwrap();
+    store.apply(batch(&store, "s", [Put::Head(head(0))])).await.unwrap();
+    let body = format!("\"{}\"", "x".repeat(50_000));
+    let add = |no| store.apply(batch(&store, "s", [Put::Item(item(no, &body))]));
+    let mut answered = Vec::new();
+    let full = loop {
+        let no = answered.len() as u64;
+        match add(no).await {
+            Ok(()) => answered.push(item(no, &body)),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(full.category(), "store_unavailable", "{full:?}");
+    assert!(answered.len() > 3, "{} before the disk was full", answered.len());
+    let all = ItemRange::Numbers { from: 0, to: u64::MAX };
+    assert_eq!(store.items(&key("s"), &all).await.unwrap(), answered);
+    let no = answered.len() as u64;
+    assert_eq!(add(no).await.unwrap_err().category(), "store_unavailable");
+
+    std::fs::remove_file(&ballast).unwrap();
+    add(no).await.unwrap();
+    answered.push(item(no, &body));
+    assert_eq!(store.items(&key("s"), &all).await.unwrap(), answered);
+    store.close().await;
+    let store = SqliteStore::open(&path).await.unwrap();
+    assert_eq!(store.items(&key("s"), &all).await.unwrap(), answered);
+    drop(store);
+    drop(disk);
+}
+
+#[tokio::test]
+async fn a_neighbour_that_holds_the_file_delays_and_then_refuses_nobody_for_ever() {
+    let scratch = scratch();
+    let store = SqliteStore::open(&scratch.path).await.unwrap();
+    let shell = rusqlite::Connection::open(&scratch.path).unwrap();
+    shell.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let held = store.apply(batch(&store, "s", [Put::Head(head(1))])).await.unwrap_err();
+    assert_eq!(held.category(), "store_unavailable", "{held:?}");
+    shell.execute_batch("ROLLBACK").unwrap();
+    store.apply(batch(&store, "s", [Put::Head(head(2))])).await.unwrap();
+    assert_eq!(store.session(&key("s")).await.unwrap().unwrap().head, head(2));
+
+    // A neighbour that reads delays the emptying of the log after a deletion, not the deletion.
+    shell.execute_batch("BEGIN; SELECT count(*) FROM session").unwrap();
+    store.apply(batch(&store, "s", [Put::Delete])).await.unwrap();
+    let log = scratch.dir.path().join("store.db-wal");
+    assert_ne!(log.metadata().unwrap().len(), 0);
+    shell.execute_batch("COMMIT").unwrap();
+    store.apply(batch(&store, "r", [])).await.unwrap();
+    assert_eq!(log.metadata().unwrap().len(), 0);
+}
+
+#[tokio::test]
+async fn what_the_powerless_child_does() {
+    let Some(path) = std::env::var_os(crate::crash::FILE) else { return };
+    match SqliteStore::open(path).await {
+        Ok(_) => say("opened"),
+        Err(error) => say(&format!("refused {}", error.category())),
+    }
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_file_that_may_only_be_read_is_told_by_category() {
+    use std::os::unix::fs::{PermissionsExt, chown};
+    use std::os::unix::process::CommandExt;
+    const NOBODY: u32 = 65_534;
+    let scratch = scratch();
+    SqliteStore::open(&scratch.path).await.unwrap().close().await;
+    let before = std::fs::read(&scratch.path).unwrap();
+    let mut process = child("weather::what_the_powerless_child_does", &scratch.path);
+    let set = |path: &Path, mode| std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+    set(&scratch.path, 0o444);
+    if chown(scratch.dir.path(), Some(NOBODY), None).is_ok() {
+        // To the superuser no file is read-only.
+        let lock = scratch.dir.path().join("store.db.lock");
+        chown(lock, Some(NOBODY), None).unwrap();
+        process.uid(NOBODY);
+    }
+    let output = match process.output() {
+        Ok(output) => output,
+        Err(error) => return say(&format!("not run: read_only_file: {error}")),
+    };
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(said.contains("refused store_unavailable"), "{said}");
+    assert!(std::fs::read(&scratch.path).unwrap() == before);
+}
