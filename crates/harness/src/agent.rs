@@ -1,6 +1,8 @@
 //! An agent, as a chat serves it: a graph under a name, and what is promised about it.
 
-use singletree_engine::{Graph, Snapshot};
+use std::sync::Arc;
+
+use singletree_engine::{Graph, Migrations, Snapshot};
 
 use crate::bucket::BucketTable;
 use crate::reply::Replies;
@@ -37,6 +39,7 @@ pub struct Agent {
     pub(crate) while_suspended: WhileSuspended,
     pub(crate) buckets: BucketTable,
     pub(crate) replies: Replies,
+    pub(crate) migrations: Arc<Migrations>,
     effectful_tools: bool,
 }
 
@@ -51,6 +54,7 @@ impl Agent {
             while_suspended: WhileSuspended::default(),
             buckets: BucketTable::default(),
             replies: Replies::default(),
+            migrations: Arc::default(),
             effectful_tools: false,
         }
     }
@@ -79,6 +83,13 @@ impl Agent {
     #[must_use]
     pub fn effectful_tools(mut self, effectful: bool) -> Self {
         self.effectful_tools = effectful;
+        self
+    }
+
+    /// Sets how stored sessions of older versions are brought to the graph's (sessions §7).
+    #[must_use]
+    pub fn session_migrations(mut self, migrations: Migrations) -> Self {
+        self.migrations = Arc::new(migrations);
         self
     }
 

@@ -120,8 +120,7 @@ impl BucketTable {
     pub fn look_up(&self, category: &str, surface: Surface) -> Disposition {
         let listed = self.overrides.get(category).copied().or_else(|| listed(category, surface));
         let bucket = listed.unwrap_or(Bucket::RetryableTransient);
-        let retry_safe =
-            listed == Some(Bucket::RetryableTransient) && !UNSAFE_TO_RETRY.contains(&category);
+        let retry_safe = listed == Some(Bucket::RetryableTransient) && !UNSAFE_TO_RETRY.contains(&category);
         Disposition { bucket, retry_safe }
     }
 }

@@ -208,7 +208,17 @@ impl Error {
 /// Returns the category of what caused a run to fail: the node's own when it named one, or that of a model call's error
 /// anywhere among the causes.
 fn run_category(error: &engine::Error) -> &str {
-    let engine::Error::Node { source: fault, .. } = error else { return error.category() };
+    let fault = match error {
+        engine::Error::Node { source, .. } => source,
+        // A budget that only the commit can see.
+        engine::Error::SessionSave { source, .. } => {
+            return match source.downcast_ref::<Error>() {
+                Some(budget @ Error::Budget { .. }) => budget.category(),
+                _ => error.category(),
+            };
+        }
+        other => return other.category(),
+    };
     if let Some(category) = fault.category() {
         return category;
     }

@@ -160,9 +160,9 @@ impl ChatEventKind {
     #[must_use]
     pub fn outcome(&self) -> Option<&Arc<ChatTurnOutcome>> {
         match self {
-            Self::TurnSuspended { outcome } | Self::TurnCompleted { outcome } | Self::TurnErrored { outcome } => {
-                Some(outcome)
-            }
+            Self::TurnSuspended { outcome }
+            | Self::TurnCompleted { outcome }
+            | Self::TurnErrored { outcome } => Some(outcome),
             Self::TurnAccepted { .. }
             | Self::MessageAppended { .. }
             | Self::Delta { .. }

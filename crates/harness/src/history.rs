@@ -50,7 +50,10 @@ impl Messages {
     }
 
     /// Iterates over the messages from a position on.
-    pub fn iter_from(&self, position: u64) -> impl DoubleEndedIterator<Item = Arc<ChatMessage>> + ExactSizeIterator {
+    pub fn iter_from(
+        &self,
+        position: u64,
+    ) -> impl DoubleEndedIterator<Item = Arc<ChatMessage>> + ExactSizeIterator {
         self.0.iter_from(position)
     }
 

@@ -138,6 +138,18 @@ impl Desk {
         self.fields = None;
     }
 
+    /// Notes whether the message of a turn that waits has become durable; one that has not leaves the queue.
+    pub(crate) fn settle(&mut self, no: u64, accepted: bool) {
+        let at =
+            self.queue.iter().position(|it| matches!(&it.work, Work::Message { row, .. } if row.no == no));
+        let Some(at) = at else { return };
+        if !accepted {
+            self.queue.remove(at);
+        } else if let Some(Work::Message { committed, .. }) = self.queue.get_mut(at).map(|it| &mut it.work) {
+            *committed = true;
+        }
+    }
+
     /// Tells whether nothing is lost when the session leaves memory.
     pub(crate) fn is_idle(&self) -> bool {
         self.queue.is_empty() && self.running.is_none() && self.listeners.is_empty()

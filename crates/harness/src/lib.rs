@@ -1,1 +1,69 @@
 //! A chat turn from message to outcome, kept whatever happens.
+//!
+//! [`Chat`] is the chat harness: `send(session, message)` gives an outcome, completed, suspended or errored. A message is
+//! accepted durably before it runs; every accepted turn reaches exactly one outcome; turns of one session run one at a
+//! time. It implements the harness and harness-chat specifications.
+//!
+//! # Vocabulary
+//! A *turn* is one bounded execution in answer to one message or one signal. An *invocation* is what one message started:
+//! its turn and every turn that resumes it. A *wait* is the record of a suspension; a *signal* is what answers it. An
+//! *event* is an entry of a session's durable log.
+//!
+//! # Inside
+//! What is decided is decided by transitions (`transition/`), pure functions that fill one batch each. `runner` runs the
+//! turns of a session in order, `keeper` stands behind the engine's port, `adopt` takes over what a dead process left.
+//!
+//! # Invariants
+//! INV-1 to INV-9, INV-12 (see ARCHITECTURE.md).
+
+mod bucket;
+mod error;
+mod event;
+mod history;
+mod limit;
+mod outcome;
+mod reply;
+mod turn_id;
+
+mod agent;
+mod answer;
+mod chat;
+mod listen;
+mod sessions;
+mod stream;
+mod submit;
+mod turn;
+
+mod adopt;
+mod feed;
+mod hot;
+mod house;
+mod keeper;
+mod narrate;
+mod position;
+mod prepare;
+mod record;
+mod runner;
+mod stored;
+mod tasks;
+mod transition;
+mod turning;
+mod waits;
+mod writing;
+
+pub use agent::{Agent, Durability, WhileSuspended};
+pub use answer::{Answer, PendingWait, SignalAddress};
+pub use bucket::{Bucket, BucketTable, Disposition, Surface};
+pub use chat::{Chat, ChatBuilder};
+pub use error::{Error, Result};
+pub use event::{ChatEvent, ChatEventKind, EventId};
+pub use history::{HISTORY, MESSAGE_SHAPE, Messages};
+pub use limit::Limits;
+pub use listen::Subscribed;
+pub use outcome::{ChatTurnOutcome, CompletedTurn, DispatchPath, ErroredTurn, SuspendedTurn, Wait};
+pub use reply::{Redact, Replies};
+pub use sessions::{ExportedItem, HistoryEntry, SessionExport, SessionInfo, SessionList};
+pub use stream::{MessageStream, TurnStream};
+pub use submit::SendOptions;
+pub use turn::Turn;
+pub use turn_id::{MessageId, TurnId};

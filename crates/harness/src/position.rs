@@ -98,7 +98,9 @@ impl Encoder<'_> {
     }
 
     fn slot(&mut self, writing: &mut Writing, slot: &Slot) -> Result<Encoded, Error> {
-        let unfit = |it: serde_json::Error| stored::corrupt("a field that JSON cannot represent".into(), Some(it.into()));
+        let unfit = |it: serde_json::Error| {
+            stored::corrupt("a field that JSON cannot represent".into(), Some(it.into()))
+        };
         match slot {
             Slot::One(item) => Ok(Encoded::Value(item.json().map_err(unfit)?.clone())),
             Slot::Many(list) => self.list(writing, list),
@@ -143,7 +145,10 @@ pub(crate) struct Decoder<'a> {
 }
 
 impl Decoder<'_> {
-    pub(crate) async fn frames(&mut self, encoded: Vec<BTreeMap<String, Encoded>>) -> Result<Vec<Fields>, Error> {
+    pub(crate) async fn frames(
+        &mut self,
+        encoded: Vec<BTreeMap<String, Encoded>>,
+    ) -> Result<Vec<Fields>, Error> {
         let mut frames = Vec::with_capacity(encoded.len());
         for (depth, fields) in encoded.into_iter().enumerate() {
             let mut frame: Fields = Vec::new();
@@ -165,7 +170,11 @@ impl Decoder<'_> {
         Ok(frames)
     }
 
-    async fn list(&mut self, base: Option<(String, u64, u64)>, items: Vec<(u64, u64)>) -> Result<List, Error> {
+    async fn list(
+        &mut self,
+        base: Option<(String, u64, u64)>,
+        items: Vec<(u64, u64)>,
+    ) -> Result<List, Error> {
         let start = match base {
             None => List::default(),
             Some((field, generation, len)) => self.base(&field, generation, len).await?,
@@ -199,6 +208,7 @@ impl Decoder<'_> {
 
 impl Position {
     pub(crate) fn to_json(&self) -> Result<Json, Error> {
-        Json::of(self).map_err(|it| stored::corrupt("a position that JSON cannot represent".into(), Some(it.into())))
+        Json::of(self)
+            .map_err(|it| stored::corrupt("a position that JSON cannot represent".into(), Some(it.into())))
     }
 }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use singletree_durable::{ItemRange, Journal, Json, SessionKey, TurnQuery, TurnRow, TurnStatus, WaitQuery, WaitRow};
+use singletree_durable::{
+    ItemRange, Journal, Json, SessionKey, TurnQuery, TurnRow, TurnStatus, WaitQuery, WaitRow,
+};
 use singletree_engine::{Descriptor, Item};
 use singletree_llm::ChatMessage;
 
@@ -19,17 +21,8 @@ use crate::turn_id::TurnId;
 #[serde(tag = "outcome", rename_all = "snake_case", deny_unknown_fields)]
 pub(crate) enum Recorded {
     Completed(Tail),
-    Suspended {
-        tail: Tail,
-        wait: u64,
-    },
-    Errored {
-        bucket: Bucket,
-        category: String,
-        reply: String,
-        diagnostic: String,
-        retry_safe: bool,
-    },
+    Suspended { tail: Tail, wait: u64 },
+    Errored { bucket: Bucket, category: String, reply: String, diagnostic: String, retry_safe: bool },
 }
 
 /// Which messages of the history the turn added after the user's own (D6).
@@ -79,7 +72,8 @@ pub(crate) async fn read_outcome(
     row: &TurnRow,
 ) -> Result<Option<ChatTurnOutcome>, Error> {
     let Some(json) = &row.outcome else { return Ok(None) };
-    let unreadable = |it: serde_json::Error| corrupt(format!("the outcome of turn {}", row.no), Some(it.into()));
+    let unreadable =
+        |it: serde_json::Error| corrupt(format!("the outcome of turn {}", row.no), Some(it.into()));
     let turn = row.id();
     let path = |tail: Tail| match (row.wait, tail.existing) {
         (Some(_), _) => DispatchPath::SignalResume,
@@ -97,7 +91,8 @@ pub(crate) async fn read_outcome(
             let waits = WaitQuery::Invocation(key.tenant.clone(), row.invocation.clone());
             let waits = journal.waits(&waits).await?;
             let wait = waits.into_iter().map(|(_, it)| it).find(|it| it.no == wait);
-            let wait = wait.ok_or_else(|| corrupt(format!("the wait of turn {} is missing", row.no), None))?;
+            let wait =
+                wait.ok_or_else(|| corrupt(format!("the wait of turn {} is missing", row.no), None))?;
             ChatTurnOutcome::Suspended(SuspendedTurn {
                 turn,
                 signal_descriptor: descriptor(&wait)?,
@@ -122,7 +117,11 @@ pub(crate) async fn read_outcome(
     }))
 }
 
-async fn resumed_by(journal: &dyn Journal, key: &SessionKey, wait: &WaitRow) -> Result<Option<TurnId>, Error> {
+async fn resumed_by(
+    journal: &dyn Journal,
+    key: &SessionKey,
+    wait: &WaitRow,
+) -> Result<Option<TurnId>, Error> {
     let Some(no) = wait.ended_by else { return Ok(None) };
     let rows = journal.turns(key, &TurnQuery::No(no)).await?;
     Ok(rows.first().map(TurnRowExt::id))
@@ -131,18 +130,24 @@ async fn resumed_by(journal: &dyn Journal, key: &SessionKey, wait: &WaitRow) -> 
 /// Returns the descriptor of a stored wait.
 pub(crate) fn descriptor(wait: &WaitRow) -> Result<Descriptor, Error> {
     let metadata = wait.metadata.as_ref().map(Json::decode).transpose();
-    let metadata = metadata.map_err(|it| corrupt(format!("the metadata of wait {}", wait.no), Some(it.into())))?;
+    let metadata =
+        metadata.map_err(|it| corrupt(format!("the metadata of wait {}", wait.no), Some(it.into())))?;
     Ok(Descriptor { signal_id: wait.signal.clone(), metadata })
 }
 
 /// Returns the terms of a stored wait.
 pub(crate) fn terms(wait: &WaitRow) -> Result<Wait, Error> {
     let schema = wait.payload_schema.as_ref().map(Json::decode).transpose();
-    let payload_schema = schema.map_err(|it| corrupt(format!("the schema of wait {}", wait.no), Some(it.into())))?;
+    let payload_schema =
+        schema.map_err(|it| corrupt(format!("the schema of wait {}", wait.no), Some(it.into())))?;
     Ok(Wait { no: wait.no, action: wait.action.clone(), deadline: wait.deadline, payload_schema })
 }
 
-async fn read_tail(journal: &dyn Journal, key: &SessionKey, tail: Tail) -> Result<Vec<Arc<ChatMessage>>, Error> {
+async fn read_tail(
+    journal: &dyn Journal,
+    key: &SessionKey,
+    tail: Tail,
+) -> Result<Vec<Arc<ChatMessage>>, Error> {
     let (field, generation) = (HISTORY.to_owned(), tail.generation);
     let limit = tail.to.saturating_sub(tail.from);
     if limit == 0 {

@@ -30,9 +30,10 @@ impl Default for Replies {
         Self {
             session_terminating: "This conversation can't continue. Please start a new one.".into(),
             retryable_transient: "I had trouble responding. Try again in a moment.".into(),
-            user_correctable: "That request couldn't be processed: {diagnostic}. Please adjust your message and try \
+            user_correctable:
+                "That request couldn't be processed: {diagnostic}. Please adjust your message and try \
                                again."
-                .into(),
+                    .into(),
             redact: Arc::new(str::to_owned),
         }
     }
@@ -77,7 +78,9 @@ impl Reporting<'_> {
 /// Writes what went wrong without the frames around it: for a failed node that is the node's own error.
 fn innermost(error: &Error) -> String {
     match error {
-        Error::Run { source: singletree_engine::Error::Node { source, .. } } => singletree_engine::chain(source),
+        Error::Run { source: singletree_engine::Error::Node { source, .. } } => {
+            singletree_engine::chain(source)
+        }
         Error::Run { source } => singletree_engine::chain(source),
         other => singletree_engine::chain(other),
     }
@@ -100,12 +103,19 @@ mod tests {
     #[test]
     fn a_diagnostic_is_redacted_and_cut_at_a_character() {
         let replies = Replies { redact: Arc::new(|it| it.replace("hunter2", "***")), ..Replies::default() };
-        let reporting = Reporting { buckets: &BucketTable::default(), replies: &replies, diagnostic_bytes: 44 };
+        let reporting =
+            Reporting { buckets: &BucketTable::default(), replies: &replies, diagnostic_bytes: 44 };
         let error = Error::MessageShape { why: "hunter2 ééééééééééééé".into() };
         let errored = reporting.errored(None, &error);
-        assert_eq!(errored.diagnostic, "the message is not valid: *** éééééééé…".replace("éééééééé", "ééééééé"));
+        assert_eq!(
+            errored.diagnostic,
+            "the message is not valid: *** éééééééé…".replace("éééééééé", "ééééééé")
+        );
         assert_eq!(errored.error_category, "chat_message_shape_invalid");
         let text = errored.reply.text().into_owned();
-        assert!(text.starts_with("That request couldn't be processed: the message is not valid: ***"), "{text}");
+        assert!(
+            text.starts_with("That request couldn't be processed: the message is not valid: ***"),
+            "{text}"
+        );
     }
 }

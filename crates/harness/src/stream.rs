@@ -147,7 +147,8 @@ impl MessageStream<'_> {
     pub fn delta(&self, text: &str) {
         let mut shown = self.stream.shown();
         let first = shown.first;
-        let Some(message) = shown.message.as_mut().filter(|it| it.position == self.position && it.run == self.run)
+        let Some(message) =
+            shown.message.as_mut().filter(|it| it.position == self.position && it.run == self.run)
         else {
             return;
         };
@@ -156,7 +157,13 @@ impl MessageStream<'_> {
         message.next += 1;
         let id = self.stream.id(self.position, first);
         // Published under the lock, so that a listener that takes the text so far misses no piece and sees none twice.
-        self.stream.publish(ChatEventKind::Delta { id, run: self.run, n, text: text.to_owned(), so_far: false });
+        self.stream.publish(ChatEventKind::Delta {
+            id,
+            run: self.run,
+            n,
+            text: text.to_owned(),
+            so_far: false,
+        });
     }
 }
 

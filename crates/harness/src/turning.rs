@@ -67,7 +67,11 @@ impl Turning {
     }
 
     /// Writes what changed of the session, and raises its version.
-    pub(crate) fn write_session(&mut self, writing: &mut Writing, session: &SessionState) -> Result<(), Error> {
+    pub(crate) fn write_session(
+        &mut self,
+        writing: &mut Writing,
+        session: &SessionState,
+    ) -> Result<(), Error> {
         self.head.schema_version.clone_from(&session.schema_version);
         self.write_state(writing, &session.fields)
     }

@@ -1,8 +1,8 @@
 //! One transition being written: a batch, the numbers it takes, and the events that tell of it.
 
 use singletree_durable::{
-    Batch, Counters, EventRow, Fence, FieldRow, FieldValue, ItemRow, Json, Placement, Put, Require, SessionKey,
-    Timestamp,
+    Batch, Counters, EventRow, Fence, FieldRow, FieldValue, Head, ItemRow, Json, Placement, Put, Require,
+    SessionKey, Timestamp,
 };
 use singletree_engine::{Item, List, Slot};
 use std::collections::HashMap;
@@ -47,7 +47,13 @@ pub(crate) struct Writing {
 }
 
 impl Writing {
-    pub(crate) fn new(key: &SessionKey, fence: Fence, counters: Counters, now: Timestamp, epoch: &Arc<str>) -> Self {
+    pub(crate) fn new(
+        key: &SessionKey,
+        fence: Fence,
+        counters: Counters,
+        now: Timestamp,
+        epoch: &Arc<str>,
+    ) -> Self {
         let batch = Batch::new(key.clone(), fence);
         Self { batch, counters, now, events: Vec::new(), epoch: epoch.clone(), taken: counters }
     }
@@ -68,8 +74,22 @@ impl Writing {
         self
     }
 
+    /// Returns the head that this transition writes, if it writes one.
+    pub(crate) fn head_put(&self) -> Option<Head> {
+        self.batch.puts.iter().rev().find_map(|it| match it {
+            Put::Head(head) => Some(head.clone()),
+            _ => None,
+        })
+    }
+
     /// Adds a durable event, and what listeners are told when it is committed.
-    pub(crate) fn event(&mut self, author: &Author, item: Option<u64>, body: Option<Json>, what: ChatEventKind) {
+    pub(crate) fn event(
+        &mut self,
+        author: &Author,
+        item: Option<u64>,
+        body: Option<Json>,
+        what: ChatEventKind,
+    ) {
         let seq = self.counters.events;
         self.counters.events += 1;
         let kind = what.as_str().to_owned();
@@ -95,7 +115,9 @@ impl Writing {
         side: Option<Json>,
         numbers: &mut Numbers,
     ) -> Result<u64, Error> {
-        let body = item.text().map_err(|it| stored::corrupt("an item that JSON cannot represent".into(), Some(it.into())))?;
+        let body = item
+            .text()
+            .map_err(|it| stored::corrupt("an item that JSON cannot represent".into(), Some(it.into())))?;
         let no = self.counters.items;
         self.counters.items += 1;
         let body = Json::from_text(body);
@@ -105,7 +127,13 @@ impl Writing {
     }
 
     /// Makes an item part of a list: the commit that makes it history.
-    fn place(&mut self, author: &Author, item: &Item, at: Placement, numbers: &mut Numbers) -> Result<(), Error> {
+    fn place(
+        &mut self,
+        author: &Author,
+        item: &Item,
+        at: Placement,
+        numbers: &mut Numbers,
+    ) -> Result<(), Error> {
         match numbers.get(item) {
             Some(no) => self.put(Put::Place { item: no, placement: at }),
             None => drop(self.new_item(author, item, Some(at), None, numbers)?),
@@ -123,7 +151,9 @@ impl Writing {
         numbers: &mut Numbers,
     ) -> Result<StoredField, Error> {
         let extended = before.and_then(|it| match (&it.slot, it.kept) {
-            (Slot::Many(stored), Kept::Rows { generation }) if list.extends(stored) => Some((generation, stored.len())),
+            (Slot::Many(stored), Kept::Rows { generation }) if list.extends(stored) => {
+                Some((generation, stored.len()))
+            }
             _ => None,
         });
         let (generation, from) = extended.unwrap_or_else(|| {
@@ -145,12 +175,18 @@ impl Writing {
         }
         let value = FieldValue::List { generation, len: list.len() };
         self.put(Put::Field(FieldRow { name: name.as_ref().to_owned(), value }));
-        Ok(StoredField { name: name.clone(), slot: Slot::Many(list.clone()), kept: Kept::Rows { generation } })
+        Ok(StoredField {
+            name: name.clone(),
+            slot: Slot::Many(list.clone()),
+            kept: Kept::Rows { generation },
+        })
     }
 
     /// Writes a field that is one value.
     pub(crate) fn value(&mut self, name: &Arc<str>, slot: &Slot, max: usize) -> Result<StoredField, Error> {
-        let unfit = |it: serde_json::Error| stored::corrupt(format!("field '{name}', which JSON cannot represent"), Some(it.into()));
+        let unfit = |it: serde_json::Error| {
+            stored::corrupt(format!("field '{name}', which JSON cannot represent"), Some(it.into()))
+        };
         let json = match slot {
             Slot::One(item) => Json::from_text(item.text().map_err(unfit)?),
             Slot::Many(list) => Json::from(&list.to_json().map_err(unfit)?),

@@ -8,7 +8,12 @@ use crate::record::TurnRowExt;
 use crate::writing::{Author, Writing};
 
 /// Makes the row of the turn that the end of a wait starts.
-pub(crate) fn next_row(writing: &mut Writing, suspended: &TurnRow, wait: &WaitRow, kind: TurnKind) -> TurnRow {
+pub(crate) fn next_row(
+    writing: &mut Writing,
+    suspended: &TurnRow,
+    wait: &WaitRow,
+    kind: TurnKind,
+) -> TurnRow {
     let no = writing.counters.turns;
     writing.counters.turns += 1;
     TurnRow {

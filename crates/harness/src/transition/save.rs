@@ -8,7 +8,11 @@ use crate::history::HISTORY;
 use crate::turning::Turning;
 use crate::writing::Writing;
 
-pub(crate) fn save(writing: &mut Writing, turning: &mut Turning, session: &SessionState) -> Result<(), Error> {
+pub(crate) fn save(
+    writing: &mut Writing,
+    turning: &mut Turning,
+    session: &SessionState,
+) -> Result<(), Error> {
     writing.require(Require::Turn { no: turning.row.no, status: TurnStatus::Accepted });
     let messages = session.fields.iter().find(|(name, _)| name.as_ref() == HISTORY);
     if let Some(messages) = messages.and_then(|(_, slot)| slot.as_list().cloned()) {

@@ -1,0 +1,115 @@
+//! Taking over what a process that died has left: accepted turns without an outcome (INV-2, INV-8, D24, D28).
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use singletree_durable::{SessionKey, TurnKind, TurnQuery, TurnRow};
+
+use crate::Error;
+use crate::hot::{Hot, Queued, Ticket, Work};
+use crate::house::House;
+use crate::prepare::Preparing;
+use crate::record::TurnRowExt;
+use crate::{transition, turn_id::TurnId};
+
+/// A turn that was taken over, with the one who knows how it ends.
+pub(crate) struct TakenOver {
+    pub(crate) key: SessionKey,
+    pub(crate) id: TurnId,
+    pub(crate) ticket: Arc<Ticket>,
+}
+
+impl House {
+    /// Makes a session ready for work: known, and former owners' turns taken over.
+    pub(crate) async fn ready(self: &Arc<Self>, hot: &Arc<Hot>) -> Result<Vec<TakenOver>, Error> {
+        self.know(hot).await?;
+        if hot.desk().adopted {
+            return Ok(Vec::new());
+        }
+        let adopting = hot.reading.lock().await;
+        if hot.desk().adopted {
+            return Ok(Vec::new());
+        }
+        let open = self.read(self.journal.turns(&hot.key, &TurnQuery::Open)).await?;
+        let left = open.into_iter().filter(|it| it.fence < self.journal.fence());
+        let mut taken = Vec::new();
+        for (at, row) in left.enumerate() {
+            taken.extend(self.take_over(hot, row, at == 0).await?);
+        }
+        hot.desk().adopted = true;
+        drop(adopting);
+        if !taken.is_empty() {
+            self.kick(hot);
+        }
+        Ok(taken)
+    }
+
+    /// Takes over one turn. Only the first unfinished one of a session can have been running; one that is parked behind a
+    /// wait was not.
+    async fn take_over(
+        self: &Arc<Self>,
+        hot: &Arc<Hot>,
+        row: TurnRow,
+        first: bool,
+    ) -> Result<Option<TakenOver>, Error> {
+        let Some(served) = self.agents.get(&row.agent) else { return Ok(None) };
+        let parked = row.kind == TurnKind::Message && hot.desk().wait.is_some();
+        let ran = first && !parked;
+        let commit = {
+            let mut desk = hot.desk();
+            let mut writing = self.write(hot, &desk);
+            let row = transition::take_over::take_over(&mut writing, &row, ran);
+            (self.send(&mut desk, writing), row)
+        };
+        let (commit, row) = commit;
+        self.land(hot, commit).await?;
+        let id = row.id();
+        let ticket = Ticket::new(Some(id.clone()), row.key.clone().zip(row.digest.clone()));
+        let taken = TakenOver { key: hot.key.clone(), id, ticket: ticket.clone() };
+        if let Some(error) = self.given_up(&row) {
+            let outcome = self.end_unrun(hot, row, &error).await;
+            ticket.tell(outcome);
+            return Ok(Some(taken));
+        }
+        let message = row.message.filter(|_| !ran);
+        let work = match message {
+            Some(no) => {
+                let message = Preparing { house: self, hot, served }.item(no).await?;
+                Work::Message { row, message, committed: true }
+            }
+            None => Work::Recover { row },
+        };
+        hot.desk().queue.push_back(Queued { ticket, work });
+        Ok(Some(taken))
+    }
+
+    /// Says why a turn is not run again, if it is not.
+    fn given_up(&self, row: &TurnRow) -> Option<Error> {
+        if row.deaths >= self.limits.deaths {
+            return Some(Error::Crashed { deaths: row.deaths });
+        }
+        let age = self.now().since(row.accepted_at);
+        let days = self.limits.turn_age.as_secs() / (24 * 3600);
+        (age > self.limits.turn_age).then_some(Error::Abandoned { days })
+    }
+
+    /// Takes over every turn of this tenant that has no owner and whose agent this process has.
+    pub(crate) async fn sweep(self: &Arc<Self>) -> Result<Vec<TakenOver>, Error> {
+        const PAGE: u64 = 256;
+        let mut taken = Vec::new();
+        let mut past = None;
+        loop {
+            let page = self.read(self.upkeep.ownerless(past.as_ref(), PAGE)).await?;
+            let full = page.len() as u64 == PAGE;
+            past = page.last().map(|(key, row)| (key.clone(), row.no));
+            let keys: BTreeSet<SessionKey> = page.into_iter().map(|(key, _)| key).collect();
+            for key in keys.into_iter().filter(|it| it.tenant == self.tenant) {
+                let hot = self.hot(&key);
+                taken.extend(self.ready(&hot).await?);
+            }
+            if !full {
+                return Ok(taken);
+            }
+        }
+    }
+}

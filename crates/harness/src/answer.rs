@@ -1,0 +1,314 @@
+//! Answering signals and cancelling turns (D2, D10, INV-7).
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+use singletree_durable::{InvocationId, Json, SessionKey, TurnQuery, WaitQuery, WaitRow, WaitStatus};
+use singletree_engine::Descriptor;
+use singletree_llm::Schema;
+use tokio::sync::oneshot;
+
+use crate::chat::Chat;
+use crate::history::HISTORY;
+use crate::hot::{Answering, Hot, Ticket, Work};
+use crate::outcome::{ErroredTurn, Wait};
+use crate::record::{descriptor, terms};
+use crate::stored::corrupt;
+use crate::turn::Turn;
+use crate::turn_id::TurnId;
+use crate::{Error, Result, waits};
+
+/// Which wait a signal is for (D2).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SignalAddress {
+    /// The signal of this id in this session.
+    Session {
+        /// The session.
+        session: String,
+        /// The signal's id.
+        signal: String,
+    },
+    /// The wait of this invocation.
+    Invocation(InvocationId),
+    /// The signal of this id, where exactly one pending wait of the tenant has it.
+    Signal(String),
+}
+
+/// An answer to a wait.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Answer {
+    payload: Map<String, Value>,
+    from: Option<String>,
+    wait: Option<u64>,
+    action: Option<String>,
+}
+
+impl Answer {
+    /// Answers with fields that overwrite those of the graph's state (suspension §6). The history is not among them.
+    #[must_use]
+    pub fn new(payload: Map<String, Value>) -> Self {
+        Self { payload, ..Self::default() }
+    }
+
+    /// Says who answers; it is recorded.
+    #[must_use]
+    pub fn from(mut self, who: impl Into<String>) -> Self {
+        self.from = Some(who.into());
+        self
+    }
+
+    /// Names the wait and the digest of the action that is approved or rejected. An approval is taken with both only.
+    #[must_use]
+    pub fn to(mut self, wait: u64, action: impl Into<String>) -> Self {
+        self.wait = Some(wait);
+        self.action = Some(action.into());
+        self
+    }
+}
+
+/// A wait that nobody has ended yet.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PendingWait {
+    /// The session that waits.
+    pub session: String,
+    /// The invocation that waits.
+    pub invocation: InvocationId,
+    /// What is awaited.
+    pub descriptor: Descriptor,
+    /// The terms of the wait.
+    pub wait: Wait,
+    /// Since when it waits.
+    pub since: singletree_durable::Timestamp,
+}
+
+impl Chat {
+    /// Answers a wait: it is consumed, and the turn that resumes is accepted, in one commit; then the turn runs (INV-7).
+    ///
+    /// The first answer wins. The same answer again returns the turn that it started; another one is a conflict.
+    ///
+    /// # Errors
+    /// With nothing consumed: `harness_signal_correlation_failed`, `chat_signal_mismatch`, `chat_signal_conflict`,
+    /// `chat_signal_expired`, `suspension_resume_payload_invalid`, `suspension_record_invalid`, `session_write_conflict`,
+    /// `chat_shutting_down`, `store_unavailable` and its kin.
+    ///
+    /// # Cancellation
+    /// A dropped call has answered or has not.
+    pub async fn answer(&self, address: SignalAddress, answer: Answer) -> Result<Turn, Box<ErroredTurn>> {
+        let answered = self.try_answer(address, answer).await;
+        answered.map_err(|error| Box::new(self.house.any_served().errored(&self.house.limits, None, &error)))
+    }
+
+    async fn try_answer(&self, address: SignalAddress, answer: Answer) -> Result<Turn> {
+        if self.house.is_closing() {
+            return Err(Error::ShuttingDown);
+        }
+        let (key, wait) = self.find_wait(address).await?;
+        let hot = self.house.hot(&key);
+        self.house.ready(&hot).await?;
+        if wait.status != WaitStatus::Pending {
+            return self.duplicate(key, &wait, &answer).await;
+        }
+        check_approval(&wait, &answer)?;
+        self.check_payload(&wait, &answer)?;
+        match self.queue_answer(&hot, &wait, answer)? {
+            Queued::Taken(taken, ticket) => match taken.await {
+                Ok(Ok(id)) => Ok(Turn::waiting(self.clone(), key, id, ticket.told())),
+                Ok(Err(error)) => Err(error),
+                Err(_) => Err(Error::ShuttingDown),
+            },
+            Queued::Same(ticket) => {
+                let id = ticket.id().ok_or_else(|| Error::SignalConflict { signal: wait.signal.clone() })?;
+                Ok(Turn::waiting(self.clone(), key, id, ticket.told()))
+            }
+        }
+    }
+
+    async fn find_wait(&self, address: SignalAddress) -> Result<(SessionKey, WaitRow)> {
+        let tenant = self.house.tenant.clone();
+        let query = match address {
+            SignalAddress::Session { session, signal } => WaitQuery::Signal(self.key(&session)?, signal),
+            SignalAddress::Invocation(invocation) => WaitQuery::Invocation(tenant, invocation),
+            SignalAddress::Signal(signal) => {
+                let waits = self
+                    .house
+                    .read(self.house.journal.waits(&WaitQuery::SignalOf(tenant, signal, 2)))
+                    .await?;
+                let why = match waits.len() {
+                    0 => "nothing waits for it",
+                    1 => return waits.into_iter().next().ok_or_else(|| unknown("nothing waits for it")),
+                    _ => "more than one session waits for it; name the session",
+                };
+                return Err(unknown(why));
+            }
+        };
+        let mut waits = self.house.read(self.house.journal.waits(&query)).await?;
+        // The pending one, else the last that was: its answer is what a duplicate gets.
+        let pending = waits.iter().position(|(_, it)| it.status == WaitStatus::Pending);
+        match pending {
+            Some(at) => Ok(waits.swap_remove(at)),
+            None => waits.pop().ok_or_else(|| unknown("nothing has waited for it")),
+        }
+    }
+
+    /// A wait that has ended already: the same answer gets the turn that it started.
+    async fn duplicate(&self, key: SessionKey, wait: &WaitRow, answer: &Answer) -> Result<Turn> {
+        let conflict = || Error::SignalConflict { signal: wait.signal.clone() };
+        match wait.status {
+            WaitStatus::Expired => Err(Error::SignalExpired { signal: wait.signal.clone() }),
+            WaitStatus::Cancelled => Err(unknown("the wait was cancelled")),
+            WaitStatus::Pending | WaitStatus::Consumed => {
+                let stored = wait.answer.as_ref().map(Json::decode::<Map<String, Value>>).transpose();
+                let stored = stored.map_err(|it| corrupt("a stored answer".into(), Some(it.into())))?;
+                let no = wait
+                    .ended_by
+                    .filter(|_| stored.as_ref() == Some(&answer.payload))
+                    .ok_or_else(conflict)?;
+                let rows = self.house.read(self.house.journal.turns(&key, &TurnQuery::No(no))).await?;
+                let row = rows.into_iter().next().ok_or_else(conflict)?;
+                self.turn_of(key, row).await
+            }
+        }
+    }
+
+    fn check_payload(&self, wait: &WaitRow, answer: &Answer) -> Result<()> {
+        let invalid = |why: String| Error::Payload { why };
+        if answer.payload.contains_key(HISTORY) {
+            return Err(invalid(format!("it must not set '{HISTORY}'")));
+        }
+        let payload = Value::Object(answer.payload.clone());
+        let max = self.house.limits.payload_bytes;
+        if payload.to_string().len() > max {
+            return Err(invalid(format!("it has more than {max} bytes")));
+        }
+        let Some(schema) = terms(wait)?.payload_schema else { return Ok(()) };
+        let schema =
+            Schema::compile(schema).map_err(|it| invalid(format!("the wait's schema is unusable: {it}")))?;
+        schema.check(&payload).map_err(|it| invalid(it.to_string()))
+    }
+
+    /// Puts the answer at the head of the session's queue, unless one for this wait is there already.
+    fn queue_answer(&self, hot: &Arc<Hot>, wait: &WaitRow, answer: Answer) -> Result<Queued> {
+        let conflict = || Error::SignalConflict { signal: wait.signal.clone() };
+        {
+            let desk = hot.desk();
+            let running =
+                desk.running.iter().filter_map(|it| it.answers.as_ref().map(|held| (held, &it.ticket)));
+            if let Some(((_, payload), ticket)) = running.into_iter().find(|((no, _), _)| *no == wait.no) {
+                return if *payload == answer.payload {
+                    Ok(Queued::Same(ticket.clone()))
+                } else {
+                    Err(conflict())
+                };
+            }
+            let waiting =
+                desk.queue.iter().any(|it| matches!(&it.work, Work::Answer(held) if held.wait == wait.no));
+            if waiting {
+                return Err(conflict());
+            }
+        }
+        let (taken, told) = oneshot::channel();
+        let ticket = Ticket::new(None, None);
+        let answering = Answering {
+            wait: wait.no,
+            payload: answer.payload,
+            from: answer.from,
+            expired: false,
+            taken: Some(taken),
+        };
+        waits::enqueue(hot, ticket.clone(), answering);
+        self.house.kick(hot);
+        Ok(Queued::Taken(told, ticket))
+    }
+
+    /// Cancels a turn (D10): one that waits does not run; one that runs ends at its next await, and what was shown of it is
+    /// kept; a suspended one is given up. Returns the turn that tells the end: the same one, or the one that closed the
+    /// wait.
+    ///
+    /// A turn that has ended otherwise is returned as it ended: of cancel and completion exactly one wins.
+    ///
+    /// # Errors
+    /// `chat_turn_unknown`, `store_unavailable` and its kin.
+    pub async fn cancel(&self, id: &TurnId) -> Result<Turn> {
+        let turn = self.turn(id).await?;
+        let hot = self.house.hot(turn.key());
+        self.house.ready(&hot).await?;
+        if let Some(queued) = take_queued(&hot, id) {
+            if let Work::Message { row, .. } | Work::Recover { row } = queued.work {
+                let outcome = self.house.end_unrun(&hot, row, &Error::Cancelled).await;
+                queued.ticket.tell(outcome);
+            }
+            self.house.kick(&hot);
+            return self.turn(id).await;
+        }
+        if let Some(ticket) = hot.desk().ticket(id) {
+            ticket.cancel.notify_one();
+            return Ok(turn);
+        }
+        let waits_for_it = hot.desk().wait.as_ref().is_some_and(|it| it.invocation == id.invocation);
+        if !waits_for_it || !waits::take_turn(&hot) {
+            return self.turn(id).await;
+        }
+        let closed = waits::close(&self.house, &hot, waits::End::Cancelled).await;
+        hot.desk().running = None;
+        self.house.kick(&hot);
+        match closed? {
+            Some(outcome) => match outcome.turn() {
+                Some(closing) => self.turn(closing).await,
+                None => Ok(turn),
+            },
+            None => self.turn(id).await,
+        }
+    }
+
+    /// Lists what waits for an answer: in one session, or in all of the tenant, at most `limit`.
+    ///
+    /// # Errors
+    /// `harness_session_id_unresolved`, `store_unavailable` and its kin.
+    pub async fn pending(&self, session_id: Option<&str>, limit: u64) -> Result<Vec<PendingWait>> {
+        let query = match session_id {
+            Some(session) => WaitQuery::Pending(self.key(session)?),
+            None => WaitQuery::PendingOf(self.house.tenant.clone(), limit),
+        };
+        let waits = self.house.read(self.house.journal.waits(&query)).await?;
+        let pending = waits.into_iter().map(|(key, wait)| {
+            Ok(PendingWait {
+                session: key.session.to_string(),
+                invocation: wait.invocation.clone(),
+                descriptor: descriptor(&wait)?,
+                wait: terms(&wait)?,
+                since: wait.created_at,
+            })
+        });
+        pending.collect()
+    }
+}
+
+enum Queued {
+    Taken(oneshot::Receiver<Result<TurnId>>, Arc<Ticket>),
+    Same(Arc<Ticket>),
+}
+
+fn unknown(why: &str) -> Error {
+    Error::Correlation { why: why.to_owned() }
+}
+
+/// An approval is taken only with the number of the wait and the digest of the action (D2).
+fn check_approval(wait: &WaitRow, answer: &Answer) -> Result<()> {
+    let mismatch = |why: &str| Err(Error::SignalMismatch { why: why.to_owned() });
+    if answer.wait.is_some_and(|it| it != wait.no) {
+        return mismatch("it answers another wait");
+    }
+    match (&wait.action, &answer.action) {
+        (None, _) => Ok(()),
+        (Some(_), None) => mismatch("it does not name the action that it is about"),
+        (Some(wanted), Some(named)) if wanted != named => mismatch("it is about another action"),
+        (Some(_), Some(_)) if answer.wait.is_none() => mismatch("it does not name the wait"),
+        (Some(_), Some(_)) => Ok(()),
+    }
+}
+
+fn take_queued(hot: &Hot, id: &TurnId) -> Option<crate::hot::Queued> {
+    let mut desk = hot.desk();
+    let at = desk.queue.iter().position(|it| it.ticket.id().as_ref() == Some(id))?;
+    desk.queue.remove(at)
+}

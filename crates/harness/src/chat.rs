@@ -1,0 +1,216 @@
+//! The chat harness: what applications hold (harness-chat).
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use futures_core::Stream;
+use singletree_durable::{Journal, SessionId, SessionKey, TenantId, Upkeep};
+use singletree_engine::{Clock, Graph, Ids, RandomIds, SystemClock};
+use singletree_llm::ChatMessage;
+use singletree_narration::{NarrationSink, NoNarration};
+
+use crate::agent::Agent;
+use crate::event::ChatEvent;
+use crate::house::{House, HouseParts};
+use crate::limit::Limits;
+use crate::outcome::{ChatTurnOutcome, ErroredTurn};
+use crate::submit::SendOptions;
+use crate::turn::Turn;
+use crate::{Error, Result};
+
+/// A durable chat over a graph: send messages, get outcomes, whatever happens in between.
+///
+/// Cloning shares it. Turns run in tasks of the chat: dropping what a call returned cancels nothing. All calls need a
+/// tokio runtime.
+#[derive(Debug, Clone)]
+pub struct Chat {
+    pub(crate) house: Arc<House>,
+}
+
+/// Collects what a chat is made of.
+#[derive(Debug)]
+pub struct ChatBuilder {
+    agents: Vec<Agent>,
+    tenant: TenantId,
+    limits: Limits,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn Ids>,
+    narration: Arc<dyn NarrationSink>,
+}
+
+impl ChatBuilder {
+    /// Adds an agent. The first one answers in new sessions, unless a send names another.
+    #[must_use]
+    pub fn agent(mut self, agent: Agent) -> Self {
+        self.agents.push(agent);
+        self
+    }
+
+    /// Sets whose sessions these are; `default` otherwise (INV-14).
+    #[must_use]
+    pub fn tenant(mut self, tenant: TenantId) -> Self {
+        self.tenant = tenant;
+        self
+    }
+
+    /// Sets the bounds (INV-12).
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Sets where time comes from (INV-11).
+    #[must_use]
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Sets where identifiers come from (INV-11).
+    #[must_use]
+    pub fn ids(mut self, ids: Arc<dyn Ids>) -> Self {
+        self.ids = ids;
+        self
+    }
+
+    /// Sets where narration goes; nowhere otherwise (INV-9).
+    #[must_use]
+    pub fn narration(mut self, sink: Arc<dyn NarrationSink>) -> Self {
+        self.narration = sink;
+        self
+    }
+
+    /// Opens the chat on a store.
+    ///
+    /// # Errors
+    /// `chat_history_field_invalid`, `chat_durability_invalid`.
+    pub fn open<J: Journal + Upkeep + 'static>(self, store: J) -> Result<Chat> {
+        let store = Arc::new(store);
+        self.open_shared(store.clone(), store)
+    }
+
+    /// Opens the chat on a store that is shared.
+    ///
+    /// # Errors
+    /// As [`ChatBuilder::open`].
+    pub fn open_shared(self, journal: Arc<dyn Journal>, upkeep: Arc<dyn Upkeep>) -> Result<Chat> {
+        if self.agents.is_empty() {
+            let why = "a chat needs at least one agent".into();
+            return Err(Error::Durability { agent: String::new(), why });
+        }
+        let house = House::new(HouseParts {
+            journal,
+            upkeep,
+            tenant: self.tenant,
+            agents: self.agents,
+            limits: self.limits,
+            clock: self.clock,
+            ids: self.ids,
+            narration: self.narration,
+        })?;
+        Ok(Chat { house: Arc::new(house) })
+    }
+}
+
+impl Chat {
+    /// Opens a chat with one agent on a store, everything else at its default. The agent is called `default`.
+    ///
+    /// # Errors
+    /// `chat_history_field_invalid` when the graph has no history field (harness-chat §4).
+    pub fn new<S, J: Journal + Upkeep + 'static>(graph: Graph<S>, store: J) -> Result<Self> {
+        Self::builder().agent(Agent::new("default", &graph)).open(store)
+    }
+
+    /// Starts a chat with everything at its default.
+    #[must_use]
+    pub fn builder() -> ChatBuilder {
+        ChatBuilder {
+            agents: Vec::new(),
+            tenant: TenantId::single(),
+            limits: Limits::default(),
+            clock: Arc::new(SystemClock),
+            ids: Arc::new(RandomIds),
+            narration: Arc::new(NoNarration),
+        }
+    }
+
+    /// Sends a message and waits for the outcome of its turn (harness-chat §5).
+    ///
+    /// Sends of one session are answered one at a time, in the order of acceptance (§5.3). Everything that can go wrong is
+    /// an errored outcome, in one of three buckets, with a text to show.
+    ///
+    /// # Cancellation
+    /// Dropping the future cancels nothing once the turn is accepted; its outcome is kept ([`Chat::turn`]).
+    pub async fn send(&self, session_id: &str, message: ChatMessage) -> ChatTurnOutcome {
+        self.send_with(session_id, message, SendOptions::default()).await
+    }
+
+    /// As [`Chat::send`], with an idempotency key or an agent.
+    ///
+    /// # Cancellation
+    /// As [`Chat::send`].
+    pub async fn send_with(
+        &self,
+        session_id: &str,
+        message: ChatMessage,
+        options: SendOptions,
+    ) -> ChatTurnOutcome {
+        match self.submit(session_id, message, options).await {
+            Ok(turn) => turn.outcome().await.as_ref().clone(),
+            Err(errored) => ChatTurnOutcome::Errored(*errored),
+        }
+    }
+
+    /// Accepts a message and returns what happens in its turn, as it happens; the last event tells the outcome (D9). The
+    /// specification leaves the shape of streaming open; this is ours until it does not.
+    ///
+    /// # Errors
+    /// As [`Chat::submit`].
+    ///
+    /// # Cancellation
+    /// Dropping the stream cancels nothing.
+    pub async fn send_streaming(
+        &self,
+        session_id: &str,
+        message: ChatMessage,
+    ) -> Result<impl Stream<Item = Result<ChatEvent>> + Send + use<>, Box<ErroredTurn>> {
+        Ok(self.submit(session_id, message, SendOptions::default()).await?.events())
+    }
+
+    /// Takes over what processes that died have left, and watches deadlines from now on. Call it once at start.
+    ///
+    /// Returns the turns that were taken over; they run in the background, or were closed: turns that died with their
+    /// process too often (`chat_turn_crashed`) or are too old (`chat_turn_abandoned`). Turns of agents that this process
+    /// does not have are left alone.
+    ///
+    /// # Errors
+    /// `store_unavailable` and its kin; what was taken over by then runs.
+    pub async fn sweep(&self) -> Result<Vec<Turn>> {
+        let taken = self.house.sweep().await?;
+        self.house.watch_deadlines();
+        Ok(taken.into_iter().map(|it| Turn::waiting(self.clone(), it.key, it.id, it.ticket.told())).collect())
+    }
+
+    /// Stops accepting, lets running turns end within `grace`, and leaves the rest to the next sweep.
+    ///
+    /// Returns whether everything that ran has ended.
+    pub async fn shutdown(&self, grace: Duration) -> bool {
+        self.house.closing.store(true, Ordering::Release);
+        self.house.deadlines.notify_waiters();
+        self.house.deadlines.notify_one();
+        tokio::time::timeout(grace, self.house.tasks.idle()).await.is_ok()
+    }
+
+    /// Checks a session id and puts the tenant to it.
+    pub(crate) fn key(&self, session_id: &str) -> Result<SessionKey> {
+        let session = SessionId::parse(session_id).map_err(|it| Error::SessionId { why: it.to_string() })?;
+        Ok(SessionKey::new(self.house.tenant.clone(), session))
+    }
+
+    /// Returns the names of the agents that this chat has.
+    pub fn agents(&self) -> impl Iterator<Item = &str> {
+        self.house.agents.keys().map(String::as_str)
+    }
+}

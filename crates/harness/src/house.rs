@@ -1,0 +1,246 @@
+//! What all sessions of one chat share: the store, the agents, the sessions in memory, the tasks.
+
+use std::collections::{BTreeMap, HashMap};
+use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use singletree_durable::{BoxFuture, Journal, SessionKey, TenantId, Timestamp, Upkeep, WaitQuery};
+use singletree_engine::{Clock, Ids};
+use singletree_narration::{Narration, NarrationSink, Speaker};
+use tokio::sync::Notify;
+
+use crate::agent::Agent;
+use crate::event::ChatEvent;
+use crate::hot::{Desk, Hot};
+use crate::limit::Limits;
+use crate::outcome::ErroredTurn;
+use crate::reply::Reporting;
+use crate::stored;
+use crate::tasks::Tasks;
+use crate::turn_id::TurnId;
+use crate::turning::Names;
+use crate::writing::{RowFields, Writing};
+use crate::{Error, narrate};
+
+/// What all sessions of one chat share.
+pub(crate) struct House {
+    pub(crate) journal: Arc<dyn Journal>,
+    pub(crate) upkeep: Arc<dyn Upkeep>,
+    pub(crate) tenant: TenantId,
+    pub(crate) agents: BTreeMap<String, Arc<Served>>,
+    pub(crate) default_agent: String,
+    pub(crate) limits: Limits,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) ids: Arc<dyn Ids>,
+    pub(crate) narration: Arc<dyn NarrationSink>,
+    pub(crate) epoch: Arc<str>,
+    pub(crate) tasks: Tasks,
+    pub(crate) closing: AtomicBool,
+    /// Rung when a wait with a deadline begins, and at shutdown.
+    pub(crate) deadlines: Notify,
+    pub(crate) watching: AtomicBool,
+    /// Guards which sessions are in memory; held for a moment.
+    hots: Mutex<HashMap<SessionKey, Arc<Hot>>>,
+}
+
+/// An agent with what is derived from its graph once.
+#[derive(Debug)]
+pub(crate) struct Served {
+    pub(crate) agent: Agent,
+    pub(crate) names: Names,
+    pub(crate) rows: RowFields,
+}
+
+impl Served {
+    pub(crate) fn new(agent: Agent) -> Self {
+        let names: Names =
+            agent.graph.session_fields().map(|(session, state)| (session.into(), state.into())).collect();
+        let kept = names.iter().filter(|(_, state)| stored::keeps_rows(&agent.graph, state));
+        let rows = Arc::new(kept.map(|(session, _)| session.as_ref().to_owned()).collect());
+        Self { agent, names, rows }
+    }
+
+    pub(crate) fn errored(&self, limits: &Limits, turn: Option<TurnId>, error: &Error) -> ErroredTurn {
+        let diagnostic_bytes = limits.diagnostic_bytes;
+        Reporting { buckets: &self.agent.buckets, replies: &self.agent.replies, diagnostic_bytes }
+            .errored(turn, error)
+    }
+}
+
+/// The parts of a house.
+pub(crate) struct HouseParts {
+    pub(crate) journal: Arc<dyn Journal>,
+    pub(crate) upkeep: Arc<dyn Upkeep>,
+    pub(crate) tenant: TenantId,
+    pub(crate) agents: Vec<Agent>,
+    pub(crate) limits: Limits,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) ids: Arc<dyn Ids>,
+    pub(crate) narration: Arc<dyn NarrationSink>,
+}
+
+/// A batch on its way, and what is told when it has landed.
+pub(crate) struct Commit {
+    landing: BoxFuture<'static, singletree_durable::Result<()>>,
+    events: Vec<ChatEvent>,
+}
+
+impl House {
+    pub(crate) fn new(parts: HouseParts) -> Result<Self, Error> {
+        let default_agent = parts.agents.first().map(|it| it.name.clone()).unwrap_or_default();
+        let mut agents = BTreeMap::new();
+        for agent in parts.agents {
+            agent.check()?;
+            let name = agent.name.clone();
+            if agents.insert(name.clone(), Arc::new(Served::new(agent))).is_some() {
+                return Err(Error::Durability { agent: name, why: "its name is taken".into() });
+            }
+        }
+        Ok(Self {
+            epoch: parts.journal.log_epoch().into(),
+            journal: parts.journal,
+            upkeep: parts.upkeep,
+            tenant: parts.tenant,
+            agents,
+            default_agent,
+            limits: parts.limits,
+            clock: parts.clock,
+            ids: parts.ids,
+            narration: parts.narration,
+            tasks: Tasks::default(),
+            closing: AtomicBool::new(false),
+            deadlines: Notify::new(),
+            watching: AtomicBool::new(false),
+            hots: Mutex::default(),
+        })
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    pub(crate) fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn served(&self, agent: &str) -> Result<&Arc<Served>, Error> {
+        self.agents.get(agent).ok_or_else(|| Error::AgentUnknown { agent: agent.to_owned() })
+    }
+
+    /// Returns the agent that answers for a session that is not known to have one.
+    pub(crate) fn any_served(&self) -> &Arc<Served> {
+        self.agents.get(&self.default_agent).expect("a chat is built with at least one agent")
+    }
+
+    /// Returns the session in memory; others that are idle make room for it (INV-12).
+    pub(crate) fn hot(&self, key: &SessionKey) -> Arc<Hot> {
+        let mut hots = self.hots.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(hot) = hots.get(key) {
+            return hot.clone();
+        }
+        if hots.len() >= self.limits.hot_sessions {
+            // Nobody else holds it, nothing is under way in it: what it knows can be read again.
+            hots.retain(|_, it| Arc::strong_count(it) > 1 || !it.desk().is_idle() || it.feed.has_listeners());
+        }
+        let hot = Hot::new(key.clone(), self.limits.feed_backlog);
+        hots.insert(key.clone(), hot.clone());
+        hot
+    }
+
+    pub(crate) fn forget(&self, key: &SessionKey) {
+        self.hots.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+    }
+
+    pub(crate) fn hots(&self) -> Vec<Arc<Hot>> {
+        self.hots.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+
+    /// Waits for a read of the store, within the limit (D20).
+    pub(crate) async fn read<T>(
+        &self,
+        reading: impl Future<Output = singletree_durable::Result<T>>,
+    ) -> Result<T, Error> {
+        within(self.limits.read_time, reading).await?.map_err(Error::from)
+    }
+
+    /// Reads head, counters and pending wait of a session, unless they are known.
+    pub(crate) async fn know(&self, hot: &Hot) -> Result<(), Error> {
+        if hot.desk().known {
+            return Ok(());
+        }
+        let reading = hot.reading.lock().await;
+        if hot.desk().known {
+            return Ok(());
+        }
+        let row = self.read(self.journal.session(&hot.key)).await?;
+        let wait = self.read(self.journal.waits(&WaitQuery::Pending(hot.key.clone()))).await?;
+        let mut desk = hot.desk();
+        // Numbers that were handed out to batches on their way are higher than those that are stored.
+        let counters = row.as_ref().map(|it| it.counters).unwrap_or_default();
+        desk.counters.turns = desk.counters.turns.max(counters.turns);
+        desk.counters.items = desk.counters.items.max(counters.items);
+        desk.counters.events = desk.counters.events.max(counters.events);
+        desk.counters.waits = desk.counters.waits.max(counters.waits);
+        let head = row.map(|it| it.head);
+        if desk.head.as_ref().map(|it| it.version) != head.as_ref().map(|it| it.version) {
+            desk.fields = None;
+        }
+        desk.head = head;
+        desk.wait = wait.into_iter().next().map(|(_, it)| it);
+        desk.known = true;
+        drop(reading);
+        Ok(())
+    }
+
+    /// Begins a transition on a session whose desk is held.
+    pub(crate) fn write(&self, hot: &Hot, desk: &Desk) -> Writing {
+        Writing::new(&hot.key, self.journal.fence(), desk.counters, self.now(), &self.epoch)
+    }
+
+    /// Sends a transition to the store: its place is taken now, while the desk is held (INV-1).
+    pub(crate) fn send(&self, desk: &mut Desk, writing: Writing) -> Commit {
+        let writing = writing.finish();
+        desk.counters = writing.counters;
+        Commit { landing: self.journal.apply(writing.batch), events: writing.events }
+    }
+
+    /// Waits until a transition has landed, then tells who listens.
+    pub(crate) async fn land(&self, hot: &Hot, commit: Commit) -> singletree_durable::Result<()> {
+        match commit.landing.await {
+            Ok(()) => {
+                for event in commit.events {
+                    self.narrate(&event);
+                    hot.feed.publish(event);
+                }
+                Ok(())
+            }
+            Err(error) => {
+                hot.desk().doubt();
+                Err(error)
+            }
+        }
+    }
+
+    fn narrate(&self, event: &ChatEvent) {
+        if let Some(content) = narrate::controller(&event.what) {
+            let timestamp = event.at.to_system_time();
+            self.narration.emit(Narration { timestamp, role: Speaker::System, content });
+        }
+    }
+}
+
+impl std::fmt::Debug for House {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("House").field("agents", &self.agents.keys()).finish_non_exhaustive()
+    }
+}
+
+/// Waits within a limit; too long is the store being unavailable (D20).
+async fn within<T>(limit: Duration, work: impl Future<Output = T>) -> Result<T, Error> {
+    tokio::time::timeout(limit, work).await.map_err(|elapsed| {
+        let source = singletree_durable::Error::Unavailable { doing: "read", source: elapsed.into() };
+        Error::Store { source }
+    })
+}

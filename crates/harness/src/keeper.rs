@@ -1,0 +1,281 @@
+//! Keeps one turn's run over the journal: the engine's port, with a transition behind each call.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use singletree_durable::{BoxFuture, TurnKind, TurnRow, WaitRow};
+use singletree_engine::{
+    Ending, Entered, Error as RunError, Item, Persist, Progress, SessionState, Snapshot, Update,
+};
+
+use crate::history::HISTORY;
+use crate::hot::{Answering, Hot};
+use crate::house::{House, Served};
+use crate::outcome::{ChatTurnOutcome, ErroredTurn};
+use crate::record::TurnRowExt;
+use crate::stream::TurnStream;
+use crate::turning::{Turning, closings, history as history_of};
+use crate::writing::Writing;
+use crate::{Durability, Error, transition};
+
+/// Keeps one turn.
+pub(crate) struct Keeper {
+    house: Arc<House>,
+    hot: Arc<Hot>,
+    served: Arc<Served>,
+    stream: TurnStream,
+    /// What `enter` hands out.
+    entered: Mutex<Option<Entered>>,
+    /// Guards the turn while it runs; held for a moment, never across an await.
+    turning: Mutex<Turning>,
+    /// What `claim` has to take, for a turn that answers a wait.
+    claim: Mutex<Option<Claim>>,
+    /// The outcome, once it is recorded.
+    outcome: Mutex<Option<Arc<ChatTurnOutcome>>>,
+}
+
+/// A wait that this turn is about to answer.
+pub(crate) struct Claim {
+    pub(crate) suspended: TurnRow,
+    pub(crate) wait: WaitRow,
+    pub(crate) answering: Answering,
+}
+
+/// The parts of a keeper.
+pub(crate) struct KeeperParts {
+    pub(crate) house: Arc<House>,
+    pub(crate) hot: Arc<Hot>,
+    pub(crate) served: Arc<Served>,
+    pub(crate) stream: TurnStream,
+    pub(crate) entered: Entered,
+    pub(crate) turning: Turning,
+    pub(crate) claim: Option<Claim>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Keeper {
+    pub(crate) fn new(parts: KeeperParts) -> Self {
+        Self {
+            house: parts.house,
+            hot: parts.hot,
+            served: parts.served,
+            stream: parts.stream,
+            entered: Mutex::new(Some(parts.entered)),
+            turning: Mutex::new(parts.turning),
+            claim: Mutex::new(parts.claim),
+            outcome: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn served(&self) -> &Arc<Served> {
+        &self.served
+    }
+
+    /// Returns the outcome, once it is recorded.
+    pub(crate) fn outcome(&self) -> Option<Arc<ChatTurnOutcome>> {
+        lock(&self.outcome).clone()
+    }
+
+    pub(crate) fn turning(&self) -> Turning {
+        lock(&self.turning).clone()
+    }
+
+    /// Returns the claim that was not taken, to tell who waits for it.
+    pub(crate) fn unclaimed(&self) -> Option<Claim> {
+        lock(&self.claim).take()
+    }
+
+    /// Closes open calls and appends the user's message: what the engine calls between load and merge (R3, INV-6).
+    pub(crate) fn entry(self: &Arc<Self>, message: Item) -> impl FnOnce(&Snapshot) -> Update + Send + use<> {
+        let keeper = self.clone();
+        move |state| {
+            let loaded = history_of(state);
+            let closed = closings(&loaded, "unknown", "the turn that called this ended before it answered");
+            let first = loaded.len();
+            let boundary = first + closed.len() as u64 + 1;
+            let mut turning = lock(&keeper.turning);
+            turning.marks = crate::position::Marks { first, boundary, announced: first };
+            keeper.stream.begin_at(first);
+            let messages = closed.into_iter().chain([message]).collect();
+            Update::new().with(HISTORY, singletree_engine::Slot::Many(messages))
+        }
+    }
+
+    /// Commits a transition of this turn. What it changes of the turn counts only when it has landed.
+    async fn commit<T>(
+        &self,
+        transition: impl FnOnce(&mut Writing, &mut Turning) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let mut turning = self.turning();
+        let (commit, result) = {
+            let mut desk = self.hot.desk();
+            let mut writing = self.house.write(&self.hot, &desk);
+            let result = transition(&mut writing, &mut turning)?;
+            (self.house.send(&mut desk, writing), result)
+        };
+        self.house.land(&self.hot, commit).await?;
+        self.stream.recorded(turning.marks.announced);
+        {
+            let mut desk = self.hot.desk();
+            desk.head = Some(turning.head.clone());
+            desk.fields = Some(turning.stored.clone());
+        }
+        *lock(&self.turning) = turning;
+        Ok(result)
+    }
+
+    fn recorded(&self, outcome: Arc<ChatTurnOutcome>) {
+        *lock(&self.outcome) = Some(outcome);
+    }
+
+    /// Ends the turn as failed, with what its run had made.
+    pub(crate) async fn fail(&self, error: &Error, progress: Option<&Progress>) -> Result<(), Error> {
+        let made = progress.and_then(|it| it.frames.first()).map(history_of);
+        let errored = self.errored(error);
+        let outcome =
+            self.commit(|writing, turning| transition::fail::fail(writing, turning, made.as_ref(), errored));
+        self.recorded(outcome.await?);
+        Ok(())
+    }
+
+    /// Ends the turn as cancelled, with what was shown of it (D10).
+    pub(crate) async fn cancel(&self, progress: Option<Progress>) -> Result<(), Error> {
+        let errored = self.errored(&Error::Cancelled);
+        let Some(state) = progress.and_then(|it| it.frames.into_iter().next()) else {
+            return self.fail(&Error::Cancelled, None).await;
+        };
+        let history = history_of(&state);
+        let shown = self.stream.interrupted().filter(|(position, _)| *position >= history.len());
+        let stopped = transition::cancel::Stopped { history, shown: shown.map(|(_, text)| text) };
+        let outcome =
+            self.commit(|writing, turning| transition::cancel::cancel(writing, turning, stopped, errored));
+        self.recorded(outcome.await?);
+        Ok(())
+    }
+
+    pub(crate) fn errored(&self, error: &Error) -> ErroredTurn {
+        let id = lock(&self.turning).row.id();
+        self.served.errored(&self.house.limits, Some(id), error)
+    }
+
+    async fn complete(&self, state: &Snapshot, session: Option<SessionState>) -> Result<(), Error> {
+        let outcome = self
+            .commit(|writing, turning| transition::finish::finish(writing, turning, state, session.as_ref()));
+        self.recorded(outcome.await?);
+        Ok(())
+    }
+
+    async fn suspend(
+        &self,
+        paused: &singletree_engine::Paused,
+        session: Option<SessionState>,
+    ) -> Result<(), Error> {
+        let suspended = self.commit(|writing, turning| {
+            transition::suspend::suspend(writing, turning, paused, session.as_ref())
+        });
+        let (outcome, wait) = suspended.await?;
+        let has_deadline = wait.deadline.is_some();
+        self.hot.desk().wait = Some(wait);
+        if has_deadline {
+            self.house.deadlines.notify_one();
+        }
+        self.recorded(outcome);
+        Ok(())
+    }
+
+    async fn take(&self, claim: Claim) -> Result<(), Error> {
+        let Claim { suspended, wait, mut answering } = claim;
+        let taken = answering.taken.take();
+        let claimed = self.commit(|writing, turning| {
+            turning.row = transition::claim::next_row(writing, &suspended, &wait, TurnKind::Resume);
+            Ok(transition::claim::claim(writing, &turning.row, &wait, &answering))
+        });
+        let result = claimed.await;
+        let id = lock(&self.turning).row.id();
+        match result {
+            Ok(_) => {
+                self.hot.desk().wait = None;
+                if let Some(taken) = taken {
+                    // Who answered may have gone; the answer counts all the same.
+                    drop(taken.send(Ok(id)));
+                }
+                Ok(())
+            }
+            Err(error) => {
+                // Put back, for the runner to say why.
+                answering.taken = taken;
+                *lock(&self.claim) = Some(Claim { suspended, wait, answering });
+                Err(error)
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Keeper {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Keeper({})", lock(&self.turning).row.no)
+    }
+}
+
+impl Persist for Keeper {
+    fn keeps_steps(&self) -> bool {
+        self.served.agent.durability == Durability::Step
+    }
+
+    fn enter(&self) -> BoxFuture<'_, Result<Entered, RunError>> {
+        let entered = lock(&self.entered).take();
+        let twice = || RunError::Argument { what: "a turn's run is entered once".into() };
+        Box::pin(std::future::ready(entered.ok_or_else(twice)))
+    }
+
+    fn claim(&self) -> BoxFuture<'_, Result<(), RunError>> {
+        Box::pin(async {
+            let Some(claim) = lock(&self.claim).take() else { return Ok(()) };
+            self.take(claim).await.map_err(|error| RunError::SuspensionRecord {
+                invocation: self.turning().row.invocation.to_string(),
+                reason: singletree_engine::chain(&error),
+            })
+        })
+    }
+
+    fn save(&self, session: SessionState) -> BoxFuture<'_, Result<(), RunError>> {
+        Box::pin(async move {
+            let saved = self.commit(|writing, turning| transition::save::save(writing, turning, &session));
+            saved.await.map_err(|it| RunError::SessionSave { source: it.into(), completed: None })
+        })
+    }
+
+    fn step(&self, progress: Progress) -> BoxFuture<'_, Result<(), RunError>> {
+        Box::pin(async move {
+            let stepped = self.commit(|writing, turning| transition::step::step(writing, turning, &progress));
+            stepped.await.map_err(|it| RunError::Record { source: it.into() })
+        })
+    }
+
+    fn record<'a>(&'a self, name: &'a str, fact: Item) -> BoxFuture<'a, Result<(), RunError>> {
+        Box::pin(async move {
+            let recorded =
+                self.commit(|writing, turning| transition::step::record(writing, turning, name, &fact));
+            recorded.await.map_err(|it| RunError::Record { source: it.into() })
+        })
+    }
+
+    fn end<'a>(&'a self, ending: Ending<'a>) -> BoxFuture<'a, Result<(), RunError>> {
+        Box::pin(async move {
+            match ending {
+                Ending::Completed { state, session } => {
+                    let saved = self.complete(state, session).await;
+                    saved.map_err(|it| RunError::SessionSave { source: it.into(), completed: None })
+                }
+                Ending::Suspended { paused, session } => {
+                    let saved = self.suspend(paused, session).await;
+                    saved.map_err(|it| RunError::SuspensionPersistence { source: it.into() })
+                }
+                // The runner ends failed turns: it has the error itself, not only a look at it.
+                Ending::Errored { .. } => Ok(()),
+            }
+        })
+    }
+}

@@ -1,0 +1,327 @@
+//! Getting a turn ready to run: what is stored, and where the run begins.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use singletree_durable::{ItemRange, TurnKind, TurnQuery, TurnRow, WaitQuery, WaitRow};
+use singletree_engine::{
+    Entered, Error as RunError, Item, SessionState, Standing, Start, UNVERSIONED, migrate_session,
+};
+
+use crate::Error;
+use crate::history::HISTORY;
+use crate::hot::{Answering, Hot};
+use crate::house::{House, Served};
+use crate::keeper::{Claim, Keeper, KeeperParts};
+use crate::outcome::DispatchPath;
+use crate::position::{Decoder, Marks, Position};
+use crate::record::TurnRowExt;
+use crate::stored::{self, StoredFields, corrupt};
+use crate::stream::TurnStream;
+use crate::turning::Turning;
+use crate::writing::Numbers;
+
+/// A turn that is ready to run.
+pub(crate) struct Ready {
+    pub(crate) keeper: Arc<Keeper>,
+    pub(crate) stream: TurnStream,
+    pub(crate) start: Start,
+}
+
+/// Where a run begins.
+struct Beginning {
+    entered: Entered,
+    start: Begun,
+    marks: Marks,
+    numbers: Numbers,
+    path: DispatchPath,
+    positioned: bool,
+    recorded: bool,
+    claim: Option<Claim>,
+}
+
+enum Begun {
+    Message(Item),
+    Payload(serde_json::Map<String, serde_json::Value>),
+    Recover,
+}
+
+pub(crate) struct Preparing<'a> {
+    pub(crate) house: &'a Arc<House>,
+    pub(crate) hot: &'a Arc<Hot>,
+    pub(crate) served: &'a Arc<Served>,
+}
+
+impl Preparing<'_> {
+    /// Reads the session's fields, unless they are in memory.
+    pub(crate) async fn fields(&self) -> Result<StoredFields, Error> {
+        self.house.know(self.hot).await?;
+        if let Some(fields) = self.hot.desk().fields.clone() {
+            return Ok(fields);
+        }
+        let journal = &self.house.journal;
+        let row = self.house.read(journal.session(&self.hot.key)).await?;
+        let fields = match row {
+            Some(row) => stored::read(journal.as_ref(), &self.hot.key, row.fields).await?,
+            None => Vec::new(),
+        };
+        self.hot.desk().fields = Some(fields.clone());
+        Ok(fields)
+    }
+
+    /// A turn on the session as it is stored, before anything is known of its run.
+    pub(crate) async fn turning(&self, row: TurnRow) -> Result<Turning, Error> {
+        let stored = self.fields().await?;
+        let unknown = || Error::SessionUnknown { session: self.hot.key.session.to_string() };
+        let head = self.hot.desk().head.clone().ok_or_else(unknown)?;
+        // Until the run says otherwise, the turn adds nothing: its tail begins at the end of what is stored.
+        let len = stored::list(&stored, HISTORY).map_or(0, singletree_engine::List::len);
+        let marks = Marks { first: len, boundary: len, announced: len };
+        Ok(Turning {
+            row,
+            head,
+            stored,
+            names: self.served.names.clone(),
+            rows: self.served.rows.clone(),
+            numbers: Numbers::default(),
+            marks,
+            path: DispatchPath::NewSession,
+            positioned: false,
+            recorded: false,
+            field_bytes: self.house.limits.field_bytes,
+        })
+    }
+
+    /// Gets the turn of a message ready.
+    pub(crate) async fn message(&self, row: TurnRow, message: Item) -> Result<Ready, Error> {
+        let turning = self.turning(row).await?;
+        let beginning = self.at_entry(&turning, message)?;
+        Ok(self.ready(turning, beginning))
+    }
+
+    fn at_entry(&self, turning: &Turning, message: Item) -> Result<Beginning, Error> {
+        let mut numbers = Numbers::default();
+        if let Some(no) = turning.row.message {
+            numbers.note(&message, no);
+        }
+        let existing = !turning.committed().is_empty();
+        Ok(Beginning {
+            entered: Entered::Fresh(self.loaded(turning)?),
+            start: Begun::Message(message),
+            marks: turning.marks,
+            numbers,
+            path: if existing { DispatchPath::ExistingSession } else { DispatchPath::NewSession },
+            positioned: false,
+            recorded: false,
+            claim: None,
+        })
+    }
+
+    /// Returns the session's state, brought to the graph's version (sessions §7).
+    fn loaded(&self, turning: &Turning) -> Result<Option<SessionState>, Error> {
+        if turning.stored.is_empty() {
+            return Ok(None);
+        }
+        let agent = &self.served.agent;
+        let schema_version = match turning.head.schema_version.as_str() {
+            "" => UNVERSIONED.to_owned(),
+            version => version.to_owned(),
+        };
+        let loaded = SessionState { schema_version, fields: stored::to_fields(&turning.stored) };
+        Ok(Some(migrate_session(loaded, agent.graph.session_version(), &agent.migrations)?))
+    }
+
+    /// Gets a turn ready whose process died.
+    pub(crate) async fn recovery(&self, row: TurnRow) -> Result<Ready, Error> {
+        let journal = &self.house.journal;
+        let turning = self.turning(row).await?;
+        let position = self.house.read(journal.position(&self.hot.key, &turning.row.invocation)).await?;
+        let beginning = match position {
+            Some(position) if position.turn == turning.row.no => {
+                let position = decode(&position.body)?;
+                let (standing, numbers) = self.standing(&turning, &position).await?;
+                let recorded = !standing.records.is_empty();
+                Beginning {
+                    entered: Entered::Standing(standing),
+                    start: Begun::Recover,
+                    marks: position.marks,
+                    numbers,
+                    path: path_of(&turning.row),
+                    positioned: true,
+                    recorded,
+                    claim: None,
+                }
+            }
+            Some(position) if turning.row.kind == TurnKind::Resume => {
+                let wait = self.answered(&turning.row).await?;
+                let answer = wait.answer.as_ref().map(singletree_durable::Json::decode).transpose();
+                let payload =
+                    answer.map_err(|it| corrupt("an answer".into(), Some(it.into())))?.unwrap_or_default();
+                self.at_pause(&turning, &decode(&position.body)?, payload).await?
+            }
+            _ => {
+                let no = turning.row.message;
+                let no = no
+                    .ok_or_else(|| corrupt(format!("turn {} has nothing to answer", turning.row.no), None))?;
+                let message = self.item(no).await?;
+                self.at_entry(&turning, message)?
+            }
+        };
+        Ok(self.ready(turning, beginning))
+    }
+
+    async fn answered(&self, row: &TurnRow) -> Result<WaitRow, Error> {
+        let query = WaitQuery::Invocation(self.hot.key.tenant.clone(), row.invocation.clone());
+        let waits = self.house.read(self.house.journal.waits(&query)).await?;
+        let wait = waits.into_iter().map(|(_, it)| it).find(|it| Some(it.no) == row.wait);
+        wait.ok_or_else(|| corrupt(format!("the wait of turn {} is missing", row.no), None))
+    }
+
+    /// Reads one item.
+    pub(crate) async fn item(&self, no: u64) -> Result<Item, Error> {
+        let range = ItemRange::Numbers { from: no, to: no + 1 };
+        let rows = self.house.read(self.house.journal.items(&self.hot.key, &range)).await?;
+        let row = rows.into_iter().next();
+        row.map(|it| Item::from_text(it.body.as_str()))
+            .ok_or_else(|| corrupt(format!("item {no} is missing"), None))
+    }
+
+    async fn standing(&self, turning: &Turning, position: &Position) -> Result<(Standing, Numbers), Error> {
+        let journal = self.house.journal.as_ref();
+        let mut numbers = Numbers::default();
+        let (stored, names) = (&turning.stored, &turning.names);
+        let mut decoder = Decoder { journal, key: &self.hot.key, stored, names, numbers: &mut numbers };
+        let frames = decoder.frames(position.frames.clone()).await?;
+        let records = self.house.read(journal.records(&self.hot.key, turning.row.no)).await?;
+        let records: BTreeMap<_, _> =
+            records.into_iter().map(|it| (it.name, Item::from_text(it.body.as_str()))).collect();
+        Ok((Standing { identity: None, cursor: position.cursor.clone(), frames, records }, numbers))
+    }
+
+    async fn at_pause(
+        &self,
+        turning: &Turning,
+        position: &Position,
+        payload: serde_json::Map<String, serde_json::Value>,
+    ) -> Result<Beginning, Error> {
+        // Nobody may have written the session since (D1).
+        if position.version != turning.head.version {
+            let what = format!("version {} became {}", position.version, turning.head.version);
+            return Err(RunError::SessionConflict { source: what.into() }.into());
+        }
+        let (standing, numbers) = self.standing(turning, position).await?;
+        Ok(Beginning {
+            entered: Entered::Standing(standing),
+            start: Begun::Payload(payload),
+            marks: position.marks,
+            numbers,
+            path: DispatchPath::SignalResume,
+            positioned: true,
+            recorded: false,
+            claim: None,
+        })
+    }
+
+    /// Gets the turn ready that a signal starts. Nothing is written yet: the claim does that.
+    pub(crate) async fn answer(
+        &self,
+        wait: WaitRow,
+        answering: Answering,
+    ) -> Result<Ready, (Error, Answering)> {
+        match self.resume(&wait, &answering).await {
+            Ok((turning, mut beginning, suspended)) => {
+                beginning.claim = Some(Claim { suspended, wait, answering });
+                Ok(self.ready(turning, beginning))
+            }
+            Err(error) => Err((error, answering)),
+        }
+    }
+
+    async fn resume(
+        &self,
+        wait: &WaitRow,
+        answering: &Answering,
+    ) -> Result<(Turning, Beginning, TurnRow), Error> {
+        let journal = &self.house.journal;
+        let suspended = self.turn(wait.turn).await?;
+        let row = TurnRow {
+            ordinal: suspended.ordinal + 1,
+            kind: TurnKind::Resume,
+            message: None,
+            wait: Some(wait.no),
+            outcome: None,
+            ended_at: None,
+            ..suspended.clone()
+        };
+        let turning = self.turning(row).await?;
+        let position = self.house.read(journal.position(&self.hot.key, &wait.invocation)).await?;
+        let position = position.ok_or_else(|| RunError::SuspensionRecord {
+            invocation: wait.invocation.to_string(),
+            reason: "where it stands is not known".into(),
+        })?;
+        let beginning = self.at_pause(&turning, &decode(&position.body)?, answering.payload.clone()).await?;
+        Ok((turning, beginning, suspended))
+    }
+
+    /// Reads the row of a turn.
+    pub(crate) async fn turn(&self, no: u64) -> Result<TurnRow, Error> {
+        let rows = self.house.read(self.house.journal.turns(&self.hot.key, &TurnQuery::No(no))).await?;
+        rows.into_iter().next().ok_or_else(|| corrupt(format!("turn {no} is missing"), None))
+    }
+
+    fn ready(&self, mut turning: Turning, beginning: Beginning) -> Ready {
+        turning.marks = beginning.marks;
+        turning.numbers = beginning.numbers;
+        turning.path = beginning.path;
+        turning.positioned = beginning.positioned;
+        turning.recorded = beginning.recorded;
+        let marks = turning.marks;
+        let (keeper, stream) = self.keep(turning, beginning.entered, beginning.claim);
+        stream.begin_at(marks.first);
+        let start = match beginning.start {
+            Begun::Message(message) => Start::Fresh {
+                initial: singletree_engine::Update::new(),
+                hook: Some(Box::new(keeper.entry(message))),
+            },
+            Begun::Payload(payload) => Start::Resume { payload },
+            Begun::Recover => Start::Recover,
+        };
+        Ready { keeper, stream, start }
+    }
+}
+
+impl Preparing<'_> {
+    /// Makes a keeper for a turn that is ended without being run.
+    pub(crate) async fn unrun(&self, row: TurnRow) -> Result<Arc<Keeper>, Error> {
+        let turning = self.turning(row).await?;
+        Ok(self.keep(turning, Entered::Fresh(None), None).0)
+    }
+
+    fn keep(&self, turning: Turning, entered: Entered, claim: Option<Claim>) -> (Arc<Keeper>, TurnStream) {
+        let session = self.hot.key.session.clone();
+        let (feed, clock) = (self.hot.feed.clone(), self.house.clock.clone());
+        let stream = TurnStream::new(session, turning.row.id(), turning.row.deaths, feed, clock);
+        let keeper = Keeper::new(KeeperParts {
+            house: self.house.clone(),
+            hot: self.hot.clone(),
+            served: self.served.clone(),
+            stream: stream.clone(),
+            entered,
+            turning,
+            claim,
+        });
+        (Arc::new(keeper), stream)
+    }
+}
+
+fn decode(body: &singletree_durable::Json) -> Result<Position, Error> {
+    body.decode()
+        .map_err(|it| RunError::Position { reason: format!("the stored position is damaged: {it}") }.into())
+}
+
+fn path_of(row: &TurnRow) -> DispatchPath {
+    match row.kind {
+        TurnKind::Message => DispatchPath::ExistingSession,
+        TurnKind::Resume | TurnKind::Close => DispatchPath::SignalResume,
+    }
+}

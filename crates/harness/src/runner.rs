@@ -1,0 +1,375 @@
+//! Runs the turns of a session, one at a time, in the order of acceptance (INV-1).
+
+use std::sync::Arc;
+
+use singletree_durable::{TurnKind, TurnRow};
+use singletree_engine::{Extensions, InvokeOptions, Outcome, Progress, Snapshot, Watch};
+
+use crate::Error;
+use crate::agent::WhileSuspended;
+use crate::hot::{Hot, Queued, Running, Ticket, Work};
+use crate::house::{House, Served};
+use crate::keeper::Keeper;
+use crate::outcome::ChatTurnOutcome;
+use crate::prepare::{Preparing, Ready};
+use crate::record::{TurnRowExt, read_outcome};
+use crate::waits;
+
+/// What the next in the queue is to do.
+enum Next {
+    Nothing,
+    Run(Box<Queued>),
+    /// A message that may not run while the session waits (D1).
+    Refuse(Box<Queued>),
+    Supersede,
+}
+
+impl House {
+    /// Lets the session go on in the background, if there is something to do.
+    pub(crate) fn kick(self: &Arc<Self>, hot: &Arc<Hot>) {
+        let (house, hot) = (self.clone(), hot.clone());
+        self.tasks.spawn(async move { house.run_queue(&hot).await });
+    }
+
+    /// Runs turns until none may run. Many may call it; one runs.
+    pub(crate) async fn run_queue(self: &Arc<Self>, hot: &Arc<Hot>) {
+        loop {
+            match self.next(hot) {
+                Next::Nothing => return,
+                Next::Run(queued) => self.run(hot, *queued).await,
+                Next::Refuse(queued) => self.refuse(hot, *queued).await,
+                Next::Supersede => {
+                    if waits::close(self, hot, waits::End::Superseded).await.is_err() {
+                        // The store does not work; the message stays where it is, for the next one who comes by.
+                        hot.desk().running = None;
+                        return;
+                    }
+                    hot.desk().running = None;
+                }
+            }
+        }
+    }
+
+    fn next(&self, hot: &Hot) -> Next {
+        let mut desk = hot.desk();
+        if desk.running.is_some() || self.is_closing() {
+            return Next::Nothing;
+        }
+        let Some(front) = desk.queue.front() else { return Next::Nothing };
+        let blocked = match &front.work {
+            Work::Message { committed: false, .. } => return Next::Nothing,
+            Work::Message { row, .. } if desk.wait.is_some() => {
+                let served = self.agents.get(&row.agent);
+                Some(served.map_or(WhileSuspended::Reject, |it| it.agent.while_suspended))
+            }
+            Work::Message { .. } | Work::Answer(_) | Work::Recover { .. } => None,
+        };
+        if blocked == Some(WhileSuspended::Queue) {
+            return Next::Nothing;
+        }
+        let ticket = front.ticket.clone();
+        desk.running = Some(Running { ticket, no: None, stream: None, answers: None });
+        if blocked == Some(WhileSuspended::Supersede) {
+            return Next::Supersede;
+        }
+        let Some(queued) = desk.queue.pop_front() else { return Next::Nothing };
+        if blocked == Some(WhileSuspended::Reject) {
+            Next::Refuse(queued.into())
+        } else {
+            Next::Run(queued.into())
+        }
+    }
+
+    /// Ends a message's turn that may not run while the session waits.
+    async fn refuse(self: &Arc<Self>, hot: &Arc<Hot>, queued: Queued) {
+        let waits = hot.desk().wait.iter().map(|it| it.signal.clone()).collect();
+        if let Work::Message { row, .. } = queued.work {
+            let error = Error::SessionSuspended { waits };
+            let outcome = self.end_unrun(hot, row, &error).await;
+            self.over(hot, &queued.ticket, outcome, false);
+        }
+    }
+
+    /// Ends a turn that was accepted and is not run.
+    pub(crate) async fn end_unrun(
+        self: &Arc<Self>,
+        hot: &Arc<Hot>,
+        row: TurnRow,
+        error: &Error,
+    ) -> Arc<ChatTurnOutcome> {
+        let served = self.agents.get(&row.agent).unwrap_or_else(|| self.any_served());
+        let preparing = Preparing { house: self, hot, served };
+        match preparing.unrun(row.clone()).await {
+            Ok(keeper) => self.record_failure(hot, &keeper, error, None).await,
+            Err(_) => self.unrecorded(hot, served, &row, error).await,
+        }
+    }
+
+    async fn run(self: &Arc<Self>, hot: &Arc<Hot>, queued: Queued) {
+        let Queued { ticket, work } = queued;
+        match work {
+            Work::Answer(answering) => {
+                if let Some(outcome) = waits::run_answer(self, hot, &ticket, answering).await {
+                    self.over(hot, &ticket, outcome, true);
+                } else {
+                    hot.desk().running = None;
+                }
+            }
+            Work::Message { row, message, .. } => {
+                let outcome = match self.served(&row.agent) {
+                    Ok(served) => {
+                        let preparing = Preparing { house: self, hot, served };
+                        let ready = preparing.message(row.clone(), message).await;
+                        self.run_or_fail(hot, &ticket, row, ready).await
+                    }
+                    Err(error) => self.end_unrun(hot, row, &error).await,
+                };
+                self.over(hot, &ticket, outcome, false);
+            }
+            Work::Recover { row } => {
+                let resumed = row.kind != TurnKind::Message;
+                let outcome = match self.served(&row.agent) {
+                    Ok(served) => {
+                        let preparing = Preparing { house: self, hot, served };
+                        let ready = preparing.recovery(row.clone()).await;
+                        self.run_or_fail(hot, &ticket, row, ready).await
+                    }
+                    Err(error) => self.end_unrun(hot, row, &error).await,
+                };
+                self.over(hot, &ticket, outcome, resumed);
+            }
+        }
+    }
+
+    async fn run_or_fail(
+        self: &Arc<Self>,
+        hot: &Arc<Hot>,
+        ticket: &Arc<Ticket>,
+        row: TurnRow,
+        ready: Result<Ready, Error>,
+    ) -> Arc<ChatTurnOutcome> {
+        match ready {
+            Ok(ready) => self.run_ready(hot, ticket, ready).await,
+            Err(error) => {
+                let error = load_error(error);
+                self.end_unrun(hot, row, &error).await
+            }
+        }
+    }
+
+    /// Runs the turn that an answer starts; none when the wait could not be claimed: then nothing was consumed.
+    pub(crate) async fn run_answered(
+        self: &Arc<Self>,
+        hot: &Arc<Hot>,
+        ticket: &Arc<Ticket>,
+        ready: Ready,
+    ) -> Option<Arc<ChatTurnOutcome>> {
+        let keeper = ready.keeper.clone();
+        let (ended, served) = self.invoke(hot, ticket, ready).await;
+        if let Some(claim) = keeper.unclaimed() {
+            let error = match ended.0 {
+                Ended::Failed(error) => error,
+                Ended::Cancelled | Ended::Ran(_) => Error::Cancelled,
+            };
+            waits::refuse(claim.answering, error);
+            return None;
+        }
+        Some(self.conclude(hot, &keeper, &served, ended).await)
+    }
+
+    /// Runs a turn to its end, which is recorded when this returns, unless the store does not work (D20).
+    pub(crate) async fn run_ready(
+        self: &Arc<Self>,
+        hot: &Arc<Hot>,
+        ticket: &Arc<Ticket>,
+        ready: Ready,
+    ) -> Arc<ChatTurnOutcome> {
+        let keeper = ready.keeper.clone();
+        let (ended, served) = self.invoke(hot, ticket, ready).await;
+        self.conclude(hot, &keeper, &served, ended).await
+    }
+
+    /// Runs a graph until it ends, is cancelled, or its time is up.
+    async fn invoke(
+        self: &Arc<Self>,
+        hot: &Arc<Hot>,
+        ticket: &Arc<Ticket>,
+        ready: Ready,
+    ) -> ((Ended, Option<Progress>), Arc<Served>) {
+        let Ready { keeper, stream, start } = ready;
+        let row = keeper.turning().row;
+        if let Some(running) = hot.desk().running.as_mut() {
+            running.no = Some(row.no);
+            running.stream = Some(stream.clone());
+        }
+        let served = keeper.served().clone();
+        let options = InvokeOptions::new()
+            .session(hot.key.session.clone())
+            .invocation(row.invocation.clone())
+            .correlation(row.invocation.as_str())
+            .extensions(Extensions::default().with(stream));
+        let watch = Watch::default();
+        let running = served.agent.graph.invoke_kept(keeper, start, options, &watch);
+        let limit = self.limits.turn_time;
+        let ended = tokio::select! {
+            biased;
+            () = ticket.cancel.notified() => Ended::Cancelled,
+            ended = tokio::time::timeout(limit, running) => match ended {
+                Ok(Ok(outcome)) => Ended::Ran(Box::new(outcome)),
+                Ok(Err(error)) => Ended::Failed(error.into()),
+                Err(_) => Ended::Failed(Error::Budget { budget: "turn_time", max: limit.as_secs() }),
+            },
+        };
+        ((ended, watch.progress()), served)
+    }
+
+    /// Records how a run ended, as far as the run has not done it itself.
+    async fn conclude(
+        self: &Arc<Self>,
+        hot: &Arc<Hot>,
+        keeper: &Arc<Keeper>,
+        served: &Arc<Served>,
+        (ended, progress): (Ended, Option<Progress>),
+    ) -> Arc<ChatTurnOutcome> {
+        match (ended, keeper.outcome()) {
+            (Ended::Ran(_), Some(outcome)) => outcome,
+            (Ended::Ran(_), None) => {
+                self.unrecorded(hot, served, &keeper.turning().row, &Error::ShuttingDown).await
+            }
+            (Ended::Cancelled, _) => match keeper.cancel(progress).await {
+                Ok(()) => self.told(keeper),
+                Err(_) => self.settle(hot, keeper, &Error::Cancelled).await,
+            },
+            (Ended::Failed(error), _) => self.record_failure(hot, keeper, &error, progress).await,
+        }
+    }
+
+    fn told(&self, keeper: &Keeper) -> Arc<ChatTurnOutcome> {
+        let unsaid = || Arc::new(ChatTurnOutcome::Errored(keeper.errored(&Error::ShuttingDown)));
+        keeper.outcome().unwrap_or_else(unsaid)
+    }
+
+    async fn record_failure(
+        self: &Arc<Self>,
+        hot: &Arc<Hot>,
+        keeper: &Keeper,
+        error: &Error,
+        progress: Option<Progress>,
+    ) -> Arc<ChatTurnOutcome> {
+        // What looked like a failure may have landed all the same (D20).
+        if let Some(outcome) = self.read_back(hot, &keeper.turning().row, error).await {
+            return outcome;
+        }
+        match keeper.fail(error, progress.as_ref()).await {
+            Ok(()) => self.told(keeper),
+            Err(_) => self.settle(hot, keeper, error).await,
+        }
+    }
+
+    /// A commit failed: reads what the store has, or tells the caller that nothing is recorded and keeps trying.
+    async fn settle(
+        self: &Arc<Self>,
+        hot: &Arc<Hot>,
+        keeper: &Keeper,
+        error: &Error,
+    ) -> Arc<ChatTurnOutcome> {
+        let row = keeper.turning().row;
+        let served = self.agents.get(&row.agent).unwrap_or_else(|| self.any_served());
+        self.unrecorded(hot, served, &row, error).await
+    }
+
+    async fn read_back(&self, hot: &Hot, row: &TurnRow, error: &Error) -> Option<Arc<ChatTurnOutcome>> {
+        let doubtful = matches!(
+            error.category(),
+            "session_save_failed" | "suspension_persistence_failed" | "checkpoint_save_failed"
+        );
+        if !doubtful { None } else { self.stored_outcome(hot, row).await.ok().flatten() }
+    }
+
+    /// Tells whether the row of a turn is stored.
+    pub(crate) async fn row(&self, hot: &Hot, row: &TurnRow) -> Result<bool, Error> {
+        let query = singletree_durable::TurnQuery::No(row.no);
+        let rows = self.read(self.journal.turns(&hot.key, &query)).await?;
+        Ok(rows.iter().any(|it| it.invocation == row.invocation))
+    }
+
+    /// Reads the outcome of a turn, if it has one.
+    pub(crate) async fn stored_outcome(
+        &self,
+        hot: &Hot,
+        row: &TurnRow,
+    ) -> Result<Option<Arc<ChatTurnOutcome>>, Error> {
+        let query = singletree_durable::TurnQuery::No(row.no);
+        let rows = self.read(self.journal.turns(&hot.key, &query)).await?;
+        match rows.first().filter(|it| it.invocation == row.invocation) {
+            Some(row) => Ok(read_outcome(self.journal.as_ref(), &hot.key, row).await?.map(Arc::new)),
+            None => Ok(None),
+        }
+    }
+
+    /// The end of a turn could not be recorded: the caller is told so, and the session stands still until the store
+    /// works again and the turn is closed. It is not run again (D20).
+    async fn unrecorded(
+        self: &Arc<Self>,
+        hot: &Arc<Hot>,
+        served: &Arc<Served>,
+        row: &TurnRow,
+        error: &Error,
+    ) -> Arc<ChatTurnOutcome> {
+        if let Ok(Some(outcome)) = self.stored_outcome(hot, row).await {
+            return outcome;
+        }
+        let failed = Error::Run {
+            source: singletree_engine::Error::SessionSave {
+                source: singletree_engine::chain(error).into(),
+                completed: None,
+            },
+        };
+        let mut errored = served.errored(&self.limits, Some(row.id()), &failed);
+        errored.recorded = false;
+        errored.retry_safe = false;
+        if let Some(running) = &hot.desk().running {
+            running.ticket.tell(Arc::new(ChatTurnOutcome::Errored(errored.clone())));
+        }
+        while !self.is_closing() {
+            tokio::time::sleep(self.limits.record_retry).await;
+            match self.stored_outcome(hot, row).await {
+                Ok(Some(outcome)) => return outcome,
+                Ok(None) => {}
+                Err(_) => continue,
+            }
+            let preparing = Preparing { house: self, hot, served };
+            if let Ok(keeper) = preparing.unrun(row.clone()).await {
+                if keeper.fail(&failed, None).await.is_ok() {
+                    return self.told(&keeper);
+                }
+            }
+        }
+        Arc::new(ChatTurnOutcome::Errored(errored))
+    }
+
+    /// A turn has ended: tells who waits, and lets the next one begin.
+    pub(crate) fn over(&self, hot: &Hot, ticket: &Ticket, outcome: Arc<ChatTurnOutcome>, resumed: bool) {
+        let listeners = {
+            let mut desk = hot.desk();
+            desk.running = None;
+            if resumed { desk.listeners.clone() } else { Vec::new() }
+        };
+        ticket.tell(outcome.clone());
+        waits::tell_listeners(&listeners, &outcome);
+    }
+}
+
+enum Ended {
+    Ran(Box<Outcome<Snapshot>>),
+    Cancelled,
+    Failed(Error),
+}
+
+/// A session that cannot be read is a failed load, whatever the store said (sessions §10).
+fn load_error(error: Error) -> Error {
+    match error {
+        Error::Store { source } => singletree_engine::Error::SessionLoad { source: source.into() }.into(),
+        other => other,
+    }
+}

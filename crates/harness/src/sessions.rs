@@ -1,0 +1,300 @@
+//! Looking at sessions, moving and deleting them.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use singletree_durable::{
+    AuditRow, Batch, FieldRow, FieldValue, Head, ItemRange, ItemRow, Json, Placement, Put, Require,
+    SessionId, SessionRow, Timestamp,
+};
+use singletree_engine::Item;
+use singletree_llm::ChatMessage;
+
+use crate::chat::Chat;
+use crate::history::HISTORY;
+use crate::record::message;
+use crate::stored::{self, corrupt};
+use crate::{Error, Result, waits};
+
+/// What a listing shows of a session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SessionInfo {
+    /// Its id.
+    pub session: String,
+    /// Which agent answers in it.
+    pub agent: String,
+    /// How many messages it has.
+    pub messages: u64,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When its state was last written.
+    pub updated_at: Timestamp,
+}
+
+/// A page of sessions.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SessionList {
+    /// The sessions, ordered by id.
+    pub items: Vec<SessionInfo>,
+    /// Where the next page begins, when there is one.
+    pub next: Option<String>,
+}
+
+/// One message of a history, with what is known beside it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct HistoryEntry {
+    /// Its place, from 0.
+    pub seq: u64,
+    /// The message.
+    pub message: Arc<ChatMessage>,
+    /// What is known beside it, such as an interruption.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub side: Option<Value>,
+}
+
+/// A session as one portable document: its state and history, without turns and events.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SessionExport {
+    /// What this is: `singletree.session`.
+    pub kind: String,
+    /// The version of this form: 1.
+    pub format: u32,
+    /// The session's id.
+    pub session: String,
+    /// Which agent answers in it.
+    pub agent: String,
+    /// The digest of that agent's graph.
+    pub graph: String,
+    /// The version of the state's schema.
+    pub schema_version: String,
+    /// When it was made, in milliseconds since the Unix epoch.
+    pub created_at: Timestamp,
+    /// The fields of the state that are values.
+    pub values: Map<String, Value>,
+    /// The fields that are lists, with their items and what is known beside each.
+    pub lists: std::collections::BTreeMap<String, Vec<ExportedItem>>,
+}
+
+/// One item of an exported list.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExportedItem {
+    /// The item.
+    pub body: Value,
+    /// What is known beside it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub side: Option<Value>,
+}
+
+const EXPORT_KIND: &str = "singletree.session";
+const EXPORT_FORMAT: u32 = 1;
+
+impl Chat {
+    /// Lists sessions, ordered by id, from `from` on, at most `limit`.
+    ///
+    /// # Errors
+    /// `harness_session_id_unresolved`, `store_unavailable` and its kin.
+    pub async fn sessions(&self, from: Option<&str>, limit: u64) -> Result<SessionList> {
+        let from = from.map(|it| self.key(it)).transpose()?.map(|it| it.session);
+        let page = self.house.journal.sessions(&self.house.tenant, from.as_ref(), limit);
+        let page = self.house.read(page).await?;
+        let items = page.sessions.iter().map(info).collect();
+        Ok(SessionList { items, next: page.next.map(|it: SessionId| it.to_string()) })
+    }
+
+    /// Shows one session.
+    ///
+    /// # Errors
+    /// `chat_session_unknown`, `harness_session_id_unresolved`, `store_unavailable` and its kin.
+    pub async fn session(&self, session_id: &str) -> Result<SessionInfo> {
+        Ok(info(&self.row(session_id).await?))
+    }
+
+    async fn row(&self, session_id: &str) -> Result<SessionRow> {
+        let key = self.key(session_id)?;
+        let row = self.house.read(self.house.journal.session(&key)).await?;
+        row.ok_or_else(|| Error::SessionUnknown { session: session_id.to_owned() })
+    }
+
+    /// Reads the history of a session, from a place on, at most `limit` messages.
+    ///
+    /// # Errors
+    /// As [`Chat::session`].
+    pub async fn history(&self, session_id: &str, from: u64, limit: u64) -> Result<Vec<HistoryEntry>> {
+        let row = self.row(session_id).await?;
+        let field = row.fields.iter().find(|it| it.name == HISTORY);
+        let Some(FieldValue::List { generation, .. }) = field.map(|it| &it.value) else {
+            return Ok(Vec::new());
+        };
+        let range = ItemRange::List { field: HISTORY.to_owned(), generation: *generation, from, limit };
+        let items = self.house.read(self.house.journal.items(&row.key, &range)).await?;
+        (from..).zip(items).map(|(seq, item)| entry(seq, &item)).collect()
+    }
+
+    /// Deletes a session: its turns and waits are cancelled, everything of it is removed in one transaction, and one audit
+    /// row without content stays (D25). Deleting again succeeds; a later send starts a new session.
+    ///
+    /// # Errors
+    /// `harness_session_id_unresolved`, `store_unavailable` and its kin.
+    pub async fn delete_session(&self, session_id: &str, by: Option<&str>) -> Result<()> {
+        let key = self.key(session_id)?;
+        let hot = self.house.hot(&key);
+        self.house.ready(&hot).await?;
+        loop {
+            let (running, queued) = {
+                let mut desk = hot.desk();
+                (desk.running.as_ref().map(|it| it.ticket.clone()), std::mem::take(&mut desk.queue))
+            };
+            for queued in queued {
+                if let crate::hot::Work::Message { row, .. } | crate::hot::Work::Recover { row } = queued.work
+                {
+                    let outcome = self.house.end_unrun(&hot, row, &Error::Cancelled).await;
+                    queued.ticket.tell(outcome);
+                }
+            }
+            if waits::take_turn(&hot) {
+                break;
+            }
+            if let Some(ticket) = running {
+                let mut told = ticket.told();
+                ticket.cancel.notify_one();
+                drop(told.wait_for(Option::is_some).await);
+            }
+            tokio::task::yield_now().await;
+        }
+        let commit = {
+            let mut desk = hot.desk();
+            let mut writing = self.house.write(&hot, &desk);
+            writing.put(Put::Delete);
+            let by = by.map(str::to_owned);
+            let at = writing.now;
+            writing.put(Put::Audit(AuditRow { at, action: "session.deleted".into(), key: key.clone(), by }));
+            self.house.send(&mut desk, writing)
+        };
+        let landed = self.house.land(&hot, commit).await;
+        {
+            let mut desk = hot.desk();
+            desk.running = None;
+            if landed.is_ok() {
+                *desk = crate::hot::Desk { adopted: true, ..crate::hot::Desk::default() };
+            }
+        }
+        self.house.forget(&key);
+        Ok(landed?)
+    }
+
+    /// Writes a session out as one document.
+    ///
+    /// # Errors
+    /// As [`Chat::session`].
+    pub async fn export_session(&self, session_id: &str) -> Result<SessionExport> {
+        let row = self.row(session_id).await?;
+        let unreadable =
+            |name: &str, it: serde_json::Error| corrupt(format!("field '{name}'"), Some(it.into()));
+        let (mut values, mut lists) = (Map::new(), std::collections::BTreeMap::new());
+        for FieldRow { name, value } in &row.fields {
+            match value {
+                FieldValue::Value(json) => {
+                    values.insert(name.clone(), json.decode().map_err(|it| unreadable(name, it))?);
+                }
+                FieldValue::List { generation, len } => {
+                    let (field, generation) = (name.clone(), *generation);
+                    let range = ItemRange::List { field, generation, from: 0, limit: *len };
+                    let items = self.house.read(self.house.journal.items(&row.key, &range)).await?;
+                    let items: Result<_> = items.iter().map(exported).collect();
+                    lists.insert(name.clone(), items?);
+                }
+            }
+        }
+        Ok(SessionExport {
+            kind: EXPORT_KIND.into(),
+            format: EXPORT_FORMAT,
+            session: row.key.session.to_string(),
+            agent: row.head.agent,
+            graph: row.head.graph,
+            schema_version: row.head.schema_version,
+            created_at: row.head.created_at,
+            values,
+            lists,
+        })
+    }
+
+    /// Makes a session of a document that [`Chat::export_session`] wrote, under its own id or another.
+    ///
+    /// # Errors
+    /// `session_load_failed` when the document is of another form; `store_refused` when the session exists.
+    pub async fn import_session(&self, export: SessionExport, session_id: Option<&str>) -> Result<()> {
+        if export.kind != EXPORT_KIND || export.format != EXPORT_FORMAT {
+            let what = format!("a document of kind '{}', format {}", export.kind, export.format);
+            return Err(singletree_engine::Error::SessionLoad { source: what.into() }.into());
+        }
+        let key = self.key(session_id.unwrap_or(&export.session))?;
+        let hot = self.house.hot(&key);
+        self.house.ready(&hot).await?;
+        let now = self.house.now();
+        let mut batch = Batch::new(key.clone(), self.house.journal.fence()).require(Require::SessionAbsent);
+        batch.put(Put::Head(Head {
+            agent: export.agent,
+            graph: export.graph,
+            schema_version: export.schema_version,
+            version: 1,
+            prompt_policy: "conversation".into(),
+            parent: None,
+            created_at: export.created_at,
+            updated_at: now,
+        }));
+        for (name, value) in export.values {
+            batch.put(Put::Field(FieldRow { name, value: FieldValue::Value(Json::from(&value)) }));
+        }
+        let mut no = 0;
+        for (name, items) in export.lists {
+            let value = FieldValue::List { generation: 0, len: items.len() as u64 };
+            batch.put(Put::Field(FieldRow { name: name.clone(), value }));
+            for (seq, item) in (0..).zip(items) {
+                if name == HISTORY {
+                    let checked = ChatMessage::from_json(item.body.clone());
+                    checked.map_err(|it| Error::MessageShape { why: format!("message {seq}: {it}") })?;
+                }
+                let placement = Some(Placement { field: name.clone(), generation: 0, seq });
+                let (body, side) = (Json::from(&item.body), item.side.as_ref().map(Json::from));
+                // The rows belong to no turn: number 0 is given to none.
+                batch.put(Put::Item(ItemRow { no, turn: 0, placement, body, side }));
+                no += 1;
+            }
+        }
+        let counters = singletree_durable::Counters { turns: 1, items: no, events: 0, waits: 0 };
+        batch.put(Put::Counters(counters));
+        let landed = self.house.journal.apply(batch).await;
+        hot.desk().doubt();
+        Ok(landed?)
+    }
+}
+
+fn info(row: &SessionRow) -> SessionInfo {
+    let history = row.fields.iter().find(|it| it.name == HISTORY);
+    let messages = match history.map(|it| &it.value) {
+        Some(FieldValue::List { len, .. }) => *len,
+        Some(FieldValue::Value(_)) | None => 0,
+    };
+    SessionInfo {
+        session: row.key.session.to_string(),
+        agent: row.head.agent.clone(),
+        messages,
+        created_at: row.head.created_at,
+        updated_at: row.head.updated_at,
+    }
+}
+
+fn entry(seq: u64, row: &ItemRow) -> Result<HistoryEntry> {
+    let side = row.side.as_ref().map(Json::decode).transpose();
+    let side = side.map_err(|it| corrupt(format!("the side record of item {}", row.no), Some(it.into())))?;
+    Ok(HistoryEntry { seq, message: message(&Item::from_text(row.body.as_str()))?, side })
+}
+
+fn exported(row: &ItemRow) -> Result<ExportedItem> {
+    let unreadable = |it: serde_json::Error| stored::corrupt(format!("item {}", row.no), Some(it.into()));
+    let side = row.side.as_ref().map(Json::decode).transpose().map_err(unreadable)?;
+    Ok(ExportedItem { body: row.body.decode().map_err(unreadable)?, side })
+}

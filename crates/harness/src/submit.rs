@@ -1,0 +1,222 @@
+//! Accepting messages: validate, take a place, make it durable (harness-chat §3.1, §5, D3).
+
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+use singletree_durable::{InvocationId, Json, TurnQuery, TurnRow};
+use singletree_engine::Item;
+use singletree_llm::ChatMessage;
+
+use crate::chat::Chat;
+use crate::hot::{Hot, Queued, Ticket, Work};
+use crate::house::Served;
+use crate::outcome::ErroredTurn;
+use crate::record::TurnRowExt;
+use crate::transition::accept::{Accepted, accept};
+use crate::turn::Turn;
+use crate::{Error, Result};
+
+/// What a sender may say beside the message.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SendOptions {
+    key: Option<String>,
+    agent: Option<String>,
+}
+
+impl SendOptions {
+    /// Makes options that say nothing.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets an idempotency key, unique in its session (D3): the same key with the same message attaches to the turn that
+    /// runs, or returns the outcome that is stored; with another message it is `chat_idempotency_conflict`.
+    #[must_use]
+    pub fn key(mut self, key: impl Into<String>) -> Self {
+        self.key = Some(key.into());
+        self
+    }
+
+    /// Names the agent that answers, if the session is new. A session keeps its agent.
+    #[must_use]
+    pub fn agent(mut self, agent: impl Into<String>) -> Self {
+        self.agent = Some(agent.into());
+        self
+    }
+}
+
+/// A message that may be accepted.
+struct Valid {
+    message: Arc<ChatMessage>,
+    item: Item,
+    body: Json,
+    key: Option<(String, String)>,
+}
+
+impl Chat {
+    /// Accepts a message: when this returns, no crash loses it, and its turn reaches exactly one outcome (INV-2).
+    ///
+    /// # Errors
+    /// Refused before acceptance, with nothing stored: `chat_message_shape_invalid`, `harness_session_id_unresolved`,
+    /// `chat_queue_full`, `chat_accept_failed`, `chat_idempotency_conflict`, `chat_agent_unknown`, `chat_shutting_down`.
+    ///
+    /// # Cancellation
+    /// A dropped call has accepted the message or has not.
+    pub async fn submit(
+        &self,
+        session_id: &str,
+        message: ChatMessage,
+        options: SendOptions,
+    ) -> Result<Turn, Box<ErroredTurn>> {
+        let submitted = self.try_submit(session_id, message, options).await;
+        submitted.map_err(|error| Box::new(self.house.any_served().errored(&self.house.limits, None, &error)))
+    }
+
+    async fn try_submit(&self, session_id: &str, message: ChatMessage, options: SendOptions) -> Result<Turn> {
+        // No store is touched before the input is known to be valid (harness-chat §3.1).
+        let key = self.key(session_id)?;
+        let valid = self.validate(message, &options)?;
+        if self.house.is_closing() {
+            return Err(Error::ShuttingDown);
+        }
+        if let Some(agent) = &options.agent {
+            self.house.served(agent)?;
+        }
+        let hot = self.house.hot(&key);
+        // What fails here has stored nothing.
+        self.house.ready(&hot).await.map_err(not_accepted)?;
+        if let Some(turn) = self.known(&hot, &valid).await? {
+            return Ok(turn);
+        }
+        let served = self.answering(&hot, options.agent.as_deref())?;
+        let (ticket, from) = self.accept(&hot, &served, valid).await?;
+        let id = ticket.id().ok_or(Error::ShuttingDown)?;
+        Ok(Turn::waiting(self.clone(), key, id, ticket.told()).beginning_at(from))
+    }
+
+    fn validate(&self, message: ChatMessage, options: &SendOptions) -> Result<Valid> {
+        let limits = &self.house.limits;
+        message.validate().map_err(|it| Error::MessageShape { why: it.to_string() })?;
+        let item = Item::from_typed(message);
+        let text = item.text().map_err(|it| Error::MessageShape { why: it.to_string() })?;
+        if text.len() > limits.message_bytes {
+            let why = format!("it has {} bytes, and {} are allowed", text.len(), limits.message_bytes);
+            return Err(Error::MessageShape { why });
+        }
+        let body = Json::from_text(text);
+        let key = match &options.key {
+            None => None,
+            Some(key) if key.is_empty() || key.len() > limits.key_bytes => {
+                let why = format!("must have 1 to {} bytes", limits.key_bytes);
+                return Err(Error::Idempotency { key: String::new(), why });
+            }
+            Some(key) => Some((key.clone(), digest(&body, options.agent.as_deref()))),
+        };
+        let message = item.typed().map_err(|it| Error::MessageShape { why: it.to_string() })?;
+        Ok(Valid { message, item, body, key })
+    }
+
+    /// Finds the turn that holds the idempotency key (D3).
+    async fn known(&self, hot: &Hot, valid: &Valid) -> Result<Option<Turn>> {
+        let Some((key, digest)) = &valid.key else { return Ok(None) };
+        let conflict =
+            || Error::Idempotency { key: key.clone(), why: "was used with another message".into() };
+        let waiting = hot.desk().keyed(key);
+        if let Some(ticket) = waiting {
+            let same = ticket.key.as_ref().is_some_and(|(_, held)| held == digest);
+            let id = ticket.id().filter(|_| same).ok_or_else(conflict)?;
+            return Ok(Some(Turn::waiting(self.clone(), hot.key.clone(), id, ticket.told())));
+        }
+        let query = TurnQuery::Key(key.clone());
+        let rows = self.house.read(self.house.journal.turns(&hot.key, &query)).await.map_err(not_accepted)?;
+        match rows.into_iter().next() {
+            None => Ok(None),
+            Some(row) if row.digest.as_ref() != Some(digest) => Err(conflict()),
+            Some(row) => self.turn_of(hot.key.clone(), row).await.map(Some),
+        }
+    }
+
+    fn answering(&self, hot: &Hot, asked: Option<&str>) -> Result<Arc<Served>> {
+        let held = hot.desk().head.as_ref().map(|it| it.agent.clone()).filter(|it| !it.is_empty());
+        let name = held.as_deref().or(asked).unwrap_or(&self.house.default_agent);
+        self.house.served(name).cloned()
+    }
+
+    /// Takes a place in the queue and makes it durable.
+    async fn accept(&self, hot: &Arc<Hot>, served: &Served, valid: Valid) -> Result<(Arc<Ticket>, u64)> {
+        let invocation = InvocationId::parse(self.house.ids.uuid());
+        let invocation = invocation.map_err(|it| Error::Accept { source: it.into() })?;
+        let ticket = Ticket::new(None, valid.key.clone());
+        let (commit, row, from) = {
+            let mut desk = hot.desk();
+            let max = self.house.limits.queue;
+            if desk.queue.len() >= max {
+                return Err(Error::QueueFull { max });
+            }
+            let mut writing = self.house.write(hot, &desk);
+            let accepted = Accepted {
+                agent: &served.agent,
+                invocation,
+                message: valid.message,
+                body: valid.body,
+                key: valid.key,
+                exists: desk.head.is_some(),
+            };
+            let row = accept(&mut writing, accepted);
+            ticket.name(row.id());
+            if desk.head.is_none() {
+                desk.head = writing.head_put();
+            }
+            let work = Work::Message { row: row.clone(), message: valid.item, committed: false };
+            // The place in the queue and the place in the store's order are taken under one hold of the desk (INV-1).
+            desk.queue.push_back(Queued { ticket: ticket.clone(), work });
+            let from = desk.counters.events;
+            (self.house.send(&mut desk, writing), row, from)
+        };
+        self.land_accept(hot, commit, row).await?;
+        Ok((ticket, from))
+    }
+
+    /// Waits, in a task of the chat, until the message is durable; then lets it run.
+    async fn land_accept(&self, hot: &Arc<Hot>, commit: crate::house::Commit, row: TurnRow) -> Result<()> {
+        let (told, landed) = tokio::sync::oneshot::channel();
+        let (house, hot) = (self.house.clone(), hot.clone());
+        self.house.tasks.spawn(async move {
+            let landed = match house.land(&hot, commit).await {
+                Ok(()) => Ok(()),
+                // The commit may have landed all the same: the store knows.
+                Err(error) => match house.row(&hot, &row).await {
+                    Ok(true) => Ok(()),
+                    Ok(false) | Err(_) => Err(error),
+                },
+            };
+            let accepted = landed.is_ok();
+            hot.desk().settle(row.no, accepted);
+            // Who sent it may have gone; the message is kept.
+            drop(told.send(landed));
+            house.run_queue(&hot).await;
+        });
+        match landed.await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => Err(not_accepted(error.into())),
+            Err(_) => Err(Error::ShuttingDown),
+        }
+    }
+}
+
+/// Digests what an idempotency key stands for.
+fn digest(body: &Json, agent: Option<&str>) -> String {
+    let mut hash = Sha256::new();
+    hash.update(body.as_str());
+    hash.update([0]);
+    hash.update(agent.unwrap_or_default());
+    hash.finalize().iter().take(16).map(|it| format!("{it:02x}")).collect()
+}
+
+fn not_accepted(error: Error) -> Error {
+    match error {
+        Error::Store { source } => Error::Accept { source: source.into() },
+        other => other,
+    }
+}

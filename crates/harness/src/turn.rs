@@ -1,0 +1,157 @@
+//! A turn that was accepted: its name, its events, its end.
+
+use std::sync::Arc;
+
+use futures_util::StreamExt;
+use singletree_durable::{SessionKey, TurnQuery, TurnRow};
+
+use crate::chat::Chat;
+use crate::event::ChatEvent;
+use crate::hot::Told;
+use crate::listen::{Begin, Events};
+use crate::outcome::ChatTurnOutcome;
+use crate::record::{TurnRowExt, read_outcome};
+use crate::turn_id::TurnId;
+use crate::{Error, Result};
+
+/// A turn that was accepted. Dropping it cancels nothing.
+#[derive(Debug, Clone)]
+pub struct Turn {
+    chat: Chat,
+    key: SessionKey,
+    id: TurnId,
+    end: End,
+    /// What its events are found by.
+    no: Option<u64>,
+    /// Before which event of the log there is none of the turn.
+    from: u64,
+}
+
+#[derive(Debug, Clone)]
+enum End {
+    Waiting(Told),
+    Known(Arc<ChatTurnOutcome>),
+}
+
+impl Turn {
+    pub(crate) fn waiting(chat: Chat, key: SessionKey, id: TurnId, told: Told) -> Self {
+        Self { chat, key, id, end: End::Waiting(told), no: None, from: 0 }
+    }
+
+    /// Says where in the log the turn begins.
+    pub(crate) fn beginning_at(mut self, from: u64) -> Self {
+        self.from = from;
+        self
+    }
+
+    /// Returns the turn's name.
+    #[must_use]
+    pub fn id(&self) -> &TurnId {
+        &self.id
+    }
+
+    pub(crate) fn key(&self) -> &SessionKey {
+        &self.key
+    }
+
+    /// Returns the session that it is in.
+    #[must_use]
+    pub fn session(&self) -> &str {
+        self.key.session.as_str()
+    }
+
+    /// Waits for the outcome. It is recorded before it is told (INV-3).
+    ///
+    /// # Cancellation
+    /// Dropping the future changes nothing; it may be asked for again.
+    pub async fn outcome(&self) -> Arc<ChatTurnOutcome> {
+        match &self.end {
+            End::Known(outcome) => outcome.clone(),
+            End::Waiting(told) => {
+                let mut told = told.clone();
+                if let Ok(outcome) = told.wait_for(Option::is_some).await {
+                    if let Some(outcome) = outcome.as_ref() {
+                        return outcome.clone();
+                    }
+                }
+                // The harness has shut down; what is recorded can be read, what is not is taken over by the next one.
+                self.chat.unfinished(&self.id)
+            }
+        }
+    }
+
+    /// Returns the events of this turn, those that happened before first; the last one tells the outcome (D9).
+    ///
+    /// # Errors
+    /// Items of the stream are errors when the log cannot be read.
+    ///
+    /// # Cancellation
+    /// Dropping the stream changes nothing.
+    pub fn events(&self) -> impl futures_core::Stream<Item = Result<ChatEvent>> + Send + use<> {
+        let id = self.id.clone();
+        let ours =
+            Events::open(self.chat.clone(), self.key.clone(), Begin { next: self.from, turn: self.no });
+        let ours = ours.filter(move |event| {
+            let ours = event.as_ref().map_or(true, |it| it.turn == id);
+            std::future::ready(ours)
+        });
+        let mut over = false;
+        ours.take_while(move |event| {
+            let go_on = !over;
+            over |= event.as_ref().is_ok_and(|it| it.what.outcome().is_some());
+            std::future::ready(go_on)
+        })
+    }
+}
+
+impl Chat {
+    /// Finds a turn by its name, running or ended.
+    ///
+    /// # Errors
+    /// `chat_turn_unknown`, `store_unavailable` and its kin.
+    pub async fn turn(&self, id: &TurnId) -> Result<Turn> {
+        let unknown = || Error::TurnUnknown { turn: id.to_string() };
+        let journal = &self.house.journal;
+        let key = self.house.read(journal.session_of(&self.house.tenant, &id.invocation)).await?;
+        let key = key.ok_or_else(unknown)?;
+        let query = TurnQuery::Invocation(id.invocation.clone());
+        let rows = self.house.read(journal.turns(&key, &query)).await?;
+        let row = rows.into_iter().find(|it| it.ordinal == id.ordinal).ok_or_else(unknown)?;
+        self.turn_of(key, row).await
+    }
+
+    pub(crate) async fn turn_of(&self, key: SessionKey, row: TurnRow) -> Result<Turn> {
+        let id = row.id();
+        let outcome = read_outcome(self.house.journal.as_ref(), &key, &row).await?;
+        let end = match outcome {
+            Some(outcome) => End::Known(Arc::new(outcome)),
+            None => {
+                let hot = self.house.hot(&key);
+                self.house.ready(&hot).await?;
+                let ticket = hot.desk().ticket(&id);
+                match ticket {
+                    Some(ticket) => End::Waiting(ticket.told()),
+                    // It ended between the two looks.
+                    None => self.ended(&key, &row).await?,
+                }
+            }
+        };
+        Ok(Turn { chat: self.clone(), key, id, end, no: Some(row.no), from: 0 })
+    }
+
+    async fn ended(&self, key: &SessionKey, row: &TurnRow) -> Result<End> {
+        let rows = self.house.read(self.house.journal.turns(key, &TurnQuery::No(row.no))).await?;
+        let row = rows.into_iter().next().unwrap_or_else(|| row.clone());
+        match read_outcome(self.house.journal.as_ref(), key, &row).await? {
+            Some(outcome) => Ok(End::Known(Arc::new(outcome))),
+            None => Ok(End::Known(self.unfinished(&row.id()))),
+        }
+    }
+
+    fn unfinished(&self, id: &TurnId) -> Arc<ChatTurnOutcome> {
+        let error = Error::ShuttingDown;
+        let mut errored = self.house.any_served().errored(&self.house.limits, Some(id.clone()), &error);
+        errored.recorded = false;
+        Arc::new(ChatTurnOutcome::Errored(errored))
+    }
+}
