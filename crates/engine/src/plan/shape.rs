@@ -18,13 +18,13 @@ pub enum Shape {
     /// Text.
     Str,
     /// A list of one shape.
-    List(Box<Shape>),
+    List(Box<Self>),
     /// A map from text to one shape.
-    Dict(Box<Shape>),
+    Dict(Box<Self>),
     /// A map whose content the engine does not look into; the name is for people and for the chat harness.
     Record(String),
     /// Null or another shape.
-    Optional(Box<Shape>),
+    Optional(Box<Self>),
 }
 
 impl Shape {

@@ -107,10 +107,8 @@ impl Snapshot {
     /// When a field is not what the type says: only for state that was stored and is damaged, since what is merged is
     /// checked.
     pub fn view<S: State>(&self) -> Result<Arc<S>, FieldFault> {
-        if let Some(view) = self.0.view.get() {
-            if let Ok(view) = view.clone().downcast::<S>() {
-                return Ok(view);
-            }
+        if let Some(Ok(view)) = self.0.view.get().map(|it| it.clone().downcast::<S>()) {
+            return Ok(view);
         }
         let view = Arc::new(S::read(self)?);
         drop(self.0.view.set(view.clone()));

@@ -124,11 +124,14 @@ impl Run {
     }
 }
 
+/// Who is attached to one graph, in the order of registration.
+pub(crate) type Registered = Arc<[(u64, Subscription)]>;
+
 /// Who sees the events of a run: fixed when it begins (graph-engine §6).
 #[derive(Default)]
 pub(crate) struct Observers {
     /// Attached to the graphs of the run, by graph.
-    graphs: Vec<(Arc<Core>, Arc<[(u64, Subscription)]>)>,
+    graphs: Vec<(Arc<Core>, Registered)>,
     /// Passed to the invocation.
     pub(crate) own: Vec<Subscription>,
 }

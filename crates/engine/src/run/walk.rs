@@ -120,10 +120,11 @@ impl Walker<'_> {
         run.stand_on(self.depth, &node.name, Position::After, &after);
         run.node_completed();
         // What ends the outermost graph is recorded by the end itself.
-        if run.port.keeps_steps() && (target.is_some() || self.depth > 0) {
-            if let Some(progress) = run.progress() {
-                run.port.step(progress).await?;
-            }
+        if run.port.keeps_steps()
+            && (target.is_some() || self.depth > 0)
+            && let Some(progress) = run.progress()
+        {
+            run.port.step(progress).await?;
         }
         Ok((after, target))
     }
