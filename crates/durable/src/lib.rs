@@ -18,7 +18,9 @@
 //! INV-3, INV-4, INV-13, INV-14 (see ARCHITECTURE.md).
 
 mod batch;
+pub mod contract;
 mod error;
+mod fault;
 mod id;
 mod journal;
 mod journal_sessions;
@@ -32,12 +34,13 @@ mod time;
 
 pub use batch::{Batch, Put, Require};
 pub use error::{BoxError, Error, Result};
+pub use fault::{FailAt, Land};
 pub use id::{Fence, IdError, InvocationId, SessionId, SessionKey, TenantId};
 pub use journal::{BoxFuture, ItemRange, Journal, SessionPage, TurnQuery, Upkeep, WaitQuery};
 pub use journal_sessions::JournalSessions;
 pub use json::Json;
 pub use memory::MemoryStore;
-pub use migration::{MigrationError, Migrations};
+pub use migration::{MigrationError, MigrationErrorKind, Migrations};
 pub use paused::{PausedRecord, PausedStatus, PausedStore};
 pub use row::{
     AuditRow, Counters, EventRow, FieldRow, FieldValue, Head, ItemRow, Parent, Placement, PositionRow,

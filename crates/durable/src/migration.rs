@@ -1,30 +1,287 @@
-//! temp
+//! Migrations between versions of a state's schema (sessions §7, pipeline-utilities §10.12).
+
+use std::any::Any;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
 use serde_json::Value;
-use std::collections::BTreeMap;
-/// temp
-#[derive(Debug, thiserror::Error)]
-pub enum MigrationError {
-    /// t
-    #[error("m")]
-    Missing {},
-    /// t
-    #[error("m")]
-    Ambiguous {},
-    /// t
-    #[error("m")]
-    Failed {},
+
+use crate::BoxError;
+
+/// A state as migrations see it: each field's value, independent of any schema.
+type State = BTreeMap<String, Value>;
+
+type Migrate = dyn Fn(State) -> Result<State, BoxError> + Send + Sync;
+
+/// The registered migrations of a state.
+///
+/// The registry is bound to what it migrates by its owner: one for sessions, one for checkpoints. Which category an
+/// error has (`session_state_migration_*` or `checkpoint_state_migration_*`) is its owner's to say.
+///
+/// Functions must be pure; a chain may be applied more than once. The order of registration has no meaning.
+///
+/// # Example
+/// ```
+/// use std::collections::BTreeMap;
+/// use singletree_durable::Migrations;
+///
+/// let migrations = Migrations::new().with("v1", "v2", |mut state| {
+///     state.insert("topic".to_owned(), "none".into());
+///     Ok(state)
+/// });
+/// migrations.check()?;
+/// let state = migrations.migrate("v1", "v2", BTreeMap::new())?;
+/// assert_eq!(state["topic"], "none");
+/// # Ok::<(), singletree_durable::MigrationError>(())
+/// ```
+#[derive(Clone, Default)]
+pub struct Migrations {
+    edges: Vec<Edge>,
 }
-/// temp
-#[derive(Debug, Default)]
-pub struct Migrations;
-impl Migrations {
-    /// t
-    pub fn migrate(
-        &self,
-        _f: &str,
-        _t: &str,
-        s: BTreeMap<String, Value>,
-    ) -> Result<BTreeMap<String, Value>, MigrationError> {
-        Ok(s)
+
+#[derive(Clone)]
+struct Edge {
+    from: String,
+    to: String,
+    migrate: Arc<Migrate>,
+}
+
+/// Why a state cannot be migrated.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MigrationError {
+    /// No chain of migrations connects the versions.
+    #[error(
+        "no chain of migrations leads from version {from_version:?} to {to_version:?} \
+         ({registered_migrations_count} registered: {registry_description})"
+    )]
+    Missing {
+        /// The version that is stored.
+        from_version: String,
+        /// The version that is wanted.
+        to_version: String,
+        /// How many migrations are registered.
+        registered_migrations_count: usize,
+        /// Which, in words.
+        registry_description: String,
+    },
+    /// A migration failed; those after it did not run.
+    #[error("the migration from version {from_version:?} to {to_version:?} failed")]
+    Failed {
+        /// The failing migration's source.
+        from_version: String,
+        /// The failing migration's target.
+        to_version: String,
+        /// What it said.
+        source: BoxError,
+    },
+    /// One pair of versions was registered twice, or several chains are the shortest.
+    #[error("the migrations from version {from_version:?} to {to_version:?} are ambiguous")]
+    Ambiguous {
+        /// The source of the pair, where it is known.
+        from_version: Option<String>,
+        /// The target of the pair, where it is known.
+        to_version: Option<String>,
+    },
+}
+
+/// Which kind a [`MigrationError`] is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum MigrationErrorKind {
+    /// No chain.
+    Missing,
+    /// A migration failed.
+    Failed,
+    /// More than one chain.
+    Ambiguous,
+}
+
+impl MigrationError {
+    /// Returns the kind, from which the owner of the registry makes the category.
+    #[must_use]
+    pub fn kind(&self) -> MigrationErrorKind {
+        match self {
+            Self::Missing { .. } => MigrationErrorKind::Missing,
+            Self::Failed { .. } => MigrationErrorKind::Failed,
+            Self::Ambiguous { .. } => MigrationErrorKind::Ambiguous,
+        }
     }
 }
+
+/// What a migration that panicked said.
+#[derive(Debug, thiserror::Error)]
+#[error("the migration panicked: {0}")]
+struct Panicked(String);
+
+impl Migrations {
+    /// Makes an empty registry.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a migration from one version to another. Whether the set is sound is what [`Migrations::check`] says.
+    #[must_use]
+    pub fn with(
+        mut self,
+        from: impl Into<String>,
+        to: impl Into<String>,
+        migrate: impl Fn(BTreeMap<String, Value>) -> Result<BTreeMap<String, Value>, BoxError>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Self {
+        self.edges.push(Edge { from: from.into(), to: to.into(), migrate: Arc::new(migrate) });
+        self
+    }
+
+    /// Tells how many migrations are registered.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.edges.len()
+    }
+
+    /// Checks the whole set, as a graph does when it is compiled.
+    ///
+    /// # Errors
+    /// [`MigrationError::Ambiguous`]: a pair was registered twice, or two versions have several shortest chains.
+    pub fn check(&self) -> Result<(), MigrationError> {
+        self.check_pairs()?;
+        let sources: BTreeSet<&str> = self.edges.iter().map(|it| it.from.as_str()).collect();
+        for from in sources {
+            let reached = self.reach(from);
+            if let Some((to, _)) = reached.iter().find(|(_, it)| it.is_ambiguous) {
+                return Err(ambiguous(from, to));
+            }
+        }
+        Ok(())
+    }
+
+    /// Brings a state from one version to another by the shortest chain. Equal versions never consult the registry.
+    ///
+    /// # Errors
+    /// Ambiguous (a pair registered twice, wherever it is; or several shortest chains between these versions), missing,
+    /// failed: looked for in this order. A migration that panics has failed.
+    pub fn migrate(
+        &self,
+        from: &str,
+        to: &str,
+        state: BTreeMap<String, Value>,
+    ) -> Result<BTreeMap<String, Value>, MigrationError> {
+        if from == to {
+            return Ok(state);
+        }
+        self.check_pairs()?;
+        self.chain(from, to)?.into_iter().try_fold(state, |state, edge| edge.apply(state))
+    }
+
+    fn check_pairs(&self) -> Result<(), MigrationError> {
+        let mut seen = BTreeSet::new();
+        match self.edges.iter().find(|it| !seen.insert((&it.from, &it.to))) {
+            Some(twice) => Err(ambiguous(&twice.from, &twice.to)),
+            None => Ok(()),
+        }
+    }
+
+    /// Finds the one shortest chain.
+    fn chain<'a>(&'a self, from: &'a str, to: &'a str) -> Result<Vec<&'a Edge>, MigrationError> {
+        let reached = self.reach(from);
+        if reached.get(to).is_some_and(|it| it.is_ambiguous) {
+            return Err(ambiguous(from, to));
+        }
+        let (mut chain, mut at) = (Vec::new(), to);
+        while at != from {
+            let Some(edge) = reached.get(at).and_then(|it| it.by) else {
+                return Err(self.missing(from, to));
+            };
+            chain.push(edge);
+            at = &edge.from;
+        }
+        chain.reverse();
+        Ok(chain)
+    }
+
+    /// Walks breadth first from a version: how each version is reached by the fewest migrations.
+    fn reach<'a>(&'a self, from: &'a str) -> BTreeMap<&'a str, Reached<'a>> {
+        let start = Reached { distance: 0, by: None, is_ambiguous: false };
+        let mut reached = BTreeMap::from([(from, start)]);
+        let mut queue = VecDeque::from([from]);
+        while let Some(at) = queue.pop_front() {
+            let here = reached[at];
+            for edge in self.edges.iter().filter(|it| it.from == at) {
+                let there =
+                    Reached { distance: here.distance + 1, by: Some(edge), is_ambiguous: here.is_ambiguous };
+                match reached.get_mut(edge.to.as_str()) {
+                    None => {
+                        reached.insert(&edge.to, there);
+                        queue.push_back(&edge.to);
+                    }
+                    // Versions of one distance are all in the queue before any of them goes on, so a version is known
+                    // to be ambiguous before anything is reached through it.
+                    Some(known) if known.distance == there.distance => known.is_ambiguous = true,
+                    Some(_) => {}
+                }
+            }
+        }
+        reached
+    }
+
+    fn missing(&self, from: &str, to: &str) -> MigrationError {
+        MigrationError::Missing {
+            from_version: from.to_owned(),
+            to_version: to.to_owned(),
+            registered_migrations_count: self.edges.len(),
+            registry_description: self.to_string(),
+        }
+    }
+}
+
+/// How a version is reached.
+#[derive(Clone, Copy)]
+struct Reached<'a> {
+    distance: usize,
+    by: Option<&'a Edge>,
+    is_ambiguous: bool,
+}
+
+impl Edge {
+    fn apply(&self, state: State) -> Result<State, MigrationError> {
+        let answer = catch_unwind(AssertUnwindSafe(|| (self.migrate)(state)));
+        let answer = answer.unwrap_or_else(|panic| Err(Box::new(Panicked(said(panic.as_ref())))));
+        answer.map_err(|source| MigrationError::Failed {
+            from_version: self.from.clone(),
+            to_version: self.to.clone(),
+            source,
+        })
+    }
+}
+
+fn said(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|it| (*it).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "without a word".to_owned())
+}
+
+fn ambiguous(from: &str, to: &str) -> MigrationError {
+    MigrationError::Ambiguous { from_version: Some(from.to_owned()), to_version: Some(to.to_owned()) }
+}
+
+/// Lists the registered pairs, ordered.
+impl fmt::Display for Migrations {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut pairs: Vec<_> = self.edges.iter().map(|it| format!("{} -> {}", it.from, it.to)).collect();
+        pairs.sort();
+        f.write_str(if pairs.is_empty() { "none" } else { "" })?;
+        f.write_str(&pairs.join(", "))
+    }
+}
+
+impl fmt::Debug for Migrations {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Migrations({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests;

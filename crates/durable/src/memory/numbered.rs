@@ -121,9 +121,9 @@ mod tests {
         let rows = numbered(&[2, 3, 5, 9]);
         let numbers = |rows: &[(u64, u64)]| rows.iter().map(|(no, _)| *no).collect::<Vec<_>>();
         assert_eq!(numbers(rows.from(3, 2)), [3, 5]);
-        assert_eq!(numbers(rows.from(10, 2)), []);
+        assert_eq!(numbers(rows.from(10, 2)), Vec::<u64>::new());
         assert_eq!(numbers(rows.from(0, u64::MAX)), [2, 3, 5, 9]);
         assert_eq!(numbers(rows.between(3, 9)), [3, 5]);
-        assert_eq!(numbers(rows.between(9, 3)), []);
+        assert_eq!(numbers(rows.between(9, 3)), Vec::<u64>::new());
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use singletree_durable::{MigrationError, Migrations};
+use singletree_durable::{MigrationError, MigrationErrorKind, Migrations};
 
 use super::port::SessionState;
 use crate::error::{Error, Result};
@@ -11,10 +11,10 @@ use crate::plan::slot::Slot;
 
 /// Returns the category of a failed migration of session state.
 pub(crate) fn category(error: &MigrationError) -> &'static str {
-    match error {
-        MigrationError::Missing { .. } => "session_state_migration_missing",
-        MigrationError::Ambiguous { .. } => "session_state_migration_chain_ambiguous",
-        MigrationError::Failed { .. } => "session_state_migration_failed",
+    match error.kind() {
+        MigrationErrorKind::Missing => "session_state_migration_missing",
+        MigrationErrorKind::Ambiguous => "session_state_migration_chain_ambiguous",
+        MigrationErrorKind::Failed => "session_state_migration_failed",
     }
 }
 

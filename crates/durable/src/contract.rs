@@ -1,0 +1,64 @@
+//! The public suite: every promise of the store traits, by name.
+//!
+//! A store author writes a [`Bench`] and, for each of [`Clause::all`], one test that calls [`check`]. That the suite can
+//! tell a broken store from a sound one is proven with the [`Saboteur`], which breaks one clause of a sound store.
+//!
+//! # Example
+//! ```
+//! use std::sync::{Arc, Mutex};
+//!
+//! use singletree_durable::contract::{Bench, Clause, Stores, check};
+//! use singletree_durable::{AuditRow, BoxFuture, MemoryStore, Result};
+//!
+//! #[derive(Debug, Default)]
+//! struct Memory(Mutex<MemoryStore>);
+//!
+//! impl Memory {
+//!     fn set(&self, store: MemoryStore) -> Stores {
+//!         *self.0.lock().unwrap() = store.clone();
+//!         Stores {
+//!             sessions: Arc::new(store.session_store()),
+//!             journal: Arc::new(store.clone()),
+//!             upkeep: Arc::new(store.clone()),
+//!             paused: Arc::new(store),
+//!         }
+//!     }
+//! }
+//!
+//! impl Bench for Memory {
+//!     fn open(&self) -> BoxFuture<'_, Result<Stores>> {
+//!         Box::pin(async { Ok(self.set(MemoryStore::new())) })
+//!     }
+//!     fn reopen(&self, old: Stores) -> BoxFuture<'_, Result<Stores>> {
+//!         drop(old);
+//!         let store = self.0.lock().unwrap().reopen();
+//!         Box::pin(async { Ok(self.set(store)) })
+//!     }
+//!     fn audit(&self) -> BoxFuture<'_, Result<Vec<AuditRow>>> {
+//!         Box::pin(async { Ok(self.0.lock().unwrap().audit()) })
+//!     }
+//! }
+//!
+//! # let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+//! # runtime.block_on(async {
+//! check(Clause::Ordered, &Memory::default()).await.unwrap();
+//! # });
+//! ```
+
+mod bench;
+mod clause;
+mod paused;
+mod promises;
+mod reads;
+mod requires;
+mod rows;
+mod saboteur;
+mod saves;
+mod sessions;
+mod upkeep;
+mod waits;
+mod writes;
+
+pub use bench::{Bench, Stores, Violation};
+pub use clause::{Clause, check};
+pub use saboteur::Saboteur;

@@ -1,0 +1,220 @@
+//! What `apply` promises, whatever is in the batch.
+
+use futures_util::FutureExt;
+use futures_util::future::join_all;
+
+use super::Stores;
+use super::bench::{Bench, Verdict, ensure, refused, same};
+use super::rows::{
+    apply, batch, consumed, counters, ended, event, events, field, head, invocation, item, items, key,
+    key_of, make, position, record, session, tenant, turn, turn_at, wait,
+};
+use crate::{Fence, Put, Require, Result, SessionKey, TurnQuery, TurnStatus, WaitQuery, WaitStatus};
+
+/// Returns one put of each kind of row.
+fn one_of_each() -> Vec<Put> {
+    vec![
+        Put::Head(head(1)),
+        Put::Counters(counters(2, 2, 2, 2)),
+        Put::Field(field("f", "1")),
+        Put::Item(item(1)),
+        Put::Turn(turn(1)),
+        Put::Wait(wait(1)),
+        Put::Position(position("inv", "1")),
+        Put::Record(record(1, "a", "1")),
+        Put::Event(event(1)),
+    ]
+}
+
+async fn all_there(stores: &Stores, s: &SessionKey) -> Verdict {
+    let journal = &stores.journal;
+    let found = session(stores, s).await?.map(|it| (it.key, it.head, it.counters, it.fields));
+    let expected = Some((s.clone(), head(1), counters(2, 2, 2, 2), vec![field("f", "1")]));
+    same("the session", &found, &expected)?;
+    same("items", &items(stores, s).await?, &vec![item(1)])?;
+    same("turns", &turn_at(stores, s, 1).await?, &vec![turn(1)])?;
+    let waits = journal.waits(&WaitQuery::Pending(s.clone())).await?;
+    same("waits", &waits, &vec![(s.clone(), wait(1))])?;
+    let stands = journal.position(s, &invocation("inv")).await?;
+    same("the position", &stands, &Some(position("inv", "1")))?;
+    same("records", &journal.records(s, 1).await?, &vec![record(1, "a", "1")])?;
+    same("events", &events(stores, s).await?, &vec![event(1)])
+}
+
+pub(super) async fn batch_whole(bench: &dyn Bench) -> Verdict {
+    let (stores, s) = (bench.open().await?, key("s"));
+    apply(&stores, &s, one_of_each()).await?;
+    all_there(&stores, &s).await
+}
+
+pub(super) async fn refused_writes_nothing(bench: &dyn Bench) -> Verdict {
+    let (stores, s) = (bench.open().await?, key("s"));
+    make(&stores, &s, [Put::Item(item(1)), Put::Event(event(1))]).await?;
+    let rows = vec![
+        Put::Head(head(9)),
+        Put::Field(field("f", "1")),
+        Put::Turn(turn(1)),
+        Put::Record(record(1, "a", "1")),
+    ];
+    let unmet = batch(&stores, &s, rows.clone())
+        .require(Require::SessionAbsent)
+        .require(Require::Turn { no: 7, status: TurnStatus::Accepted });
+    refused("unmet requirements", &stores.journal.apply(unmet).await)?;
+    // Refused in the middle: by numbers that are taken.
+    let taken = [rows, vec![Put::Item(item(1)), Put::Event(event(1))]].concat();
+    refused("taken numbers", &apply(&stores, &s, taken).await)?;
+    let found = session(&stores, &s).await?.map(|it| (it.head, it.fields));
+    same("the session", &found, &Some((head(1), vec![])))?;
+    same("turns", &turn_at(&stores, &s, 1).await?, &vec![])?;
+    same("records", &stores.journal.records(&s, 1).await?, &vec![])
+}
+
+/// How many batches the order is checked with.
+const BATCHES: u64 = 100;
+
+pub(super) async fn ordered(bench: &dyn Bench) -> Verdict {
+    let (stores, s) = (bench.open().await?, key("s"));
+    make(&stores, &s, []).await?;
+    let step = |version: u64| {
+        batch(&stores, &s, [Put::Head(head(version + 1))]).require(Require::SessionVersion(version))
+    };
+    let calls: Vec<_> = (1..=BATCHES).map(|version| stores.journal.apply(step(version))).collect();
+    for call in calls.into_iter().rev() {
+        call.await?;
+    }
+    let found = session(&stores, &s).await?.map(|it| it.head.version);
+    same("the version", &found, &Some(BATCHES + 1))
+}
+
+pub(super) async fn durable(bench: &dyn Bench) -> Verdict {
+    let (stores, s) = (bench.open().await?, key("s"));
+    // Not in one batch: whether a batch is whole is another promise.
+    let mut puts = one_of_each();
+    let rest = puts.split_off(4);
+    apply(&stores, &s, puts).await?;
+    apply(&stores, &s, rest).await?;
+    let stores = bench.reopen(stores).await?;
+    all_there(&stores, &s).await
+}
+
+pub(super) async fn fenced(bench: &dyn Bench) -> Verdict {
+    let mut stores = bench.open().await?;
+    for _ in 0..2 {
+        stores = bench.reopen(stores).await?;
+    }
+    let s = key("s");
+    make(&stores, &s, []).await?;
+    let fence = stores.journal.fence();
+    let with = |fence| {
+        let mut it = batch(&stores, &s, [Put::Record(record(1, "a", "1"))]);
+        it.fence = fence;
+        it
+    };
+    for other in [fence.0.checked_sub(1), fence.0.checked_add(1)].into_iter().flatten() {
+        refused("another fence", &stores.journal.apply(with(Fence(other))).await)?;
+    }
+    Ok(stores.journal.apply(with(fence)).await?)
+}
+
+pub(super) async fn fence_rises(bench: &dyn Bench) -> Verdict {
+    let mut stores = bench.open().await?;
+    for _ in 0..3 {
+        let before = stores.journal.fence();
+        stores = bench.reopen(stores).await?;
+        let after = stores.journal.fence();
+        ensure(after > before, || format!("fence {} after {}", after.0, before.0))?;
+    }
+    Ok(())
+}
+
+pub(super) async fn epoch_stays(bench: &dyn Bench) -> Verdict {
+    let stores = bench.open().await?;
+    let before = stores.journal.log_epoch().to_owned();
+    let stores = bench.reopen(stores).await?;
+    same("the epoch", &stores.journal.log_epoch(), &before.as_str())
+}
+
+pub(super) async fn decided_once(bench: &dyn Bench) -> Verdict {
+    let (stores, s) = (bench.open().await?, key("s"));
+    make(&stores, &s, [Put::Turn(turn(1)), Put::Wait(wait(1))]).await?;
+    let claim = || {
+        batch(&stores, &s, [Put::Turn(ended(1)), Put::Wait(consumed(1))])
+            .require(Require::Turn { no: 1, status: TurnStatus::Accepted })
+            .require(Require::Wait { no: 1, status: WaitStatus::Pending })
+    };
+    let answers = join_all((0..20).map(|_| stores.journal.apply(claim()))).await;
+    let (won, lost): (Vec<_>, Vec<_>) = answers.into_iter().partition(Result::is_ok);
+    same("how many claims won", &won.len(), &1)?;
+    lost.iter().try_for_each(|it| refused("a late claim", it))
+}
+
+pub(super) async fn never_dropped(bench: &dyn Bench) -> Verdict {
+    let (stores, s) = (bench.open().await?, key("s"));
+    make(&stores, &s, []).await?;
+    let put = |name: &str| batch(&stores, &s, [Put::Record(record(1, name, "1"))]);
+    drop(stores.journal.apply(put("a")));
+    let mut polled = stores.journal.apply(put("b"));
+    drop((&mut polled).now_or_never());
+    drop(polled);
+    // Batches land in order: once this one was answered, the ones before it have landed.
+    stores.journal.apply(put("c")).await?;
+    let mut found: Vec<_> = stores.journal.records(&s, 1).await?.into_iter().map(|it| it.name).collect();
+    found.sort();
+    same("the records", &found, &["a", "b", "c"].map(str::to_owned).to_vec())
+}
+
+pub(super) async fn read_your_writes(bench: &dyn Bench) -> Verdict {
+    let (stores, s) = (bench.open().await?, key("s"));
+    for version in 1..=50 {
+        let row = position("inv", &version.to_string());
+        let puts = [Put::Head(head(version)), Put::Position(row.clone()), Put::Item(item(version))];
+        apply(&stores, &s, puts).await?;
+        let stands = stores.journal.position(&s, &invocation("inv")).await?;
+        same("the position", &stands, &Some(row))?;
+        let found = session(&stores, &s).await?.map(|it| it.head.version);
+        same("the version", &found, &Some(version))?;
+        let last = items(&stores, &s).await?.last().map(|it| it.no);
+        same("the last item", &last, &Some(version))?;
+    }
+    Ok(())
+}
+
+pub(super) async fn tenants_apart(bench: &dyn Bench) -> Verdict {
+    let (stores, a, b) = (bench.open().await?, key("s"), key_of("tenant-b", "s"));
+    let mut puts = one_of_each();
+    let rest = puts.split_off(4);
+    apply(&stores, &a, puts).await?;
+    apply(&stores, &a, rest).await?;
+    sees_nothing(&stores, &b).await?;
+    // A write of one leaves the other alone, also under the same numbers and names.
+    let rows = [Put::Item(item(1)), Put::Turn(ended(1)), Put::Wait(consumed(1))];
+    make(&stores, &b, rows).await?;
+    all_there(&stores, &a).await?;
+    apply(&stores, &b, [Put::Delete]).await?;
+    all_there(&stores, &a).await?;
+    sees_nothing(&stores, &b).await
+}
+
+async fn sees_nothing(stores: &Stores, b: &SessionKey) -> Verdict {
+    let (journal, inv, of) = (&stores.journal, invocation("inv"), tenant("tenant-b"));
+    let signal = || "approval".to_owned();
+    same("the session", &session(stores, b).await?, &None)?;
+    same("the listing", &journal.sessions(&of, None, 10).await?.sessions, &vec![])?;
+    same("items", &items(stores, b).await?, &vec![])?;
+    for query in [TurnQuery::No(1), TurnQuery::Open, TurnQuery::Invocation(inv.clone())] {
+        same("turns", &journal.turns(b, &query).await?, &vec![])?;
+    }
+    same("the invocation", &journal.session_of(&of, &inv).await?, &None)?;
+    for query in [
+        WaitQuery::Pending(b.clone()),
+        WaitQuery::PendingOf(of.clone(), 10),
+        WaitQuery::Signal(b.clone(), signal()),
+        WaitQuery::SignalOf(of.clone(), signal(), 10),
+        WaitQuery::Invocation(of.clone(), inv.clone()),
+    ] {
+        same("waits", &journal.waits(&query).await?, &vec![])?;
+    }
+    same("the position", &journal.position(b, &inv).await?, &None)?;
+    same("records", &journal.records(b, 1).await?, &vec![])?;
+    same("events", &events(stores, b).await?, &vec![])
+}

@@ -1,0 +1,198 @@
+//! Reads of one session: complete, ordered, within limits.
+
+use super::Stores;
+use super::bench::{Bench, Verdict, same};
+use super::rows::{
+    apply, ended, event, field, head, invocation, item, key, make, place, record, session, tenant, turn,
+};
+use crate::{ItemRange, ItemRow, Put, Result, SessionKey, TurnQuery, TurnRow, TurnStatus};
+
+pub(super) async fn fields_ordered(bench: &dyn Bench) -> Verdict {
+    let (stores, s) = (bench.open().await?, key("s"));
+    make(&stores, &s, ["b", "c", "a"].map(|it| Put::Field(field(it, "1")))).await?;
+    let found = session(&stores, &s).await?.map(|it| it.fields);
+    same("the fields", &found, &Some(["a", "b", "c"].map(|it| field(it, "1")).to_vec()))
+}
+
+pub(super) async fn sessions_paged(bench: &dyn Bench) -> Verdict {
+    let stores = bench.open().await?;
+    let of = tenant("tenant-a");
+    for name in ["d", "b", "e", "a", "c"] {
+        apply(&stores, &key(name), [Put::Head(head(1))]).await?;
+    }
+    for limit in [1, 2, 4, 5, 6] {
+        let (mut found, mut from) = (Vec::new(), None);
+        for _ in 0..6 {
+            let page = stores.journal.sessions(&of, from.as_ref(), limit).await?;
+            let is_full = u64::try_from(page.sessions.len()) == Ok(limit);
+            let count = found.len() + page.sessions.len();
+            same("a page is full or the last", &(is_full || page.next.is_none()), &true)?;
+            same("a next page while there are more", &page.next.is_some(), &(count < 5))?;
+            found.extend(page.sessions.into_iter().map(|it| it.key));
+            from = page.next;
+            if from.is_none() {
+                break;
+            }
+        }
+        same("all pages", &found, &["a", "b", "c", "d", "e"].map(key).to_vec())?;
+    }
+    let from = key("c").session;
+    let page = stores.journal.sessions(&of, Some(&from), 10).await?;
+    let found = page.sessions.into_iter().map(|it| it.key).collect();
+    same("a page from an id on", &found, &["c", "d", "e"].map(key).to_vec())
+}
+
+fn placed(no: u64, field: &str, generation: u64, seq: u64) -> ItemRow {
+    ItemRow { placement: Some(place(field, generation, seq)), ..item(no) }
+}
+
+async fn numbers(stores: &Stores, key: &SessionKey, range: ItemRange) -> Result<Vec<u64>> {
+    Ok(stores.journal.items(key, &range).await?.iter().map(|it| it.no).collect())
+}
+
+pub(super) async fn items_of_list(bench: &dyn Bench) -> Verdict {
+    let (stores, s) = (bench.open().await?, key("s"));
+    let rows =
+        [placed(1, "list", 0, 2), placed(2, "list", 0, 0), placed(3, "list", 1, 0), placed(4, "x", 0, 0)];
+    make(&stores, &s, rows.map(Put::Item)).await?;
+    make(&stores, &key("other"), [Put::Item(placed(9, "list", 0, 4))]).await?;
+    let late = Put::Place { item: 5, placement: place("list", 0, 1) };
+    apply(&stores, &s, [Put::Item(item(5)), Put::Item(item(6)), late]).await?;
+    apply(&stores, &s, [Put::Item(placed(7, "list", 0, 3))]).await?;
+    let list =
+        |generation, from, limit| ItemRange::List { field: "list".to_owned(), generation, from, limit };
+    for (generation, from, limit, expected) in [
+        (0, 0, 100, vec![2, 5, 1, 7]),
+        (0, 1, 2, vec![5, 1]),
+        (0, 3, 100, vec![7]),
+        (0, 4, 100, vec![]),
+        (0, 0, 0, vec![]),
+        (1, 0, 100, vec![3]),
+        (2, 0, 100, vec![]),
+    ] {
+        let found = numbers(&stores, &s, list(generation, from, limit)).await?;
+        same(&format!("{limit} items of generation {generation} from {from}"), &found, &expected)?;
+    }
+    Ok(())
+}
+
+pub(super) async fn items_by_number(bench: &dyn Bench) -> Verdict {
+    let (stores, s) = (bench.open().await?, key("s"));
+    let rows = [item(4), placed(1, "list", 0, 0), item(2), placed(7, "list", 0, 1)];
+    make(&stores, &s, rows.map(Put::Item)).await?;
+    for (from, to, expected) in
+        [(0, 100, vec![1, 2, 4, 7]), (2, 4, vec![2]), (2, 7, vec![2, 4]), (4, 4, vec![]), (8, 9, vec![])]
+    {
+        let found = numbers(&stores, &s, ItemRange::Numbers { from, to }).await?;
+        same(&format!("items {from} to {to}"), &found, &expected)?;
+    }
+    Ok(())
+}
+
+pub(super) async fn items_of_turn(bench: &dyn Bench) -> Verdict {
+    let (stores, s) = (bench.open().await?, key("s"));
+    let of = |turn, row: ItemRow| Put::Item(ItemRow { turn, ..row });
+    let rows = [of(2, item(5)), of(1, item(1)), of(2, placed(3, "list", 0, 0)), of(2, item(4))];
+    make(&stores, &s, rows).await?;
+    for (turn, expected) in [(1, vec![1]), (2, vec![3, 4, 5]), (3, vec![])] {
+        let found = numbers(&stores, &s, ItemRange::Turn(turn)).await?;
+        same(&format!("items of turn {turn}"), &found, &expected)?;
+    }
+    Ok(())
+}
+
+async fn turns(stores: &Stores, key: &SessionKey, query: TurnQuery) -> Result<Vec<u64>> {
+    Ok(stores.journal.turns(key, &query).await?.iter().map(|it| it.no).collect())
+}
+
+pub(super) async fn turn_by_number(bench: &dyn Bench) -> Verdict {
+    let (stores, s) = (bench.open().await?, key("s"));
+    make(&stores, &s, [Put::Turn(turn(1)), Put::Turn(ended(2)), Put::Turn(turn(3))]).await?;
+    let found = stores.journal.turns(&s, &TurnQuery::No(2)).await?;
+    same("the turn", &found, &vec![ended(2)])?;
+    same("an absent turn", &turns(&stores, &s, TurnQuery::No(4)).await?, &vec![])
+}
+
+pub(super) async fn turn_by_key(bench: &dyn Bench) -> Verdict {
+    let (stores, s) = (bench.open().await?, key("s"));
+    let keyed = |no, key: &str| {
+        let (key, digest) = (Some(key.to_owned()), Some(format!("digest {no}")));
+        TurnRow { key, digest, ..ended(no) }
+    };
+    let rows = [turn(1), keyed(2, "a"), keyed(3, "b")];
+    make(&stores, &s, rows.map(Put::Turn)).await?;
+    let found = stores.journal.turns(&s, &TurnQuery::Key("b".to_owned())).await?;
+    same("the turn", &found, &vec![keyed(3, "b")])?;
+    same("an unused key", &turns(&stores, &s, TurnQuery::Key("c".to_owned())).await?, &vec![])
+}
+
+pub(super) async fn turns_of_invocation(bench: &dyn Bench) -> Verdict {
+    let (stores, s) = (bench.open().await?, key("s"));
+    let other = TurnRow { invocation: invocation("other"), ..ended(2) };
+    let rows = [turn(3), other, ended(1)];
+    make(&stores, &s, rows.map(Put::Turn)).await?;
+    let of = |name| TurnQuery::Invocation(invocation(name));
+    same("its turns", &turns(&stores, &s, of("inv")).await?, &vec![1, 3])?;
+    same("another's", &turns(&stores, &s, of("other")).await?, &vec![2])?;
+    same("nobody's", &turns(&stores, &s, of("none")).await?, &vec![])
+}
+
+pub(super) async fn turns_open(bench: &dyn Bench) -> Verdict {
+    let (stores, s) = (bench.open().await?, key("s"));
+    let errored = TurnRow { status: TurnStatus::Errored, ..ended(2) };
+    let suspended = TurnRow { status: TurnStatus::Suspended, ..ended(4) };
+    let rows = [turn(5), ended(1), errored, turn(3), suspended];
+    make(&stores, &s, rows.map(Put::Turn)).await?;
+    make(&stores, &key("other"), [Put::Turn(turn(9))]).await?;
+    same("open turns", &turns(&stores, &s, TurnQuery::Open).await?, &vec![3, 5])?;
+    apply(&stores, &s, [Put::Turn(ended(3))]).await?;
+    same("open turns after one ended", &turns(&stores, &s, TurnQuery::Open).await?, &vec![5])
+}
+
+pub(super) async fn turns_from(bench: &dyn Bench) -> Verdict {
+    let (stores, s) = (bench.open().await?, key("s"));
+    let rows = [turn(5), ended(1), ended(2), turn(3)];
+    make(&stores, &s, rows.map(Put::Turn)).await?;
+    for (no, limit, expected) in
+        [(0, 100, vec![1, 2, 3, 5]), (2, 2, vec![2, 3]), (4, 5, vec![5]), (6, 5, vec![]), (1, 1, vec![1])]
+    {
+        let found = turns(&stores, &s, TurnQuery::From { no, limit }).await?;
+        same(&format!("{limit} turns from {no}"), &found, &expected)?;
+    }
+    Ok(())
+}
+
+pub(super) async fn session_of_invocation(bench: &dyn Bench) -> Verdict {
+    let stores = bench.open().await?;
+    let of = |name| TurnRow { invocation: invocation(name), ..ended(1) };
+    make(&stores, &key("a"), [Put::Turn(of("one"))]).await?;
+    make(&stores, &key("b"), [Put::Turn(of("two"))]).await?;
+    for (name, expected) in [("one", Some(key("a"))), ("two", Some(key("b"))), ("none", None)] {
+        let found = stores.journal.session_of(&tenant("tenant-a"), &invocation(name)).await?;
+        same(&format!("the session of {name}"), &found, &expected)?;
+    }
+    Ok(())
+}
+
+pub(super) async fn records_ordered(bench: &dyn Bench) -> Verdict {
+    let (stores, s) = (bench.open().await?, key("s"));
+    let rows = ["b", "c", "a"].map(|name| Put::Record(record(1, name, "1")));
+    make(&stores, &s, rows).await?;
+    apply(&stores, &s, [Put::Record(record(2, "0", "1"))]).await?;
+    let found = stores.journal.records(&s, 1).await?;
+    same("the records", &found, &["a", "b", "c"].map(|name| record(1, name, "1")).to_vec())
+}
+
+pub(super) async fn events_from(bench: &dyn Bench) -> Verdict {
+    let (stores, s) = (bench.open().await?, key("s"));
+    make(&stores, &s, [3, 1, 2].map(|seq| Put::Event(event(seq)))).await?;
+    apply(&stores, &s, [Put::Event(event(4))]).await?;
+    for (from, limit, expected) in
+        [(0, 100, vec![1, 2, 3, 4]), (2, 2, vec![2, 3]), (4, 5, vec![4]), (5, 5, vec![]), (0, 0, vec![])]
+    {
+        let found = stores.journal.events(&s, from, limit).await?;
+        let expected = expected.into_iter().map(event).collect();
+        same(&format!("{limit} events from {from}"), &found, &expected)?;
+    }
+    Ok(())
+}

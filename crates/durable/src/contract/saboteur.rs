@@ -1,0 +1,200 @@
+//! A store that breaks one promise.
+
+mod batches;
+mod journal;
+mod paused;
+mod sessions;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::{Bench, Clause, Stores};
+use crate::{
+    AuditRow, Batch, BoxFuture, Error, Fence, Put, Result, SessionKey, Timestamp, TurnRow, Upkeep, WaitRow,
+};
+
+/// Wraps the stores of a sound bench so that they break exactly one clause, and no other.
+///
+/// It proves that the suite can fail: for each clause, `check` of that clause fails on the saboteur of that clause, and
+/// every other check passes. It is part of the suite's tests and of no use elsewhere.
+#[derive(Debug)]
+pub struct Saboteur {
+    bench: Arc<dyn Bench>,
+    broken: Option<Clause>,
+    /// Guards what the wrapped stores remember of the calls so far; held for one look, never across an await.
+    memo: Arc<Mutex<Memo>>,
+}
+
+impl Saboteur {
+    /// Breaks this clause of what the bench opens; with `None`, breaks nothing.
+    #[must_use]
+    pub fn new(bench: Arc<dyn Bench>, broken: Option<Clause>) -> Self {
+        Self { bench, broken, memo: Arc::default() }
+    }
+
+    fn wrap(&self, stores: Stores, before: Option<Fence>) -> Stores {
+        let trick = Trick { broken: self.broken, memo: self.memo.clone() };
+        Stores {
+            upkeep: Arc::new(TrickedUpkeep { inner: stores.upkeep, trick: trick.clone() }),
+            sessions: Arc::new(sessions::TrickedSessions {
+                inner: stores.sessions,
+                journal: stores.journal.clone(),
+                trick: trick.clone(),
+            }),
+            paused: Arc::new(paused::TrickedPaused { inner: stores.paused, trick: trick.clone() }),
+            journal: Arc::new(journal::TrickedJournal::new(stores.journal, trick, before)),
+        }
+    }
+
+    async fn open_again(&self, old: Stores) -> Result<Stores> {
+        let fence = old.journal.fence();
+        let stores = self.bench.reopen(old).await?;
+        let made = std::mem::take(&mut lock(&self.memo).made);
+        if self.broken == Some(Clause::Durable) {
+            for key in made {
+                let mut loss = Batch::new(key, stores.journal.fence());
+                loss.put(Put::Delete);
+                stores.journal.apply(loss).await?;
+            }
+        }
+        lock(&self.memo).is_reopened = true;
+        Ok(self.wrap(stores, Some(fence)))
+    }
+}
+
+impl Bench for Saboteur {
+    fn open(&self) -> BoxFuture<'_, Result<Stores>> {
+        *lock(&self.memo) = Memo::default();
+        Box::pin(async { Ok(self.wrap(self.bench.open().await?, None)) })
+    }
+
+    fn reopen(&self, old: Stores) -> BoxFuture<'_, Result<Stores>> {
+        Box::pin(self.open_again(old))
+    }
+
+    fn audit(&self) -> BoxFuture<'_, Result<Vec<AuditRow>>> {
+        self.bench.audit()
+    }
+}
+
+fn lock<T>(it: &Mutex<T>) -> MutexGuard<'_, T> {
+    it.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Returns an error that no sound store has.
+fn sabotage() -> Error {
+    Error::Unavailable { doing: "work while it is sabotaged", source: "sabotage".into() }
+}
+
+/// What is broken, and what breaking it needs to know.
+#[derive(Debug, Clone)]
+struct Trick {
+    broken: Option<Clause>,
+    memo: Arc<Mutex<Memo>>,
+}
+
+impl Trick {
+    /// Counts a call in until what is returned is dropped.
+    fn enter(&self) -> InFlight {
+        self.memo().in_flight += 1;
+        InFlight { trick: self.clone(), is_done: false }
+    }
+
+    fn breaks(&self, clause: Clause) -> bool {
+        self.broken == Some(clause)
+    }
+
+    fn memo(&self) -> MutexGuard<'_, Memo> {
+        lock(&self.memo)
+    }
+}
+
+/// A call that was made and is not done.
+#[derive(Debug)]
+struct InFlight {
+    trick: Trick,
+    is_done: bool,
+}
+
+impl InFlight {
+    fn is_alone(&self) -> bool {
+        self.trick.memo().in_flight == 1
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        let mut memo = self.trick.memo();
+        memo.in_flight -= 1;
+        memo.is_torn |= !self.is_done;
+    }
+}
+
+/// What went through the wrapped stores since they were opened.
+#[derive(Debug, Default)]
+struct Memo {
+    is_reopened: bool,
+    /// Sessions that have a head, and those that were deleted.
+    made: BTreeSet<SessionKey>,
+    deleted: BTreeSet<SessionKey>,
+    /// What was last put, of the kinds that are merged by mistake.
+    turns: BTreeMap<(SessionKey, u64), TurnRow>,
+    waits: BTreeMap<(SessionKey, u64), WaitRow>,
+    fields: BTreeSet<(SessionKey, String)>,
+    records: BTreeSet<(SessionKey, u64, String)>,
+    position_turns: BTreeMap<(SessionKey, String), u64>,
+    counters: BTreeMap<SessionKey, crate::Counters>,
+    placed: BTreeSet<(SessionKey, u64)>,
+    with_events: BTreeSet<SessionKey>,
+    /// What was last read.
+    positions: BTreeMap<(SessionKey, String), Option<crate::PositionRow>>,
+    /// What was saved as a whole.
+    saved: BTreeMap<SessionKey, (crate::SessionRecord, crate::Version)>,
+    state: BTreeMap<SessionKey, BTreeMap<String, crate::Json>>,
+    paused: BTreeSet<(crate::TenantId, crate::InvocationId)>,
+    /// Whether a call was dropped before it was done.
+    is_torn: bool,
+    /// Whether the last batch deletes what is absent.
+    fails: bool,
+    /// Calls that were made and are not done.
+    in_flight: usize,
+}
+
+/// The calls across tenants, tricked.
+#[derive(Debug)]
+struct TrickedUpkeep {
+    inner: Arc<dyn Upkeep>,
+    trick: Trick,
+}
+
+impl Upkeep for TrickedUpkeep {
+    fn ownerless<'a>(
+        &'a self,
+        past: Option<&'a (SessionKey, u64)>,
+        limit: u64,
+    ) -> BoxFuture<'a, Result<Vec<(SessionKey, TurnRow)>>> {
+        Box::pin(async move {
+            let past = past.filter(|_| !self.trick.breaks(Clause::OwnerlessPaged));
+            let mut rows = self.inner.ownerless(past, limit).await?;
+            if self.trick.breaks(Clause::OwnerlessFound) && rows.len() > 1 {
+                rows.pop();
+            }
+            Ok(rows)
+        })
+    }
+
+    fn deadlines<'a>(
+        &'a self,
+        until: Option<Timestamp>,
+        limit: u64,
+    ) -> BoxFuture<'a, Result<Vec<(SessionKey, WaitRow)>>> {
+        Box::pin(async move {
+            let until = until.filter(|_| !self.trick.breaks(Clause::DeadlinesUntil));
+            let mut rows = self.inner.deadlines(until, limit).await?;
+            if self.trick.breaks(Clause::DeadlinesOrdered) {
+                rows.reverse();
+            }
+            Ok(rows)
+        })
+    }
+}

@@ -1,0 +1,130 @@
+//! Batches that are written wrongly.
+
+use super::{Clause, Memo, Trick};
+use crate::{Batch, Counters, Put, Require, SessionKey, TurnRow, WaitRow};
+
+/// Returns the batch that a store with the broken clause would write.
+pub(super) fn twist(trick: &Trick, mut batch: Batch) -> Batch {
+    let Some(clause) = trick.broken else { return batch };
+    weaken(clause, &mut batch);
+    if clause == Clause::BatchWhole && batch.puts.len() > 8 {
+        batch.puts.pop();
+    }
+    if clause == Clause::PositionDropped && batch.puts.iter().all(|it| matches!(it, Put::DropPosition(_))) {
+        batch.puts.clear();
+    }
+    if clause == Clause::PutsInOrder {
+        // A stable sort: drops go last.
+        batch.puts.sort_by_key(|it| matches!(it, Put::DropPosition(_)));
+    }
+    let mut memo = trick.memo();
+    let puts = std::mem::take(&mut batch.puts);
+    for put in puts {
+        batch.puts.extend(twist_put(clause, &mut memo, &batch.key, put));
+    }
+    batch
+}
+
+/// Takes requirements away.
+fn weaken(clause: Clause, batch: &mut Batch) {
+    let puts_turn = batch.puts.iter().any(|it| matches!(it, Put::Turn(row) if !row.status.is_ended()));
+    batch.requires.retain(|it| match (clause, it) {
+        (Clause::RequireSessionAbsent, Require::SessionAbsent)
+        | (Clause::RequireSessionVersion, Require::SessionVersion(_))
+        | (Clause::RequireCounters, Require::Counters(_))
+        | (Clause::RequireTurn, Require::Turn { .. })
+        | (Clause::RequireKeyFree, Require::KeyFree(_))
+        | (Clause::RequireWait, Require::Wait { .. })
+        | (Clause::RequireIdle, Require::Idle) => false,
+        (Clause::RequiresComeFirst, Require::Turn { .. } | Require::Wait { .. }) => !puts_turn,
+        _ => true,
+    });
+}
+
+/// Returns what is written instead of a put.
+fn twist_put(clause: Clause, memo: &mut Memo, key: &SessionKey, put: Put) -> Vec<Put> {
+    let lost = match &put {
+        Put::DropField(_) => clause == Clause::FieldDropped,
+        Put::DropRecords { .. } => clause == Clause::RecordsDropped,
+        Put::FreeKey { .. } => clause == Clause::KeyFreed,
+        Put::Audit(_) => clause == Clause::AuditOutlives,
+        Put::Field(row) => {
+            let is_new = memo.fields.insert((key.clone(), row.name.clone()));
+            clause == Clause::FieldReplaced && !is_new
+        }
+        Put::Record(row) => {
+            let is_new = memo.records.insert((key.clone(), row.turn, row.name.clone()));
+            clause == Clause::RecordReplaced && !is_new
+        }
+        _ => false,
+    };
+    if lost { Vec::new() } else { merge_put(clause, memo, key, put) }
+}
+
+/// Returns a put that keeps what it should replace.
+fn merge_put(clause: Clause, memo: &mut Memo, key: &SessionKey, put: Put) -> Vec<Put> {
+    match put {
+        Put::Head(head) => {
+            let was_made = !memo.made.insert(key.clone());
+            let was_deleted = memo.deleted.contains(key);
+            let forgets = clause == Clause::HeadReplaced && was_made;
+            let remembers = clause == Clause::DeleteMakesAnew && was_deleted;
+            let turns = u64::from(remembers);
+            let counters = Put::Counters(Counters { turns, ..Counters::default() });
+            let more = (forgets || remembers).then_some(counters);
+            [Put::Head(head)].into_iter().chain(more).collect()
+        }
+        Put::Delete => {
+            memo.fails = !memo.made.remove(key);
+            memo.deleted.insert(key.clone());
+            vec![Put::Delete]
+        }
+        Put::Counters(row) => vec![Put::Counters(merge_counters(clause, memo, key, row))],
+        Put::Turn(row) => vec![Put::Turn(merge_turn(clause, memo, key, row))],
+        Put::Wait(row) => vec![Put::Wait(merge_wait(clause, memo, key, row))],
+        Put::Position(mut row) => {
+            let name = (key.clone(), row.invocation.to_string());
+            let first = *memo.position_turns.entry(name).or_insert(row.turn);
+            row.turn = if clause == Clause::PositionReplaced { first } else { row.turn };
+            vec![Put::Position(row)]
+        }
+        Put::Place { item, placement } => {
+            memo.placed.insert((key.clone(), item));
+            vec![Put::Place { item, placement }]
+        }
+        Put::Event(row) => {
+            memo.with_events.insert(key.clone());
+            vec![Put::Event(row)]
+        }
+        other => vec![other],
+    }
+}
+
+fn merge_counters(clause: Clause, memo: &mut Memo, key: &SessionKey, row: Counters) -> Counters {
+    let before = memo.counters.insert(key.clone(), row).unwrap_or_default();
+    if clause != Clause::CountersReplaced {
+        return row;
+    }
+    Counters {
+        turns: row.turns.max(before.turns),
+        items: row.items.max(before.items),
+        events: row.events.max(before.events),
+        waits: row.waits.max(before.waits),
+    }
+}
+
+fn merge_turn(clause: Clause, memo: &mut Memo, key: &SessionKey, mut row: TurnRow) -> TurnRow {
+    let before = memo.turns.insert((key.clone(), row.no), row.clone());
+    if clause == Clause::TurnReplaced {
+        row.outcome = row.outcome.or(before.and_then(|it| it.outcome));
+    }
+    row
+}
+
+fn merge_wait(clause: Clause, memo: &mut Memo, key: &SessionKey, mut row: WaitRow) -> WaitRow {
+    let before = memo.waits.insert((key.clone(), row.no), row.clone());
+    if clause == Clause::WaitReplaced {
+        row.answer = row.answer.or(before.and_then(|it| it.answer));
+    }
+    row
+}

@@ -1,0 +1,355 @@
+//! A journal that breaks one promise.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+
+use super::batches::twist;
+use super::{Clause, Trick, lock, sabotage};
+use crate::{
+    Batch, BoxFuture, Error, EventRow, Fence, InvocationId, ItemRange, ItemRow, Journal, Json, PositionRow,
+    Put, RecordRow, Require, Result, SessionId, SessionKey, SessionPage, SessionRow, TenantId, Timestamp,
+    TurnQuery, TurnRow, WaitQuery, WaitRow, WaitStatus,
+};
+
+#[derive(Debug)]
+pub(super) struct TrickedJournal {
+    inner: Arc<dyn Journal>,
+    trick: Trick,
+    epoch: String,
+    /// The fence that is told, when it is not the store's.
+    told: Option<Fence>,
+    /// Batches that wait for their future to be polled.
+    queue: Arc<Mutex<VecDeque<(u64, Batch)>>>,
+    calls: Mutex<u64>,
+}
+
+impl TrickedJournal {
+    pub(super) fn new(inner: Arc<dyn Journal>, trick: Trick, before: Option<Fence>) -> Self {
+        let mut epoch = inner.log_epoch().to_owned();
+        if trick.breaks(Clause::EpochStays) && before.is_some() {
+            epoch.push('+');
+        }
+        let told = before.filter(|_| trick.breaks(Clause::FenceRises));
+        Self { inner, trick, epoch, told, queue: Arc::default(), calls: Mutex::new(0) }
+    }
+
+    /// Exchanges the fence that is told for the store's.
+    fn fence_for_told(&self, batch: &mut Batch) {
+        let fence = self.inner.fence();
+        if self.trick.breaks(Clause::Fenced) {
+            batch.fence = fence;
+        }
+        let Some(told) = self.told else { return };
+        if batch.fence == told {
+            batch.fence = fence;
+        }
+        for put in &mut batch.puts {
+            match put {
+                Put::Turn(row) if row.fence == told => row.fence = fence,
+                _ => {}
+            }
+        }
+    }
+
+    /// Applies a batch; when it is refused, applies another and answers as `answer` says.
+    fn apply_or(
+        &self,
+        batch: Batch,
+        other: Batch,
+        answer: impl FnOnce(Error, Result<()>) -> Result<()> + Send + 'static,
+    ) -> BoxFuture<'static, Result<()>> {
+        let first = self.inner.apply(batch);
+        let inner = self.inner.clone();
+        Box::pin(async move {
+            match first.await {
+                Err(it @ Error::Refused { .. }) => answer(it, inner.apply(other).await),
+                other => other,
+            }
+        })
+    }
+
+    /// Keeps a batch until its future is polled, then lands it after all that were called before it.
+    fn apply_when_polled(&self, batch: Batch) -> BoxFuture<'static, Result<()>> {
+        let mut calls = lock(&self.calls);
+        *calls += 1;
+        lock(&self.queue).push_back((*calls, batch));
+        Box::pin(Cancellable { no: *calls, queue: self.queue.clone(), inner: self.inner.clone() })
+    }
+}
+
+/// A call that is cancelled when it is dropped.
+struct Cancellable {
+    no: u64,
+    queue: Arc<Mutex<VecDeque<(u64, Batch)>>>,
+    inner: Arc<dyn Journal>,
+}
+
+impl Future for Cancellable {
+    type Output = Result<()>;
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        let ready = {
+            let mut queue = lock(&self.queue);
+            let count = queue.iter().take_while(|(no, _)| *no <= self.no).count();
+            queue.drain(..count).collect::<Vec<_>>()
+        };
+        let mut answer = Poll::Ready(Ok(()));
+        for (_, batch) in ready {
+            // Only used on stores whose calls do their work at once.
+            answer = self.inner.apply(batch).as_mut().poll(cx);
+        }
+        answer
+    }
+}
+
+impl Drop for Cancellable {
+    fn drop(&mut self) {
+        lock(&self.queue).retain(|(no, _)| *no != self.no);
+    }
+}
+
+/// A call that lands when it is polled or dropped, whichever is first.
+struct Late {
+    inner: Arc<dyn Journal>,
+    batch: Option<Batch>,
+    answer: Option<BoxFuture<'static, Result<()>>>,
+}
+
+impl Late {
+    fn land(&mut self) {
+        if let Some(batch) = self.batch.take() {
+            self.answer = Some(self.inner.apply(batch));
+        }
+    }
+}
+
+impl Future for Late {
+    type Output = Result<()>;
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        self.land();
+        self.answer.as_mut().map_or(Poll::Pending, |it| it.as_mut().poll(cx))
+    }
+}
+
+impl Drop for Late {
+    fn drop(&mut self) {
+        self.land();
+    }
+}
+
+fn without(batch: &Batch, is_lost: impl Fn(&Put) -> bool) -> Batch {
+    let mut batch = batch.clone();
+    batch.puts.retain(|it| !is_lost(it));
+    batch
+}
+
+/// Tells whether a batch answers a wait that was pending.
+fn is_claim(batch: &Batch) -> bool {
+    let requires = batch.requires.iter().any(|it| matches!(it, Require::Wait { .. }));
+    requires && batch.puts.iter().any(|it| matches!(it, Put::Wait(row) if row.status == WaitStatus::Consumed))
+}
+
+fn pop_second<T>(rows: &mut Vec<T>) {
+    if rows.len() > 1 {
+        rows.pop();
+    }
+}
+
+impl Journal for TrickedJournal {
+    fn fence(&self) -> Fence {
+        self.told.unwrap_or_else(|| self.inner.fence())
+    }
+
+    fn log_epoch(&self) -> &str {
+        &self.epoch
+    }
+
+    fn apply(&self, batch: Batch) -> BoxFuture<'static, Result<()>> {
+        let mut batch = twist(&self.trick, batch);
+        self.fence_for_told(&mut batch);
+        let answers = |_: Error, answer: Result<()>| answer;
+        match self.trick.broken {
+            Some(Clause::Ordered) => {
+                Box::pin(Late { inner: self.inner.clone(), batch: Some(batch), answer: None })
+            }
+            Some(Clause::NeverDropped) => self.apply_when_polled(batch),
+            Some(Clause::RefusedWritesNothing) => {
+                let mut other = without(&batch, |it| matches!(it, Put::Item(_) | Put::Event(_)));
+                other.requires.clear();
+                self.apply_or(batch, other, |refusal, _| Err(refusal))
+            }
+            Some(Clause::ItemNumbers) => {
+                let other = without(&batch, |it| matches!(it, Put::Item(_)));
+                self.apply_or(batch, other, answers)
+            }
+            Some(Clause::EventNumbers) => {
+                let other = without(&batch, |it| matches!(it, Put::Event(_)));
+                self.apply_or(batch, other, answers)
+            }
+            Some(Clause::PlaceOnce) => {
+                let other = without(&batch, |it| matches!(it, Put::Place { .. }));
+                self.apply_or(batch, other, answers)
+            }
+            Some(Clause::DecidedOnce) if is_claim(&batch) => {
+                let other = Batch { requires: Vec::new(), ..batch.clone() };
+                self.apply_or(batch, other, answers)
+            }
+            Some(Clause::DeleteIdempotent) if std::mem::take(&mut self.trick.memo().fails) => {
+                Box::pin(async { Err(sabotage()) })
+            }
+            _ => self.inner.apply(batch),
+        }
+    }
+
+    fn session<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Option<SessionRow>>> {
+        Box::pin(async move {
+            let mut row = self.inner.session(key).await?;
+            if let Some(row) = row.as_mut().filter(|_| self.trick.breaks(Clause::FieldsOrdered))
+                && row.fields.len() > 2
+            {
+                row.fields.reverse();
+            }
+            Ok(row)
+        })
+    }
+
+    fn sessions<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        from: Option<&'a SessionId>,
+        limit: u64,
+    ) -> BoxFuture<'a, Result<SessionPage>> {
+        Box::pin(async move {
+            let mut page = self.inner.sessions(tenant, from, limit).await?;
+            page.next = page.next.filter(|_| !self.trick.breaks(Clause::SessionsPaged));
+            Ok(page)
+        })
+    }
+
+    fn items<'a>(&'a self, key: &'a SessionKey, range: &'a ItemRange) -> BoxFuture<'a, Result<Vec<ItemRow>>> {
+        Box::pin(async move {
+            let mut range = range.clone();
+            match &mut range {
+                ItemRange::List { limit, .. } if self.trick.breaks(Clause::ItemsOfList) => *limit += 1,
+                ItemRange::Numbers { to, .. } if self.trick.breaks(Clause::ItemsByNumber) => *to += 1,
+                _ => {}
+            }
+            let mut rows = self.inner.items(key, &range).await?;
+            if self.trick.breaks(Clause::ItemsOfTurn) && matches!(range, ItemRange::Turn(_)) {
+                pop_second(&mut rows);
+            }
+            if self.trick.breaks(Clause::PlaceKeepsBody) {
+                let memo = self.trick.memo();
+                let placed = rows.iter_mut().filter(|it| memo.placed.contains(&(key.clone(), it.no)));
+                placed.for_each(|it| it.body = Json::from_text("null"));
+            }
+            Ok(rows)
+        })
+    }
+
+    fn turns<'a>(&'a self, key: &'a SessionKey, query: &'a TurnQuery) -> BoxFuture<'a, Result<Vec<TurnRow>>> {
+        Box::pin(async move {
+            let mut rows = self.inner.turns(key, query).await?;
+            match (self.trick.broken, query) {
+                (Some(Clause::TurnByNumber), TurnQuery::No(no)) => {
+                    rows.extend(self.inner.turns(key, &TurnQuery::No(no + 1)).await?);
+                }
+                (Some(Clause::TurnByKey), TurnQuery::Key(_)) => rows.clear(),
+                (Some(Clause::TurnsOfInvocation), TurnQuery::Invocation(_))
+                | (Some(Clause::TurnsOpen), TurnQuery::Open) => pop_second(&mut rows),
+                (Some(Clause::TurnsFrom), TurnQuery::From { no, limit }) => {
+                    let more = TurnQuery::From { no: *no, limit: limit + 1 };
+                    rows = self.inner.turns(key, &more).await?;
+                }
+                _ => {}
+            }
+            Ok(rows)
+        })
+    }
+
+    fn session_of<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        invocation: &'a InvocationId,
+    ) -> BoxFuture<'a, Result<Option<SessionKey>>> {
+        Box::pin(async move {
+            let key = self.inner.session_of(tenant, invocation).await?;
+            Ok(key.filter(|_| !self.trick.breaks(Clause::SessionOfInvocation)))
+        })
+    }
+
+    fn waits<'a>(&'a self, query: &'a WaitQuery) -> BoxFuture<'a, Result<Vec<(SessionKey, WaitRow)>>> {
+        Box::pin(async move {
+            let mut rows = self.inner.waits(query).await?;
+            let clause = match query {
+                WaitQuery::Pending(_) => Clause::WaitsPending,
+                WaitQuery::PendingOf(..) => Clause::WaitsPendingOfTenant,
+                WaitQuery::Signal(..) => Clause::WaitsOfSignal,
+                WaitQuery::SignalOf(..) => Clause::WaitsOfTenantSignal,
+                WaitQuery::Invocation(..) => Clause::WaitsOfInvocation,
+            };
+            if self.trick.breaks(clause) {
+                pop_second(&mut rows);
+            }
+            Ok(rows)
+        })
+    }
+
+    fn position<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        invocation: &'a InvocationId,
+    ) -> BoxFuture<'a, Result<Option<PositionRow>>> {
+        Box::pin(async move {
+            let row = self.inner.position(key, invocation).await?;
+            let name = (key.clone(), invocation.to_string());
+            let before = self.trick.memo().positions.insert(name, row.clone());
+            Ok(before.filter(|_| self.trick.breaks(Clause::ReadYourWrites)).unwrap_or(row))
+        })
+    }
+
+    fn records<'a>(&'a self, key: &'a SessionKey, turn: u64) -> BoxFuture<'a, Result<Vec<RecordRow>>> {
+        Box::pin(async move {
+            let mut rows = self.inner.records(key, turn).await?;
+            if self.trick.breaks(Clause::RecordsOrdered) {
+                rows.reverse();
+            }
+            Ok(rows)
+        })
+    }
+
+    fn events<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        from: u64,
+        limit: u64,
+    ) -> BoxFuture<'a, Result<Vec<EventRow>>> {
+        Box::pin(async move {
+            let more = u64::from(self.trick.breaks(Clause::EventsFrom));
+            let rows = self.inner.events(key, from, limit + more).await?;
+            if !rows.is_empty() {
+                return Ok(rows);
+            }
+            let (lingers, other) = {
+                let memo = self.trick.memo();
+                let is_other = |it: &&SessionKey| it.session == key.session && it.tenant != key.tenant;
+                let lingers = memo.deleted.contains(key) && memo.with_events.contains(key);
+                (lingers, memo.with_events.iter().find(is_other).cloned())
+            };
+            match other {
+                Some(other) if self.trick.breaks(Clause::TenantsApart) => {
+                    self.inner.events(&other, from, limit).await
+                }
+                _ if lingers && self.trick.breaks(Clause::DeleteRemoves) => Ok(vec![phantom()]),
+                _ => Ok(rows),
+            }
+        })
+    }
+}
+
+/// Returns an event that stays of a deleted session.
+fn phantom() -> EventRow {
+    let at = Timestamp::from_millis(0);
+    EventRow { seq: 0, turn: 0, kind: "phantom".to_owned(), item: None, at, body: None }
+}

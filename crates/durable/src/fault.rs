@@ -1,0 +1,77 @@
+//! A store that dies at the n-th write.
+
+mod fuse;
+mod journal;
+mod stores;
+
+use std::sync::Arc;
+
+use fuse::Fuse;
+
+/// Whether the write at which a [`FailAt`] dies takes effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Land {
+    /// It fails before anything is written.
+    Before,
+    /// It is written, and the answer is lost.
+    After,
+}
+
+/// Wraps a store so that its n-th write fails, and every write after it: what a process sees that dies there.
+///
+/// Writes are [`Journal::apply`](crate::Journal::apply), `save` and `delete` of a
+/// [`SessionStore`](crate::SessionStore), and `save`, `claim`, `close` and `delete` of a
+/// [`PausedStore`](crate::PausedStore). They count when they are called, from 1, whatever their answer; wrappers made
+/// with [`FailAt::beside`] count together. What fails answers [`Error::Unavailable`](crate::Error::Unavailable). Reads
+/// pass.
+///
+/// # Example
+/// ```
+/// # use std::sync::Arc;
+/// # use singletree_durable::*;
+/// # let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+/// # runtime.block_on(async {
+/// let store = MemoryStore::new();
+/// let key = SessionKey::new(TenantId::single(), SessionId::parse("s").unwrap());
+/// let mut audit = Batch::new(key.clone(), store.fence());
+/// audit.put(Put::Audit(AuditRow { at: Timestamp::from_millis(0), action: "test".into(), key, by: None }));
+///
+/// let failing = FailAt::new(Arc::new(store.clone()), 2, Land::After);
+/// assert!(failing.apply(audit.clone()).await.is_ok());
+/// assert!(failing.apply(audit.clone()).await.is_err());
+/// assert!(failing.apply(audit).await.is_err());
+/// assert!(failing.fired());
+/// assert_eq!(store.audit().len(), 2);
+/// # });
+/// ```
+#[derive(Debug)]
+pub struct FailAt<S: ?Sized> {
+    inner: Arc<S>,
+    fuse: Arc<Fuse>,
+}
+
+impl<S: ?Sized> FailAt<S> {
+    /// Wraps a store that fails at its n-th write; the first is 1.
+    #[must_use]
+    pub fn new(inner: Arc<S>, n: u64, land: Land) -> Self {
+        Self { inner, fuse: Arc::new(Fuse::new(n, land)) }
+    }
+
+    /// Wraps another store of the same process: its writes count together with those of this one.
+    #[must_use]
+    pub fn beside<T: ?Sized>(&self, inner: Arc<T>) -> FailAt<T> {
+        FailAt { inner, fuse: self.fuse.clone() }
+    }
+
+    /// Tells whether the n-th write was reached.
+    #[must_use]
+    pub fn fired(&self) -> bool {
+        self.fuse.fired()
+    }
+}
+
+impl<S: ?Sized> Clone for FailAt<S> {
+    fn clone(&self) -> Self {
+        Self { inner: self.inner.clone(), fuse: self.fuse.clone() }
+    }
+}

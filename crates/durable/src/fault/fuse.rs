@@ -1,0 +1,43 @@
+//! What counts writes.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::Land;
+use crate::{BoxFuture, Error, Result};
+
+/// Burns through at the n-th write.
+#[derive(Debug)]
+pub(super) struct Fuse {
+    n: u64,
+    land: Land,
+    calls: AtomicU64,
+}
+
+impl Fuse {
+    pub(super) fn new(n: u64, land: Land) -> Self {
+        Self { n, land, calls: AtomicU64::new(0) }
+    }
+
+    pub(super) fn fired(&self) -> bool {
+        self.calls.load(Ordering::SeqCst) >= self.n
+    }
+
+    /// Lets a write through, or not; `write` is called at once if at all, so that the order of calls stays.
+    pub(super) fn guard<'a, T: Send + 'a>(
+        &self,
+        write: impl FnOnce() -> BoxFuture<'a, Result<T>>,
+    ) -> BoxFuture<'a, Result<T>> {
+        let call = self.calls.fetch_add(1, Ordering::SeqCst) + 1;
+        if call < self.n {
+            return write();
+        }
+        let landing = (call == self.n && self.land == Land::After).then(write);
+        Box::pin(async move {
+            if let Some(landing) = landing {
+                // Whatever the answer is: nobody is left to hear it.
+                drop(landing.await);
+            }
+            Err(Error::Unavailable { doing: "write", source: "the process died here".into() })
+        })
+    }
+}

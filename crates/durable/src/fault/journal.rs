@@ -1,0 +1,94 @@
+//! A journal that dies.
+
+use super::FailAt;
+use crate::{
+    Batch, BoxFuture, EventRow, Fence, InvocationId, ItemRange, ItemRow, Journal, PositionRow, RecordRow,
+    Result, SessionId, SessionKey, SessionPage, SessionRow, TenantId, Timestamp, TurnQuery, TurnRow, Upkeep,
+    WaitQuery, WaitRow,
+};
+
+impl<S: Journal + ?Sized> Journal for FailAt<S> {
+    fn fence(&self) -> Fence {
+        self.inner.fence()
+    }
+
+    fn log_epoch(&self) -> &str {
+        self.inner.log_epoch()
+    }
+
+    fn apply(&self, batch: Batch) -> BoxFuture<'static, Result<()>> {
+        self.fuse.guard(|| self.inner.apply(batch))
+    }
+
+    fn session<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Option<SessionRow>>> {
+        self.inner.session(key)
+    }
+
+    fn sessions<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        from: Option<&'a SessionId>,
+        limit: u64,
+    ) -> BoxFuture<'a, Result<SessionPage>> {
+        self.inner.sessions(tenant, from, limit)
+    }
+
+    fn items<'a>(&'a self, key: &'a SessionKey, range: &'a ItemRange) -> BoxFuture<'a, Result<Vec<ItemRow>>> {
+        self.inner.items(key, range)
+    }
+
+    fn turns<'a>(&'a self, key: &'a SessionKey, query: &'a TurnQuery) -> BoxFuture<'a, Result<Vec<TurnRow>>> {
+        self.inner.turns(key, query)
+    }
+
+    fn session_of<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        invocation: &'a InvocationId,
+    ) -> BoxFuture<'a, Result<Option<SessionKey>>> {
+        self.inner.session_of(tenant, invocation)
+    }
+
+    fn waits<'a>(&'a self, query: &'a WaitQuery) -> BoxFuture<'a, Result<Vec<(SessionKey, WaitRow)>>> {
+        self.inner.waits(query)
+    }
+
+    fn position<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        invocation: &'a InvocationId,
+    ) -> BoxFuture<'a, Result<Option<PositionRow>>> {
+        self.inner.position(key, invocation)
+    }
+
+    fn records<'a>(&'a self, key: &'a SessionKey, turn: u64) -> BoxFuture<'a, Result<Vec<RecordRow>>> {
+        self.inner.records(key, turn)
+    }
+
+    fn events<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        from: u64,
+        limit: u64,
+    ) -> BoxFuture<'a, Result<Vec<EventRow>>> {
+        self.inner.events(key, from, limit)
+    }
+}
+
+impl<S: Upkeep + ?Sized> Upkeep for FailAt<S> {
+    fn ownerless<'a>(
+        &'a self,
+        past: Option<&'a (SessionKey, u64)>,
+        limit: u64,
+    ) -> BoxFuture<'a, Result<Vec<(SessionKey, TurnRow)>>> {
+        self.inner.ownerless(past, limit)
+    }
+
+    fn deadlines<'a>(
+        &'a self,
+        until: Option<Timestamp>,
+        limit: u64,
+    ) -> BoxFuture<'a, Result<Vec<(SessionKey, WaitRow)>>> {
+        self.inner.deadlines(until, limit)
+    }
+}

@@ -1,0 +1,74 @@
+//! Stores of the specifications that die.
+
+use super::FailAt;
+use crate::{
+    BoxFuture, Expected, InvocationId, PausedRecord, PausedStatus, PausedStore, Result, SessionFilter,
+    SessionKey, SessionRecord, SessionStore, SessionSummary, TenantId, Version,
+};
+
+impl<S: SessionStore + ?Sized> SessionStore for FailAt<S> {
+    fn load<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Option<(SessionRecord, Version)>>> {
+        self.inner.load(key)
+    }
+
+    fn save<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        record: &'a SessionRecord,
+        expected: Expected,
+    ) -> BoxFuture<'a, Result<Version>> {
+        self.fuse.guard(|| self.inner.save(key, record, expected))
+    }
+
+    fn delete<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<()>> {
+        self.fuse.guard(|| self.inner.delete(key))
+    }
+
+    fn list<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        filter: &'a SessionFilter,
+    ) -> BoxFuture<'a, Result<Vec<SessionSummary>>> {
+        self.inner.list(tenant, filter)
+    }
+}
+
+impl<S: PausedStore + ?Sized> PausedStore for FailAt<S> {
+    fn save<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        invocation: &'a InvocationId,
+        record: &'a PausedRecord,
+    ) -> BoxFuture<'a, Result<()>> {
+        self.fuse.guard(|| self.inner.save(tenant, invocation, record))
+    }
+
+    fn load<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        invocation: &'a InvocationId,
+    ) -> BoxFuture<'a, Result<Option<PausedRecord>>> {
+        self.inner.load(tenant, invocation)
+    }
+
+    fn claim<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        invocation: &'a InvocationId,
+    ) -> BoxFuture<'a, Result<Option<PausedRecord>>> {
+        self.fuse.guard(|| self.inner.claim(tenant, invocation))
+    }
+
+    fn close<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        invocation: &'a InvocationId,
+        status: PausedStatus,
+    ) -> BoxFuture<'a, Result<()>> {
+        self.fuse.guard(|| self.inner.close(tenant, invocation, status))
+    }
+
+    fn delete<'a>(&'a self, tenant: &'a TenantId, invocation: &'a InvocationId) -> BoxFuture<'a, Result<()>> {
+        self.fuse.guard(|| self.inner.delete(tenant, invocation))
+    }
+}

@@ -1,0 +1,93 @@
+//! The fault injector: every write of every trait, before and after it lands.
+
+use std::sync::Arc;
+
+use singletree_durable::{
+    Error, Expected, FailAt, Journal, Json, Land, MemoryStore, PausedRecord, PausedStatus, PausedStore, Put,
+    Result, SessionRecord, SessionStore,
+};
+
+use crate::rows::{at, batch, head, invocation, key};
+
+/// How many writes [`drive`] makes.
+const WRITES: u64 = 9;
+
+/// Makes one write of each sort, in a row, and tells how many were answered.
+async fn drive(store: &MemoryStore, n: u64, land: Land) -> (u64, bool) {
+    let journal = FailAt::new(Arc::new(store.clone()) as Arc<dyn Journal>, n, land);
+    let sessions = journal.beside(Arc::new(store.session_store()) as Arc<dyn SessionStore>);
+    let paused = journal.beside(Arc::new(store.clone()) as Arc<dyn PausedStore>);
+    let (key, inv) = (key(), invocation("inv"));
+    let body = Json::from_text("1");
+    let suspended = PausedRecord { status: PausedStatus::Suspended, body: body.clone() };
+    let record = SessionRecord {
+        schema_version: "v1".to_owned(),
+        state: [("f".to_owned(), body)].into(),
+        updated_at: at(1),
+    };
+    let answers: [Result<()>; 9] = [
+        journal.apply(batch(&journal, [Put::Head(head(1))])).await,
+        sessions.save(&key, &record, Expected::Any).await.map(drop),
+        sessions.delete(&key).await,
+        journal.clone().apply(batch(&journal, [Put::Head(head(5))])).await,
+        paused.save(&key.tenant, &inv, &suspended).await,
+        paused.claim(&key.tenant, &inv).await.map(drop),
+        paused.close(&key.tenant, &inv, PausedStatus::Completed).await,
+        paused.delete(&key.tenant, &inv).await,
+        journal.apply(batch(&journal, [Put::Delete])).await,
+    ];
+    let answered = answers.iter().take_while(|it| it.is_ok()).count();
+    let dead = &answers[answered..];
+    assert!(dead.iter().all(|it| matches!(it, Err(Error::Unavailable { .. }))), "{answers:?}");
+    assert_eq!(sessions.fired(), journal.fired());
+    (u64::try_from(answered).unwrap(), paused.fired())
+}
+
+/// Tells what a store holds after each number of writes.
+async fn held(store: &MemoryStore) -> (Option<u64>, Option<PausedStatus>) {
+    let session = store.session(&key()).await.unwrap();
+    let paused = PausedStore::load(store, &key().tenant, &invocation("inv")).await.unwrap();
+    (session.map(|it| it.head.version), paused.map(|it| it.status))
+}
+
+#[tokio::test]
+async fn the_nth_write_fails_before_or_after_it_lands_and_all_later_ones_fail() {
+    let resuming = Some(PausedStatus::Resuming);
+    let completed = Some(PausedStatus::Completed);
+    let after = [
+        (None, None),
+        (Some(1), None),
+        (Some(2), None),
+        (None, None),
+        (Some(5), None),
+        (Some(5), Some(PausedStatus::Suspended)),
+        (Some(5), resuming),
+        (Some(5), completed),
+        (Some(5), None),
+        (None, None),
+    ];
+    for (land, landed) in [(Land::Before, 0), (Land::After, 1)] {
+        for n in 1..=WRITES {
+            let store = MemoryStore::new();
+            assert_eq!(drive(&store, n, land).await, (n - 1, true));
+            let writes = usize::try_from(n - 1 + landed).unwrap();
+            assert_eq!(held(&store).await, after[writes], "write {n}, {land:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_fault_past_the_last_write_never_fires() {
+    let store = MemoryStore::new();
+    assert_eq!(drive(&store, WRITES + 1, Land::Before).await, (WRITES, false));
+}
+
+#[tokio::test]
+async fn writes_count_and_land_when_they_are_called() {
+    let store = MemoryStore::new();
+    let failing = FailAt::new(Arc::new(store.clone()), 2, Land::After);
+    drop(failing.apply(batch(&failing, [Put::Head(head(1))])));
+    drop(failing.apply(batch(&failing, [Put::Head(head(2))])));
+    drop(failing.apply(batch(&failing, [Put::Head(head(3))])));
+    assert_eq!(held(&store).await.0, Some(2));
+}

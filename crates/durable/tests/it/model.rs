@@ -1,0 +1,416 @@
+//! The memory store against a model that is too plain to be wrong: rows in lists, a batch applied to a copy of everything.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use proptest::sample::select;
+use singletree_durable::{
+    AuditRow, Batch, Counters, EventRow, Fence, FieldRow, FieldValue, Head, ItemRange, ItemRow, Journal,
+    Json, MemoryStore, Placement, PositionRow, Put, RecordRow, Require, SessionKey, TurnQuery, TurnRow,
+    TurnStatus, Upkeep, WaitQuery, WaitRow, WaitStatus,
+};
+
+use crate::rows::{at, head, invocation, item, key_of, turn, wait};
+
+#[derive(Debug, Clone, Default)]
+struct Rows {
+    head: Option<Head>,
+    counters: Counters,
+    fields: Vec<FieldRow>,
+    items: Vec<ItemRow>,
+    turns: Vec<TurnRow>,
+    waits: Vec<WaitRow>,
+    positions: Vec<PositionRow>,
+    records: Vec<RecordRow>,
+    events: Vec<EventRow>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Model {
+    sessions: BTreeMap<SessionKey, Rows>,
+    audit: Vec<AuditRow>,
+}
+
+/// Puts a row in the place of the one that `is_same`, or adds it; keeps the order of `by`.
+fn replace<T, K: Ord>(rows: &mut Vec<T>, row: T, by: impl Fn(&T) -> K) {
+    rows.retain(|it| by(it) != by(&row));
+    rows.push(row);
+    rows.sort_by_key(by);
+}
+
+impl Model {
+    /// Applies a batch and tells whether it was taken.
+    fn apply(&mut self, batch: &Batch, fence: Fence) -> bool {
+        if batch.fence != fence || !batch.requires.iter().all(|it| self.holds(&batch.key, it)) {
+            return false;
+        }
+        let mut next = self.clone();
+        for put in &batch.puts {
+            if !next.put(&batch.key, put) {
+                return false;
+            }
+        }
+        if next.sessions.get(&batch.key).is_some_and(|it| it.head.is_none()) {
+            return false;
+        }
+        *self = next;
+        true
+    }
+
+    fn holds(&self, key: &SessionKey, require: &Require) -> bool {
+        let rows = self.sessions.get(key);
+        let empty = Rows::default();
+        let some = rows.unwrap_or(&empty);
+        match require {
+            Require::SessionAbsent => rows.is_none(),
+            Require::SessionVersion(version) => some.head.as_ref().is_some_and(|it| it.version == *version),
+            Require::Counters(counters) => rows.is_some_and(|it| it.counters == *counters),
+            Require::Turn { no, status } => some.turns.iter().any(|it| it.no == *no && it.status == *status),
+            Require::KeyFree(key) => !some.turns.iter().any(|it| it.key.as_ref() == Some(key)),
+            Require::Wait { no, status } => some.waits.iter().any(|it| it.no == *no && it.status == *status),
+            Require::Idle => {
+                some.turns.iter().all(|it| it.status.is_ended())
+                    && some.waits.iter().all(|it| it.status != WaitStatus::Pending)
+            }
+        }
+    }
+
+    fn put(&mut self, key: &SessionKey, put: &Put) -> bool {
+        match put {
+            Put::Delete => drop(self.sessions.remove(key)),
+            Put::Audit(row) => self.audit.push(row.clone()),
+            Put::DropField(_)
+            | Put::Place { .. }
+            | Put::FreeKey { .. }
+            | Put::DropPosition(_)
+            | Put::DropRecords { .. } => match self.sessions.get_mut(key) {
+                Some(rows) => return rows.put(put),
+                None => return !matches!(put, Put::Place { .. }),
+            },
+            _ => return self.sessions.entry(key.clone()).or_default().put(put),
+        }
+        true
+    }
+}
+
+impl Rows {
+    fn put(&mut self, put: &Put) -> bool {
+        match put.clone() {
+            Put::Head(row) => self.head = Some(row),
+            Put::Counters(row) => self.counters = row,
+            Put::Field(row) => replace(&mut self.fields, row, |it| it.name.clone()),
+            Put::DropField(name) => self.fields.retain(|it| it.name != name),
+            Put::Item(row) => return self.add_item(row),
+            Put::Place { item, placement } => return self.place(item, placement),
+            Put::Turn(row) => {
+                let holds = |it: &TurnRow| it.no != row.no && it.key.is_some() && it.key == row.key;
+                if self.turns.iter().any(holds) {
+                    return false;
+                }
+                replace(&mut self.turns, row, |it| it.no);
+            }
+            Put::FreeKey { turn } => {
+                for it in self.turns.iter_mut().filter(|it| it.no == turn) {
+                    (it.key, it.digest) = (None, None);
+                }
+            }
+            Put::Wait(row) => replace(&mut self.waits, row, |it| it.no),
+            Put::Position(row) => replace(&mut self.positions, row, |it| it.invocation.clone()),
+            Put::DropPosition(of) => self.positions.retain(|it| it.invocation != of),
+            Put::Record(row) => replace(&mut self.records, row, |it| (it.turn, it.name.clone())),
+            Put::DropRecords { turn } => self.records.retain(|it| it.turn != turn),
+            Put::Event(row) => {
+                if self.events.iter().any(|it| it.seq == row.seq) {
+                    return false;
+                }
+                replace(&mut self.events, row, |it| it.seq);
+            }
+            Put::Delete | Put::Audit(_) => unreachable!("not of a session's rows"),
+        }
+        true
+    }
+
+    fn add_item(&mut self, row: ItemRow) -> bool {
+        let is_taken = row.placement.as_ref().is_some_and(|it| self.is_taken(it));
+        if is_taken || self.items.iter().any(|it| it.no == row.no) {
+            return false;
+        }
+        replace(&mut self.items, row, |it| it.no);
+        true
+    }
+
+    fn place(&mut self, item: u64, placement: Placement) -> bool {
+        let is_taken = self.is_taken(&placement);
+        match self.items.iter_mut().find(|it| it.no == item) {
+            Some(it) if it.placement.is_none() && !is_taken => it.placement = Some(placement),
+            _ => return false,
+        }
+        true
+    }
+
+    fn is_taken(&self, place: &Placement) -> bool {
+        self.items.iter().any(|it| it.placement.as_ref() == Some(place))
+    }
+}
+
+fn keys() -> Vec<SessionKey> {
+    [("a", "x"), ("a", "y"), ("b", "x")].map(|(tenant, session)| key_of(tenant, session)).to_vec()
+}
+
+const NAMES: [&str; 2] = ["one", "two"];
+
+fn no() -> impl Strategy<Value = u64> {
+    0_u64..4
+}
+
+fn name() -> impl Strategy<Value = String> {
+    select(&NAMES[..]).prop_map(str::to_owned)
+}
+
+fn placement() -> impl Strategy<Value = Placement> {
+    (name(), 0_u64..2, 0_u64..3).prop_map(|(field, generation, seq)| Placement { field, generation, seq })
+}
+
+fn turn_status() -> impl Strategy<Value = TurnStatus> {
+    select(vec![TurnStatus::Accepted, TurnStatus::Suspended, TurnStatus::Completed, TurnStatus::Errored])
+}
+
+fn wait_status() -> impl Strategy<Value = WaitStatus> {
+    select(vec![WaitStatus::Pending, WaitStatus::Consumed, WaitStatus::Expired])
+}
+
+fn counters() -> impl Strategy<Value = Counters> {
+    (0_u64..2, 0_u64..2).prop_map(|(turns, items)| Counters { turns, items, ..Counters::default() })
+}
+
+fn turn_row() -> impl Strategy<Value = TurnRow> {
+    (no(), turn_status(), name(), proptest::option::of(name()), 0_u64..3).prop_map(
+        |(no, status, inv, key, fence)| TurnRow {
+            invocation: invocation(&inv),
+            digest: key.clone(),
+            key,
+            fence: Fence(fence),
+            ..turn(no, status)
+        },
+    )
+}
+
+fn wait_row() -> impl Strategy<Value = WaitRow> {
+    (no(), wait_status(), name(), name(), proptest::option::of(0_i64..4)).prop_map(
+        |(no, status, signal, inv, deadline)| WaitRow {
+            signal,
+            invocation: invocation(&inv),
+            deadline: deadline.map(at),
+            ..wait(no, status)
+        },
+    )
+}
+
+fn field_row() -> impl Strategy<Value = FieldRow> {
+    let value = prop_oneof![
+        no().prop_map(|it| FieldValue::Value(Json::from_text(it.to_string()))),
+        no().prop_map(|generation| FieldValue::List { generation, len: 0 }),
+    ];
+    (name(), value).prop_map(|(name, value)| FieldRow { name, value })
+}
+
+fn put() -> impl Strategy<Value = Put> {
+    let json = |it: u64| Json::from_text(it.to_string());
+    let item_row = (no(), no(), proptest::option::of(placement()))
+        .prop_map(|(no, turn, placement)| ItemRow { turn, placement, ..item(no) });
+    let audit = |it: u64| AuditRow { at: at(0), action: it.to_string(), key: keys()[0].clone(), by: None };
+    prop_oneof![
+        4 => no().prop_map(|it| Put::Head(head(it))),
+        1 => counters().prop_map(Put::Counters),
+        1 => field_row().prop_map(Put::Field),
+        1 => name().prop_map(Put::DropField),
+        3 => item_row.prop_map(Put::Item),
+        2 => (no(), placement()).prop_map(|(item, placement)| Put::Place { item, placement }),
+        3 => turn_row().prop_map(Put::Turn),
+        1 => no().prop_map(|turn| Put::FreeKey { turn }),
+        2 => wait_row().prop_map(Put::Wait),
+        1 => (name(), no()).prop_map(move |(of, it)| {
+            Put::Position(PositionRow { invocation: invocation(&of), turn: it, body: json(it) })
+        }),
+        1 => name().prop_map(|of| Put::DropPosition(invocation(&of))),
+        1 => (no(), name()).prop_map(move |(turn, name)| {
+            Put::Record(RecordRow { turn, name, body: json(turn) })
+        }),
+        1 => no().prop_map(|turn| Put::DropRecords { turn }),
+        2 => no().prop_map(|seq| {
+            Put::Event(EventRow { seq, turn: 0, kind: "k".to_owned(), item: None, at: at(0), body: None })
+        }),
+        1 => Just(Put::Delete),
+        1 => no().prop_map(move |it| Put::Audit(audit(it))),
+    ]
+}
+
+fn require() -> impl Strategy<Value = Require> {
+    prop_oneof![
+        Just(Require::SessionAbsent),
+        no().prop_map(Require::SessionVersion),
+        counters().prop_map(Require::Counters),
+        (no(), turn_status()).prop_map(|(no, status)| Require::Turn { no, status }),
+        name().prop_map(Require::KeyFree),
+        (no(), wait_status()).prop_map(|(no, status)| Require::Wait { no, status }),
+        Just(Require::Idle),
+    ]
+}
+
+fn batch() -> impl Strategy<Value = Batch> {
+    let fence = prop_oneof![9 => Just(Fence(1)), 1 => Just(Fence(2))];
+    let requires = prop_oneof![2 => Just(vec![]), 1 => proptest::collection::vec(require(), 1..3)];
+    (select(keys()), fence, requires, proptest::collection::vec(put(), 0..6))
+        .prop_map(|(key, fence, requires, puts)| Batch { key, fence, requires, puts })
+}
+
+/// Compares everything that can be read of one session.
+async fn same_session(store: &MemoryStore, model: &Model, key: &SessionKey) {
+    let empty = Rows::default();
+    let stored = model.sessions.get(key);
+    let rows = stored.unwrap_or(&empty);
+    let row = store.session(key).await.unwrap();
+    assert_eq!(row.as_ref().map(|it| &it.head), rows.head.as_ref());
+    if let Some(row) = row {
+        assert_eq!((&row.key, row.counters, &row.fields), (key, rows.counters, &rows.fields));
+    }
+    same_items(store, rows, key).await;
+    same_turns(store, rows, key).await;
+    for name in NAMES {
+        let of = invocation(name);
+        let expected = rows.positions.iter().find(|it| it.invocation == of);
+        assert_eq!(store.position(key, &of).await.unwrap().as_ref(), expected);
+    }
+    for turn in 0..4 {
+        let expected: Vec<_> = rows.records.iter().filter(|it| it.turn == turn).cloned().collect();
+        assert_eq!(store.records(key, turn).await.unwrap(), expected);
+        let expected: Vec<_> = rows.events.iter().filter(|it| it.seq >= turn).take(2).cloned().collect();
+        assert_eq!(store.events(key, turn, 2).await.unwrap(), expected);
+    }
+}
+
+async fn same_items(store: &MemoryStore, rows: &Rows, key: &SessionKey) {
+    for from in 0..4 {
+        let range = ItemRange::Numbers { from, to: 3 };
+        let expected: Vec<_> = rows.items.iter().filter(|it| (from..3).contains(&it.no)).cloned().collect();
+        assert_eq!(store.items(key, &range).await.unwrap(), expected);
+        let expected: Vec<_> = rows.items.iter().filter(|it| it.turn == from).cloned().collect();
+        assert_eq!(store.items(key, &ItemRange::Turn(from)).await.unwrap(), expected);
+    }
+    for (field, generation, from) in NAMES.iter().flat_map(|it| [(it, 0, 0), (it, 1, 1)]) {
+        let seq = |it: &ItemRow| {
+            let is_here = |it: &&Placement| it.field == **field && it.generation == generation;
+            it.placement.as_ref().filter(is_here).map(|it| it.seq).filter(|it| *it >= from)
+        };
+        let mut expected: Vec<_> = rows.items.iter().filter(|it| seq(it).is_some()).cloned().collect();
+        expected.sort_by_key(seq);
+        expected.truncate(2);
+        let range = ItemRange::List { field: (*field).to_owned(), generation, from, limit: 2 };
+        assert_eq!(store.items(key, &range).await.unwrap(), expected);
+    }
+}
+
+async fn same_turns(store: &MemoryStore, rows: &Rows, key: &SessionKey) {
+    let one = |it: &str| it.to_owned();
+    let mut queries = vec![TurnQuery::Open, TurnQuery::From { no: 1, limit: 2 }, TurnQuery::No(2)];
+    queries.extend(NAMES.map(|it| TurnQuery::Key(one(it))));
+    queries.extend(NAMES.map(|it| TurnQuery::Invocation(invocation(it))));
+    for query in queries {
+        let passes = |it: &&TurnRow| match &query {
+            TurnQuery::No(no) => it.no == *no,
+            TurnQuery::Key(key) => it.key.as_ref() == Some(key),
+            TurnQuery::Invocation(of) => it.invocation == *of,
+            TurnQuery::Open => !it.status.is_ended(),
+            TurnQuery::From { no, .. } => it.no >= *no,
+        };
+        let mut expected: Vec<_> = rows.turns.iter().filter(passes).cloned().collect();
+        if let TurnQuery::From { .. } = query {
+            expected.truncate(2);
+        }
+        assert_eq!(store.turns(key, &query).await.unwrap(), expected, "{query:?}");
+    }
+}
+
+/// Compares what is read across sessions.
+async fn same_across(store: &MemoryStore, model: &Model) {
+    let waits: Vec<_> = model
+        .sessions
+        .iter()
+        .flat_map(|(key, rows)| rows.waits.iter().map(|it| (key.clone(), it.clone())))
+        .collect();
+    let mut queries: Vec<_> = keys().into_iter().map(WaitQuery::Pending).collect();
+    for tenant in ["a", "b"].map(|it| key_of(it, "x").tenant) {
+        queries.push(WaitQuery::PendingOf(tenant.clone(), u64::MAX));
+        for name in NAMES {
+            queries.push(WaitQuery::SignalOf(tenant.clone(), name.to_owned(), u64::MAX));
+            queries.push(WaitQuery::Invocation(tenant.clone(), invocation(name)));
+        }
+    }
+    queries.extend(keys().into_iter().map(|it| WaitQuery::Signal(it, NAMES[0].to_owned())));
+    for query in queries {
+        let passes = |(key, it): &&(SessionKey, WaitRow)| {
+            let is_pending = it.status == WaitStatus::Pending;
+            match &query {
+                WaitQuery::Pending(of) => key == of && is_pending,
+                WaitQuery::PendingOf(tenant, _) => key.tenant == *tenant && is_pending,
+                WaitQuery::Signal(of, signal) => key == of && it.signal == *signal,
+                WaitQuery::SignalOf(tenant, signal, _) => {
+                    key.tenant == *tenant && it.signal == *signal && is_pending
+                }
+                WaitQuery::Invocation(tenant, of) => key.tenant == *tenant && it.invocation == *of,
+            }
+        };
+        let expected: Vec<_> = waits.iter().filter(passes).cloned().collect();
+        assert_eq!(store.waits(&query).await.unwrap(), expected, "{query:?}");
+    }
+    let mut due: Vec<_> =
+        waits.iter().filter(|(_, it)| it.status == WaitStatus::Pending && it.deadline.is_some()).collect();
+    due.sort_by_key(|(_, it)| it.deadline);
+    let found = store.deadlines(None, u64::MAX).await.unwrap();
+    assert_eq!(found.iter().collect::<Vec<_>>(), due);
+    same_ownership(store, model).await;
+}
+
+async fn same_ownership(store: &MemoryStore, model: &Model) {
+    let turns = model.sessions.iter().flat_map(|(key, rows)| {
+        rows.turns.iter().filter(|it| !it.status.is_ended()).map(move |it| (key.clone(), it.clone()))
+    });
+    let expected: Vec<_> = turns.filter(|(_, it)| it.fence < store.fence()).collect();
+    assert_eq!(store.ownerless(None, u64::MAX).await.unwrap(), expected);
+    for key in model.sessions.keys() {
+        let page = store.sessions(&key.tenant, Some(&key.session), 1).await.unwrap();
+        let of_tenant = model.sessions.keys().filter(|it| it.tenant == key.tenant);
+        let next = of_tenant.filter(|it| it.session > key.session).map(|it| it.session.clone()).next();
+        assert_eq!((&page.sessions[0].key, page.next), (key, next));
+    }
+    for (tenant, of) in ["a", "b"].into_iter().flat_map(|tenant| NAMES.map(|of| (tenant, of))) {
+        let tenant = key_of(tenant, "x").tenant;
+        let has = |rows: &Rows| rows.turns.iter().any(|it| it.invocation == invocation(of));
+        let mut holders = model.sessions.iter().filter(|(key, rows)| key.tenant == tenant && has(rows));
+        let expected = holders.next().map(|(key, _)| key.clone());
+        assert_eq!(store.session_of(&tenant, &invocation(of)).await.unwrap(), expected);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..Default::default() })]
+
+    // INV-3, INV-14
+    #[test]
+    fn the_memory_store_agrees_with_a_naive_model(batches in proptest::collection::vec(batch(), 1..30)) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let (store, mut model) = (MemoryStore::new(), Model::default());
+            for batch in batches {
+                let is_taken = model.apply(&batch, store.fence());
+                let answer = store.apply(batch.clone()).await;
+                assert_eq!(answer.is_ok(), is_taken, "{batch:?}: {answer:?}");
+                for key in keys() {
+                    same_session(&store, &model, &key).await;
+                }
+                same_across(&store, &model).await;
+                assert_eq!(store.audit(), model.audit);
+            }
+        });
+    }
+}

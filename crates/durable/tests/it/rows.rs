@@ -1,0 +1,86 @@
+//! Plain rows for tests.
+
+use singletree_durable::{
+    Batch, Fence, Head, InvocationId, ItemRow, Journal, Json, Put, SessionId, SessionKey, TenantId,
+    Timestamp, TurnKind, TurnRow, TurnStatus, WaitRow, WaitStatus,
+};
+
+pub(crate) fn key_of(tenant: &str, session: &str) -> SessionKey {
+    SessionKey::new(TenantId::parse(tenant).unwrap(), SessionId::parse(session).unwrap())
+}
+
+pub(crate) fn key() -> SessionKey {
+    key_of("t", "s")
+}
+
+pub(crate) fn invocation(name: &str) -> InvocationId {
+    InvocationId::parse(name).unwrap()
+}
+
+pub(crate) fn at(millis: i64) -> Timestamp {
+    Timestamp::from_millis(millis)
+}
+
+pub(crate) fn head(version: u64) -> Head {
+    Head {
+        agent: "agent".to_owned(),
+        graph: "graph".to_owned(),
+        schema_version: "v1".to_owned(),
+        version,
+        prompt_policy: "command".to_owned(),
+        parent: None,
+        created_at: at(1),
+        updated_at: at(2),
+    }
+}
+
+pub(crate) fn item(no: u64) -> ItemRow {
+    ItemRow { no, turn: 0, placement: None, body: Json::from_text(no.to_string()), side: None }
+}
+
+pub(crate) fn turn(no: u64, status: TurnStatus) -> TurnRow {
+    TurnRow {
+        no,
+        invocation: invocation("inv"),
+        ordinal: 0,
+        kind: TurnKind::Message,
+        status,
+        fence: Fence(1),
+        deaths: 0,
+        agent: "agent".to_owned(),
+        graph: "graph".to_owned(),
+        message: None,
+        wait: None,
+        key: None,
+        digest: None,
+        accepted_at: at(3),
+        ended_at: None,
+        outcome: None,
+    }
+}
+
+pub(crate) fn wait(no: u64, status: WaitStatus) -> WaitRow {
+    WaitRow {
+        no,
+        signal: "signal".to_owned(),
+        invocation: invocation("inv"),
+        turn: 0,
+        status,
+        metadata: None,
+        action: None,
+        deadline: None,
+        payload_schema: None,
+        on_deadline: None,
+        created_at: at(4),
+        ended_by: None,
+        answer: None,
+        answered_by: None,
+        ended_at: None,
+    }
+}
+
+pub(crate) fn batch(journal: &dyn Journal, puts: impl Into<Vec<Put>>) -> Batch {
+    let mut batch = Batch::new(key(), journal.fence());
+    batch.puts = puts.into();
+    batch
+}
