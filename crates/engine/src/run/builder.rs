@@ -248,7 +248,7 @@ fn check_migrations(migrations: &Migrations, version: &str) -> Result<()> {
             _ => (None, None),
         };
         let from = from.unwrap_or_else(|| "any".into());
-        Error::SessionMigration { from, to: to.unwrap_or_else(|| version.to_owned()), source }
+        Error::SessionMigration { from, to: to.unwrap_or_else(|| version.to_owned()), source: source.into() }
     })
 }
 

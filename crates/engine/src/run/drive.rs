@@ -10,8 +10,10 @@ use std::task::Poll;
 
 use serde_json::{Map, Value};
 
+use super::ambient::{self, Who};
 use super::graph::Core;
 use super::invoke::{EntryHook, InvokeOptions, Start, Watch};
+use super::metadata;
 use super::outcome::{Completed, Identity, Outcome, Suspended};
 use super::port::{Ending, Entered, Paused, Persist, RequestedIdentity, SessionState, Standing};
 use super::queue::Queue;
@@ -49,32 +51,32 @@ pub(crate) async fn drive(
     options: InvokeOptions,
     watch: &Watch,
 ) -> Result<Outcome<Snapshot>> {
-    let opening = match open(core, port.as_ref(), start).await {
-        Ok(opening) => opening,
+    metadata::check(&options.metadata)?;
+    let opened = open(core, port.as_ref(), start).await.and_then(|mut opening| {
+        let identity = match opening.identity.take() {
+            Some(identity) => identity,
+            None => identify(core, options.identity)?,
+        };
+        Ok((opening, Arc::new(identity)))
+    });
+    let (opening, identity) = match opened {
+        Ok(opened) => opened,
         Err(error) => {
             // Nothing ran; the port hears how it ended, and what it says about that adds nothing.
             drop(port.end(Ending::Errored { error: &error, progress: None }).await);
             return Err(error);
         }
     };
-    let identity = Arc::new(match opening.identity {
-        Some(identity) => identity,
-        None => identify(core, options.identity)?,
-    });
+    let who = Who { identity, metadata: Arc::new(options.metadata) };
     let observers = Observers::collect(core, options.observers);
     let queue = (!observers.is_empty()).then(|| {
-        Queue::start(
-            identity.clone(),
-            core.limits.observer_backlog,
-            core.clock.clone(),
-            core.on_mishap.clone(),
-        )
+        Queue::start(who.clone(), core.limits.observer_backlog, core.clock.clone(), core.on_mishap.clone())
     });
     if let Some(queue) = &queue {
         core.watch(queue.backlog());
     }
     let run = Arc::new(Run::new(RunParts {
-        identity,
+        who: who.clone(),
         core: core.clone(),
         port,
         extensions: options.extensions,
@@ -85,7 +87,21 @@ pub(crate) async fn drive(
         records: opening.records,
     }));
     watch.set(&run);
-    finish(&run, opening.begin).await
+    let over = Over(&run);
+    let outcome = ambient::within(who, finish(&run, opening.begin)).await;
+    drop(over);
+    outcome
+}
+
+/// Closes the queue when the run is over, also by being dropped: others may hold parts of it for longer.
+struct Over<'a>(&'a Run);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        if let Some(queue) = &self.0.queue {
+            queue.close();
+        }
+    }
 }
 
 fn identify(core: &Core, asked: RequestedIdentity) -> Result<Identity> {
@@ -114,7 +130,7 @@ async fn finish(run: &Arc<Run>, begin: Begin) -> Result<Outcome<Snapshot>> {
         Ok(state) => {
             let session = auto_saved(run, &state);
             let recorded = run.port.end(Ending::Completed { state: &state, session }).await;
-            let completed = Completed { identity: run.identity.as_ref().clone(), state };
+            let completed = Completed { identity: run.who.identity.as_ref().clone(), state };
             match recorded {
                 Ok(()) => Ok(Outcome::Completed(completed)),
                 // The result stands: it is handed out inside the error (sessions §6.1).
@@ -132,7 +148,7 @@ async fn finish(run: &Arc<Run>, begin: Begin) -> Result<Outcome<Snapshot>> {
 }
 
 fn auto_saved(run: &Run, state: &Snapshot) -> Option<SessionState> {
-    if run.core.auto_save { run.core.session_state(state, &run.identity) } else { None }
+    if run.core.auto_save { run.core.session_state(state, &run.who.identity) } else { None }
 }
 
 /// How polling a run ended, unless by an error.
@@ -167,8 +183,13 @@ async fn run_to_end(run: &Arc<Run>, begin: Begin) -> Result<End> {
                     request.scope.suspended(&outcome.descriptor);
                     return Ok(End::Suspended(Box::new(outcome)));
                 }
-                // The node hears of it and may go on (suspension §3); nobody is left to hear when it is gone.
-                Err(error) => drop(request.refuse.send(error)),
+                // The node hears of it and may go on (suspension §3).
+                Err(error) => {
+                    if let Err((scope, error)) = request.refuse(error) {
+                        scope.failed(&error);
+                        return Err(error);
+                    }
+                }
             },
         }
     }
@@ -192,7 +213,7 @@ async fn pause(run: &Run, request: &Request) -> Result<Suspended<Snapshot>> {
         check_declared(&state, fields)?;
     }
     let paused = Paused {
-        identity: run.identity.clone(),
+        identity: run.who.identity.clone(),
         progress,
         descriptor: signal.descriptor.clone(),
         terms: signal.terms.clone(),
@@ -203,7 +224,7 @@ async fn pause(run: &Run, request: &Request) -> Result<Suspended<Snapshot>> {
     let session = auto_saved(run, &state);
     run.port.end(Ending::Suspended { paused: &paused, session }).await?;
     Ok(Suspended {
-        identity: run.identity.as_ref().clone(),
+        identity: run.who.identity.as_ref().clone(),
         state,
         descriptor: paused.descriptor,
         node_name: paused.node_name,

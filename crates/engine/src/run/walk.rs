@@ -5,6 +5,7 @@
 //! step recorded. Subgraphs walk one level deeper, in the same task.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use singletree_durable::BoxFuture;
 
@@ -112,6 +113,7 @@ impl Walker<'_> {
             step: run.take_step()?,
             attempt,
             state: state.clone(),
+            ended: AtomicBool::new(false),
         });
         scope.started();
         let ended = self.attempt(node, body, &scope).await;
@@ -139,7 +141,12 @@ impl Walker<'_> {
         let running = caught(|| body(scope.clone()));
         let running = running.map_err(|it| self.node_error(scope, NodeError::new(it)))?;
         let running = ambient::within_node(scope.clone(), caught_future(running));
-        let update = match running.await {
+        let returned = running.await;
+        if self.run.requests.settle(scope) {
+            // The driver stops polling here, and takes the request.
+            std::future::pending::<()>().await;
+        }
+        let update = match returned {
             Ok(Ok(update)) => update,
             Ok(Err(error)) => return Err(self.node_error(scope, error)),
             Err(panicked) => return Err(self.node_error(scope, NodeError::new(panicked))),
