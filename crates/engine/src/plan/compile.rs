@@ -48,7 +48,8 @@ pub(crate) fn compile(draft: Draft) -> Result<(Topology, Vec<Warning>), Vec<Prob
                 Kind::Subgraph { crossing }
             }
         };
-        nodes.push(Node { name: node.name.as_str().into(), kind, edge });
+        let name: Arc<str> = node.name.as_str().into();
+        nodes.push(Node { alone: Arc::new([name.clone()]), name, kind, edge });
     }
     let session = draft.session.resolve(&draft.schema, &mut problems);
     if let Some(entry) = entry {

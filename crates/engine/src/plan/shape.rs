@@ -40,19 +40,29 @@ impl Shape {
         matches!(self, Self::List(_))
     }
 
-    /// Returns the shape of the elements, when this is a list.
+    /// Tells whether the shape says nothing.
+    pub(crate) fn is_any(&self) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Optional(inner) => inner.is_any(),
+            Self::Bool
+            | Self::Int
+            | Self::Float
+            | Self::Str
+            | Self::List(_)
+            | Self::Dict(_)
+            | Self::Record(_) => false,
+        }
+    }
+
+    /// Returns the shape of the elements, when this is a list or may be one.
     #[must_use]
     pub fn element(&self) -> Option<&Self> {
         match self {
             Self::List(element) => Some(element),
             Self::Any => Some(self),
-            Self::Bool
-            | Self::Int
-            | Self::Float
-            | Self::Str
-            | Self::Dict(_)
-            | Self::Record(_)
-            | Self::Optional(_) => None,
+            Self::Optional(inner) => inner.element(),
+            Self::Bool | Self::Int | Self::Float | Self::Str | Self::Dict(_) | Self::Record(_) => None,
         }
     }
 

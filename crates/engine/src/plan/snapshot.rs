@@ -130,7 +130,7 @@ impl Snapshot {
                 reducer: reducer.name().to_owned(),
                 fault,
             })?;
-            let known = if reducer.only_extends() { known_len(&slots[at], &merged) } else { 0 };
+            let known = known_len(&slots[at], &merged);
             let checked = field.check_from(&merged, known);
             checked.map_err(|it| MergeFault::Invalid(FieldFault::new(field.name(), it)))?;
             slots[at] = merged;
@@ -156,7 +156,7 @@ impl Snapshot {
 
     /// Checks every field against the schema, as the specification asks at entry and exit (graph-engine §2).
     ///
-    /// Lists are taken as checked: their items were, when they were merged or first stored.
+    /// Lists are taken as checked: their items were, where they came from (merge, initial state, load).
     pub(crate) fn validate(&self) -> Result<(), FieldFault> {
         for (field, slot) in self.0.schema.fields().iter().zip(&self.0.slots) {
             let known = slot.as_list().map_or(0, super::list::List::len);

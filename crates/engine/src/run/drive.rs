@@ -15,6 +15,7 @@ use super::graph::Core;
 use super::invoke::{EntryHook, InvokeOptions, Start, Watch};
 use super::metadata;
 use super::outcome::{Completed, Identity, Outcome, Suspended};
+use super::panic::caught;
 use super::port::{Ending, Entered, Paused, Persist, RequestedIdentity, SessionState, Standing};
 use super::queue::Queue;
 use super::restore;
@@ -24,6 +25,7 @@ use super::walk::{Begin, walk};
 use crate::error::{Error, Result};
 use crate::plan::cursor::Position;
 use crate::plan::field::FieldFault;
+use crate::plan::slot::Slot;
 use crate::plan::snapshot::{MergeFault, Snapshot};
 use crate::plan::update::Update;
 
@@ -185,7 +187,7 @@ async fn run_to_end(run: &Arc<Run>, begin: Begin) -> Result<End> {
                 }
                 // The node hears of it and may go on (suspension §3).
                 Err(error) => {
-                    if let Err((scope, error)) = request.refuse(error) {
+                    if let Some((scope, error)) = request.refuse(error) {
                         scope.failed(&error);
                         return Err(error);
                     }
@@ -210,7 +212,7 @@ async fn pause(run: &Run, request: &Request) -> Result<Suspended<Snapshot>> {
         .cloned()
         .ok_or_else(|| Error::SuspensionContext { context: "before the run".into() })?;
     if let Some(fields) = &signal.terms.on_deadline {
-        check_declared(&state, fields)?;
+        check_deadline(&progress.frames, fields)?;
     }
     let paused = Paused {
         identity: run.who.identity.clone(),
@@ -232,14 +234,22 @@ async fn pause(run: &Run, request: &Request) -> Result<Suspended<Snapshot>> {
     })
 }
 
-/// Refuses, at the suspension, fields that a deadline could not set (D2).
-fn check_declared(state: &Snapshot, fields: &Map<String, Value>) -> Result<()> {
-    match fields.keys().find(|it| state.schema().index(it).is_none()) {
-        Some(name) => Err(Error::SuspensionPayload {
-            source: FieldFault::new(name, "is named by on_deadline, but not declared"),
-        }),
-        None => Ok(()),
+/// Refuses, at the suspension, fields that a deadline could not set (D2): a payload goes to the outermost frame and to the
+/// suspended one.
+fn check_deadline(frames: &[Snapshot], fields: &Map<String, Value>) -> Result<()> {
+    let schemas = [frames.first(), frames.last()].map(|it| it.map(Snapshot::schema));
+    for (name, value) in fields {
+        let mut declared = schemas.iter().flatten().filter(|it| it.field(name).is_some()).peekable();
+        let checked = match declared.peek() {
+            None => Err(FieldFault::new(name, "is named by on_deadline, but not declared")),
+            Some(_) => {
+                let slot = Slot::from_json(value.clone());
+                declared.try_for_each(|it| it.check(name, &slot))
+            }
+        };
+        checked.map_err(|source| Error::SuspensionPayload { source })?;
     }
+    Ok(())
 }
 
 async fn open(core: &Arc<Core>, port: &dyn Persist, start: Start) -> Result<Opening> {
@@ -266,7 +276,13 @@ fn standing_open(
     let identity = standing.identity.clone();
     let records = standing.records.clone();
     let next_step = standing.cursor.next_step;
-    let mut points = restore::standpoints(core, standing)?;
+    let mut points = restore::standpoints(core, standing).map_err(|error| match (error, &identity) {
+        // What cannot be gone on with is named after what was asked for: here a paused record.
+        (Error::Position { reason }, Some(it)) if payload.is_some() => {
+            Error::SuspensionRecord { invocation: it.invocation_id.to_string(), reason }
+        }
+        (error, _) => error,
+    })?;
     if let Some(payload) = payload {
         restore::overlay(&mut points, payload)?;
     }
@@ -285,19 +301,20 @@ fn initial_state(
 ) -> Result<Snapshot> {
     let topology = &core.topology;
     let invalid = |source: FieldFault| Error::Validation { place: None, source, state: None };
-    let mut loaded_fields = Vec::new();
+    let mut set = Vec::new();
     for (name, slot) in loaded.into_iter().flat_map(|it| it.fields) {
         if let Some((_, at)) = topology.session.fields.iter().find(|(it, _)| *it == name) {
-            loaded_fields.push((*at, slot));
+            set.push((*at, slot));
         }
     }
-    let (mut set, mut merged) = (loaded_fields.clone(), Update::new());
+    let mut merged = Update::new();
     for (name, slot) in initial.into_entries() {
         let at = topology
             .schema
             .index(&name)
             .ok_or_else(|| invalid(FieldFault::new(name.as_ref(), "is not declared")))?;
-        if loaded_fields.iter().any(|(it, _)| *it == at) {
+        // A second contribution to a field is an update of the first.
+        if set.iter().any(|(it, _)| *it == at) {
             merged = merged.with(name, slot);
         } else {
             topology.schema.fields()[at]
@@ -307,14 +324,16 @@ fn initial_state(
         }
     }
     let state = Snapshot::start(&topology.schema, set).map_err(invalid)?;
-    let hooked = hook.map_or_else(Update::new, |it| it(&state));
+    let hooked = caught(|| hook.map_or_else(Update::new, |it| it(&state)));
+    let hooked = hooked.map_err(|what| Error::Argument { what: format!("the entry hook {what}") })?;
     let entry = |fault: MergeFault| match fault {
         MergeFault::Invalid(source) => invalid(source),
         MergeFault::Reducer { field, reducer, fault } => {
             invalid(FieldFault::new(field, format!("{reducer} could not merge the initial value: {fault}")))
         }
     };
-    let state = state.merge(hooked).and_then(|it| it.merge(merged)).map_err(entry)?;
+    let merge = || state.merge(hooked).and_then(|it| it.merge(merged)).map_err(entry);
+    let state = caught(merge).map_err(|it| invalid(FieldFault::new("initial state", it)))??;
     state.validate().map_err(invalid)?;
     Ok(state)
 }

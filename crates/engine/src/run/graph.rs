@@ -105,6 +105,11 @@ impl Core {
         self.backlogs.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    pub(crate) fn check_session(&self, loaded: &SessionState) -> Result<()> {
+        let checked = self.topology.session.check(&self.topology.schema, &loaded.fields);
+        checked.map_err(|source| Error::Validation { place: None, source, state: None })
+    }
+
     /// Returns the session's slice of a state, for an invocation that has a session.
     pub(crate) fn session_state(&self, state: &Snapshot, identity: &Identity) -> Option<SessionState> {
         identity.session_id.as_ref()?;
@@ -158,6 +163,15 @@ impl<S> Graph<S> {
     #[must_use]
     pub fn session_version(&self) -> &str {
         &self.core.topology.session.version
+    }
+
+    /// Checks state that comes from a store or a migration, list elements included: a port does this once, when it loads
+    /// what it did not write itself. Fields that are not the session's are not looked at.
+    ///
+    /// # Errors
+    /// `state_validation_error`.
+    pub fn check_session(&self, loaded: &SessionState) -> Result<()> {
+        self.core.check_session(loaded)
     }
 
     /// Returns a digest of the graph's structure: fields, nodes, edges, entry, also those of its subgraphs (D28).

@@ -79,17 +79,9 @@ impl Run {
     }
 
     /// Notes where a graph of the run stands, and forgets what stood below it.
-    pub(crate) fn stand(&self, depth: usize, frame: Frame, state: &Snapshot) {
-        let live =
-            Live { node: frame.node.into(), at: frame.at, attempt: frame.attempt, state: state.clone() };
-        self.stand_at(depth, live);
-    }
-
-    pub(crate) fn stand_on(&self, depth: usize, node: &Arc<str>, at: Position, state: &Snapshot) {
-        self.stand_at(depth, Live { node: node.clone(), at, attempt: 0, state: state.clone() });
-    }
-
-    fn stand_at(&self, depth: usize, live: Live) {
+    pub(crate) fn stand(&self, depth: usize, node: &Arc<str>, at: (Position, u32), state: &Snapshot) {
+        let (at, attempt) = at;
+        let live = Live { node: node.clone(), at, attempt, state: state.clone() };
         let mut frames = self.live();
         frames.truncate(depth);
         frames.push(live);

@@ -25,15 +25,13 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// Tells the node that its pause could not be recorded.
-    ///
-    /// # Errors
-    /// The same error, when the node is not there to hear it: then it is the run's.
-    pub(crate) fn refuse(self, error: Error) -> Result<(), (Arc<Scope>, Error)> {
+    /// Tells the node that its pause could not be recorded. Returns the error when the node is not there to hear it: then
+    /// it is the run's.
+    pub(crate) fn refuse(self, error: Error) -> Option<(Arc<Scope>, Error)> {
         if self.abandoned {
-            return Err((self.scope, error));
+            return Some((self.scope, error));
         }
-        self.refuse.send(error).map_err(|it| (self.scope, it))
+        self.refuse.send(error).err().map(|it| (self.scope, it))
     }
 }
 
