@@ -10,7 +10,6 @@ mod fields;
 mod identity;
 mod observers;
 mod properties;
-mod resume;
 mod rig;
 mod runs;
 mod sessions;
