@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use singletree_durable::{
-    FailAt, InvocationId, Json, Land, MemoryStore, PausedRecord, PausedStatus, PausedStore, SessionStore,
-    TenantId,
+    FailAt, InvocationId, Json, Land, MemoryStore, PausedRecord, PausedStatus, PausedStore, TenantId,
 };
 use singletree_engine::{Ctx, END, Graph, InvokeOptions, Schema, Signal, Snapshot, Update, chain};
 
