@@ -1,6 +1,6 @@
 //! A running state: a schema and one slot for each field. Shared, never copied.
 
-use std::any::Any;
+use std::any::{Any, TypeId};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
@@ -111,7 +111,10 @@ impl Snapshot {
             return Ok(view);
         }
         let view = Arc::new(S::read(self)?);
-        drop(self.0.view.set(view.clone()));
+        // A snapshot that kept itself would never be freed.
+        if TypeId::of::<S>() != TypeId::of::<Self>() {
+            drop(self.0.view.set(view.clone()));
+        }
         Ok(view)
     }
 

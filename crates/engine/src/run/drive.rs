@@ -95,11 +95,12 @@ pub(crate) async fn drive(
     outcome
 }
 
-/// Closes the queue when the run is over, also by being dropped: others may hold parts of it for longer.
+/// Closes the run's queues when it is over, also by being dropped: others may hold parts of it for longer.
 struct Over<'a>(&'a Run);
 
 impl Drop for Over<'_> {
     fn drop(&mut self) {
+        self.0.requests.close();
         if let Some(queue) = &self.0.queue {
             queue.close();
         }

@@ -42,6 +42,8 @@ pub(crate) struct Requests(Mutex<Waiting>);
 #[derive(Default)]
 struct Waiting {
     requests: VecDeque<Request>,
+    /// Whether nobody takes requests any more.
+    over: bool,
     driver: Option<Waker>,
 }
 
@@ -71,7 +73,7 @@ impl Requests {
         let (refuse, refused) = oneshot::channel();
         let driver = {
             let mut waiting = self.waiting();
-            if scope.ended.load(Ordering::Relaxed) {
+            if waiting.over || scope.ended.load(Ordering::Relaxed) {
                 return Error::SuspensionContext { context: "after its node ended".into() }.into();
             }
             waiting.requests.push_back(Request { scope, signal, refuse, abandoned: false });
@@ -85,6 +87,16 @@ impl Requests {
             // The run that this node belonged to is over; a task that it spawned has nothing left to wait for.
             Err(_) => Error::SuspensionContext { context: "after its invocation ended".into() }.into(),
         }
+    }
+
+    /// Ends it: the run is over. What still waits is told so.
+    pub(crate) fn close(&self) {
+        let left = {
+            let mut waiting = self.waiting();
+            waiting.over = true;
+            std::mem::take(&mut waiting.requests)
+        };
+        drop(left);
     }
 
     /// Takes the next request, or leaves word whom to wake for it.

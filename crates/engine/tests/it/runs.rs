@@ -5,9 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::json;
 use singletree_durable::Timestamp;
-use singletree_engine::{Clock, Ctx, END, Event, InvokeOptions, Limits, Observer, Snapshot, Target, Update};
+use singletree_engine::{
+    Clock, Ctx, END, Event, InvokeOptions, Item, Limits, Observer, Signal, Slot, Snapshot, Target, Update,
+};
 
-use crate::rig::{Builder, Counting, Recorder, completed, described, fail, int, over, run, sets};
+use crate::rig::{
+    Builder, Counting, Recorder, completed, described, fail, int, over, run, sets, suspended, text,
+};
 
 /// Counts up to a number, round and round.
 fn counter(to: i64) -> Builder {
@@ -86,6 +90,25 @@ impl Observer for Whole {
         self.0.lock().unwrap().push(event.clone());
         Box::pin(async { Ok(()) })
     }
+}
+
+#[tokio::test]
+async fn nothing_of_a_run_outlives_it() {
+    let shared = Arc::new("big".to_owned());
+    let looks = |cx: Ctx<Snapshot>| async move {
+        assert!(cx.state().get("t").is_some());
+        // Two requests in one poll: the first is recorded, the second goes with the run.
+        let (first, _) = tokio::join!(cx.suspend(Signal::new("1")), cx.suspend(Signal::new("2")));
+        first
+    };
+    let graph = over([text("t")]).node("a", sets(json!({}))).node("b", looks);
+    let graph = graph.conditional_edge("a", |_: &Snapshot| "b").edge("b", END).entry("a").compile().unwrap();
+    let initial = Update::new().with("t", Slot::One(Item::from_shared(shared.clone())));
+    let paused = suspended(graph.invoke(initial, InvokeOptions::new()).await);
+    assert_eq!(paused.descriptor.signal_id, "1");
+    assert_eq!(Arc::strong_count(&shared), 2);
+    drop(paused);
+    assert_eq!(Arc::strong_count(&shared), 1);
 }
 
 // INV-11; spec: graph-engine §5
