@@ -190,7 +190,7 @@ pub enum Error {
         /// The version wanted.
         to: String,
         /// Why not.
-        source: crate::MigrationError,
+        source: Box<crate::MigrationError>,
     },
     /// The invocation could not be suspended durably; it ends errored instead (suspension §8.6, §9).
     #[error("the suspension could not be recorded")]
@@ -248,8 +248,19 @@ pub enum Error {
 
 impl Error {
     /// Returns the stable, machine-readable category of this error.
+    ///
+    /// A node that passes on that its pause could not be recorded ends the invocation with
+    /// `suspension_persistence_failed` (suspension §8.6), not `node_exception`.
     #[must_use]
     pub fn category(&self) -> &'static str {
+        match self {
+            Self::Node { source, .. } if source.is_failed_suspension() => "suspension_persistence_failed",
+            other => other.surface_category(),
+        }
+    }
+
+    /// Returns the category of graph-engine §4, whatever caused the error.
+    pub(crate) fn surface_category(&self) -> &'static str {
         match self {
             Self::Compile { problems } => {
                 problems.first().map_or("invalid_declaration", |it| it.kind.category())

@@ -32,7 +32,7 @@ pub use plan::slot::Slot;
 pub use plan::snapshot::Snapshot;
 pub use plan::state::{Declared, State};
 pub use plan::update::Update;
-pub use run::ambient::{current, suspend};
+pub use run::ambient::{current, current_metadata, suspend};
 pub use run::builder::GraphBuilder;
 pub use run::context::Ctx;
 pub use run::event::{AttemptEnd, Event, EventError, NodeEvent, Phase};

@@ -12,6 +12,7 @@ pub(crate) fn state(state: &State) -> TokenStream {
     let version = version.iter();
     let specs = fields.iter().map(|it| spec(state, it));
     let setters = fields.iter().map(|it| setter(state, it));
+    let uses = fields.iter().map(|it| uses(state, it));
     let reads = fields.iter().map(|it| read(state, it));
     let update_doc = format!("A partial update of [`{name}`]: only what a method sets is changed.");
     let new_doc = format!("Starts an update of [`{name}`] that changes nothing.");
@@ -21,7 +22,6 @@ pub(crate) fn state(state: &State) -> TokenStream {
         #[must_use]
         #visibility struct #update(#engine::Update);
 
-        #[allow(dead_code, reason = "a state need not use every setter")]
         impl #update {
             #(#setters)*
         }
@@ -32,13 +32,18 @@ pub(crate) fn state(state: &State) -> TokenStream {
             }
         }
 
-        #[allow(dead_code, reason = "a state need not be updated by hand")]
         impl #name {
             #[doc = #new_doc]
             #visibility fn update() -> #update {
                 #update::default()
             }
         }
+
+        // Names every method once: a state need not use all of them.
+        const _: fn() = || {
+            ::core::mem::drop(#name::update);
+            #(#uses)*
+        };
 
         impl #engine::State for #name {
             type Update = #update;
@@ -56,6 +61,24 @@ pub(crate) fn state(state: &State) -> TokenStream {
             }
         }
     }
+}
+
+/// Calls a setter in code that never runs, with what its reducer takes.
+fn uses(state: &State, field: &Field) -> TokenStream {
+    let engine = &state.engine;
+    let update = format_ident!("{}Update", state.name);
+    let Field { name, ty, reducer, .. } = field;
+    let element = quote!(<#ty as #engine::ListField>::Element);
+    let argument = match reducer {
+        Reducer::LastWriteWins | Reducer::Merge => quote!(#ty),
+        Reducer::Append | Reducer::BoundedAppend(_) | Reducer::DedupeAppend(_) | Reducer::MergeByKey(_) => {
+            quote!(::std::vec::Vec<#element>)
+        }
+        Reducer::ConcatFlatten => quote!(::std::vec::Vec<::std::vec::Vec<#element>>),
+        Reducer::MergeAll => quote!(::std::vec::Vec<#ty>),
+        Reducer::Custom(_) => quote!(#engine::Slot),
+    };
+    quote! { ::core::mem::drop(|update: #update, value: #argument| update.#name(value)); }
 }
 
 fn read(state: &State, field: &Field) -> TokenStream {

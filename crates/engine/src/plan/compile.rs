@@ -48,7 +48,8 @@ pub(crate) fn compile(draft: Draft) -> Result<(Topology, Vec<Warning>), Vec<Prob
                 Kind::Subgraph { crossing }
             }
         };
-        nodes.push(Node { name: node.name.as_str().into(), kind, edge });
+        let name: Arc<str> = node.name.as_str().into();
+        nodes.push(Node { alone: Arc::new([name.clone()]), name, kind, edge });
     }
     let session = draft.session.resolve(&draft.schema, &mut problems);
     if let Some(entry) = entry {
@@ -181,8 +182,9 @@ fn check_reachable(
         });
         queue.extend(found.filter(|it| seen.insert(*it)));
     }
-    for (at, node) in nodes.iter().enumerate().filter(|(at, _)| !seen.contains(at)) {
-        debug_assert!(at != entry, "the entry is reachable");
+    // Of two nodes with one name, which is told of already, an edge reaches only one.
+    let named = |at: usize, node: &Node| by_name.get(&node.name) == Some(&at);
+    for (_, node) in nodes.iter().enumerate().filter(|(at, node)| !seen.contains(at) && named(*at, node)) {
         let message = format!("node '{}' has no path from the entry", node.name);
         problems.push(Problem::new(ProblemKind::UnreachableNode, message));
     }

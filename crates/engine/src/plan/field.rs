@@ -1,5 +1,6 @@
 //! How Rust types are fields of a state.
 
+use std::any::TypeId;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
@@ -9,6 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use super::finite;
 use super::item::Item;
 use super::list::List;
 use super::reducer::Reducer;
@@ -73,7 +75,19 @@ fn one(slot: &Slot) -> Result<&Item, String> {
 }
 
 fn check_by<T: Serialize + DeserializeOwned + Send + Sync + 'static>() -> Option<Check> {
-    Some(Arc::new(|item| decode::<T>(item).map(drop)))
+    Some(Arc::new(check_item::<T>))
+}
+
+/// Checks that an item is a `T`, and that what was made as one can be stored.
+fn check_item<T>(item: &Item) -> Result<(), String>
+where
+    T: Serialize + DeserializeOwned + Send + Sync + 'static,
+{
+    match item.typed_ref::<T>() {
+        Some(_) if item.is_encoded() => Ok(()),
+        Some(value) => finite::check(value).map_err(|it| it.to_string()),
+        None => decode::<T>(item).map(drop),
+    }
 }
 
 macro_rules! scalar {
@@ -155,13 +169,20 @@ impl<T: Field + Serialize + DeserializeOwned> Field for Option<T> {
         Shape::Optional(Box::new(T::shape()))
     }
     fn check() -> Option<Check> {
-        check_by::<Self>()
+        let inner = T::check()?;
+        Some(Arc::new(move |item| match item.typed_ref::<T>() {
+            None if item.is_null() => Ok(()),
+            _ => inner(item),
+        }))
     }
     fn read(slot: &Slot) -> Result<Self, String> {
-        decode::<Self>(one(slot)?).map(|it| (*it).clone())
+        match slot {
+            Slot::One(item) if item.typed_ref::<T>().is_none() && item.is_null() => Ok(None),
+            other => T::read(other).map(Some),
+        }
     }
     fn write(self) -> Slot {
-        Slot::One(Item::from_typed(self))
+        self.map_or_else(|| Slot::One(Item::from_json(Value::Null)), T::write)
     }
 }
 
@@ -325,10 +346,7 @@ where
         Shape::Any.list()
     }
     fn check() -> Option<Check> {
-        Some(Arc::new(|item| match item.typed_ref::<T>() {
-            Some(_) => Ok(()),
-            None => decode::<T>(item).map(drop),
-        }))
+        check_by::<T>()
     }
     fn read(slot: &Slot) -> Result<Self, String> {
         slot.as_list().cloned().map(Self::from).ok_or_else(|| "expected a list".into())
@@ -352,10 +370,7 @@ pub fn declare_field<T: Field>(name: &'static str, default: Option<T>, reducer: 
         Some(default) => FieldSpec::new(name, T::shape(), default.write()),
         None => FieldSpec::required(name, T::shape()),
     };
-    let field = match T::check() {
-        Some(check) => field.check(check),
-        None => field,
-    };
+    let field = FieldSpec { rust: Some(TypeId::of::<T>()), check: T::check(), ..field };
     field.reducer(reducer)
 }
 

@@ -8,6 +8,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::finite;
+
 /// One immutable, shared value: a field of a state, or an element of a list field.
 ///
 /// An item begins as JSON text (loaded), as JSON (a run-time schema) or as a typed value, and is converted when another
@@ -30,6 +32,7 @@ struct Typed {
 
 fn encode<T: Serialize + Any>(value: &(dyn Any + Send + Sync)) -> serde_json::Result<String> {
     let value = value.downcast_ref::<T>().expect("an item is encoded by the encoder of its own type");
+    finite::check(value).map_err(serde::ser::Error::custom)?;
     serde_json::to_string(value)
 }
 
@@ -68,7 +71,7 @@ impl Item {
     /// Returns the item as JSON text.
     ///
     /// # Errors
-    /// When a typed value cannot be represented in JSON.
+    /// When a typed value cannot be represented in JSON: NaN, infinities, maps with keys that are not text.
     pub fn text(&self) -> serde_json::Result<&str> {
         if let Some(text) = self.0.text.get() {
             return Ok(text);
@@ -116,6 +119,19 @@ impl Item {
     #[must_use]
     pub fn as_typed<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
         self.0.typed.get().and_then(|it| it.value.clone().downcast::<T>().ok())
+    }
+
+    /// Tells whether the item is null.
+    pub(crate) fn is_null(&self) -> bool {
+        match (self.0.json.get(), self.text()) {
+            (Some(json), _) => json.is_null(),
+            (None, text) => text.is_ok_and(|it| it == "null"),
+        }
+    }
+
+    /// Tells whether the item has been JSON already, so that it can be JSON again.
+    pub(crate) fn is_encoded(&self) -> bool {
+        self.0.text.get().is_some() || self.0.json.get().is_some()
     }
 
     /// Borrows the value of type `T` that the item holds already.

@@ -156,11 +156,11 @@ impl List {
 
 /// Puts an entry at position `at`, which is the end.
 fn push(nodes: &mut Vec<Arc<Vec<Chunk>>>, at: usize, entry: Entry) {
-    if at % NODE == 0 {
+    if at.is_multiple_of(NODE) {
         nodes.push(Arc::default());
     }
     let node = Arc::make_mut(nodes.last_mut().expect("a node was pushed when the last was full"));
-    if at % WIDTH == 0 {
+    if at.is_multiple_of(WIDTH) {
         node.push(Arc::default());
     }
     let chunk = node.last_mut().expect("a chunk was pushed when the last was full");

@@ -4,6 +4,7 @@ pub(crate) mod compile;
 pub(crate) mod cursor;
 pub(crate) mod edge;
 pub(crate) mod field;
+pub(crate) mod finite;
 pub(crate) mod item;
 pub(crate) mod list;
 pub(crate) mod projection;

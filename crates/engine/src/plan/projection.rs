@@ -1,7 +1,9 @@
 //! Projections: what crosses the boundary between a graph and a subgraph (graph-engine §2).
 
+use std::sync::Arc;
+
+use super::field::FieldFault;
 use super::schema::Schema;
-use super::slot::Slot;
 use super::snapshot::Snapshot;
 use super::update::Update;
 use crate::error::{Problem, ProblemKind};
@@ -89,6 +91,7 @@ impl Projection {
             (self.inputs.clone().unwrap_or_default(), self.outputs.clone())
         };
         let mut check = Check { node, problems };
+        let doubted = |(to, from): &(usize, usize)| !parent.fields()[*from].vouches_for(&child.fields()[*to]);
         let inward = inward.iter().filter_map(|(to, from)| check.pair((child, to), (parent, from)));
         let inward: Vec<_> = inward.collect();
         let outward = match outward {
@@ -97,7 +100,8 @@ impl Projection {
             }
             None => matching(parent, child),
         };
-        Crossing { inward, outward }
+        let doubted = inward.iter().filter(|it| doubted(it)).map(|(to, _)| *to).collect();
+        Crossing { inward, outward, doubted }
     }
 }
 
@@ -138,12 +142,24 @@ pub(crate) struct Crossing {
     pub(crate) inward: Vec<(usize, usize)>,
     /// (parent field, child field)
     pub(crate) outward: Vec<(usize, usize)>,
+    /// Child fields that are declared otherwise than the parent fields that they are copied from.
+    doubted: Vec<usize>,
 }
 
 impl Crossing {
-    /// What the child starts with, beside its defaults.
-    pub(crate) fn enter(&self, parent: &Snapshot) -> Vec<(usize, Slot)> {
-        self.inward.iter().map(|(to, from)| (*to, parent.slot(*from).clone())).collect()
+    /// Makes the state with which the child starts: its defaults, and what crosses.
+    ///
+    /// # Errors
+    /// A required field that nothing crosses into, or a value that is not of the child's type.
+    pub(crate) fn enter(&self, parent: &Snapshot, child: &Arc<Schema>) -> Result<Snapshot, FieldFault> {
+        let crossing = self.inward.iter().map(|(to, from)| (*to, parent.slot(*from).clone()));
+        let start = Snapshot::start(child, crossing.collect())?;
+        start.validate()?;
+        for at in &self.doubted {
+            let field = &child.fields()[*at];
+            field.check_slot(start.slot(*at)).map_err(|it| FieldFault::new(field.name(), it))?;
+        }
+        Ok(start)
     }
 
     /// What the child contributes to the parent when it ends.

@@ -1,9 +1,11 @@
 //! Schemas: the fields of a state, declared at compile time by a derive or at run time.
 
+use std::any::TypeId;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
+use super::field::FieldFault;
 use super::item::Item;
 use super::reducer::Reducer;
 use super::shape::Shape;
@@ -23,12 +25,14 @@ pub struct FieldSpec {
     pub(crate) default: Option<Slot>,
     pub(crate) reducers: Vec<Reducer>,
     pub(crate) check: Option<Check>,
+    /// The Rust type, for fields of a typed state; its check then implies the shape.
+    pub(crate) rust: Option<TypeId>,
 }
 
 impl FieldSpec {
     /// Declares a required field: a graph cannot start from defaults alone while it has one.
     pub fn required(name: impl Into<Arc<str>>, shape: Shape) -> Self {
-        Self { name: name.into(), shape, default: None, reducers: Vec::new(), check: None }
+        Self { name: name.into(), shape, default: None, reducers: Vec::new(), check: None, rust: None }
     }
 
     /// Declares a field with a default.
@@ -77,11 +81,10 @@ impl FieldSpec {
 
     /// Checks one value, or one element of a list field.
     fn check_item(&self, shape: &Shape, item: &Item) -> Result<(), String> {
-        match &self.check {
-            Some(check) => check(item),
-            None if *shape == Shape::Any => Ok(()),
-            None => shape.check(item.json().map_err(|it| it.to_string())?),
+        if self.rust.is_none() && !shape.is_any() {
+            shape.check(item.json().map_err(|it| it.to_string())?)?;
         }
+        self.check.as_ref().map_or(Ok(()), |check| check(item))
     }
 
     /// Checks a whole value.
@@ -92,17 +95,37 @@ impl FieldSpec {
     /// Checks a value, of which list elements before `from` are known to be right.
     pub(crate) fn check_from(&self, slot: &Slot, from: u64) -> Result<(), String> {
         match (slot, self.shape.element()) {
+            (Slot::Many(list), Some(_)) if self.shape.is_any() => match &self.check {
+                // A check of a field that may be anything is one of the whole value.
+                Some(check) => check(&Item::from_json(list.to_json().map_err(|it| it.to_string())?)),
+                None => Ok(()),
+            },
             (Slot::Many(list), Some(element)) => {
                 list.iter_from(from).enumerate().try_for_each(|(at, item)| {
                     self.check_item(element, item).map_err(|it| format!("element {}: {it}", from + at as u64))
                 })
             }
             (Slot::Many(_), None) => Err(format!("expected {}, found a list", self.shape)),
-            (Slot::One(_), Some(_)) if self.shape.is_list() => {
-                Err(format!("expected {}, found no list", self.shape))
+            (Slot::One(item), Some(_)) if !self.shape.is_any() => {
+                let absent = matches!(self.shape, Shape::Optional(_)) && item.is_null();
+                if absent { Ok(()) } else { Err(format!("expected {}, found no list", self.shape)) }
             }
             (Slot::One(item), _) => self.check_item(&self.shape, item),
         }
+    }
+}
+
+impl FieldSpec {
+    /// Tells whether what passed this field's check would also pass the other's.
+    pub(crate) fn vouches_for(&self, other: &Self) -> bool {
+        let checked = match (&self.check, &other.check) {
+            (_, None) => self.rust.is_none() || self.rust == other.rust,
+            (Some(ours), Some(theirs)) => {
+                Arc::ptr_eq(ours, theirs) || (self.rust.is_some() && self.rust == other.rust)
+            }
+            (None, Some(_)) => false,
+        };
+        self.shape == other.shape && checked
     }
 }
 
@@ -171,6 +194,16 @@ impl Schema {
     #[must_use]
     pub(crate) fn index(&self, name: &str) -> Option<usize> {
         self.by_name.get(name).copied()
+    }
+
+    /// Checks one value against its field, list elements included: what a store, a migration or a stranger hands in.
+    ///
+    /// # Errors
+    /// A field that is not declared, or a value that is not of its type.
+    pub fn check(&self, field: &str, value: &Slot) -> Result<(), FieldFault> {
+        let fault = |problem: String| FieldFault::new(field, problem);
+        let declared = self.field(field).ok_or_else(|| fault("is not declared".into()))?;
+        declared.check_slot(value).map_err(fault)
     }
 
     /// Returns the names that were declared more than once.

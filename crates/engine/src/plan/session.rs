@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
+use super::field::FieldFault;
 use super::schema::Schema;
+use super::slot::Slot;
 use crate::error::{Problem, ProblemKind};
 
 /// Which fields of the state are the session's.
@@ -54,6 +56,17 @@ impl SessionShape {
                 SessionPlan { fields: plan, version }
             }
         }
+    }
+}
+
+impl SessionPlan {
+    /// Checks what a store or a migration hands in, list elements included. What is no field of the session is not looked
+    /// at: it is dropped.
+    pub(crate) fn check(&self, schema: &Schema, fields: &[(Arc<str>, Slot)]) -> Result<(), FieldFault> {
+        fields.iter().try_for_each(|(name, slot)| match self.fields.iter().find(|(it, _)| it == name) {
+            Some((_, at)) => schema.check(schema.fields()[*at].name(), slot),
+            None => Ok(()),
+        })
     }
 }
 

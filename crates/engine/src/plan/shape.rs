@@ -18,13 +18,13 @@ pub enum Shape {
     /// Text.
     Str,
     /// A list of one shape.
-    List(Box<Shape>),
+    List(Box<Self>),
     /// A map from text to one shape.
-    Dict(Box<Shape>),
+    Dict(Box<Self>),
     /// A map whose content the engine does not look into; the name is for people and for the chat harness.
     Record(String),
     /// Null or another shape.
-    Optional(Box<Shape>),
+    Optional(Box<Self>),
 }
 
 impl Shape {
@@ -40,19 +40,29 @@ impl Shape {
         matches!(self, Self::List(_))
     }
 
-    /// Returns the shape of the elements, when this is a list.
+    /// Tells whether the shape says nothing.
+    pub(crate) fn is_any(&self) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Optional(inner) => inner.is_any(),
+            Self::Bool
+            | Self::Int
+            | Self::Float
+            | Self::Str
+            | Self::List(_)
+            | Self::Dict(_)
+            | Self::Record(_) => false,
+        }
+    }
+
+    /// Returns the shape of the elements, when this is a list or may be one.
     #[must_use]
     pub fn element(&self) -> Option<&Self> {
         match self {
             Self::List(element) => Some(element),
             Self::Any => Some(self),
-            Self::Bool
-            | Self::Int
-            | Self::Float
-            | Self::Str
-            | Self::Dict(_)
-            | Self::Record(_)
-            | Self::Optional(_) => None,
+            Self::Optional(inner) => inner.element(),
+            Self::Bool | Self::Int | Self::Float | Self::Str | Self::Dict(_) | Self::Record(_) => None,
         }
     }
 

@@ -1,6 +1,6 @@
 //! A running state: a schema and one slot for each field. Shared, never copied.
 
-use std::any::Any;
+use std::any::{Any, TypeId};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
@@ -107,13 +107,14 @@ impl Snapshot {
     /// When a field is not what the type says: only for state that was stored and is damaged, since what is merged is
     /// checked.
     pub fn view<S: State>(&self) -> Result<Arc<S>, FieldFault> {
-        if let Some(view) = self.0.view.get() {
-            if let Ok(view) = view.clone().downcast::<S>() {
-                return Ok(view);
-            }
+        if let Some(Ok(view)) = self.0.view.get().map(|it| it.clone().downcast::<S>()) {
+            return Ok(view);
         }
         let view = Arc::new(S::read(self)?);
-        drop(self.0.view.set(view.clone()));
+        // A snapshot that kept itself would never be freed.
+        if TypeId::of::<S>() != TypeId::of::<Self>() {
+            drop(self.0.view.set(view.clone()));
+        }
         Ok(view)
     }
 
@@ -132,7 +133,7 @@ impl Snapshot {
                 reducer: reducer.name().to_owned(),
                 fault,
             })?;
-            let known = if reducer.only_extends() { known_len(&slots[at], &merged) } else { 0 };
+            let known = known_len(&slots[at], &merged);
             let checked = field.check_from(&merged, known);
             checked.map_err(|it| MergeFault::Invalid(FieldFault::new(field.name(), it)))?;
             slots[at] = merged;
@@ -158,7 +159,7 @@ impl Snapshot {
 
     /// Checks every field against the schema, as the specification asks at entry and exit (graph-engine §2).
     ///
-    /// Lists are taken as checked: their items were, when they were merged or first stored.
+    /// Lists are taken as checked: their items were, where they came from (merge, initial state, load).
     pub(crate) fn validate(&self) -> Result<(), FieldFault> {
         for (field, slot) in self.0.schema.fields().iter().zip(&self.0.slots) {
             let known = slot.as_list().map_or(0, super::list::List::len);

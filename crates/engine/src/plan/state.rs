@@ -11,13 +11,30 @@ use super::update::Update;
 ///
 /// Derive it for a struct with named fields:
 ///
-/// ```ignore
-/// #[derive(State)]
+/// ```
+/// use singletree_engine::{Ctx, END, Graph, InvokeOptions, NodeResult, Outcome};
+/// use singletree_macros::State;
+///
+/// #[derive(Debug, State)]
+/// #[state(engine = singletree_engine)] // not needed with the facade crate
 /// struct Support {
 ///     #[state(append)]
-///     messages: Messages,
+///     replies: Vec<String>,
 ///     approved: bool,
 /// }
+///
+/// async fn send(cx: Ctx<Support>) -> NodeResult<Support> {
+///     let reply = if cx.state().approved { "Sent." } else { "Not sent." };
+///     Ok(Support::update().approved(false).replies([reply])) // an approval never outlives its turn
+/// }
+///
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let graph = Graph::<Support>::builder().node("send", send).edge("send", END).entry("send").compile()?;
+/// let outcome = graph.invoke(Support::update().approved(true), InvokeOptions::new()).await?;
+/// let Outcome::Completed(done) = outcome else { unreachable!("nothing suspends") };
+/// assert_eq!((done.state.replies, done.state.approved), (vec!["Sent.".to_owned()], false));
+/// # Ok::<(), singletree_engine::Error>(())
+/// # }).unwrap();
 /// ```
 ///
 /// or use [`Snapshot`] itself for a graph whose schema is only known at run time.

@@ -22,6 +22,8 @@ pub(crate) struct Topology {
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) name: Arc<str>,
+    /// The path to the node where its graph is the outermost one.
+    pub(crate) alone: Arc<[Arc<str>]>,
     pub(crate) kind: Kind,
     pub(crate) edge: Option<Edge>,
 }

@@ -3,17 +3,38 @@
 use std::future::Future;
 use std::sync::Arc;
 
+use serde_json::{Map, Value};
+use singletree_durable::InvocationId;
+
 use super::fault::NodeError;
 use super::outcome::Identity;
 use super::scope::Scope;
 use super::signal::Signal;
 
+/// Who an invocation is, and what its caller said about it.
+#[derive(Clone)]
+pub(crate) struct Who {
+    pub(crate) identity: Arc<Identity>,
+    pub(crate) metadata: Arc<Map<String, Value>>,
+}
+
 #[derive(Clone)]
 enum Ambient {
-    /// Inside an invocation, but in no node's body: an observer.
-    Invocation(Arc<Identity>),
+    /// Inside an invocation, but in no node's body: an edge function, a reducer.
+    Invocation(Who),
+    /// Inside an observer.
+    Observer(Who),
     /// Inside a node's body.
     Node(Arc<Scope>),
+}
+
+impl Ambient {
+    fn who(&self) -> &Who {
+        match self {
+            Self::Invocation(who) | Self::Observer(who) => who,
+            Self::Node(scope) => &scope.run.who,
+        }
+    }
 }
 
 tokio::task_local! {
@@ -25,11 +46,23 @@ tokio::task_local! {
 /// It does not cross `tokio::spawn`.
 #[must_use]
 pub fn current() -> Option<Arc<Identity>> {
-    let identity = AMBIENT.try_with(|ambient| match ambient {
-        Ambient::Invocation(identity) => identity.clone(),
-        Ambient::Node(scope) => scope.run.identity.clone(),
+    AMBIENT.try_with(|it| it.who().identity.clone()).ok()
+}
+
+/// Returns what the caller of the running invocation said about it ([`InvokeOptions::metadata`](crate::InvokeOptions::metadata));
+/// reaches as far as [`current`].
+#[must_use]
+pub fn current_metadata() -> Option<Arc<Map<String, Value>>> {
+    AMBIENT.try_with(|it| it.who().metadata.clone()).ok()
+}
+
+/// Tells whether this code runs in an observer of an invocation.
+pub(crate) fn observes(invocation: &InvocationId) -> bool {
+    let observes = AMBIENT.try_with(|ambient| match ambient {
+        Ambient::Observer(who) => who.identity.invocation_id == *invocation,
+        Ambient::Invocation(_) | Ambient::Node(_) => false,
     });
-    identity.ok()
+    observes.unwrap_or(false)
 }
 
 /// Suspends the invocation that this code runs in, as [`Ctx::suspend`](crate::Ctx::suspend) does, from a function that was not
@@ -40,7 +73,7 @@ pub fn current() -> Option<Arc<Identity>> {
 /// could not be recorded (`suspension_persistence_failed`), and does not return when it could.
 pub async fn suspend(signal: Signal) -> NodeError {
     let scope = AMBIENT.try_with(|ambient| match ambient {
-        Ambient::Invocation(_) => None,
+        Ambient::Invocation(_) | Ambient::Observer(_) => None,
         Ambient::Node(scope) => Some(scope.clone()),
     });
     match scope {
@@ -54,8 +87,12 @@ fn unsupported(context: &str) -> NodeError {
     crate::Error::SuspensionContext { context: context.into() }.into()
 }
 
-pub(crate) async fn within<T>(identity: Arc<Identity>, work: impl Future<Output = T>) -> T {
-    AMBIENT.scope(Ambient::Invocation(identity), work).await
+pub(crate) async fn within<T>(who: Who, work: impl Future<Output = T>) -> T {
+    AMBIENT.scope(Ambient::Invocation(who), work).await
+}
+
+pub(crate) async fn within_observer<T>(who: Who, work: impl Future<Output = T>) -> T {
+    AMBIENT.scope(Ambient::Observer(who), work).await
 }
 
 pub(crate) async fn within_node<T>(scope: Arc<Scope>, work: impl Future<Output = T>) -> T {

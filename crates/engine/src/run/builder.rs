@@ -4,7 +4,7 @@ use std::future::Future;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use singletree_durable::{MemoryStore, Migrations, PausedStore, SessionStore, TenantId};
+use singletree_durable::{MemoryStore, MigrationError, Migrations, PausedStore, SessionStore, TenantId};
 
 use super::context::Ctx;
 use super::fault::NodeResult;
@@ -219,9 +219,12 @@ impl<S: State> GraphBuilder<S> {
     ///
     /// # Errors
     /// [`Error::Compile`] with every problem that was found, in a fixed order; its category is the first one's.
+    /// [`Error::SessionMigration`] (`session_state_migration_chain_ambiguous`) when the registered migrations are
+    /// ambiguous (sessions §13), looked for when nothing else is wrong.
     pub fn compile(self) -> Result<Graph<S>> {
         let compiled = compile::compile(self.draft);
         let (topology, warnings) = compiled.map_err(|problems| Error::Compile { problems })?;
+        check_migrations(&self.stores.migrations, &topology.session.version)?;
         Ok(Graph::of(Core::new(CoreParts {
             topology,
             works: self.works,
@@ -234,6 +237,19 @@ impl<S: State> GraphBuilder<S> {
             warnings,
         })))
     }
+}
+
+fn check_migrations(migrations: &Migrations, version: &str) -> Result<()> {
+    migrations.check().map_err(|source| {
+        let (from, to) = match &source {
+            MigrationError::Ambiguous { from_version, to_version } => {
+                (from_version.clone(), to_version.clone())
+            }
+            _ => (None, None),
+        };
+        let from = from.unwrap_or_else(|| "any".into());
+        Error::SessionMigration { from, to: to.unwrap_or_else(|| version.to_owned()), source: source.into() }
+    })
 }
 
 impl<S> std::fmt::Debug for GraphBuilder<S> {

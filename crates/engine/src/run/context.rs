@@ -6,6 +6,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::Duration;
 
+use serde_json::{Map, Value};
+
 use super::fault::NodeResult;
 use super::observe::DrainSummary;
 use super::outcome::Identity;
@@ -50,7 +52,13 @@ impl<S: State> Ctx<S> {
     /// Returns who the invocation is.
     #[must_use]
     pub fn identity(&self) -> &Identity {
-        &self.scope.run.identity
+        &self.scope.run.who.identity
+    }
+
+    /// Returns what the caller said about this invocation (graph-engine §3, observability §3.4).
+    #[must_use]
+    pub fn metadata(&self) -> &Map<String, Value> {
+        &self.scope.run.who.metadata
     }
 
     /// Returns the path to this node, outermost first, its own name last.
@@ -107,7 +115,7 @@ impl<S: State> Ctx<S> {
             .state
             .merge(update.into())
             .map_err(|it| it.into_error(&self.scope.place, &self.scope.state))?;
-        match run.core.session_state(&state, &run.identity) {
+        match run.core.session_state(&state, &run.who.identity) {
             Some(session) => run.port.save(session).await,
             None => Ok(()),
         }

@@ -10,9 +10,12 @@ use std::task::Poll;
 
 use serde_json::{Map, Value};
 
+use super::ambient::{self, Who};
 use super::graph::Core;
 use super::invoke::{EntryHook, InvokeOptions, Start, Watch};
+use super::metadata;
 use super::outcome::{Completed, Identity, Outcome, Suspended};
+use super::panic::caught;
 use super::port::{Ending, Entered, Paused, Persist, RequestedIdentity, SessionState, Standing};
 use super::queue::Queue;
 use super::restore;
@@ -22,6 +25,7 @@ use super::walk::{Begin, walk};
 use crate::error::{Error, Result};
 use crate::plan::cursor::Position;
 use crate::plan::field::FieldFault;
+use crate::plan::slot::Slot;
 use crate::plan::snapshot::{MergeFault, Snapshot};
 use crate::plan::update::Update;
 
@@ -49,32 +53,32 @@ pub(crate) async fn drive(
     options: InvokeOptions,
     watch: &Watch,
 ) -> Result<Outcome<Snapshot>> {
-    let opening = match open(core, port.as_ref(), start).await {
-        Ok(opening) => opening,
+    metadata::check(&options.metadata)?;
+    let opened = open(core, port.as_ref(), start).await.and_then(|mut opening| {
+        let identity = match opening.identity.take() {
+            Some(identity) => identity,
+            None => identify(core, options.identity)?,
+        };
+        Ok((opening, Arc::new(identity)))
+    });
+    let (opening, identity) = match opened {
+        Ok(opened) => opened,
         Err(error) => {
             // Nothing ran; the port hears how it ended, and what it says about that adds nothing.
             drop(port.end(Ending::Errored { error: &error, progress: None }).await);
             return Err(error);
         }
     };
-    let identity = Arc::new(match opening.identity {
-        Some(identity) => identity,
-        None => identify(core, options.identity)?,
-    });
+    let who = Who { identity, metadata: Arc::new(options.metadata) };
     let observers = Observers::collect(core, options.observers);
     let queue = (!observers.is_empty()).then(|| {
-        Queue::start(
-            identity.clone(),
-            core.limits.observer_backlog,
-            core.clock.clone(),
-            core.on_mishap.clone(),
-        )
+        Queue::start(who.clone(), core.limits.observer_backlog, core.clock.clone(), core.on_mishap.clone())
     });
     if let Some(queue) = &queue {
         core.watch(queue.backlog());
     }
     let run = Arc::new(Run::new(RunParts {
-        identity,
+        who: who.clone(),
         core: core.clone(),
         port,
         extensions: options.extensions,
@@ -85,7 +89,22 @@ pub(crate) async fn drive(
         records: opening.records,
     }));
     watch.set(&run);
-    finish(&run, opening.begin).await
+    let over = Over(&run);
+    let outcome = ambient::within(who, finish(&run, opening.begin)).await;
+    drop(over);
+    outcome
+}
+
+/// Closes the run's queues when it is over, also by being dropped: others may hold parts of it for longer.
+struct Over<'a>(&'a Run);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.requests.close();
+        if let Some(queue) = &self.0.queue {
+            queue.close();
+        }
+    }
 }
 
 fn identify(core: &Core, asked: RequestedIdentity) -> Result<Identity> {
@@ -114,7 +133,7 @@ async fn finish(run: &Arc<Run>, begin: Begin) -> Result<Outcome<Snapshot>> {
         Ok(state) => {
             let session = auto_saved(run, &state);
             let recorded = run.port.end(Ending::Completed { state: &state, session }).await;
-            let completed = Completed { identity: run.identity.as_ref().clone(), state };
+            let completed = Completed { identity: run.who.identity.as_ref().clone(), state };
             match recorded {
                 Ok(()) => Ok(Outcome::Completed(completed)),
                 // The result stands: it is handed out inside the error (sessions §6.1).
@@ -132,7 +151,7 @@ async fn finish(run: &Arc<Run>, begin: Begin) -> Result<Outcome<Snapshot>> {
 }
 
 fn auto_saved(run: &Run, state: &Snapshot) -> Option<SessionState> {
-    if run.core.auto_save { run.core.session_state(state, &run.identity) } else { None }
+    if run.core.auto_save { run.core.session_state(state, &run.who.identity) } else { None }
 }
 
 /// How polling a run ended, unless by an error.
@@ -167,8 +186,13 @@ async fn run_to_end(run: &Arc<Run>, begin: Begin) -> Result<End> {
                     request.scope.suspended(&outcome.descriptor);
                     return Ok(End::Suspended(Box::new(outcome)));
                 }
-                // The node hears of it and may go on (suspension §3); nobody is left to hear when it is gone.
-                Err(error) => drop(request.refuse.send(error)),
+                // The node hears of it and may go on (suspension §3).
+                Err(error) => {
+                    if let Some((scope, error)) = request.refuse(error) {
+                        scope.failed(&error);
+                        return Err(error);
+                    }
+                }
             },
         }
     }
@@ -189,10 +213,10 @@ async fn pause(run: &Run, request: &Request) -> Result<Suspended<Snapshot>> {
         .cloned()
         .ok_or_else(|| Error::SuspensionContext { context: "before the run".into() })?;
     if let Some(fields) = &signal.terms.on_deadline {
-        check_declared(&state, fields)?;
+        check_deadline(&progress.frames, fields)?;
     }
     let paused = Paused {
-        identity: run.identity.clone(),
+        identity: run.who.identity.clone(),
         progress,
         descriptor: signal.descriptor.clone(),
         terms: signal.terms.clone(),
@@ -203,7 +227,7 @@ async fn pause(run: &Run, request: &Request) -> Result<Suspended<Snapshot>> {
     let session = auto_saved(run, &state);
     run.port.end(Ending::Suspended { paused: &paused, session }).await?;
     Ok(Suspended {
-        identity: run.identity.as_ref().clone(),
+        identity: run.who.identity.as_ref().clone(),
         state,
         descriptor: paused.descriptor,
         node_name: paused.node_name,
@@ -211,14 +235,22 @@ async fn pause(run: &Run, request: &Request) -> Result<Suspended<Snapshot>> {
     })
 }
 
-/// Refuses, at the suspension, fields that a deadline could not set (D2).
-fn check_declared(state: &Snapshot, fields: &Map<String, Value>) -> Result<()> {
-    match fields.keys().find(|it| state.schema().index(it).is_none()) {
-        Some(name) => Err(Error::SuspensionPayload {
-            source: FieldFault::new(name, "is named by on_deadline, but not declared"),
-        }),
-        None => Ok(()),
+/// Refuses, at the suspension, fields that a deadline could not set (D2): a payload goes to the outermost frame and to the
+/// suspended one.
+fn check_deadline(frames: &[Snapshot], fields: &Map<String, Value>) -> Result<()> {
+    let schemas = [frames.first(), frames.last()].map(|it| it.map(Snapshot::schema));
+    for (name, value) in fields {
+        let mut declared = schemas.iter().flatten().filter(|it| it.field(name).is_some()).peekable();
+        let checked = match declared.peek() {
+            None => Err(FieldFault::new(name, "is named by on_deadline, but not declared")),
+            Some(_) => {
+                let slot = Slot::from_json(value.clone());
+                declared.try_for_each(|it| it.check(name, &slot))
+            }
+        };
+        checked.map_err(|source| Error::SuspensionPayload { source })?;
     }
+    Ok(())
 }
 
 async fn open(core: &Arc<Core>, port: &dyn Persist, start: Start) -> Result<Opening> {
@@ -245,7 +277,13 @@ fn standing_open(
     let identity = standing.identity.clone();
     let records = standing.records.clone();
     let next_step = standing.cursor.next_step;
-    let mut points = restore::standpoints(core, standing)?;
+    let mut points = restore::standpoints(core, standing).map_err(|error| match (error, &identity) {
+        // What cannot be gone on with is named after what was asked for: here a paused record.
+        (Error::Position { reason }, Some(it)) if payload.is_some() => {
+            Error::SuspensionRecord { invocation: it.invocation_id.to_string(), reason }
+        }
+        (error, _) => error,
+    })?;
     if let Some(payload) = payload {
         restore::overlay(&mut points, payload)?;
     }
@@ -264,19 +302,20 @@ fn initial_state(
 ) -> Result<Snapshot> {
     let topology = &core.topology;
     let invalid = |source: FieldFault| Error::Validation { place: None, source, state: None };
-    let mut loaded_fields = Vec::new();
+    let mut set = Vec::new();
     for (name, slot) in loaded.into_iter().flat_map(|it| it.fields) {
         if let Some((_, at)) = topology.session.fields.iter().find(|(it, _)| *it == name) {
-            loaded_fields.push((*at, slot));
+            set.push((*at, slot));
         }
     }
-    let (mut set, mut merged) = (loaded_fields.clone(), Update::new());
+    let mut merged = Update::new();
     for (name, slot) in initial.into_entries() {
         let at = topology
             .schema
             .index(&name)
             .ok_or_else(|| invalid(FieldFault::new(name.as_ref(), "is not declared")))?;
-        if loaded_fields.iter().any(|(it, _)| *it == at) {
+        // A second contribution to a field is an update of the first.
+        if set.iter().any(|(it, _)| *it == at) {
             merged = merged.with(name, slot);
         } else {
             topology.schema.fields()[at]
@@ -286,14 +325,16 @@ fn initial_state(
         }
     }
     let state = Snapshot::start(&topology.schema, set).map_err(invalid)?;
-    let hooked = hook.map_or_else(Update::new, |it| it(&state));
+    let hooked = caught(|| hook.map_or_else(Update::new, |it| it(&state)));
+    let hooked = hooked.map_err(|what| Error::Argument { what: format!("the entry hook {what}") })?;
     let entry = |fault: MergeFault| match fault {
         MergeFault::Invalid(source) => invalid(source),
         MergeFault::Reducer { field, reducer, fault } => {
             invalid(FieldFault::new(field, format!("{reducer} could not merge the initial value: {fault}")))
         }
     };
-    let state = state.merge(hooked).and_then(|it| it.merge(merged)).map_err(entry)?;
+    let merge = || state.merge(hooked).and_then(|it| it.merge(merged)).map_err(entry);
+    let state = caught(merge).map_err(|it| invalid(FieldFault::new("initial state", it)))??;
     state.validate().map_err(invalid)?;
     Ok(state)
 }

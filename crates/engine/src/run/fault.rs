@@ -1,10 +1,12 @@
 //! What a node fails with.
 
+use std::any::Any;
 use std::error::Error as StdError;
 use std::fmt;
 
 use singletree_durable::BoxError;
 
+use crate::error::Error;
 use crate::plan::state::State;
 
 /// What a node returns: an update, or why there is none.
@@ -30,6 +32,12 @@ impl Fault {
     #[must_use]
     pub fn cause(&self) -> Option<&(dyn StdError + 'static)> {
         self.cause.as_deref().map(|it| it as _)
+    }
+
+    /// Tells whether the node passed on that its pause could not be recorded.
+    pub(crate) fn is_failed_suspension(&self) -> bool {
+        let engine = self.cause().and_then(|it| it.downcast_ref::<Error>());
+        matches!(engine, Some(Error::SuspensionPersistence { .. }))
     }
 }
 
@@ -91,8 +99,11 @@ impl fmt::Display for NodeError {
     }
 }
 
+/// An error of the engine keeps its category (a failed save of the session, a pause that could not be recorded).
 impl<E: StdError + Send + Sync + 'static> From<E> for NodeError {
     fn from(error: E) -> Self {
-        Self(Fault { category: None, message: error.to_string(), cause: Some(Box::new(error)), wraps: true })
+        let engine = (&error as &dyn Any).downcast_ref::<Error>();
+        let category = engine.map(|it| it.derived_category().to_owned());
+        Self(Fault { category, message: error.to_string(), cause: Some(Box::new(error)), wraps: true })
     }
 }

@@ -16,7 +16,7 @@ use super::observe::{DrainSummary, ObserverId, Subscription};
 use super::outcome::Identity;
 use super::port::SessionState;
 use super::queue::{Backlog, OnMishap, within};
-use super::scope::Scope;
+use super::scope::{Registered, Scope};
 use super::stores::Stores;
 use crate::error::{Error, Result, Warning};
 use crate::plan::schema::Schema;
@@ -56,7 +56,7 @@ pub(crate) struct Core {
 #[derive(Default)]
 struct Attached {
     next: u64,
-    list: Arc<[(u64, Subscription)]>,
+    list: Registered,
 }
 
 /// The parts of a compiled graph.
@@ -91,7 +91,7 @@ impl Core {
     }
 
     /// Returns the observers attached to this graph, in the order of registration.
-    pub(crate) fn attached(&self) -> Arc<[(u64, Subscription)]> {
+    pub(crate) fn attached(&self) -> Registered {
         self.observers.lock().unwrap_or_else(PoisonError::into_inner).list.clone()
     }
 
@@ -103,6 +103,11 @@ impl Core {
 
     fn backlogs(&self) -> Vec<Arc<Backlog>> {
         self.backlogs.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn check_session(&self, loaded: &SessionState) -> Result<()> {
+        let checked = self.topology.session.check(&self.topology.schema, &loaded.fields);
+        checked.map_err(|source| Error::Validation { place: None, source, state: None })
     }
 
     /// Returns the session's slice of a state, for an invocation that has a session.
@@ -166,6 +171,15 @@ impl<S> Graph<S> {
         &self.core.topology.session.version
     }
 
+    /// Checks state that comes from a store or a migration, list elements included: a port does this once, when it loads
+    /// what it did not write itself. Fields that are not the session's are not looked at.
+    ///
+    /// # Errors
+    /// `state_validation_error`.
+    pub fn check_session(&self, loaded: &SessionState) -> Result<()> {
+        self.core.check_session(loaded)
+    }
+
     /// Returns a digest of the graph's structure: fields, nodes, edges, entry, also those of its subgraphs (D28).
     #[must_use]
     pub fn digest(&self) -> &str {
@@ -188,7 +202,6 @@ impl<S> Graph<S> {
     }
 
     /// Takes an observer off, for invocations that begin from now on; false when it was not attached.
-    #[expect(clippy::must_use_candidate, reason = "most callers do not care whether it was attached")]
     pub fn detach(&self, observer: ObserverId) -> bool {
         let mut attached = self.core.observers.lock().unwrap_or_else(PoisonError::into_inner);
         let before = attached.list.len();
@@ -205,11 +218,11 @@ impl<S> Graph<S> {
     /// `invalid_argument` inside an invocation, which would wait for itself.
     pub async fn drain(&self, timeout: Option<Duration>) -> Result<DrainSummary> {
         let backlogs = self.core.backlogs();
-        if let Some(current) = ambient::current() {
-            if backlogs.iter().any(|it| it.invocation == current.invocation_id) {
-                let what = "drain was called inside an invocation of the same graph; use drain_events".into();
-                return Err(Error::Argument { what });
-            }
+        if let Some(current) = ambient::current()
+            && backlogs.iter().any(|it| it.invocation == current.invocation_id)
+        {
+            let what = "drain was called inside an invocation of the same graph; use drain_events".into();
+            return Err(Error::Argument { what });
         }
         let wait = async {
             for backlog in &backlogs {

@@ -24,6 +24,7 @@ pub struct InvokeOptions {
     pub(crate) identity: RequestedIdentity,
     pub(crate) observers: Vec<Subscription>,
     pub(crate) extensions: Extensions,
+    pub(crate) metadata: Map<String, Value>,
 }
 
 impl InvokeOptions {
@@ -51,6 +52,17 @@ impl InvokeOptions {
     #[must_use]
     pub fn correlation(mut self, correlation: impl Into<String>) -> Self {
         self.identity.correlation_id = Some(correlation.into());
+        self
+    }
+
+    /// Says something about the invocation, for people who search for it later (graph-engine §3, observability §3.4).
+    ///
+    /// Nodes read it from their context, observers by [`current_metadata`](crate::current_metadata). It belongs to this
+    /// call: nothing stores it, and a resume brings its own. Checked when the invocation begins (`invalid_argument`):
+    /// keys are not empty and not reserved; values are text, numbers, truth values, or arrays of one of these.
+    #[must_use]
+    pub fn metadata(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.metadata.insert(key.into(), value.into());
         self
     }
 

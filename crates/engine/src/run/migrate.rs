@@ -34,7 +34,7 @@ pub fn migrate_session(loaded: SessionState, to: &str, migrations: &Migrations) 
     let migrated = migrated.map_err(|source| Error::SessionMigration {
         from: from.clone(),
         to: to.to_owned(),
-        source,
+        source: source.into(),
     })?;
     let fields = migrated.into_iter().map(|(name, value)| (name.into(), Slot::from_json(value))).collect();
     Ok(SessionState { schema_version: to.to_owned(), fields })

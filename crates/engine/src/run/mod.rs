@@ -11,6 +11,7 @@ pub(crate) mod graph;
 pub(crate) mod input;
 pub(crate) mod invoke;
 pub(crate) mod limit;
+pub(crate) mod metadata;
 pub(crate) mod migrate;
 pub(crate) mod observe;
 pub(crate) mod outcome;

@@ -1,19 +1,18 @@
 //! The serial delivery queue of one invocation, and what drains wait for (graph-engine §6).
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use singletree_durable::InvocationId;
 use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 
-use super::ambient;
+use super::ambient::{self, Who};
 use super::event::Event;
 use super::input::Clock;
 use super::observe::{DrainSummary, Subscription};
-use super::outcome::Identity;
-use super::panic::caught_future;
+use super::panic::{caught, caught_future};
 use crate::error::Mishap;
 
 /// Where mishaps are reported.
@@ -34,7 +33,10 @@ struct Reached {
 /// What drains see of a queue.
 pub(crate) struct Backlog {
     pub(crate) invocation: InvocationId,
+    /// How many events there were, delivered or not.
     dispatched: AtomicU64,
+    /// How many of them the worker was handed.
+    sent: AtomicU64,
     reached: watch::Sender<Reached>,
     worker: AbortHandle,
 }
@@ -45,13 +47,19 @@ impl Backlog {
         self.reached.borrow().done || self.worker.is_finished()
     }
 
-    /// Waits until all events that are dispatched by now were delivered.
+    /// Waits until all events that are dispatched by now were delivered, as far as they will be.
     pub(crate) async fn catch_up(&self, timeout: Option<Duration>) -> DrainSummary {
-        let target = self.dispatched.load(Ordering::Acquire);
+        let dispatched = self.dispatched.load(Ordering::Acquire);
+        let sent = self.sent.load(Ordering::Acquire);
         let mut reached = self.reached.subscribe();
-        let wait = async { drop(reached.wait_for(|it| it.delivered >= target || it.done).await) };
-        let timeout_reached = within(timeout, wait).await;
-        let undelivered_count = target.saturating_sub(self.reached.borrow().delivered);
+        let timeout_reached = if ambient::observes(&self.invocation) {
+            // An observer cannot wait for the event that it is being handed.
+            false
+        } else {
+            let wait = async { drop(reached.wait_for(|it| it.delivered >= sent || it.done).await) };
+            within(timeout, wait).await
+        };
+        let undelivered_count = dispatched.saturating_sub(self.reached.borrow().delivered);
         DrainSummary { undelivered_count, timeout_reached }
     }
 
@@ -88,7 +96,8 @@ pub(crate) async fn within(timeout: Option<Duration>, wait: impl Future<Output =
 
 /// The engine's end of a queue.
 pub(crate) struct Queue {
-    sender: mpsc::UnboundedSender<Delivery>,
+    /// Guards the sender, which is gone when the run is over; never held across an await.
+    sender: Mutex<Option<mpsc::UnboundedSender<Delivery>>>,
     backlog: Arc<Backlog>,
     max: u64,
     overflowed: AtomicBool,
@@ -97,19 +106,16 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// Starts a queue with its worker, which ends when the queue is dropped and everything is delivered.
-    pub(crate) fn start(
-        identity: Arc<Identity>,
-        max: u64,
-        clock: Arc<dyn Clock>,
-        on_mishap: OnMishap,
-    ) -> Self {
+    /// Starts a queue with its worker, which ends when the queue is closed and everything is delivered.
+    pub(crate) fn start(who: Who, max: u64, clock: Arc<dyn Clock>, on_mishap: OnMishap) -> Self {
         let (sender, receiver) = mpsc::unbounded_channel();
         let (reached, _) = watch::channel(Reached::default());
-        let work = deliver(receiver, reached.clone(), identity.clone(), on_mishap.clone());
+        let invocation = who.identity.invocation_id.clone();
+        let work = deliver(receiver, reached.clone(), who, on_mishap.clone());
         let worker = tokio::spawn(work).abort_handle();
-        let invocation = identity.invocation_id.clone();
-        let backlog = Arc::new(Backlog { invocation, dispatched: AtomicU64::new(0), reached, worker });
+        let (dispatched, sent) = (AtomicU64::new(0), AtomicU64::new(0));
+        let backlog = Arc::new(Backlog { invocation, dispatched, sent, reached, worker });
+        let sender = Mutex::new(Some(sender));
         Self { sender, backlog, max, overflowed: AtomicBool::new(false), clock, on_mishap }
     }
 
@@ -119,27 +125,41 @@ impl Queue {
 
     /// Puts an event in the queue. Never waits; beyond the bound the event counts as undelivered.
     pub(crate) fn dispatch(&self, event: Event, observers: Arc<[Subscription]>) {
+        let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(sender) = sender.as_ref() else { return };
         self.backlog.dispatched.fetch_add(1, Ordering::AcqRel);
         if self.overflowed.load(Ordering::Relaxed) {
             return;
         }
         if self.backlog.undelivered() > self.max {
             self.overflowed.store(true, Ordering::Relaxed);
-            (self.on_mishap)(Mishap::Backlog { at: self.clock.now(), max: self.max });
+            report(&self.on_mishap, Mishap::Backlog { at: self.clock.now(), max: self.max });
             return;
         }
         // The receiver is gone only after a drain gave the queue up.
-        drop(self.sender.send(Delivery { event, observers }));
+        if sender.send(Delivery { event, observers }).is_ok() {
+            self.backlog.sent.fetch_add(1, Ordering::AcqRel);
+        }
     }
+
+    /// Takes no more events: the run is over, whoever may still hold a part of it.
+    pub(crate) fn close(&self) {
+        drop(self.sender.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+}
+
+/// Reports a mishap; a listener that panics harms neither run nor queue.
+fn report(on_mishap: &OnMishap, mishap: Mishap) {
+    drop(caught(|| on_mishap(mishap)));
 }
 
 async fn deliver(
     mut receiver: mpsc::UnboundedReceiver<Delivery>,
     reached: watch::Sender<Reached>,
-    identity: Arc<Identity>,
+    who: Who,
     on_mishap: OnMishap,
 ) {
-    ambient::within(identity, async {
+    ambient::within_observer(who, async {
         while let Some(Delivery { event, observers }) = receiver.recv().await {
             for subscription in observers.iter().filter(|it| it.wants(event.phase())) {
                 let seen =
@@ -149,7 +169,7 @@ async fn deliver(
                     Ok(Err(error)) => error,
                     Err(panicked) => panicked.into(),
                 };
-                on_mishap(Mishap::Observer { error });
+                report(&on_mishap, Mishap::Observer { error });
             }
             reached.send_modify(|it| it.delivered += 1);
         }

@@ -17,7 +17,8 @@ use crate::plan::snapshot::Snapshot;
 /// Puts the frames of a run together again.
 ///
 /// # Errors
-/// `checkpoint_record_invalid` when the cursor names what the graph does not have.
+/// `checkpoint_record_invalid` when the cursor names what the graph does not have, `state_validation_error` when a state is
+/// not what its schema declares.
 pub(crate) fn standpoints(core: &Arc<Core>, standing: Standing) -> Result<Vec<Standpoint>> {
     let misfit = |reason: String| Error::Position { reason };
     let count = standing.cursor.frames.len();
@@ -29,7 +30,7 @@ pub(crate) fn standpoints(core: &Arc<Core>, standing: Standing) -> Result<Vec<St
     for (depth, (frame, fields)) in standing.cursor.frames.into_iter().zip(standing.frames).enumerate() {
         let node = core.topology.index(&frame.node);
         let node = node.ok_or_else(|| misfit(format!("the graph has no node '{}'", frame.node)))?;
-        let state = snapshot(&core.topology.schema, fields).map_err(|it| misfit(it.to_string()))?;
+        let state = snapshot(&core.topology.schema, fields).map_err(invalid)?;
         let inside = depth + 1 < count;
         if inside != (frame.at == Position::Inside) {
             return Err(misfit(format!("frame {depth} stands {:?} of {count} frames", frame.at)));
@@ -45,6 +46,28 @@ pub(crate) fn standpoints(core: &Arc<Core>, standing: Standing) -> Result<Vec<St
         core = below.unwrap_or(core);
     }
     Ok(points)
+}
+
+fn invalid(source: FieldFault) -> Error {
+    Error::Validation { place: None, source, state: None }
+}
+
+/// Checks the states of a stored run whole, list elements included: for records that may be foreign.
+///
+/// # Errors
+/// `state_validation_error`. What does not fit the graph is left to [`standpoints`].
+pub(crate) fn check(core: &Core, standing: &Standing) -> Result<()> {
+    let mut core = core;
+    for (frame, fields) in standing.cursor.frames.iter().zip(&standing.frames) {
+        let schema = &core.topology.schema;
+        let mut declared = fields.iter().filter(|(name, _)| schema.index(name).is_some());
+        declared.try_for_each(|(name, slot)| schema.check(name, slot)).map_err(invalid)?;
+        match core.topology.index(&frame.node).map(|at| &core.works[at]) {
+            Some(Work::Subgraph(child)) => core = child,
+            Some(Work::Function(_)) | None => break,
+        }
+    }
+    Ok(())
 }
 
 /// Reads a state off stored fields. Fields that the schema no longer has are dropped; new ones take their default.

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::ambient::Who;
 use super::event::{AttemptEnd, Event, EventError, NodeEvent, Phase};
 use super::extension::Extensions;
 use super::fault::NodeError;
 use super::graph::{Core, Work};
 use super::observe::Subscription;
-use super::outcome::Identity;
 use super::port::{Persist, Progress};
 use super::queue::Queue;
 use super::signal::{Descriptor, Signal};
@@ -21,7 +21,7 @@ use crate::plan::snapshot::Snapshot;
 
 /// What all nodes of one run share.
 pub(crate) struct Run {
-    pub(crate) identity: Arc<Identity>,
+    pub(crate) who: Who,
     /// The outermost graph.
     pub(crate) core: Arc<Core>,
     pub(crate) port: Arc<dyn Persist>,
@@ -46,7 +46,7 @@ struct Live {
 
 /// The parts from which a run is made.
 pub(crate) struct RunParts {
-    pub(crate) identity: Arc<Identity>,
+    pub(crate) who: Who,
     pub(crate) core: Arc<Core>,
     pub(crate) port: Arc<dyn Persist>,
     pub(crate) extensions: Extensions,
@@ -60,7 +60,7 @@ pub(crate) struct RunParts {
 impl Run {
     pub(crate) fn new(parts: RunParts) -> Self {
         Self {
-            identity: parts.identity,
+            who: parts.who,
             core: parts.core,
             port: parts.port,
             extensions: parts.extensions,
@@ -79,17 +79,9 @@ impl Run {
     }
 
     /// Notes where a graph of the run stands, and forgets what stood below it.
-    pub(crate) fn stand(&self, depth: usize, frame: Frame, state: &Snapshot) {
-        let live =
-            Live { node: frame.node.into(), at: frame.at, attempt: frame.attempt, state: state.clone() };
-        self.stand_at(depth, live);
-    }
-
-    pub(crate) fn stand_on(&self, depth: usize, node: &Arc<str>, at: Position, state: &Snapshot) {
-        self.stand_at(depth, Live { node: node.clone(), at, attempt: 0, state: state.clone() });
-    }
-
-    fn stand_at(&self, depth: usize, live: Live) {
+    pub(crate) fn stand(&self, depth: usize, node: &Arc<str>, at: (Position, u32), state: &Snapshot) {
+        let (at, attempt) = at;
+        let live = Live { node: node.clone(), at, attempt, state: state.clone() };
         let mut frames = self.live();
         frames.truncate(depth);
         frames.push(live);
@@ -124,11 +116,14 @@ impl Run {
     }
 }
 
+/// Who is attached to one graph, in the order of registration.
+pub(crate) type Registered = Arc<[(u64, Subscription)]>;
+
 /// Who sees the events of a run: fixed when it begins (graph-engine §6).
 #[derive(Default)]
 pub(crate) struct Observers {
     /// Attached to the graphs of the run, by graph.
-    graphs: Vec<(Arc<Core>, Arc<[(u64, Subscription)]>)>,
+    graphs: Vec<(Arc<Core>, Registered)>,
     /// Passed to the invocation.
     pub(crate) own: Vec<Subscription>,
 }
@@ -183,6 +178,8 @@ pub(crate) struct Scope {
     pub(crate) step: u64,
     pub(crate) attempt: u32,
     pub(crate) state: Snapshot,
+    /// Whether the body has returned. Changes under the lock of the run's requests only.
+    pub(crate) ended: AtomicBool,
 }
 
 impl Scope {
@@ -202,7 +199,7 @@ impl Scope {
     pub(crate) fn failed(&self, error: &Error) {
         self.dispatch(Phase::Completed, || {
             let error = EventError {
-                category: error.category(),
+                category: error.surface_category(),
                 derived_category: error.derived_category().to_owned(),
                 message: chain(error),
             };
@@ -218,7 +215,7 @@ impl Scope {
         let Some(queue) = &self.run.queue else { return };
         let (end, descriptor) = parts();
         let event = NodeEvent {
-            identity: self.run.identity.clone(),
+            identity: self.run.who.identity.clone(),
             at: self.run.core.clock.now(),
             phase,
             node_name: self.place.node.clone(),

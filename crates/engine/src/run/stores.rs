@@ -15,6 +15,7 @@ use super::graph::Core;
 use super::migrate::migrate_session;
 use super::outcome::Identity;
 use super::port::{Ending, Entered, Paused, Persist, Progress, SessionState, Standing};
+use super::restore;
 use super::signal::Descriptor;
 use crate::error::{Error, Result};
 use crate::plan::cursor::Cursor;
@@ -51,8 +52,8 @@ struct PausedBody {
 /// What the port remembers between its calls.
 #[derive(Default)]
 struct Memory {
-    /// The session as it was loaded, to put it back when a suspension fails half-way.
-    loaded: Option<(SessionRecord, Version)>,
+    /// The session as this run last knew it, to put it back when a suspension fails half-way.
+    known: Option<(SessionRecord, Version)>,
     claimed: bool,
     session: Option<SessionId>,
 }
@@ -118,11 +119,16 @@ impl StorePort {
         let loaded = SessionState { schema_version: record.schema_version.clone(), fields };
         let to = &self.core.topology.session.version;
         let migrated = migrate_session(loaded, to, &self.core.stores.migrations)?;
-        self.memory().loaded = Some((record, version));
+        self.core.check_session(&migrated)?;
+        self.memory().known = Some((record, version));
         Ok(Some(migrated))
     }
 
-    async fn save_session(&self, session: SessionState) -> Result<Option<Version>, StoreError> {
+    /// Saves; returns what is stored now, if there is a session.
+    async fn save_session(
+        &self,
+        session: SessionState,
+    ) -> Result<Option<(SessionRecord, Version)>, StoreError> {
         let Some((store, key)) = self.store() else { return Ok(None) };
         let corrupt = |source: serde_json::Error| StoreError::Corrupt {
             what: "a state that JSON cannot represent".into(),
@@ -133,16 +139,23 @@ impl StorePort {
         let state = fields.collect::<serde_json::Result<_>>().map_err(corrupt)?;
         let updated_at = self.core.clock.now();
         let record = SessionRecord { schema_version: session.schema_version, state, updated_at };
-        store.save(&key, &record, Expected::Any).await.map(Some)
+        let version = store.save(&key, &record, Expected::Any).await?;
+        Ok(Some((record, version)))
     }
 
-    /// Puts the session back as it was before a suspension that could not be recorded whole (suspension §8.6).
-    async fn restore_session(&self) -> Result<(), StoreError> {
+    /// Puts the session back as it was before a suspension that could not be recorded whole (suspension §8.6), unless
+    /// somebody else wrote it in between.
+    async fn restore_session(&self, saved: Version) -> Result<(), StoreError> {
         let Some((store, key)) = self.store() else { return Ok(()) };
-        let loaded = self.memory().loaded.clone();
-        match loaded {
-            Some((record, _)) => store.save(&key, &record, Expected::Any).await.map(drop),
-            None => store.delete(&key).await,
+        let known = self.memory().known.clone();
+        let Some((record, _)) = known else { return store.delete(&key).await };
+        match store.save(&key, &record, Expected::Exactly(saved)).await {
+            Ok(version) => {
+                self.memory().known = Some((record, version));
+                Ok(())
+            }
+            Err(StoreError::Conflict { .. }) => Ok(()),
+            Err(error) => Err(error),
         }
     }
 
@@ -159,6 +172,11 @@ impl StorePort {
         }
         let body: PausedBody =
             record.body.decode().map_err(|it| invalid(&format!("its record is damaged: {it}")))?;
+        let version = self.core.topology.schema.version();
+        if body.schema_version != version {
+            let stored = &body.schema_version;
+            return Err(invalid(&format!("its state is of version '{stored}', the graph's is '{version}'")));
+        }
         if self.asked.is_some() && self.asked != body.session_id {
             return Err(Error::Argument { what: "the invocation belongs to another session".into() });
         }
@@ -167,7 +185,7 @@ impl StorePort {
         let fields = |frame: BTreeMap<String, Value>| {
             frame.into_iter().map(|(name, value)| (name.into(), Slot::from_json(value))).collect()
         };
-        Ok(Entered::Standing(Standing {
+        let standing = Standing {
             identity: Some(Identity {
                 invocation_id: body.invocation_id,
                 correlation_id: body.correlation_id,
@@ -176,7 +194,9 @@ impl StorePort {
             cursor: body.cursor,
             frames: body.frames.into_iter().map(fields).collect(),
             records: BTreeMap::new(),
-        }))
+        };
+        restore::check(&self.core, &standing)?;
+        Ok(Entered::Standing(standing))
     }
 
     /// Refuses to resume over a session that somebody wrote since (D1).
@@ -184,7 +204,7 @@ impl StorePort {
         let (Some((store, key)), Some(expected)) = (self.store(), expected) else { return Ok(()) };
         let loaded = store.load(&key).await.map_err(load_failed)?;
         let found = loaded.as_ref().map(|(_, version)| *version);
-        self.memory().loaded = loaded;
+        self.memory().known = loaded;
         if found == Some(expected) {
             return Ok(());
         }
@@ -193,15 +213,23 @@ impl StorePort {
     }
 
     async fn suspend(&self, paused: &Paused, session: Option<SessionState>) -> Result<()> {
-        let session_version = match session {
+        let saved = match session {
             Some(session) => self.save_session(session).await.map_err(pause_failed)?,
             None => None,
         };
-        let written = self.write_paused(paused, session_version).await;
-        if written.is_err() && session_version.is_some() {
-            self.restore_session().await.map_err(pause_failed)?;
+        let version = saved.as_ref().map(|(_, version)| *version);
+        match (self.write_paused(paused, version).await, version) {
+            (Ok(()), _) => Ok(()),
+            (Err(error), version) => {
+                // The write may have landed although it failed: nobody may resume a run that goes on.
+                let invocation = &paused.identity.invocation_id;
+                drop(self.set_status(invocation, PausedStatus::Errored).await);
+                if let Some(version) = version {
+                    self.restore_session(version).await.map_err(pause_failed)?;
+                }
+                Err(error)
+            }
         }
-        written
     }
 
     async fn write_paused(&self, paused: &Paused, session_version: Option<Version>) -> Result<()> {
@@ -227,11 +255,19 @@ impl StorePort {
         stores.paused.save(&stores.tenant, &body.invocation_id, &record).await.map_err(pause_failed)
     }
 
-    /// Sets the status of the record that this run resumed.
-    async fn close(&self, status: PausedStatus) -> Result<()> {
-        let Some(invocation) = self.resumes.as_ref().filter(|_| self.memory().claimed) else { return Ok(()) };
+    async fn set_status(&self, invocation: &InvocationId, status: PausedStatus) -> Result<(), StoreError> {
         let stores = &self.core.stores;
-        stores.paused.close(&stores.tenant, invocation, status).await.map_err(pause_failed)
+        stores.paused.close(&stores.tenant, invocation, status).await
+    }
+
+    /// Sets the status of the record that this run resumed.
+    ///
+    /// A failure is not passed on: the record stays as claimed, which nobody can resume either, and how the run ended
+    /// matters more.
+    async fn close(&self, status: PausedStatus) {
+        if let Some(invocation) = self.resumes.as_ref().filter(|_| self.memory().claimed) {
+            drop(self.set_status(invocation, status).await);
+        }
     }
 }
 
@@ -276,7 +312,11 @@ impl Persist for StorePort {
     }
 
     fn save(&self, session: SessionState) -> BoxFuture<'_, Result<()>> {
-        Box::pin(async { self.save_session(session).await.map(drop).map_err(save_failed) })
+        Box::pin(async {
+            let saved = self.save_session(session).await.map_err(save_failed)?;
+            self.memory().known = saved;
+            Ok(())
+        })
     }
 
     fn step(&self, _progress: Progress) -> BoxFuture<'_, Result<()>> {
@@ -295,11 +335,14 @@ impl Persist for StorePort {
                         Some(session) => self.save_session(session).await.map(drop).map_err(save_failed),
                         None => Ok(()),
                     };
-                    self.close(PausedStatus::Completed).await?;
+                    self.close(PausedStatus::Completed).await;
                     saved
                 }
                 Ending::Suspended { paused, session } => self.suspend(paused, session).await,
-                Ending::Errored { .. } => self.close(PausedStatus::Errored).await,
+                Ending::Errored { .. } => {
+                    self.close(PausedStatus::Errored).await;
+                    Ok(())
+                }
             }
         })
     }

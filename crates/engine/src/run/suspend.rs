@@ -4,7 +4,8 @@
 //! run, records the pause, and drops the run. Only when recording fails does the node hear of it.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
 use tokio::sync::oneshot;
@@ -18,7 +19,20 @@ use crate::error::Error;
 pub(crate) struct Request {
     pub(crate) scope: Arc<Scope>,
     pub(crate) signal: Signal,
-    pub(crate) refuse: oneshot::Sender<Error>,
+    refuse: oneshot::Sender<Error>,
+    /// Whether the node's body has returned without waiting for the answer.
+    abandoned: bool,
+}
+
+impl Request {
+    /// Tells the node that its pause could not be recorded. Returns the error when the node is not there to hear it: then
+    /// it is the run's.
+    pub(crate) fn refuse(self, error: Error) -> Option<(Arc<Scope>, Error)> {
+        if self.abandoned {
+            return Some((self.scope, error));
+        }
+        self.refuse.send(error).err().map(|it| (self.scope, it))
+    }
 }
 
 /// Where requests wait for the driver. The lock guards two fields that change together and is never held across an await.
@@ -28,16 +42,41 @@ pub(crate) struct Requests(Mutex<Waiting>);
 #[derive(Default)]
 struct Waiting {
     requests: VecDeque<Request>,
+    /// Whether nobody takes requests any more.
+    over: bool,
     driver: Option<Waker>,
 }
 
 impl Requests {
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that a node's body has returned. True when it had asked to suspend and did not wait for the answer: what it
+    /// returned is void then, since asking was its last act (suspension §3). Otherwise it cannot ask any more.
+    pub(crate) fn settle(&self, scope: &Arc<Scope>) -> bool {
+        let mut waiting = self.waiting();
+        match waiting.requests.iter_mut().find(|it| Arc::ptr_eq(&it.scope, scope)) {
+            Some(request) => {
+                request.abandoned = true;
+                true
+            }
+            None => {
+                scope.ended.store(true, Ordering::Relaxed);
+                false
+            }
+        }
+    }
+
     /// Asks to suspend; returns only when that could not be recorded.
     pub(crate) async fn ask(&self, scope: Arc<Scope>, signal: Signal) -> NodeError {
         let (refuse, refused) = oneshot::channel();
         let driver = {
-            let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            waiting.requests.push_back(Request { scope, signal, refuse });
+            let mut waiting = self.waiting();
+            if waiting.over || scope.ended.load(Ordering::Relaxed) {
+                return Error::SuspensionContext { context: "after its node ended".into() }.into();
+            }
+            waiting.requests.push_back(Request { scope, signal, refuse, abandoned: false });
             waiting.driver.take()
         };
         if let Some(driver) = driver {
@@ -50,9 +89,19 @@ impl Requests {
         }
     }
 
+    /// Ends it: the run is over. What still waits is told so.
+    pub(crate) fn close(&self) {
+        let left = {
+            let mut waiting = self.waiting();
+            waiting.over = true;
+            std::mem::take(&mut waiting.requests)
+        };
+        drop(left);
+    }
+
     /// Takes the next request, or leaves word whom to wake for it.
     pub(crate) fn take(&self, driver: &Waker) -> Option<Request> {
-        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.waiting();
         let request = waiting.requests.pop_front();
         if request.is_none() && !waiting.driver.as_ref().is_some_and(|it| it.will_wake(driver)) {
             waiting.driver = Some(driver.clone());

@@ -5,6 +5,7 @@
 //! step recorded. Subgraphs walk one level deeper, in the same task.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use singletree_durable::BoxFuture;
 
@@ -50,7 +51,7 @@ pub(crate) async fn walk(run: &Arc<Run>, level: Arc<Level>, begin: Begin) -> Res
         let node = &topology.nodes[at];
         let target = match position {
             Position::After => {
-                run.stand_on(walker.depth, &node.name, Position::After, &state);
+                run.stand(walker.depth, &node.name, (Position::After, 0), &state);
                 walker.route(node, &walker.place(node), &state)?
             }
             Position::Before | Position::Inside => {
@@ -87,7 +88,12 @@ struct Walker<'a> {
 
 impl Walker<'_> {
     fn place(&self, node: &Node) -> Place {
-        let namespace = self.level.path.iter().cloned().chain([node.name.clone()]).collect();
+        let path = &self.level.path;
+        let namespace = if path.is_empty() {
+            node.alone.clone()
+        } else {
+            path.iter().cloned().chain([node.name.clone()]).collect()
+        };
         Place { node: node.name.clone(), namespace }
     }
 
@@ -100,11 +106,7 @@ impl Walker<'_> {
         attempt: u32,
     ) -> Result<(Snapshot, Option<usize>)> {
         let run = self.run;
-        run.stand(
-            self.depth,
-            Frame { node: node.name.as_ref().into(), at: Position::Before, attempt },
-            state,
-        );
+        run.stand(self.depth, &node.name, (Position::Before, attempt), state);
         let scope = Arc::new(Scope {
             run: run.clone(),
             level: self.level.clone(),
@@ -112,18 +114,20 @@ impl Walker<'_> {
             step: run.take_step()?,
             attempt,
             state: state.clone(),
+            ended: AtomicBool::new(false),
         });
         scope.started();
         let ended = self.attempt(node, body, &scope).await;
         let (after, target) = ended.inspect_err(|error| scope.failed(error))?;
         scope.merged(&after);
-        run.stand_on(self.depth, &node.name, Position::After, &after);
+        run.stand(self.depth, &node.name, (Position::After, 0), &after);
         run.node_completed();
         // What ends the outermost graph is recorded by the end itself.
-        if run.port.keeps_steps() && (target.is_some() || self.depth > 0) {
-            if let Some(progress) = run.progress() {
-                run.port.step(progress).await?;
-            }
+        if run.port.keeps_steps()
+            && (target.is_some() || self.depth > 0)
+            && let Some(progress) = run.progress()
+        {
+            run.port.step(progress).await?;
         }
         Ok((after, target))
     }
@@ -138,7 +142,12 @@ impl Walker<'_> {
         let running = caught(|| body(scope.clone()));
         let running = running.map_err(|it| self.node_error(scope, NodeError::new(it)))?;
         let running = ambient::within_node(scope.clone(), caught_future(running));
-        let update = match running.await {
+        let returned = running.await;
+        if self.run.requests.settle(scope) {
+            // The driver stops polling here, and takes the request.
+            std::future::pending::<()>().await;
+        }
+        let update = match returned {
             Ok(Ok(update)) => update,
             Ok(Err(error)) => return Err(self.node_error(scope, error)),
             Err(panicked) => return Err(self.node_error(scope, NodeError::new(panicked))),
@@ -165,15 +174,12 @@ impl Walker<'_> {
         let Kind::Subgraph { crossing } = &node.kind else {
             unreachable!("work and kind are compiled together")
         };
-        self.run.stand_on(self.depth, &node.name, Position::Inside, state);
+        self.run.stand(self.depth, &node.name, (Position::Inside, 0), state);
         let begin = match below {
             Some(frames) => Begin::Standing(frames),
             None => {
                 let place = self.place(node);
-                let start = Snapshot::start(&child.topology.schema, crossing.enter(state)).and_then(|it| {
-                    it.validate()?;
-                    Ok(it)
-                });
+                let start = crossing.enter(state, &child.topology.schema);
                 Begin::Entry(start.map_err(|source| Error::Validation {
                     place: Some(place),
                     source,
@@ -192,7 +198,7 @@ impl Walker<'_> {
         })?;
         let after = merged.map_err(|it| it.into_error(&place, state))?;
         let target = self.route(node, &place, &after)?;
-        self.run.stand_on(self.depth, &node.name, Position::After, &after);
+        self.run.stand(self.depth, &node.name, (Position::After, 0), &after);
         Ok((after, target))
     }
 

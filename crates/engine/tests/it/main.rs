@@ -1,3 +1,20 @@
 //! The engine through its public surface.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests may fail as tests do")]
+
+mod compile;
+mod drain;
+mod edges;
+mod errors;
+mod fields;
+mod identity;
+mod observers;
+mod properties;
+mod rig;
+mod runs;
+mod sessions;
+mod subgraphs;
+mod suspension;
+mod suspension_stores;
 mod typed;
+mod warnings;

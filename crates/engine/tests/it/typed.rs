@@ -1,7 +1,13 @@
 //! Typed states: the derive, typed nodes, and a pause.
 
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, json};
-use singletree_engine::{Ctx, END, Graph, InvokeOptions, NodeResult, Outcome, Signal, Update};
+use singletree_engine::{
+    Ctx, CustomReducer, END, Graph, InvokeOptions, Item, List, ListOf, NodeResult, Outcome, Reducer,
+    ReducerFault, Signal, Slot, Update,
+};
 use singletree_macros::State;
 
 #[derive(Debug, State)]
@@ -46,4 +52,78 @@ async fn a_typed_graph_pauses_and_goes_on_with_the_payload() {
     assert_eq!(done.identity.invocation_id, id);
     let again = graph.resume(&id, Map::new(), InvokeOptions::new()).await.unwrap_err();
     assert_eq!(again.category(), "suspension_record_invalid");
+}
+
+fn largest() -> Reducer {
+    Reducer::Custom(Arc::new(Largest))
+}
+
+struct Largest;
+
+impl CustomReducer for Largest {
+    fn name(&self) -> &'static str {
+        "largest"
+    }
+    fn reduce(&self, prior: &Slot, update: Slot) -> Result<Slot, ReducerFault> {
+        let number = |it: &Slot| it.to_json().map(|it| it.as_i64());
+        Ok(if number(prior)? > number(&update)? { prior.clone() } else { update })
+    }
+    fn round_trip_idempotent(&self) -> Option<bool> {
+        Some(true)
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Entry {
+    id: i64,
+    text: String,
+}
+
+fn entry(id: i64, text: &str) -> Entry {
+    Entry { id, text: text.into() }
+}
+
+fn zero() -> ListOf<Entry> {
+    List::new([Item::from_typed(entry(0, "zero"))]).into()
+}
+
+#[derive(Debug, State)]
+#[state(engine = singletree_engine, version = "2")]
+struct Attributes {
+    #[state(required)]
+    who: String,
+    #[state(reducer = largest)]
+    peak: i64,
+    #[state(merge_by_key = "id")]
+    entries: ListOf<Entry>,
+    #[state(dedupe_append = "id", default = zero())]
+    once: ListOf<Entry>,
+    #[state(bounded_append = 2)]
+    recent: Vec<i64>,
+}
+
+#[tokio::test]
+async fn every_attribute_does_what_it_says() {
+    let update = || Attributes::update();
+    let first = move |_: Ctx<Attributes>| async move {
+        let peak = |it: i64| Slot::One(Item::from_typed(it));
+        Ok(update().peak(peak(5)).peak(peak(3)).entries([entry(1, "a"), entry(2, "b")]).recent([1, 2, 3]))
+    };
+    let second = move |_: Ctx<Attributes>| async move {
+        Ok(update().entries([entry(1, "new")]).once([entry(0, "no"), entry(4, "four")]))
+    };
+    let builder = Graph::<Attributes>::builder().node("first", first).node("second", second);
+    let graph = builder.edge("first", "second").edge("second", END).entry("first").compile().unwrap();
+    assert_eq!(graph.schema().version(), "2");
+    let missing = graph.invoke(Update::new(), InvokeOptions::new()).await.unwrap_err();
+    assert_eq!(missing.category(), "state_validation_error");
+    let Outcome::Completed(done) = graph.invoke(update().who("me"), InvokeOptions::new()).await.unwrap()
+    else {
+        panic!("it completes");
+    };
+    let plain = |it: &ListOf<Entry>| it.iter().map(|it| (*it).clone()).collect::<Vec<_>>();
+    let it = done.state;
+    assert_eq!((it.who.as_str(), it.peak, it.recent), ("me", 5, vec![2, 3]));
+    assert_eq!(plain(&it.entries), [entry(1, "new"), entry(2, "b")]);
+    assert_eq!(plain(&it.once), [entry(0, "zero"), entry(4, "four")]);
 }

@@ -1,6 +1,7 @@
 //! The reducers that compare items by key.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -9,9 +10,17 @@ use super::{ReducerFault, items, list};
 use crate::plan::item::Item;
 use crate::plan::slot::Slot;
 
+type Extract = dyn Fn(&Value) -> Result<Value, ReducerFault> + Send + Sync;
+
 /// How to get an item's key.
 #[derive(Clone)]
-pub struct Key(Arc<dyn Fn(&Value) -> Result<Value, ReducerFault> + Send + Sync>);
+pub struct Key(Arc<Extract>);
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Key")
+    }
+}
 
 impl Key {
     /// Takes a field of the item. An item without that field is an error.

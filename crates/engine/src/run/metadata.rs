@@ -1,0 +1,87 @@
+//! What a caller may say about an invocation (graph-engine §3, observability §3.4).
+
+use serde_json::{Map, Value};
+
+use crate::error::{Error, Result};
+
+/// Names that backends of observability write themselves (observability §3.4).
+const RESERVED: [&str; 29] = [
+    "attempt_index",
+    "branch_name",
+    "correlation_id",
+    "detached",
+    "detached_child_trace_ids",
+    "detached_from_invocation_id",
+    "entry_node",
+    "fan_out_concurrency",
+    "fan_out_error_policy",
+    "fan_out_index",
+    "fan_out_item_count",
+    "fan_out_parent_node_name",
+    "finish_reason",
+    "implementation_name",
+    "implementation_version",
+    "invocation_id",
+    "namespace",
+    "parallel_branches_branch_count",
+    "parallel_branches_error_policy",
+    "parallel_branches_parent_node_name",
+    "prompt",
+    "prompt_group_name",
+    "request_extras",
+    "response_id",
+    "response_model",
+    "spec_version",
+    "step",
+    "subgraph_name",
+    "system",
+];
+
+/// The namespaces in which no caller may write.
+const NAMESPACES: [&str; 2] = ["openarmature.", "gen_ai."];
+
+/// Checks keys and values, before anything else is done.
+///
+/// # Errors
+/// `invalid_argument`, which names the key.
+pub(crate) fn check(metadata: &Map<String, Value>) -> Result<()> {
+    metadata.iter().try_for_each(|(key, value)| {
+        let wrong = wrong_key(key).or_else(|| wrong_value(value));
+        wrong.map_or(Ok(()), |why| Err(Error::Argument { what: format!("metadata '{key}' {why}") }))
+    })
+}
+
+fn wrong_key(key: &str) -> Option<&'static str> {
+    if key.is_empty() {
+        return Some("has an empty key");
+    }
+    let reserved = RESERVED.contains(&key) || NAMESPACES.iter().any(|it| key.starts_with(it));
+    reserved.then_some("has a reserved key")
+}
+
+fn wrong_value(value: &Value) -> Option<&'static str> {
+    let Value::Array(items) = value else {
+        return kind(value).is_none().then_some("is neither a scalar nor an array of scalars");
+    };
+    let first = items.first()?;
+    let same = kind(first).is_some() && items.iter().all(|it| kind(it) == kind(first));
+    (!same).then_some("is not an array of scalars of one kind")
+}
+
+#[derive(PartialEq)]
+enum Kind {
+    Bool,
+    Whole,
+    Fraction,
+    Text,
+}
+
+fn kind(value: &Value) -> Option<Kind> {
+    match value {
+        Value::Bool(_) => Some(Kind::Bool),
+        Value::Number(number) if number.is_f64() => Some(Kind::Fraction),
+        Value::Number(_) => Some(Kind::Whole),
+        Value::String(_) => Some(Kind::Text),
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
+    }
+}

@@ -1,0 +1,177 @@
+//! Typed fields: what each Rust type reads, writes, accepts and refuses.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use singletree_engine::{
+    Ctx, Declared, END, Graph, InvokeOptions, Json, ListOf, NodeResult, Outcome, Reducer, Shape, Update,
+    chain,
+};
+use singletree_macros::State;
+
+use crate::rig::{map, session, update};
+use crate::sessions::Watched;
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+struct Point {
+    x: f64,
+    tags: Vec<String>,
+}
+
+#[derive(Debug, PartialEq, State)]
+#[state(engine = singletree_engine, version = "7")]
+struct Everything {
+    flag: bool,
+    small: i32,
+    count: u64,
+    real: f64,
+    name: String,
+    maybe: Option<f64>,
+    maybe_list: Option<Vec<String>>,
+    any: Value,
+    maybe_any: Option<Value>,
+    record: Map<String, Value>,
+    scores: BTreeMap<String, f64>,
+    floats: Vec<f64>,
+    nested: Vec<Vec<i64>>,
+    point: Json<Point>,
+    points: Json<Vec<Point>>,
+    #[state(append)]
+    long: ListOf<Point>,
+}
+
+async fn idle(_: Ctx<Everything>) -> NodeResult<Everything> {
+    Ok(Everything::update())
+}
+
+fn graph() -> Graph<Everything> {
+    Graph::<Everything>::builder().node("a", idle).edge("a", END).entry("a").compile().unwrap()
+}
+
+async fn run(initial: Update) -> Result<Everything, singletree_engine::Error> {
+    match graph().invoke(initial, InvokeOptions::new()).await? {
+        Outcome::Completed(done) => Ok(done.state),
+        Outcome::Suspended(_) => panic!("it does not suspend"),
+    }
+}
+
+fn point(x: f64) -> Point {
+    Point { x, tags: vec!["t".into()] }
+}
+
+fn whole() -> Update {
+    let update = Everything::update().flag(true).small(-1).count(u64::MAX).real(1.5).name("n").maybe(2.5);
+    let update = update.maybe_list(vec!["a".to_owned()]).any(json!([1, {"a": 2}])).maybe_any(json!([1]));
+    let update = update.record(map(json!({"k": null}))).scores(BTreeMap::from([("s".into(), 0.5)]));
+    let update = update.floats(vec![1.0]).nested(vec![vec![1], vec![]]).point(Json(point(1.0)));
+    update.points(Json(vec![point(2.0)])).long([point(3.0)]).into()
+}
+
+#[tokio::test]
+async fn what_is_written_is_read_typed_and_from_a_store() {
+    let typed = run(whole()).await.unwrap();
+    assert_eq!(
+        (typed.count, typed.maybe, typed.maybe_list.clone()),
+        (u64::MAX, Some(2.5), Some(vec!["a".to_owned()]))
+    );
+    assert_eq!((typed.points.0.len(), typed.long.last().map(|it| it.x)), (1, Some(3.0)));
+    let store = Watched::new();
+    let build = || {
+        Graph::<Everything>::builder().node("a", idle).edge("a", END).entry("a").session_store(store.clone())
+    };
+    for initial in [whole(), Update::new()] {
+        let options = InvokeOptions::new().session(session("s"));
+        let Outcome::Completed(done) = build().compile().unwrap().invoke(initial, options).await.unwrap()
+        else {
+            panic!("it completes");
+        };
+        assert_eq!(done.state, typed);
+    }
+    assert_eq!(store.stored("s").await.map(|it| it.0), Some("7".to_owned()));
+}
+
+#[tokio::test]
+async fn defaults_are_what_the_types_say() {
+    let fresh = run(Update::new()).await.unwrap();
+    assert_eq!((fresh.maybe, fresh.maybe_list, fresh.any, fresh.maybe_any), (None, None, json!(null), None));
+    assert_eq!((fresh.point.0, fresh.long.len()), (Point::default(), 0));
+    let schema = Everything::schema();
+    assert_eq!(*schema.field("maybe_list").unwrap().shape(), Shape::Optional(Box::new(Shape::Str.list())));
+    assert_eq!(schema.field("long").unwrap().merge_by().name(), Reducer::Append.name());
+}
+
+// What JSON cannot hold is refused with the field named, and never stored as null.
+#[tokio::test]
+async fn numbers_that_json_cannot_hold_are_refused() {
+    let update = Everything::update;
+    let cases: [(&str, Update); 7] = [
+        ("real", update().real(f64::NAN).into()),
+        ("maybe", update().maybe(f64::INFINITY).into()),
+        ("scores", update().scores(BTreeMap::from([("s".into(), f64::NEG_INFINITY)])).into()),
+        ("floats", update().floats(vec![1.0, f64::NAN]).into()),
+        ("point", update().point(Json(point(f64::NAN))).into()),
+        ("points", update().points(Json(vec![point(f64::NAN)])).into()),
+        ("long", update().long([point(f64::NAN)]).into()),
+    ];
+    for (field, bad) in cases {
+        let error = run(bad).await.unwrap_err();
+        assert_eq!(error.category(), "state_validation_error");
+        assert!(chain(&error).contains(&format!("field '{field}': ")), "{}", chain(&error));
+        assert!(chain(&error).contains("is no JSON number"), "{}", chain(&error));
+    }
+    // The same from a node, where the place is named, too.
+    let node = |_: Ctx<Everything>| async { Ok(Everything::update().long([point(1.0), point(f64::NAN)])) };
+    let graph = Graph::<Everything>::builder().node("a", node).edge("a", END).entry("a").compile().unwrap();
+    let error = graph.invoke(Update::new(), InvokeOptions::new()).await.unwrap_err();
+    assert_eq!(
+        chain(&error),
+        "the state is not valid after node 'a': field 'long': element 1: NaN is no JSON number"
+    );
+}
+
+#[tokio::test]
+async fn values_of_other_types_are_refused_with_the_field_named() {
+    for (bad, field) in [
+        (json!({"flag": 1}), "flag"),
+        (json!({"small": 3_000_000_000_u64}), "small"),
+        (json!({"count": -1}), "count"),
+        (json!({"real": "1"}), "real"),
+        (json!({"name": null}), "name"),
+        (json!({"maybe": "x"}), "maybe"),
+        (json!({"maybe_list": ["a", 1]}), "maybe_list"),
+        (json!({"maybe_list": "a"}), "maybe_list"),
+        (json!({"record": []}), "record"),
+        (json!({"scores": {"s": "x"}}), "scores"),
+        (json!({"floats": [1, "x"]}), "floats"),
+        (json!({"nested": [[1], 2]}), "nested"),
+        (json!({"point": {"x": 1}}), "point"),
+        (json!({"points": [{"x": 1}]}), "points"),
+        (json!({"long": [{"x": "x", "tags": []}]}), "long"),
+    ] {
+        let error = run(update(bad)).await.unwrap_err();
+        assert_eq!(error.category(), "state_validation_error");
+        assert!(chain(&error).contains(&format!("field '{field}': ")), "{}", chain(&error));
+    }
+    let fine =
+        run(update(json!({"maybe": null, "maybe_list": null, "real": 1, "points": []}))).await.unwrap();
+    assert_eq!((fine.maybe, fine.maybe_list, fine.real), (None, None, 1.0));
+}
+
+// A typed list crosses into a subgraph of the same type unchanged and shared.
+#[tokio::test]
+async fn a_long_list_crosses_into_a_subgraph_shared() {
+    let looks = |cx: Ctx<Everything>| async move {
+        let first = cx.state().long.get(0).unwrap();
+        assert_eq!(Arc::strong_count(&first), 2, "one in the list, one here");
+        Ok(Everything::update().long([point(2.0)]))
+    };
+    let inner = Graph::<Everything>::builder().node("a", looks).edge("a", END).entry("a").compile().unwrap();
+    let projection = singletree_engine::Projection::by_name().projects_in(["long"]).projects_out(["count"]);
+    let outer =
+        Graph::<Everything>::builder().subgraph("sub", &inner, projection).edge("sub", END).entry("sub");
+    let initial = Everything::update().long([point(1.0)]);
+    let ended = outer.compile().unwrap().invoke(initial, InvokeOptions::new()).await.unwrap();
+    assert_eq!(ended.state().long.len(), 1);
+}

@@ -1,0 +1,171 @@
+//! What most tests build with: run-time schemas, constant nodes, an observer that writes down what it sees.
+
+use std::future::{Ready, ready};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Map, Value, json};
+use singletree_durable::{BoxError, BoxFuture, InvocationId, SessionId};
+use singletree_engine::{
+    Ctx, Error, Event, FieldSpec, Graph, GraphBuilder, Ids, InvokeOptions, NodeResult, Observer, Outcome,
+    Reducer, Schema, Shape, Slot, Snapshot, Update,
+};
+
+/// A dynamic graph under construction.
+pub(crate) type Builder = GraphBuilder<Snapshot>;
+
+pub(crate) fn field(name: &'static str, shape: Shape, default: Value) -> FieldSpec {
+    FieldSpec::new(name, shape, Slot::from_json(default))
+}
+
+pub(crate) fn int(name: &'static str) -> FieldSpec {
+    field(name, Shape::Int, json!(0))
+}
+
+pub(crate) fn text(name: &'static str) -> FieldSpec {
+    field(name, Shape::Str, json!(""))
+}
+
+/// A list of texts under append.
+pub(crate) fn log(name: &'static str) -> FieldSpec {
+    field(name, Shape::Str.list(), json!([])).reducer(Reducer::Append)
+}
+
+pub(crate) fn over(fields: impl IntoIterator<Item = FieldSpec>) -> Builder {
+    Graph::builder_with(Schema::new("test", fields.into_iter().collect()))
+}
+
+pub(crate) fn map(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(map) => map,
+        other => panic!("{other} is not a map"),
+    }
+}
+
+pub(crate) fn update(value: Value) -> Update {
+    Update::from(map(value))
+}
+
+/// A node that always returns the same update.
+pub(crate) fn sets(value: Value) -> impl Fn(Ctx<Snapshot>) -> Ready<NodeResult<Snapshot>> + Send + Sync {
+    let update = update(value);
+    move |_| ready(Ok(update.clone()))
+}
+
+pub(crate) fn state(snapshot: &Snapshot) -> Value {
+    Value::Object(snapshot.to_json().unwrap())
+}
+
+/// Runs to the end and returns the final state.
+pub(crate) async fn run(graph: &Graph<Snapshot>, initial: Value) -> Value {
+    completed(graph.invoke(update(initial), InvokeOptions::new()).await)
+}
+
+/// Runs into an error.
+pub(crate) async fn fail(graph: &Graph<Snapshot>, initial: Value) -> Error {
+    graph.invoke(update(initial), InvokeOptions::new()).await.unwrap_err()
+}
+
+#[track_caller]
+pub(crate) fn completed(outcome: Result<Outcome<Snapshot>, Error>) -> Value {
+    match outcome {
+        Ok(Outcome::Completed(done)) => state(&done.state),
+        other => panic!("it completes, not {other:?}"),
+    }
+}
+
+#[track_caller]
+pub(crate) fn suspended(outcome: Result<Outcome<Snapshot>, Error>) -> singletree_engine::Suspended<Snapshot> {
+    match outcome {
+        Ok(Outcome::Suspended(paused)) => paused,
+        other => panic!("it suspends, not {other:?}"),
+    }
+}
+
+/// An error's category, its node, and the state that can be recovered from it.
+pub(crate) fn described(error: &Error) -> (&'static str, Option<String>, Option<Value>) {
+    let node = error.place().map(|it| it.node.to_string());
+    (error.category(), node, error.state().map(state))
+}
+
+pub(crate) fn invocation(id: &str) -> InvocationId {
+    InvocationId::parse(id).unwrap()
+}
+
+pub(crate) fn session(id: &str) -> SessionId {
+    SessionId::parse(id).unwrap()
+}
+
+/// Identifiers that count.
+#[derive(Debug, Default)]
+pub(crate) struct Counting(AtomicU64);
+
+impl Ids for Counting {
+    fn uuid(&self) -> String {
+        format!("00000000-0000-4000-8000-{:012}", self.0.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// An observer that writes events down, and shares what it wrote.
+#[derive(Clone, Default)]
+pub(crate) struct Recorder {
+    name: &'static str,
+    seen: Arc<Mutex<Vec<Value>>>,
+}
+
+impl Recorder {
+    /// A recorder that writes into the same book under its own name.
+    pub(crate) fn named(&self, name: &'static str) -> Self {
+        Self { name, seen: self.seen.clone() }
+    }
+
+    pub(crate) fn seen(&self) -> Vec<Value> {
+        self.seen.lock().unwrap().clone()
+    }
+
+    /// What was seen, shortened to "observer step phase path".
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let line = |it: &Value| {
+            let path: Vec<_> = it["namespace"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+            let phase = it["phase"].as_str().unwrap();
+            format!("{} {} {phase} {}", it["by"].as_str().unwrap(), it["step"], path.join("/"))
+                .trim()
+                .to_owned()
+        };
+        self.seen().iter().map(line).collect()
+    }
+}
+
+impl Observer for Recorder {
+    fn observe<'a>(&'a self, event: &'a Event) -> BoxFuture<'a, Result<(), BoxError>> {
+        let mut described = describe(event);
+        described["by"] = json!(self.name);
+        self.seen.lock().unwrap().push(described);
+        Box::pin(ready(Ok(())))
+    }
+}
+
+/// Writes an event as JSON, whole but for time and identity.
+pub(crate) fn describe(event: &Event) -> Value {
+    let Event::Node(event) = event else { panic!("a node event") };
+    let strings = |it: &[Arc<str>]| it.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let mut described = json!({
+        "phase": event.phase.as_str(),
+        "node": event.node_name.as_ref(),
+        "namespace": strings(&event.namespace),
+        "step": event.step,
+        "attempt": event.attempt_index,
+        "pre": state(&event.pre_state),
+        "parents": event.parent_states.iter().map(state).collect::<Vec<_>>(),
+    });
+    if let Some(post) = event.post_state() {
+        described["post"] = state(post);
+    }
+    if let Some(error) = event.error() {
+        described["error"] = json!(error.category);
+    }
+    if let Some(descriptor) = &event.descriptor {
+        described["descriptor"] = serde_json::to_value(descriptor).unwrap();
+    }
+    described
+}
