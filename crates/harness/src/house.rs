@@ -153,10 +153,6 @@ impl House {
         self.hots.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
     }
 
-    pub(crate) fn hots(&self) -> Vec<Arc<Hot>> {
-        self.hots.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
-    }
-
     /// Waits for a read of the store, within the limit (D20).
     pub(crate) async fn read<T>(
         &self,

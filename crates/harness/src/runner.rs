@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use singletree_durable::{TurnKind, TurnRow};
-use singletree_engine::{Extensions, InvokeOptions, Outcome, Progress, Snapshot, Watch};
+use singletree_engine::{Extensions, InvokeOptions, Progress, Watch};
 
 use crate::Error;
 use crate::agent::WhileSuspended;
@@ -169,7 +169,7 @@ impl House {
         if let Some(claim) = keeper.unclaimed() {
             let error = match ended.0 {
                 Ended::Failed(error) => error,
-                Ended::Cancelled | Ended::Ran(_) => Error::Cancelled,
+                Ended::Cancelled | Ended::Ran => Error::Cancelled,
             };
             waits::refuse(claim.answering, error);
             return None;
@@ -215,7 +215,7 @@ impl House {
             biased;
             () = ticket.cancel.notified() => Ended::Cancelled,
             ended = tokio::time::timeout(limit, running) => match ended {
-                Ok(Ok(outcome)) => Ended::Ran(Box::new(outcome)),
+                Ok(Ok(_)) => Ended::Ran,
                 Ok(Err(error)) => Ended::Failed(error.into()),
                 Err(_) => Ended::Failed(Error::Budget { budget: "turn_time", max: limit.as_secs() }),
             },
@@ -232,8 +232,8 @@ impl House {
         (ended, progress): (Ended, Option<Progress>),
     ) -> Arc<ChatTurnOutcome> {
         match (ended, keeper.outcome()) {
-            (Ended::Ran(_), Some(outcome)) => outcome,
-            (Ended::Ran(_), None) => {
+            (Ended::Ran, Some(outcome)) => outcome,
+            (Ended::Ran, None) => {
                 self.unrecorded(hot, served, &keeper.turning().row, &Error::ShuttingDown).await
             }
             (Ended::Cancelled, _) => match keeper.cancel(progress).await {
@@ -339,10 +339,10 @@ impl House {
                 Err(_) => continue,
             }
             let preparing = Preparing { house: self, hot, served };
-            if let Ok(keeper) = preparing.unrun(row.clone()).await {
-                if keeper.fail(&failed, None).await.is_ok() {
-                    return self.told(&keeper);
-                }
+            if let Ok(keeper) = preparing.unrun(row.clone()).await
+                && keeper.fail(&failed, None).await.is_ok()
+            {
+                return self.told(&keeper);
             }
         }
         Arc::new(ChatTurnOutcome::Errored(errored))
@@ -361,7 +361,7 @@ impl House {
 }
 
 enum Ended {
-    Ran(Box<Outcome<Snapshot>>),
+    Ran,
     Cancelled,
     Failed(Error),
 }

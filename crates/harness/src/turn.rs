@@ -69,10 +69,10 @@ impl Turn {
             End::Known(outcome) => outcome.clone(),
             End::Waiting(told) => {
                 let mut told = told.clone();
-                if let Ok(outcome) = told.wait_for(Option::is_some).await {
-                    if let Some(outcome) = outcome.as_ref() {
-                        return outcome.clone();
-                    }
+                if let Ok(outcome) = told.wait_for(Option::is_some).await
+                    && let Some(outcome) = outcome.as_ref()
+                {
+                    return outcome.clone();
                 }
                 // The harness has shut down; what is recorded can be read, what is not is taken over by the next one.
                 self.chat.unfinished(&self.id)

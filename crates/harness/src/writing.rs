@@ -35,6 +35,21 @@ impl Numbers {
     }
 }
 
+/// What is written with a new item beside its body.
+#[derive(Debug, Default)]
+pub(crate) struct Beside {
+    /// Its place in a list, if it is history at once.
+    pub(crate) placement: Option<Placement>,
+    /// What is known about it that is not part of it (D17).
+    pub(crate) side: Option<Json>,
+}
+
+impl Beside {
+    fn at(placement: Placement) -> Self {
+        Self { placement: Some(placement), side: None }
+    }
+}
+
 /// A transition being written.
 #[derive(Debug)]
 pub(crate) struct Writing {
@@ -103,7 +118,7 @@ impl Writing {
     pub(crate) fn item(&mut self, author: &Author, item: &Item, numbers: &mut Numbers) -> Result<u64, Error> {
         match numbers.get(item) {
             Some(no) => Ok(no),
-            None => self.new_item(author, item, None, None, numbers),
+            None => self.new_item(author, item, Beside::default(), numbers),
         }
     }
 
@@ -111,10 +126,10 @@ impl Writing {
         &mut self,
         author: &Author,
         item: &Item,
-        placement: Option<Placement>,
-        side: Option<Json>,
+        beside: Beside,
         numbers: &mut Numbers,
     ) -> Result<u64, Error> {
+        let Beside { placement, side } = beside;
         let body = item
             .text()
             .map_err(|it| stored::corrupt("an item that JSON cannot represent".into(), Some(it.into())))?;
@@ -136,7 +151,7 @@ impl Writing {
     ) -> Result<(), Error> {
         match numbers.get(item) {
             Some(no) => self.put(Put::Place { item: no, placement: at }),
-            None => drop(self.new_item(author, item, Some(at), None, numbers)?),
+            None => drop(self.new_item(author, item, Beside::at(at), numbers)?),
         }
         Ok(())
     }
@@ -145,8 +160,7 @@ impl Writing {
     pub(crate) fn list(
         &mut self,
         author: &Author,
-        name: &Arc<str>,
-        list: &List,
+        (name, list): (&Arc<str>, &List),
         before: Option<&StoredField>,
         numbers: &mut Numbers,
     ) -> Result<StoredField, Error> {
@@ -170,7 +184,7 @@ impl Writing {
                 self.place(author, item, at, numbers)?;
             } else {
                 // An item that has a place in the old generation needs a row of its own in the new one.
-                self.new_item(author, item, Some(at), None, &mut copied)?;
+                self.new_item(author, item, Beside::at(at), &mut copied)?;
             }
         }
         let value = FieldValue::List { generation, len: list.len() };
@@ -220,7 +234,7 @@ pub(crate) fn write_fields(
         }
         after.push(match slot {
             Slot::Many(list) if rows.contains(name.as_ref()) => {
-                writing.list(author, name, list, stored, numbers)?
+                writing.list(author, (name, list), stored, numbers)?
             }
             slot => writing.value(name, slot, max)?,
         });

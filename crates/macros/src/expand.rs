@@ -14,6 +14,7 @@ pub(crate) fn state(state: &State) -> TokenStream {
     let setters = fields.iter().map(|it| setter(state, it));
     let uses = fields.iter().map(|it| uses(state, it));
     let reads = fields.iter().map(|it| read(state, it));
+    let used = fields.iter().map(|it| &it.name);
     let update_doc = format!("A partial update of [`{name}`]: only what a method sets is changed.");
     let new_doc = format!("Starts an update of [`{name}`] that changes nothing.");
     quote! {
@@ -49,7 +50,10 @@ pub(crate) fn state(state: &State) -> TokenStream {
             type Update = #update;
 
             fn read(snapshot: &#engine::Snapshot) -> ::core::result::Result<Self, #engine::FieldFault> {
-                ::core::result::Result::Ok(Self { #(#reads,)* })
+                let state = Self { #(#reads,)* };
+                // A field that only the graph looks at is used all the same.
+                let _ = (#(&state.#used,)*);
+                ::core::result::Result::Ok(state)
             }
         }
 

@@ -13,7 +13,7 @@ use crate::outcome::{ChatTurnOutcome, ErroredTurn};
 use crate::record::{Recorded, message};
 use crate::turn_id::MessageId;
 use crate::turning::{Turning, closings};
-use crate::writing::Writing;
+use crate::writing::{Beside, Writing};
 
 /// What a run had when it was stopped.
 pub(crate) struct Stopped {
@@ -53,7 +53,8 @@ fn interrupted(
     let author = turning.author();
     let item = history::item(ChatMessage::assistant(text.to_owned()));
     let side = serde_json::json!({ "interrupted": true });
-    let no = writing.new_item(&author, &item, None, Some(Json::from(&side)), &mut turning.numbers)?;
+    let beside = Beside { placement: None, side: Some(Json::from(&side)) };
+    let no = writing.new_item(&author, &item, beside, &mut turning.numbers)?;
     let id = MessageId { turn: author.id.clone(), k: before.len().saturating_sub(turning.marks.first) };
     let body = Json::from_text(format!("{{\"k\":{}}}", id.k));
     let what = ChatEventKind::MessageAppended { id, message: message(&item)?, side: Some(side) };

@@ -1,0 +1,76 @@
+//! One conversation through all of it: a reply, a pause, an approval, a restart.
+
+use serde_json::{Map, json};
+use singletree_durable::MemoryStore;
+use singletree_engine::{Ctx, END, Graph, NodeResult, Signal};
+use singletree_harness::{
+    Agent, Answer, Chat, ChatTurnOutcome, Durability, Messages, SendOptions, SignalAddress,
+};
+use singletree_llm::ChatMessage;
+use singletree_macros::State;
+
+#[derive(Debug, State)]
+#[state(engine = singletree_engine)]
+struct Support {
+    #[state(append)]
+    messages: Messages,
+    approved: bool,
+}
+
+async fn ask(_: Ctx<Support>) -> NodeResult<Support> {
+    Ok(Support::update().messages([ChatMessage::assistant("Approve?")]))
+}
+
+async fn gate(cx: Ctx<Support>) -> NodeResult<Support> {
+    cx.suspend(Signal::new("approval")).await
+}
+
+async fn send(cx: Ctx<Support>) -> NodeResult<Support> {
+    let reply = if cx.state().approved { "Sent." } else { "Not sent." };
+    Ok(Support::update().approved(false).messages([ChatMessage::assistant(reply)]))
+}
+
+fn graph() -> Graph<Support> {
+    let builder = Graph::<Support>::builder().node("ask", ask).node("gate", gate).node("send", send);
+    builder.edge("ask", "gate").edge("gate", "send").edge("send", END).entry("ask").compile().unwrap()
+}
+
+async fn story(store: MemoryStore, durability: Durability) {
+    let open = |store: MemoryStore| {
+        Chat::builder().agent(Agent::new("support", &graph()).durability(durability)).open(store).unwrap()
+    };
+    let chat = open(store.clone());
+    let outcome = chat.send("s", ChatMessage::user("Send it.")).await;
+    let ChatTurnOutcome::Suspended(paused) = &outcome else { panic!("{outcome:?}") };
+    assert_eq!(paused.pending_messages.len(), 1);
+    let refused = chat.send("s", ChatMessage::user("Hello?")).await;
+    let ChatTurnOutcome::Errored(refused) = refused else { panic!("{refused:?}") };
+    assert_eq!(refused.error_category, "chat_session_suspended");
+    let chat = open(store.reopen());
+    let answer = Answer::new(Map::from_iter([("approved".to_owned(), json!(true))]));
+    let address = SignalAddress::Session { session: "s".into(), signal: "approval".into() };
+    let turn = chat.answer(address, answer).await.unwrap();
+    let outcome = turn.outcome().await;
+    let ChatTurnOutcome::Completed(done) = outcome.as_ref() else { panic!("{outcome:?}") };
+    assert_eq!(done.replies.iter().map(|it| it.text().into_owned()).collect::<Vec<_>>(), ["Sent."]);
+    let history = chat.history("s", 0, 100).await.unwrap();
+    assert_eq!(history.len() as u64, 3, "{history:?}");
+}
+
+#[tokio::test]
+async fn a_conversation_pauses_and_goes_on_in_another_process() {
+    story(MemoryStore::new(), Durability::Turn).await;
+    story(MemoryStore::new(), Durability::Step).await;
+}
+
+#[tokio::test]
+async fn the_same_key_is_the_same_turn() {
+    let chat = Chat::new(graph(), MemoryStore::new()).unwrap();
+    let options = || SendOptions::new().key("k");
+    let one = chat.submit("s", ChatMessage::user("x"), options()).await.unwrap();
+    let two = chat.submit("s", ChatMessage::user("x"), options()).await.unwrap();
+    assert_eq!(one.id(), two.id());
+    assert_eq!(one.outcome().await.as_str(), "suspended");
+    let other = chat.submit("s", ChatMessage::user("y"), options()).await.unwrap_err();
+    assert_eq!(other.error_category, "chat_idempotency_conflict");
+}
