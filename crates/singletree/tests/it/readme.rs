@@ -40,7 +40,8 @@ async fn block_2(path: &Path) -> Result<(Chat, [ChatTurnOutcome; 2]), Box<dyn st
     let chat = Chat::new(support()?, SqliteStore::open(path).await?)?;
     let first = chat.send("conv-1", ChatMessage::user("Send it.")).await; // suspended
     let answer = Answer::new(serde_json::from_str(r#"{"approved": true}"#)?);
-    let turn = chat.answer(SignalAddress::Signal("approval".into()), answer).await.map_err(|it| it.diagnostic)?;
+    let turn =
+        chat.answer(SignalAddress::Signal("approval".into()), answer).await.map_err(|it| it.diagnostic)?;
     let second = turn.outcome().await; // completed: "Sent."
     Ok((chat, [first, second.as_ref().clone()]))
 }
@@ -68,7 +69,8 @@ fn the_readme_says_what_this_test_runs() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
     let source = include_str!("readme.rs");
-    let blocks: Vec<&str> = readme.split("```rust\n").skip(1).filter_map(|it| it.split("```").next()).collect();
+    let blocks: Vec<&str> =
+        readme.split("```rust\n").skip(1).filter_map(|it| it.split("```").next()).collect();
     assert_eq!(blocks.len(), 2);
     let between = |from: &str, to: &str| source.split(from).nth(1).unwrap().split(to).next().unwrap();
     let (one, start) = (between("// README block 1\n", "// end of block 1"), "#[derive(State)]");
