@@ -122,7 +122,8 @@ impl Chat {
 
     pub(crate) async fn turn_of(&self, key: SessionKey, row: TurnRow) -> Result<Turn> {
         let id = row.id();
-        let outcome = read_outcome(self.house.journal.as_ref(), &key, &row).await?;
+        let reading = read_outcome(self.house.journal.as_ref(), &key, &row);
+        let outcome = self.house.limited(reading).await?;
         let end = match outcome {
             Some(outcome) => End::Known(Arc::new(outcome)),
             None => {
@@ -142,8 +143,13 @@ impl Chat {
     async fn ended(&self, key: &SessionKey, row: &TurnRow) -> Result<End> {
         let rows = self.house.read(self.house.journal.turns(key, &TurnQuery::No(row.no))).await?;
         let row = rows.into_iter().next().unwrap_or_else(|| row.clone());
-        match read_outcome(self.house.journal.as_ref(), key, &row).await? {
+        let reading = read_outcome(self.house.journal.as_ref(), key, &row);
+        match self.house.limited(reading).await? {
             Some(outcome) => Ok(End::Known(Arc::new(outcome))),
+            // It waits for a process that has its agent (D28).
+            None if !self.house.agents.contains_key(&row.agent) => {
+                Err(Error::AgentUnknown { agent: row.agent })
+            }
             None => Ok(End::Known(self.unfinished(&row.id()))),
         }
     }
