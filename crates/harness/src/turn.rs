@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::StreamExt;
+use futures_util::stream::unfold;
 use singletree_durable::{SessionKey, TurnQuery, TurnRow};
 
 use crate::chat::Chat;
@@ -95,12 +96,13 @@ impl Turn {
             let ours = event.as_ref().map_or(true, |it| it.turn == id);
             std::future::ready(ours)
         });
-        let mut over = false;
-        ours.take_while(move |event| {
-            let go_on = !over;
-            over |= event.as_ref().is_ok_and(|it| it.what.outcome().is_some());
-            std::future::ready(go_on)
-        })
+        // It ends with the outcome itself: nothing of the turn comes after it that one could wait for.
+        Box::pin(unfold(Some(ours), |ours| async {
+            let mut ours = ours?;
+            let event = ours.next().await?;
+            let over = event.as_ref().is_ok_and(|it| it.what.outcome().is_some());
+            Some((event, (!over).then_some(ours)))
+        }))
     }
 }
 
