@@ -1,3 +1,9 @@
 //! The harness through its public surface.
+#![expect(clippy::unwrap_used, reason = "a test may unwrap")]
 
+mod base_failures;
+mod base_paths;
+mod base_rig;
+mod base_signals;
+mod base_subscriptions;
 mod first;
