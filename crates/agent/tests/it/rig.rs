@@ -58,9 +58,9 @@ pub(crate) fn script() -> Script {
 /// The tools of the small agent: `look` reads, `act` changes, `send` needs approval.
 pub(crate) fn probes(world: &World, recovery: Recovery) -> Vec<Arc<dyn Tool>> {
     vec![
-        Probe::new("look", Effect::Read, Recovery::Rerun, world),
-        Probe::new("act", Effect::SafeWrite, recovery, world),
-        Probe::new("send", Effect::Destructive, recovery, world),
+        Probe::shared("look", Effect::Read, Recovery::Rerun, world),
+        Probe::shared("act", Effect::SafeWrite, recovery, world),
+        Probe::shared("send", Effect::Destructive, recovery, world),
     ]
 }
 
