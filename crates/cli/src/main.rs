@@ -1,2 +1,60 @@
-//! The binary `singletree`.
-fn main() {}
+//! The binary `singletree`: durable chat in a terminal, and the same for scripts.
+//!
+//! It is the composition root: only here are a store and an agent chosen, the environment read and the terminal known
+//! (INV-17).
+
+mod args;
+mod error;
+mod exit;
+mod json;
+mod place;
+mod print;
+mod wire;
+
+mod ask;
+mod follow;
+mod prompt;
+mod turn_view;
+
+mod command;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser};
+
+use crate::args::Args;
+use crate::error::{Error, Result};
+use crate::exit::COMPLETED;
+use crate::print::Screen;
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let json = args.command.as_ref().is_some_and(args::Command::wants_json);
+    match run(args) {
+        Ok(code) => code,
+        Err(error) => report(&error, json),
+    }
+    .into()
+}
+
+fn run(args: Args) -> Result<u8> {
+    let Some(command) = args.command else {
+        Screen::out().line(&Args::command().render_help().to_string())?;
+        return Ok(COMPLETED);
+    };
+    // One thread runs everything; the store and the line editor have their own.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(|source| Error::Input { source })?.block_on(command::run(command))
+}
+
+/// Says what went wrong: one line, or one JSON object.
+fn report(error: &Error, json: bool) -> u8 {
+    let told = if json {
+        json::print(&mut Screen::out(), &json::Failed::of(error))
+    } else {
+        Screen::err().error(error.category(), &error.text())
+    };
+    // Where nobody reads, nobody can be told.
+    told.unwrap_or_default();
+    error.exit()
+}

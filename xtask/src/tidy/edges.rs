@@ -21,7 +21,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("mcp", &["tools"]),
     ("client", &["protocol"]),
     ("harness", &["engine", "durable", "llm", "narration"]),
-    ("agent", &["harness", "engine", "llm", "tools", "prompts"]),
+    ("agent", &["harness", "engine", "macros", "llm", "tools", "prompts"]),
     ("config", &["agent", "providers", "mcp", "harness", "engine", "llm", "tools", "prompts"]),
     ("server", &["harness", "agent", "protocol", "narration"]),
 ];

@@ -1,0 +1,70 @@
+//! The assistant message that asks for tools, and how its calls are named.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use singletree_engine::Identity;
+use singletree_harness::Messages;
+use singletree_llm::{ChatMessage, Role, ToolCall};
+use singletree_tools::IdempotencyKey;
+
+/// The last message of a conversation, when it is one of the model that asks for tools.
+#[derive(Debug, Clone)]
+pub(crate) struct Asking {
+    pub(crate) message: Arc<ChatMessage>,
+    /// Its position in the history.
+    pub(crate) position: u64,
+    /// Its number among the model's messages of this invocation, from 0.
+    pub(crate) ordinal: u64,
+}
+
+/// Returns how many answers of the model follow the last user message: those of this invocation.
+pub(crate) fn answers(messages: &Messages) -> u64 {
+    let ours = messages.iter().rev().take_while(|it| it.role != Role::User);
+    ours.filter(|it| it.role == Role::Assistant).count() as u64
+}
+
+impl Asking {
+    /// Looks at the end of a conversation.
+    pub(crate) fn of(messages: &Messages) -> Option<Self> {
+        let message = messages.last().filter(|it| !it.tool_calls.is_empty())?;
+        let (position, ordinal) = (messages.len() - 1, answers(messages).saturating_sub(1));
+        Some(Self { message, position, ordinal })
+    }
+
+    /// Returns the calls with their indexes.
+    pub(crate) fn calls(&self) -> impl Iterator<Item = (u64, &ToolCall)> {
+        (0..).zip(&self.message.tool_calls)
+    }
+
+    /// Makes the key under which a call has its effect once (D7).
+    pub(crate) fn key(&self, who: &Identity, call: u64) -> IdempotencyKey {
+        let session = who.session_id.as_ref().map_or("", |it| it.as_str());
+        IdempotencyKey::new(session, &who.correlation_id, self.ordinal, call)
+    }
+
+    /// Digests the exact action that a call is: this tool with these arguments, here and only here (D2).
+    pub(crate) fn action(&self, who: &Identity, index: u64, call: &ToolCall) -> String {
+        // Objects of JSON values keep their keys sorted, at any depth: equal arguments are equal text.
+        let arguments = call.arguments.clone().map_or(Value::Null, Value::Object).to_string();
+        digest(&[&call.name, &arguments, self.key(who, index).as_str()])
+    }
+
+    /// Names the signal that decides about a call: short, for people type it; the same whenever it is asked for again.
+    pub(crate) fn signal(&self, who: &Identity, index: u64) -> String {
+        let (ordinal, index) = (self.ordinal.to_string(), index.to_string());
+        let digest = digest(&[who.invocation_id.as_str(), &ordinal, &index]);
+        format!("apr-{}", &digest[..10])
+    }
+}
+
+fn digest(parts: &[&str]) -> String {
+    let mut hasher = Sha256::new();
+    for part in parts {
+        // With its length, so that no two lists of parts run into the same bytes.
+        hasher.update((part.len() as u64).to_be_bytes());
+        hasher.update(part);
+    }
+    hasher.finalize().iter().map(|it| format!("{it:02x}")).collect()
+}

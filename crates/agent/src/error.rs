@@ -1,0 +1,58 @@
+//! What can go wrong when an agent is put together.
+
+/// What the operations of this crate return.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Everything that can go wrong when an agent is put together. What goes wrong in a turn is an error of the turn.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The graph does not compile.
+    #[error("the agent's graph cannot be made")]
+    Graph {
+        /// Why not.
+        source: singletree_engine::Error,
+    },
+    /// A tool is malformed, or there twice.
+    #[error("the agent's tools cannot be used")]
+    Tools {
+        /// Why not.
+        source: singletree_tools::Error,
+    },
+    /// The model cannot be made.
+    #[error("the agent's model cannot be made")]
+    Model {
+        /// Why not.
+        source: singletree_llm::Error,
+    },
+}
+
+impl Error {
+    /// Returns the stable, machine-readable category of this error: that of its source.
+    #[must_use]
+    pub fn category(&self) -> &'static str {
+        match self {
+            Self::Graph { source } => source.category(),
+            Self::Tools { source } => source.category(),
+            Self::Model { source } => source.category(),
+        }
+    }
+}
+
+impl From<singletree_engine::Error> for Error {
+    fn from(source: singletree_engine::Error) -> Self {
+        Self::Graph { source }
+    }
+}
+
+impl From<singletree_tools::Error> for Error {
+    fn from(source: singletree_tools::Error) -> Self {
+        Self::Tools { source }
+    }
+}
+
+impl From<singletree_llm::Error> for Error {
+    fn from(source: singletree_llm::Error) -> Self {
+        Self::Model { source }
+    }
+}

@@ -1,0 +1,57 @@
+//! The node at which calls wait for a person.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use singletree_engine::{Ctx, Json, NodeResult, Signal};
+use singletree_llm::ToolCall;
+
+use crate::asking::Asking;
+use crate::parts::Parts;
+use crate::state::{AgentState, Decision};
+
+/// Takes down the answer that has come, or asks for the next one.
+pub(crate) async fn gate(parts: Arc<Parts>, cx: Ctx<AgentState>) -> NodeResult<AgentState> {
+    let state = cx.state();
+    let cleared = AgentState::update().approved(None).reason(None);
+    let asking = Asking::of(&state.messages);
+    let undecided = asking.as_ref().and_then(|it| parts.undecided(state, it).map(|call| (it, call)));
+    let Some((asking, (index, call))) = undecided else { return Ok(cleared) };
+    match state.approved {
+        Some(approved) => {
+            let decision = Decision { call: index, approved, reason: state.reason.clone() };
+            Ok(cleared.decisions(Json(state.decisions.0.with(asking.position, decision))))
+        }
+        None => cx.suspend(signal(&parts, &cx, asking, (index, call))).await,
+    }
+}
+
+fn signal(parts: &Parts, cx: &Ctx<AgentState>, asking: &Asking, (index, call): (u64, &ToolCall)) -> Signal {
+    let who = cx.identity();
+    let effect = parts.runnable(call).map_or("", |it| it.effect().as_str());
+    let signal = Signal::new(asking.signal(who, index))
+        .approves(asking.action(who, index, call))
+        .payload_schema(answer_schema())
+        .with("kind", "approval")
+        .with("tool", call.name.as_str())
+        .with("call_id", call.id.as_str())
+        .with("arguments", call.arguments.clone().map_or(Value::Null, Value::Object))
+        .with("effect", effect);
+    match parts.approval_expires_in {
+        Some(span) => signal.expires_in(span),
+        None => signal,
+    }
+}
+
+/// The schema of an answer: fields of the state that it may set, and no other.
+fn answer_schema() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "approved": { "type": "boolean" },
+            "reason": { "type": "string", "maxLength": 1000 },
+        },
+        "required": ["approved"],
+        "additionalProperties": false,
+    })
+}

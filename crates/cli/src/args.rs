@@ -1,0 +1,239 @@
+//! The command line.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::{Parser, Subcommand};
+use serde_json::{Map, Value};
+use singletree::TurnId;
+use singletree::durable::SessionId;
+
+/// Durable chat in a terminal: conversations that never lose a turn.
+///
+/// Exit codes: 0 completed, 1 errored, 2 wrong usage, 3 suspended (an answer is awaited), 4 the store refused.
+#[derive(Debug, Parser)]
+#[command(name = "singletree", version)]
+pub(crate) struct Args {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+}
+
+/// What there is to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Talk with an agent; from a pipe, one message a line.
+    Chat(Chat),
+    /// Send one message and print what comes of it.
+    Send(Send),
+    /// List what waits for an answer. Works beside a running chat.
+    Pending(Pending),
+    /// Answer what waits, and print what comes of it.
+    Answer(Answer),
+    /// Cancel a turn: one that runs, or one that waits for an answer.
+    Cancel(Cancel),
+    /// List, show, move and delete sessions.
+    #[command(subcommand)]
+    Sessions(Sessions),
+}
+
+/// Where the conversations are.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Db {
+    /// The database; by default singletree/singletree.db in your data folder.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) db: Option<PathBuf>,
+}
+
+/// Where the conversations are, and how to print.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Common {
+    #[command(flatten)]
+    pub(crate) db: Db,
+    /// Print one JSON document, also for errors.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `singletree chat`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Chat {
+    /// Which agent answers, if the session is new.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) agent: Option<String>,
+    /// Which conversation; by default the last one.
+    #[arg(long, value_name = "ID", value_parser = session)]
+    pub(crate) session: Option<String>,
+    /// Start another conversation.
+    #[arg(long, conflicts_with = "session")]
+    pub(crate) new: bool,
+    #[command(flatten)]
+    pub(crate) db: Db,
+}
+
+/// `singletree send`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Send {
+    /// What to say.
+    #[arg(value_name = "TEXT")]
+    pub(crate) text: String,
+    /// Which conversation; by default the last one.
+    #[arg(long, value_name = "ID", value_parser = session)]
+    pub(crate) session: Option<String>,
+    /// An idempotency key: sending the same again under the same key does nothing twice.
+    #[arg(long, value_name = "KEY")]
+    pub(crate) key: Option<String>,
+    /// Which agent answers, if the session is new.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) agent: Option<String>,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// `singletree pending`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Pending {
+    /// Only in this conversation.
+    #[arg(long, value_name = "ID", value_parser = session)]
+    pub(crate) session: Option<String>,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// `singletree answer`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Answer {
+    /// The id of what waits, as `pending` prints it.
+    #[arg(value_name = "SIGNAL")]
+    pub(crate) signal: String,
+    /// `approve`, `reject`, or a JSON object.
+    #[arg(value_name = "ANSWER", value_parser = clap::value_parser!(Reply))]
+    pub(crate) reply: Reply,
+    /// In which conversation, where more than one waits for this id.
+    #[arg(long, value_name = "ID", value_parser = session)]
+    pub(crate) session: Option<String>,
+    /// Who answers; it is recorded.
+    #[arg(long, value_name = "WHO")]
+    pub(crate) from: Option<String>,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// `singletree cancel`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Cancel {
+    /// The id of the turn.
+    #[arg(value_name = "TURN", value_parser = clap::value_parser!(TurnId))]
+    pub(crate) turn: TurnId,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// `singletree sessions`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Sessions {
+    /// List all sessions. Works beside a running chat.
+    List {
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Show one session and its history. Works beside a running chat.
+    Show {
+        /// Which session.
+        #[arg(value_name = "ID", value_parser = session)]
+        session: String,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Delete a session and everything that is known of it.
+    Delete {
+        /// Which session.
+        #[arg(value_name = "ID", value_parser = session)]
+        session: String,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Print a session as one JSON document. Works beside a running chat.
+    Export {
+        /// Which session.
+        #[arg(value_name = "ID", value_parser = session)]
+        session: String,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Make a session of a document that `export` printed.
+    Import {
+        /// The document; `-` reads it from the standard input.
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+        /// Under which id, if not its own.
+        #[arg(long, value_name = "ID", value_parser = session)]
+        session: Option<String>,
+        #[command(flatten)]
+        common: Common,
+    },
+}
+
+/// What a person answers.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Reply {
+    /// Yes or no to an action.
+    Approved(bool),
+    /// Fields of the graph's state.
+    Fields(Map<String, Value>),
+}
+
+impl Reply {
+    /// Returns what is sent to the harness.
+    pub(crate) fn payload(self) -> Map<String, Value> {
+        match self {
+            Self::Approved(approved) => Map::from_iter([("approved".to_owned(), approved.into())]),
+            Self::Fields(fields) => fields,
+        }
+    }
+}
+
+impl FromStr for Reply {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "approve" => Ok(Self::Approved(true)),
+            "reject" => Ok(Self::Approved(false)),
+            json => serde_json::from_str(json)
+                .map(Self::Fields)
+                .map_err(|it| format!("neither approve nor reject nor a JSON object ({it})")),
+        }
+    }
+}
+
+impl Command {
+    /// Says whether the output is to be JSON, errors included.
+    pub(crate) fn wants_json(&self) -> bool {
+        match self {
+            Self::Chat(_) => false,
+            Self::Send(it) => it.common.json,
+            Self::Pending(it) => it.common.json,
+            Self::Answer(it) => it.common.json,
+            Self::Cancel(it) => it.common.json,
+            Self::Sessions(it) => it.common().json,
+        }
+    }
+}
+
+impl Sessions {
+    /// Returns what all of them take.
+    pub(crate) fn common(&self) -> &Common {
+        match self {
+            Self::List { common }
+            | Self::Show { common, .. }
+            | Self::Delete { common, .. }
+            | Self::Export { common, .. }
+            | Self::Import { common, .. } => common,
+        }
+    }
+}
+
+fn session(text: &str) -> Result<String, String> {
+    SessionId::parse(text).map(|it| it.to_string()).map_err(|it| it.to_string())
+}

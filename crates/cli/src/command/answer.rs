@@ -1,0 +1,55 @@
+//! `singletree answer`: an answer to what waits, for scripts.
+
+use std::sync::Arc;
+
+use singletree::{ChatTurnOutcome, SignalAddress, Turn};
+
+use crate::args::{Answer, Reply};
+use crate::ask;
+use crate::error::Result;
+use crate::follow::{Interrupt, follow};
+use crate::place::Place;
+use crate::print::Screen;
+use crate::turn_view::TurnView;
+use crate::wire::House;
+
+/// Runs the command.
+pub(crate) async fn run(args: Answer) -> Result<u8> {
+    let place = Place::of(args.common.db.db.as_deref())?;
+    let house = House::open(&place, "answer").await?;
+    let code = answer(args, &house).await;
+    house.close().await;
+    code
+}
+
+async fn answer(args: Answer, house: &House) -> Result<u8> {
+    let Answer { signal, reply, session, from, common } = args;
+    house.chat.sweep().await?;
+    let turn = take(house, (signal, session), reply, from).await?;
+    let mut screen = Screen::out();
+    let outcome: Arc<ChatTurnOutcome> = if common.json {
+        turn.outcome().await
+    } else {
+        follow(&house.chat, &turn, TurnView::default(), &mut screen, Interrupt::EndsProcess).await?
+    };
+    super::tell(house, turn.session(), &outcome, (common.json, &mut screen)).await
+}
+
+/// Answers the one wait of this name; where there is none or more than one, the harness says what that means.
+async fn take(
+    house: &House,
+    (signal, session): (String, Option<String>),
+    reply: Reply,
+    from: Option<String>,
+) -> Result<Turn> {
+    let mut waits = ask::waiting(&house.chat, session.as_deref()).await?;
+    waits.retain(|it| it.descriptor.signal_id == signal);
+    if let [wait] = waits.as_slice() {
+        return ask::answer(&house.chat, wait, reply, from).await;
+    }
+    let address = match session {
+        Some(session) => SignalAddress::Session { session, signal },
+        None => SignalAddress::Signal(signal),
+    };
+    Ok(house.chat.answer(address, singletree::Answer::new(reply.payload())).await?)
+}

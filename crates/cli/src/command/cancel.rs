@@ -1,0 +1,38 @@
+//! `singletree cancel`: the end of a turn, for scripts.
+
+use singletree::ChatTurnOutcome;
+
+use crate::args::Cancel;
+use crate::error::Result;
+use crate::exit::{COMPLETED, ERRORED};
+use crate::json;
+use crate::place::Place;
+use crate::print::Screen;
+use crate::wire::House;
+
+/// Runs the command: it succeeds when the turn ended by it, or by an earlier one.
+pub(crate) async fn run(args: Cancel) -> Result<u8> {
+    let place = Place::of(args.common.db.db.as_deref())?;
+    let house = House::open(&place, "cancel").await?;
+    let code = cancel(&args, &house).await;
+    house.close().await;
+    code
+}
+
+async fn cancel(args: &Cancel, house: &House) -> Result<u8> {
+    let turn = house.chat.cancel(&args.turn).await?;
+    let outcome = turn.outcome().await;
+    let cancelled = matches!(
+        outcome.as_ref(),
+        ChatTurnOutcome::Errored(it) if it.error_category == "chat_turn_cancelled"
+    );
+    let mut screen = Screen::out();
+    if args.common.json {
+        json::print(&mut screen, &json::Ended::of(turn.session(), &outcome))?;
+    } else if cancelled {
+        screen.line(&format!("cancelled: {}", args.turn))?;
+    } else {
+        screen.line(&format!("had ended already: {}, {}", args.turn, outcome.as_str()))?;
+    }
+    Ok(if cancelled { COMPLETED } else { ERRORED })
+}

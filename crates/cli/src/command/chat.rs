@@ -1,0 +1,216 @@
+//! `singletree chat`: a conversation in a terminal.
+
+use std::io::{self, IsTerminal};
+
+use singletree::harness::PendingWait;
+use singletree::{Chat, ChatMessage, ChatTurnOutcome, SendOptions, Turn};
+
+use super::{piped, send, sessions, slash};
+use crate::args::{self, Reply};
+use crate::ask;
+use crate::error::{Error, Result};
+use crate::exit::COMPLETED;
+use crate::follow::{Interrupt, follow};
+use crate::place::Place;
+use crate::print::{Screen, Style};
+use crate::prompt::{Prompt, Said};
+use crate::turn_view::{PROMPT, TurnView};
+use crate::wire::House;
+
+/// What is asked about an action.
+const QUESTION: &str = "approve, reject or later? ";
+/// What is asked about anything else.
+const OPEN_QUESTION: &str = "a JSON object, or later? ";
+/// Who answers at a terminal, as it is recorded.
+const FROM: &str = "terminal";
+
+/// One conversation, and where it is shown.
+pub(super) struct Conversation<'a> {
+    pub(super) chat: &'a Chat,
+    pub(super) session: &'a str,
+    /// Which agent was asked for.
+    pub(super) agent: Option<&'a str>,
+    pub(super) screen: Screen,
+}
+
+/// Runs the command.
+pub(crate) async fn run(args: args::Chat) -> Result<u8> {
+    let place = Place::of(args.db.db.as_deref())?;
+    let house = House::open(&place, "chat").await?;
+    let code = talk(args, &place, &house).await;
+    house.close().await;
+    code
+}
+
+async fn talk(args: args::Chat, place: &Place, house: &House) -> Result<u8> {
+    house.check_agent(args.agent.as_deref())?;
+    let last = || place.last_session().filter(|_| !args.new);
+    let session = args.session.clone().or_else(last).unwrap_or_else(send::fresh);
+    place.remember(&session)?;
+    let typed = io::stdin().is_terminal() && io::stdout().is_terminal();
+    let (chat, screen) = (&house.chat, Screen::out());
+    let mut talk = Conversation { chat, session: &session, agent: args.agent.as_deref(), screen };
+    // From a pipe the output is the conversation's alone.
+    let mut err = Screen::err();
+    talk.introduce(place, if typed { None } else { Some(&mut err) }).await?;
+    let interrupt = if typed { Interrupt::CancelsTurn } else { Interrupt::EndsProcess };
+    talk.finish_accepted(interrupt).await?;
+    if !typed {
+        piped::show_waiting(&mut talk).await?;
+        return piped::run(&mut talk).await;
+    }
+    let mut prompt = Prompt::new(place.typed())?;
+    talk.ask_all(&mut prompt).await?;
+    talk.converse(&mut prompt).await?;
+    Ok(COMPLETED)
+}
+
+impl Conversation<'_> {
+    /// Says where the conversation is kept, and which one it is.
+    async fn introduce(&mut self, place: &Place, elsewhere: Option<&mut Screen>) -> Result<()> {
+        let known = match self.chat.session(self.session).await {
+            Ok(info) => format!("{}, {}", info.agent, sessions::count(info.messages)),
+            Err(singletree::harness::Error::SessionUnknown { .. }) => "new".to_owned(),
+            Err(error) => return Err(error.into()),
+        };
+        let hint = if elsewhere.is_none() { ". /help lists the commands." } else { "" };
+        let screen = elsewhere.unwrap_or(&mut self.screen);
+        screen.styled(Style::Dim, &format!("singletree {}{hint}", env!("CARGO_PKG_VERSION")))?;
+        screen.styled(Style::Dim, &format!("database: {}", place.db().display()))?;
+        screen.styled(Style::Dim, &format!("session:  {} ({known})", self.session))?;
+        Ok(())
+    }
+
+    /// Finishes what was accepted before a process died: here for all to see, elsewhere in the background.
+    async fn finish_accepted(&mut self, interrupt: Interrupt) -> Result<()> {
+        let (ours, others): (Vec<Turn>, Vec<Turn>) =
+            self.chat.sweep().await?.into_iter().partition(|it| it.session() == self.session);
+        if !others.is_empty() {
+            let text = format!("finishing in other sessions: {}", others.len());
+            self.screen.styled(Style::Dim, &text)?;
+        }
+        if !ours.is_empty() {
+            self.screen.styled(Style::Dim, "finishing what was accepted before:")?;
+        }
+        for turn in ours {
+            follow(self.chat, &turn, TurnView::echoing(), &mut self.screen, interrupt).await?;
+        }
+        Ok(())
+    }
+
+    /// Reads messages and commands until the user leaves.
+    async fn converse(&mut self, prompt: &mut Prompt) -> Result<()> {
+        loop {
+            let coloured = self.screen.paint(Style::Strong, PROMPT);
+            let Said::Line(line) = prompt.read(PROMPT, coloured).await? else { return Ok(()) };
+            if line.is_empty() {
+                continue;
+            }
+            prompt.remember(&line)?;
+            if let Some(command) = line.strip_prefix('/') {
+                if slash::run(self, prompt, command).await? == slash::Then::Leave {
+                    return Ok(());
+                }
+                continue;
+            }
+            match self.send(&line).await {
+                Ok(true) => self.ask_all(prompt).await?,
+                Ok(false) => {}
+                // Refused: nothing happened, and the conversation goes on.
+                Err(error @ (Error::Refused(_) | Error::Harness(_))) => {
+                    self.screen.error(error.category(), &error.text())?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Sends a message, shows its turn, and returns whether something waits now.
+    async fn send(&mut self, text: &str) -> Result<bool> {
+        let options = self.agent.map_or_else(SendOptions::new, |it| SendOptions::new().agent(it));
+        let turn = self.chat.submit(self.session, ChatMessage::user(text), options).await?;
+        self.follow(&turn).await
+    }
+
+    async fn follow(&mut self, turn: &Turn) -> Result<bool> {
+        let view = TurnView::default();
+        let outcome = follow(self.chat, turn, view, &mut self.screen, Interrupt::CancelsTurn).await?;
+        Ok(matches!(outcome.as_ref(), ChatTurnOutcome::Suspended(_)))
+    }
+
+    /// Asks about everything that waits in this session, until nothing does or the user puts it off.
+    pub(super) async fn ask_all(&mut self, prompt: &mut Prompt) -> Result<()> {
+        loop {
+            let waits = ask::waiting(self.chat, Some(self.session)).await?;
+            let mut again = false;
+            for wait in &waits {
+                match self.ask(prompt, wait).await {
+                    Ok(suspended) => again |= suspended,
+                    // It expired meanwhile, or somebody else answered.
+                    Err(error @ (Error::Refused(_) | Error::Harness(_))) => {
+                        self.screen.error(error.category(), &error.text())?;
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+            if !again {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Asks about one wait, and returns whether its answer led to another.
+    async fn ask(&mut self, prompt: &mut Prompt, wait: &PendingWait) -> Result<bool> {
+        ask::show(wait, &mut self.screen)?;
+        let question = if wait.wait.action.is_some() { QUESTION } else { OPEN_QUESTION };
+        let reply = loop {
+            let coloured = self.screen.paint(Style::Strong, question);
+            let Said::Line(line) = prompt.read(question, coloured).await? else { break None };
+            match decision(&line) {
+                Decision::Later => break None,
+                Decision::Now(reply) => break Some(reply),
+                Decision::Unclear => {}
+            }
+        };
+        let Some(reply) = reply else {
+            self.screen.styled(Style::Dim, "  later: /pending asks again")?;
+            return Ok(false);
+        };
+        let turn = ask::answer(self.chat, wait, reply, Some(FROM.to_owned())).await?;
+        self.follow(&turn).await
+    }
+}
+
+/// What a person decided.
+#[derive(Debug, PartialEq)]
+enum Decision {
+    Now(Reply),
+    Later,
+    Unclear,
+}
+
+/// Reads a decision. Only whole words count: an approval is not a matter of a slipped key.
+fn decision(line: &str) -> Decision {
+    match line.to_lowercase().as_str() {
+        "later" => Decision::Later,
+        word @ ("approve" | "reject") => word.parse().map_or(Decision::Unclear, Decision::Now),
+        _ => line.parse().map_or(Decision::Unclear, Decision::Now),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_whole_words_and_objects_are_decisions() {
+        let check = |line: &str, expect: Decision| assert_eq!(decision(line), expect, "{line}");
+        check("approve", Decision::Now(Reply::Approved(true)));
+        check("Reject", Decision::Now(Reply::Approved(false)));
+        check("later", Decision::Later);
+        check("{\"a\": 1}", Decision::Now("{\"a\": 1}".parse().unwrap()));
+        for unclear in ["", "y", "a", "yes", "approve it", "1", "[]"] {
+            check(unclear, Decision::Unclear);
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! One module per command.
+
+mod answer;
+mod cancel;
+mod chat;
+mod pending;
+mod piped;
+mod send;
+mod sessions;
+mod slash;
+
+use std::sync::Arc;
+
+use singletree::ChatTurnOutcome;
+
+use crate::args::Command;
+use crate::error::Result;
+use crate::print::Screen;
+use crate::wire::House;
+use crate::{ask, exit, json};
+
+/// Runs a command and returns the exit code.
+pub(crate) async fn run(command: Command) -> Result<u8> {
+    match command {
+        Command::Chat(args) => chat::run(args).await,
+        Command::Send(args) => send::run(args).await,
+        Command::Pending(args) => pending::run(args).await,
+        Command::Answer(args) => answer::run(args).await,
+        Command::Cancel(args) => cancel::run(args).await,
+        Command::Sessions(args) => sessions::run(args).await,
+    }
+}
+
+/// Tells how a turn of a script ended, beyond what was shown of it on the way.
+async fn tell(
+    house: &House,
+    session: &str,
+    outcome: &Arc<ChatTurnOutcome>,
+    (as_json, screen): (bool, &mut Screen),
+) -> Result<u8> {
+    if as_json {
+        json::print(screen, &json::Ended::of(session, outcome))?;
+    } else if let ChatTurnOutcome::Suspended(turn) = outcome.as_ref() {
+        let waits = ask::waiting(&house.chat, Some(session)).await?;
+        for wait in waits.iter().filter(|it| it.invocation == turn.invocation_id) {
+            ask::show(wait, screen)?;
+            ask::show_how(wait, screen)?;
+        }
+    }
+    Ok(exit::of(outcome))
+}

@@ -1,0 +1,29 @@
+//! `singletree pending`: what waits for an answer.
+
+use crate::args::Pending;
+use crate::error::Result;
+use crate::exit::COMPLETED;
+use crate::place::Place;
+use crate::print::Screen;
+use crate::wire::House;
+use crate::{ask, json};
+
+/// Runs the command, beside a writer or alone.
+pub(crate) async fn run(args: Pending) -> Result<u8> {
+    let place = Place::of(args.common.db.db.as_deref())?;
+    let house = House::look(&place).await?;
+    let waits = ask::waiting(&house.chat, args.session.as_deref()).await?;
+    let mut screen = Screen::out();
+    if args.common.json {
+        json::print(&mut screen, &json::Pending::of(&waits))?;
+        return Ok(COMPLETED);
+    }
+    for wait in &waits {
+        ask::show(wait, &mut screen)?;
+        ask::show_how(wait, &mut screen)?;
+    }
+    if waits.is_empty() {
+        screen.line("nothing waits for an answer")?;
+    }
+    Ok(COMPLETED)
+}

@@ -1,0 +1,45 @@
+//! `singletree chat` where nobody types: one message a line, and no question.
+
+use std::sync::Arc;
+
+use singletree::{ChatMessage, ChatTurnOutcome, SendOptions};
+
+use super::chat::Conversation;
+use crate::error::Result;
+use crate::exit::COMPLETED;
+use crate::follow::{Interrupt, follow};
+use crate::prompt::next_line;
+use crate::turn_view::TurnView;
+use crate::{ask, exit};
+
+/// Sends each line as a message and returns the code of the last turn.
+pub(super) async fn run(talk: &mut Conversation<'_>) -> Result<u8> {
+    let mut code = COMPLETED;
+    while let Some(line) = next_line().await? {
+        let text = line.trim();
+        if text.is_empty() {
+            continue;
+        }
+        let outcome = send(talk, text).await?;
+        code = exit::of(&outcome);
+        if matches!(outcome.as_ref(), ChatTurnOutcome::Suspended(_)) {
+            show_waiting(talk).await?;
+        }
+    }
+    Ok(code)
+}
+
+/// Prints what waits, with its id.
+pub(super) async fn show_waiting(talk: &mut Conversation<'_>) -> Result<()> {
+    for wait in ask::waiting(talk.chat, Some(talk.session)).await? {
+        ask::show(&wait, &mut talk.screen)?;
+        ask::show_how(&wait, &mut talk.screen)?;
+    }
+    Ok(())
+}
+
+async fn send(talk: &mut Conversation<'_>, text: &str) -> Result<Arc<ChatTurnOutcome>> {
+    let options = talk.agent.map_or_else(SendOptions::new, |it| SendOptions::new().agent(it));
+    let turn = talk.chat.submit(talk.session, ChatMessage::user(text), options).await?;
+    follow(talk.chat, &turn, TurnView::default(), &mut talk.screen, Interrupt::EndsProcess).await
+}

@@ -1,0 +1,127 @@
+//! `singletree sessions`: looking at sessions, moving and deleting them.
+
+use std::fs;
+use std::io::{self, Read};
+use std::path::Path;
+
+use singletree::Chat;
+use singletree::harness::{SessionExport, SessionInfo};
+
+use crate::args::Sessions;
+use crate::error::{Error, Result};
+use crate::exit::COMPLETED;
+use crate::json::{self, Done, Session, Shown};
+use crate::place::Place;
+use crate::print::{Screen, Style};
+use crate::turn_view::TurnView;
+use crate::wire::House;
+
+/// How many sessions are read at once.
+const PAGE: u64 = 256;
+
+/// Runs the command; those that only read do it beside a writer or alone.
+pub(crate) async fn run(args: Sessions) -> Result<u8> {
+    let place = Place::of(args.common().db.db.as_deref())?;
+    let mut screen = Screen::out();
+    match args {
+        Sessions::List { common } => {
+            let house = House::look(&place).await?;
+            list(&house.chat, common.json, &mut screen).await?;
+        }
+        Sessions::Show { session, common } => {
+            let house = House::look(&place).await?;
+            show(&house.chat, &session, common.json, &mut screen).await?;
+        }
+        Sessions::Export { session, .. } => {
+            let house = House::look(&place).await?;
+            json::print(&mut screen, &house.chat.export_session(&session).await?)?;
+        }
+        Sessions::Delete { session, common } => {
+            let house = House::open(&place, "sessions delete").await?;
+            let deleted = house.chat.delete_session(&session, None).await;
+            house.close().await;
+            deleted?;
+            place.forget(&session)?;
+            match common.json {
+                true => json::print(&mut screen, &Done::Deleted(&session))?,
+                false => screen.line(&format!("deleted: {session}"))?,
+            }
+        }
+        Sessions::Import { file, session, common } => {
+            let document = read(&file)?;
+            let id = session.unwrap_or_else(|| document.session.clone());
+            let house = House::open(&place, "sessions import").await?;
+            let imported = house.chat.import_session(document, Some(&id)).await;
+            house.close().await;
+            imported?;
+            match common.json {
+                true => json::print(&mut screen, &Done::Imported(&id))?,
+                false => screen.line(&format!("imported: {id}"))?,
+            }
+        }
+    }
+    Ok(COMPLETED)
+}
+
+/// Lists all sessions, ordered by id.
+pub(crate) async fn list(chat: &Chat, as_json: bool, screen: &mut Screen) -> Result<()> {
+    let mut sessions: Vec<SessionInfo> = Vec::new();
+    let mut from = None;
+    loop {
+        let page = chat.sessions(from.as_deref(), PAGE).await?;
+        sessions.extend(page.items);
+        from = page.next;
+        if from.is_none() {
+            break;
+        }
+    }
+    if as_json {
+        let sessions = sessions.iter().map(Session::of).collect();
+        json::print(screen, &json::Sessions { sessions })?;
+        return Ok(());
+    }
+    for it in &sessions {
+        let messages = count(it.messages);
+        screen.line(&format!("{}  {}  {}  {messages}", it.session, it.agent, json::time(it.updated_at)))?;
+    }
+    if sessions.is_empty() {
+        screen.line("there is no session yet")?;
+    }
+    Ok(())
+}
+
+/// Writes a number of messages.
+pub(crate) fn count(messages: u64) -> String {
+    match messages {
+        1 => "1 message".to_owned(),
+        many => format!("{many} messages"),
+    }
+}
+
+async fn show(chat: &Chat, session: &str, as_json: bool, screen: &mut Screen) -> Result<()> {
+    let info = chat.session(session).await?;
+    let history = chat.history(session, 0, info.messages).await?;
+    if as_json {
+        json::print(screen, &Shown::of(&info, &history))?;
+        return Ok(());
+    }
+    let (created, updated) = (json::time(info.created_at), json::time(info.updated_at));
+    let about = format!("{session}  {}  made {created}, changed {updated}", info.agent);
+    screen.styled(Style::Dim, &about)?;
+    let mut view = TurnView::echoing();
+    for entry in &history {
+        view.message(None, &entry.message, entry.side.as_ref(), screen)?;
+    }
+    Ok(())
+}
+
+fn read(file: &Path) -> Result<SessionExport> {
+    let text = if file == Path::new("-") {
+        let mut text = String::new();
+        io::stdin().read_to_string(&mut text).map(|_| text)
+    } else {
+        fs::read_to_string(file)
+    };
+    let text = text.map_err(|source| Error::Input { source })?;
+    serde_json::from_str(&text).map_err(|source| Error::Document { source })
+}

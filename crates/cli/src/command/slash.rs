@@ -1,0 +1,91 @@
+//! The commands of a chat: what begins with a slash.
+
+use singletree::TurnId;
+
+use super::chat::Conversation;
+use super::sessions;
+use crate::ask;
+use crate::error::Result;
+use crate::print::Style;
+use crate::prompt::Prompt;
+use crate::turn_view::TurnView;
+
+/// How many messages `/history` shows.
+const HISTORY_MAX: u64 = 100;
+
+const HELP: &str = "\
+/sessions   lists the conversations in this database
+/history    shows this conversation
+/pending    shows what waits for an answer, and asks about it
+/cancel     gives up what waits for an answer
+/help       shows this
+/quit       leaves; so does Ctrl-C or Ctrl-D
+Ctrl-C cancels a reply while it runs. Everything else is a message.";
+
+/// What comes after a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Then {
+    /// The next line.
+    GoOn,
+    /// The end.
+    Leave,
+}
+
+/// Runs a command, given without its slash.
+pub(super) async fn run(talk: &mut Conversation<'_>, prompt: &mut Prompt, command: &str) -> Result<Then> {
+    match command {
+        "sessions" => sessions::list(talk.chat, false, &mut talk.screen).await?,
+        "history" => history(talk).await?,
+        "pending" => pending(talk, prompt).await?,
+        "cancel" => cancel(talk).await?,
+        "help" => talk.screen.line(HELP)?,
+        "quit" => return Ok(Then::Leave),
+        other => talk.screen.line(&format!("there is no command /{other}; /help lists them"))?,
+    }
+    Ok(Then::GoOn)
+}
+
+async fn history(talk: &mut Conversation<'_>) -> Result<()> {
+    let count = match talk.chat.session(talk.session).await {
+        Ok(info) => info.messages,
+        Err(singletree::harness::Error::SessionUnknown { .. }) => 0,
+        Err(error) => return Err(error.into()),
+    };
+    let from = count.saturating_sub(HISTORY_MAX);
+    if from > 0 {
+        talk.screen.styled(Style::Dim, &format!("  ({from} earlier messages)"))?;
+    }
+    if count == 0 {
+        return Ok(talk.screen.line("nothing was said yet")?);
+    }
+    let mut view = TurnView::echoing();
+    for entry in talk.chat.history(talk.session, from, HISTORY_MAX).await? {
+        view.message(None, &entry.message, entry.side.as_ref(), &mut talk.screen)?;
+    }
+    Ok(())
+}
+
+async fn pending(talk: &mut Conversation<'_>, prompt: &mut Prompt) -> Result<()> {
+    let all = ask::waiting(talk.chat, None).await?;
+    for wait in all.iter().filter(|it| it.session != talk.session) {
+        ask::show(wait, &mut talk.screen)?;
+        talk.screen.styled(Style::Dim, &format!("    in session {}", wait.session))?;
+    }
+    if all.is_empty() {
+        talk.screen.line("nothing waits for an answer")?;
+    }
+    talk.ask_all(prompt).await
+}
+
+async fn cancel(talk: &mut Conversation<'_>) -> Result<()> {
+    let waits = ask::waiting(talk.chat, Some(talk.session)).await?;
+    if waits.is_empty() {
+        talk.screen.line("nothing waits for an answer")?;
+    }
+    for wait in waits {
+        let turn = talk.chat.cancel(&TurnId::new(wait.invocation, 0)).await?;
+        turn.outcome().await;
+        talk.screen.line(&format!("given up: {}", wait.descriptor.signal_id))?;
+    }
+    Ok(())
+}

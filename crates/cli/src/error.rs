@@ -1,0 +1,106 @@
+//! What can go wrong in the binary, and with which code it then exits.
+
+use std::io;
+use std::path::PathBuf;
+
+use singletree::harness::ErroredTurn;
+use singletree::{agent, durable, engine, harness};
+
+use crate::exit::{ERRORED, STORE_REFUSED, USAGE};
+
+/// The result of what the binary does.
+pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Everything that can go wrong in the binary.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    /// The command line asks for what there is not.
+    #[error("{0}")]
+    Usage(String),
+    /// A folder or a file beside the database cannot be used.
+    #[error("cannot {doing} {}", path.display())]
+    Place {
+        /// What was tried.
+        doing: &'static str,
+        /// With what.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The database cannot be opened.
+    #[error("the database cannot be opened")]
+    Open {
+        /// Why not.
+        source: durable::Error,
+    },
+    /// The agent cannot be made.
+    #[error("the agent cannot be made")]
+    Agent {
+        /// Why not.
+        source: agent::Error,
+    },
+    /// The chat harness refused.
+    #[error(transparent)]
+    Harness(#[from] harness::Error),
+    /// A message or an answer was refused before it became a turn.
+    #[error("{}", _0.diagnostic)]
+    Refused(Box<ErroredTurn>),
+    /// The document to import cannot be read.
+    #[error("the document is not a session")]
+    Document {
+        /// Why not.
+        source: serde_json::Error,
+    },
+    /// The terminal or the standard input cannot be read.
+    #[error("the input cannot be read")]
+    Input {
+        /// Why not.
+        source: io::Error,
+    },
+    /// The output cannot be written.
+    #[error("the output cannot be written")]
+    Output(#[from] io::Error),
+}
+
+impl Error {
+    /// Returns the stable, machine-readable category: the harness's and the store's words where they have one.
+    pub(crate) fn category(&self) -> &str {
+        match self {
+            Self::Usage(_) => "usage",
+            Self::Place { .. } => "place_unavailable",
+            Self::Open { source } => source.category(),
+            Self::Agent { source } => source.category(),
+            Self::Harness(error) => error.category(),
+            Self::Refused(turn) => &turn.error_category,
+            Self::Document { .. } => "document_invalid",
+            Self::Input { .. } => "input_unavailable",
+            Self::Output(_) => "output_unavailable",
+        }
+    }
+
+    /// Returns the exit code.
+    pub(crate) fn exit(&self) -> u8 {
+        match self {
+            Self::Usage(_) => USAGE,
+            Self::Place { .. } | Self::Open { .. } => STORE_REFUSED,
+            Self::Harness(_) | Self::Refused(_) if self.category().starts_with("store_") => STORE_REFUSED,
+            Self::Agent { .. }
+            | Self::Harness(_)
+            | Self::Refused(_)
+            | Self::Document { .. }
+            | Self::Input { .. }
+            | Self::Output(_) => ERRORED,
+        }
+    }
+
+    /// Returns the whole text, causes included, on one line.
+    pub(crate) fn text(&self) -> String {
+        engine::chain(self).replace(['\n', '\r'], " ")
+    }
+}
+
+impl From<Box<ErroredTurn>> for Error {
+    fn from(turn: Box<ErroredTurn>) -> Self {
+        Self::Refused(turn)
+    }
+}

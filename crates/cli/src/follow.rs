@@ -1,0 +1,76 @@
+//! Staying with a turn until it ends.
+
+use std::pin::pin;
+use std::sync::Arc;
+
+use futures_util::StreamExt;
+use singletree::{Chat, ChatTurnOutcome, Turn};
+
+use crate::error::Result;
+use crate::print::{Screen, Style};
+use crate::turn_view::TurnView;
+
+/// What Ctrl-C does while a turn runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Interrupt {
+    /// It cancels the turn.
+    CancelsTurn,
+    /// It ends the process; the next one finishes the turn.
+    EndsProcess,
+}
+
+/// Shows a turn until it ends.
+pub(crate) async fn follow(
+    chat: &Chat,
+    turn: &Turn,
+    mut view: TurnView,
+    screen: &mut Screen,
+    interrupt: Interrupt,
+) -> Result<Arc<ChatTurnOutcome>> {
+    let mut events = pin!(turn.events());
+    let mut told = pin!(turn.outcome());
+    let mut outcome = None;
+    let mut interrupted = pin!(interrupted(interrupt));
+    loop {
+        tokio::select! {
+            biased;
+            () = &mut interrupted => {
+                interrupted.set(self::interrupted(interrupt));
+                screen.end()?;
+                screen.styled(Style::Dim, "  cancelling")?;
+                chat.cancel(turn.id()).await?;
+            }
+            event = events.next() => match event {
+                Some(event) => {
+                    let event = event?;
+                    view.show(&event, screen)?;
+                    if let Some(outcome) = event.what.outcome() {
+                        return Ok(outcome.clone());
+                    }
+                }
+                None => return Ok(turn.outcome().await),
+            },
+            ended = &mut told, if outcome.is_none() => {
+                // One that could not be recorded has no event (D20).
+                if let ChatTurnOutcome::Errored(errored) = ended.as_ref() && !errored.recorded {
+                    screen.end()?;
+                    screen.styled(Style::Wrong, &errored.reply.text())?;
+                    return Ok(ended);
+                }
+                outcome = Some(ended);
+            }
+        }
+    }
+}
+
+/// Returns when the user wants the turn to end.
+async fn interrupted(interrupt: Interrupt) {
+    match interrupt {
+        Interrupt::CancelsTurn => {
+            if tokio::signal::ctrl_c().await.is_err() {
+                std::future::pending().await
+            }
+        }
+        Interrupt::EndsProcess => std::future::pending().await,
+    }
+}

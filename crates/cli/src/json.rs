@@ -1,0 +1,225 @@
+//! What `--json` prints: shapes of the binary's own, so that scripts do not depend on what is inside.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::Value;
+use singletree::durable::Timestamp;
+use singletree::harness::{HistoryEntry, PendingWait, SessionInfo, Wait};
+use singletree::{ChatMessage, ChatTurnOutcome};
+
+use crate::error::Error;
+use crate::print::Screen;
+
+/// Prints one document.
+pub(crate) fn print(screen: &mut Screen, document: &impl Serialize) -> io::Result<()> {
+    screen.line(&serde_json::to_string_pretty(document).map_err(io::Error::other)?)
+}
+
+/// Writes a time for people and machines: RFC 3339, UTC, to the second.
+pub(crate) fn time(at: Timestamp) -> String {
+    // Beyond these years the form ends, and no clock stands there.
+    const YEAR_10000: Duration = Duration::from_millis(253_402_300_800_000);
+    let last = Timestamp::from_millis(0).after(YEAR_10000 - Duration::from_millis(1));
+    let at = at.clamp(Timestamp::from_millis(0), last);
+    humantime::format_rfc3339_seconds(at.to_system_time()).to_string()
+}
+
+/// `{"error": …}`.
+#[derive(Debug, Serialize)]
+pub(crate) struct Failed {
+    error: Failure,
+}
+
+#[derive(Debug, Serialize)]
+struct Failure {
+    category: String,
+    message: String,
+}
+
+impl Failed {
+    /// Describes an error.
+    pub(crate) fn of(error: &Error) -> Self {
+        Self { error: Failure { category: error.category().to_owned(), message: error.text() } }
+    }
+}
+
+/// How a turn ended.
+#[derive(Debug, Serialize)]
+pub(crate) struct Ended<'a> {
+    session: &'a str,
+    turn: Option<String>,
+    #[serde(flatten)]
+    how: How<'a>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+enum How<'a> {
+    Completed {
+        replies: &'a [Arc<ChatMessage>],
+    },
+    Suspended {
+        invocation: &'a str,
+        #[serde(flatten)]
+        wait: Awaited<'a>,
+        pending_messages: &'a [Arc<ChatMessage>],
+        resumed_by: Option<String>,
+    },
+    Errored {
+        bucket: &'static str,
+        category: &'a str,
+        reply: String,
+        diagnostic: &'a str,
+        retry_safe: bool,
+        recorded: bool,
+    },
+}
+
+impl<'a> Ended<'a> {
+    /// Describes an outcome.
+    pub(crate) fn of(session: &'a str, outcome: &'a ChatTurnOutcome) -> Self {
+        let how = match outcome {
+            ChatTurnOutcome::Completed(it) => How::Completed { replies: &it.replies },
+            ChatTurnOutcome::Suspended(it) => How::Suspended {
+                invocation: it.invocation_id.as_str(),
+                wait: Awaited::of(
+                    &it.signal_descriptor.signal_id,
+                    it.signal_descriptor.metadata.as_ref(),
+                    &it.wait,
+                ),
+                pending_messages: &it.pending_messages,
+                resumed_by: it.resumed_by.as_ref().map(ToString::to_string),
+            },
+            ChatTurnOutcome::Errored(it) => How::Errored {
+                bucket: it.error_bucket.as_str(),
+                category: &it.error_category,
+                reply: it.reply.text().into_owned(),
+                diagnostic: &it.diagnostic,
+                retry_safe: it.retry_safe,
+                recorded: it.recorded,
+            },
+        };
+        Self { session, turn: outcome.turn().map(ToString::to_string), how }
+    }
+}
+
+/// What is awaited.
+#[derive(Debug, Serialize)]
+struct Awaited<'a> {
+    signal: &'a str,
+    wait: u64,
+    /// The digest of the exact action, for approvals.
+    action: Option<&'a str>,
+    metadata: Option<&'a Value>,
+    deadline: Option<String>,
+    payload_schema: Option<&'a Value>,
+}
+
+impl<'a> Awaited<'a> {
+    fn of(signal: &'a str, metadata: Option<&'a Value>, wait: &'a Wait) -> Self {
+        Self {
+            signal,
+            wait: wait.no,
+            action: wait.action.as_deref(),
+            metadata,
+            deadline: wait.deadline.map(time),
+            payload_schema: wait.payload_schema.as_ref(),
+        }
+    }
+}
+
+/// `{"pending": […]}`.
+#[derive(Debug, Serialize)]
+pub(crate) struct Pending<'a> {
+    pending: Vec<Waiting<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct Waiting<'a> {
+    session: &'a str,
+    invocation: &'a str,
+    since: String,
+    #[serde(flatten)]
+    wait: Awaited<'a>,
+}
+
+impl<'a> Pending<'a> {
+    /// Describes what waits.
+    pub(crate) fn of(waits: &'a [PendingWait]) -> Self {
+        let waiting = |it: &'a PendingWait| Waiting {
+            session: &it.session,
+            invocation: it.invocation.as_str(),
+            since: time(it.since),
+            wait: Awaited::of(&it.descriptor.signal_id, it.descriptor.metadata.as_ref(), &it.wait),
+        };
+        Self { pending: waits.iter().map(waiting).collect() }
+    }
+}
+
+/// A session in a list.
+#[derive(Debug, Serialize)]
+pub(crate) struct Session<'a> {
+    session: &'a str,
+    agent: &'a str,
+    messages: u64,
+    created_at: String,
+    updated_at: String,
+}
+
+impl<'a> Session<'a> {
+    /// Describes a session.
+    pub(crate) fn of(info: &'a SessionInfo) -> Self {
+        Self {
+            session: &info.session,
+            agent: &info.agent,
+            messages: info.messages,
+            created_at: time(info.created_at),
+            updated_at: time(info.updated_at),
+        }
+    }
+}
+
+/// `{"sessions": […]}`.
+#[derive(Debug, Serialize)]
+pub(crate) struct Sessions<'a> {
+    /// The sessions, ordered by id.
+    pub(crate) sessions: Vec<Session<'a>>,
+}
+
+/// A session with its history.
+#[derive(Debug, Serialize)]
+pub(crate) struct Shown<'a> {
+    #[serde(flatten)]
+    session: Session<'a>,
+    history: Vec<Entry<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct Entry<'a> {
+    seq: u64,
+    message: &'a ChatMessage,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    side: Option<&'a Value>,
+}
+
+impl<'a> Shown<'a> {
+    /// Describes a session and its history.
+    pub(crate) fn of(info: &'a SessionInfo, history: &'a [HistoryEntry]) -> Self {
+        let entry =
+            |it: &'a HistoryEntry| Entry { seq: it.seq, message: &it.message, side: it.side.as_ref() };
+        Self { session: Session::of(info), history: history.iter().map(entry).collect() }
+    }
+}
+
+/// What a command did to a session: `{"deleted": ID}` or `{"imported": ID}`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Done<'a> {
+    /// It is gone.
+    Deleted(&'a str),
+    /// It is here.
+    Imported(&'a str),
+}

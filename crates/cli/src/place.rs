@@ -1,0 +1,119 @@
+//! Where things lie: the database, and what stands beside it.
+
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use singletree::durable::SessionId;
+
+use crate::error::{Error, Result};
+
+/// A database and its neighbours.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    db: PathBuf,
+}
+
+impl Place {
+    /// Finds the database: the one that is named, or that of the user's data folder.
+    pub(crate) fn of(db: Option<&Path>) -> Result<Self> {
+        let db = match db {
+            Some(db) => db.to_owned(),
+            None => {
+                let data = dirs::data_dir()
+                    .ok_or_else(|| Error::Usage("there is no data folder here; name a --db".to_owned()))?;
+                data.join("singletree").join("singletree.db")
+            }
+        };
+        match std::path::absolute(&db) {
+            Ok(db) => Ok(Self { db }),
+            Err(source) => Err(Error::Place { doing: "find", path: db, source }),
+        }
+    }
+
+    /// Makes the folder, for this user only, if there is none.
+    pub(crate) fn make(&self) -> Result<()> {
+        let folder = self.folder();
+        if folder.is_dir() {
+            return Ok(());
+        }
+        let mut builder = DirBuilder::new();
+        builder.recursive(true);
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        builder.create(folder).map_err(|source| Error::Place {
+            doing: "make the folder",
+            path: folder.to_owned(),
+            source,
+        })
+    }
+
+    /// Returns the database.
+    pub(crate) fn db(&self) -> &Path {
+        &self.db
+    }
+
+    /// Returns the file of the user's notes.
+    pub(crate) fn notes(&self) -> PathBuf {
+        self.folder().join("notes.txt")
+    }
+
+    /// Returns the folder of messages that leave.
+    pub(crate) fn outbox(&self) -> PathBuf {
+        self.folder().join("outbox")
+    }
+
+    /// Returns the file of the lines that were typed.
+    pub(crate) fn typed(&self) -> PathBuf {
+        self.beside("typed")
+    }
+
+    /// Returns the session that was used last, if that is known.
+    pub(crate) fn last_session(&self) -> Option<String> {
+        let text = fs::read_to_string(self.beside("last")).ok()?;
+        SessionId::parse(text.trim()).ok().map(|it| it.to_string())
+    }
+
+    /// Keeps which session was used last.
+    pub(crate) fn remember(&self, session: &str) -> Result<()> {
+        if self.last_session().as_deref() == Some(session) {
+            return Ok(());
+        }
+        let path = self.beside("last");
+        let doing = "remember the session in";
+        write_private(&path, session).map_err(|source| Error::Place { doing, path, source })
+    }
+
+    /// Forgets a session, if it was the last one.
+    pub(crate) fn forget(&self, session: &str) -> Result<()> {
+        if self.last_session().as_deref() != Some(session) {
+            return Ok(());
+        }
+        let path = self.beside("last");
+        fs::remove_file(&path).map_err(|source| Error::Place { doing: "remove", path, source })
+    }
+
+    fn folder(&self) -> &Path {
+        self.db.parent().unwrap_or(&self.db)
+    }
+
+    fn beside(&self, ending: &str) -> PathBuf {
+        let mut name = OsString::from(&self.db);
+        name.push(".");
+        name.push(ending);
+        name.into()
+    }
+}
+
+/// Puts a line into a file that only this user can read, whole or not at all.
+fn write_private(path: &Path, line: &str) -> io::Result<()> {
+    let mut draft = OsString::from(path);
+    draft.push(".tmp");
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    writeln!(options.open(&draft)?, "{line}")?;
+    fs::rename(&draft, path)
+}

@@ -1,0 +1,114 @@
+//! The output: colours where a person looks on, plain text elsewhere.
+
+use std::io::{self, IsTerminal, Write};
+
+/// How a piece of text looks in a terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Style {
+    /// As it is.
+    Plain,
+    /// What stands back: activity, remarks.
+    Dim,
+    /// What asks for attention.
+    Strong,
+    /// What went wrong.
+    Wrong,
+}
+
+impl Style {
+    fn start(self) -> &'static str {
+        match self {
+            Self::Plain => "",
+            Self::Dim => "\x1b[2m",
+            Self::Strong => "\x1b[1m",
+            Self::Wrong => "\x1b[31m",
+        }
+    }
+}
+
+/// Where text is written to.
+pub(crate) struct Screen {
+    out: Box<dyn Write>,
+    colours: bool,
+    /// Whether the last line has not ended yet.
+    open: bool,
+}
+
+impl Screen {
+    /// The standard output.
+    pub(crate) fn out() -> Self {
+        let out = io::stdout();
+        let colours = colours(out.is_terminal());
+        Self { out: Box::new(out), colours, open: false }
+    }
+
+    /// The standard error.
+    pub(crate) fn err() -> Self {
+        let err = io::stderr();
+        let colours = colours(err.is_terminal());
+        Self { out: Box::new(err), colours, open: false }
+    }
+
+    /// Anything else.
+    #[cfg(test)]
+    pub(crate) fn over(out: Box<dyn Write>, colours: bool) -> Self {
+        Self { out, colours, open: false }
+    }
+
+    /// Writes a piece of a line, at once.
+    pub(crate) fn piece(&mut self, text: &str) -> io::Result<()> {
+        if text.is_empty() {
+            return Ok(());
+        }
+        self.out.write_all(shown(text).as_bytes())?;
+        self.open = !text.ends_with('\n');
+        self.out.flush()
+    }
+
+    /// Ends the line that was begun by pieces, if one was.
+    pub(crate) fn end(&mut self) -> io::Result<()> {
+        if std::mem::take(&mut self.open) { writeln!(self.out) } else { Ok(()) }
+    }
+
+    /// Writes whole lines.
+    pub(crate) fn line(&mut self, text: &str) -> io::Result<()> {
+        self.styled(Style::Plain, text)
+    }
+
+    /// Writes whole lines in a style.
+    pub(crate) fn styled(&mut self, style: Style, text: &str) -> io::Result<()> {
+        self.end()?;
+        let text = shown(text.strip_suffix('\n').unwrap_or(text));
+        match self.paint(style, &text) {
+            Some(painted) => writeln!(self.out, "{painted}")?,
+            None => writeln!(self.out, "{text}")?,
+        }
+        self.out.flush()
+    }
+
+    /// Writes what went wrong, on one line.
+    pub(crate) fn error(&mut self, category: &str, text: &str) -> io::Result<()> {
+        self.end()?;
+        let word = self.paint(Style::Wrong, "error").unwrap_or_else(|| "error".to_owned());
+        writeln!(self.out, "{word}: {category}: {}", shown(text))?;
+        self.out.flush()
+    }
+
+    /// Returns a text with its style, where there are styles.
+    pub(crate) fn paint(&self, style: Style, text: &str) -> Option<String> {
+        (self.colours && style != Style::Plain).then(|| format!("{}{text}\x1b[0m", style.start()))
+    }
+}
+
+/// Takes control characters out: what a model or a tool says must not steer the terminal.
+fn shown(text: &str) -> String {
+    let kept = |it: &char| matches!(it, '\n' | '\t') || !it.is_control();
+    text.chars().filter(kept).collect()
+}
+
+/// Says whether to colour: only in a terminal, and not where the user wants none (no-color.org).
+fn colours(terminal: bool) -> bool {
+    let unwanted = std::env::var_os("NO_COLOR").is_some_and(|it| !it.is_empty());
+    let plain = std::env::var_os("TERM").is_none_or(|it| it == "dumb");
+    terminal && !unwanted && !plain
+}

@@ -1,0 +1,228 @@
+//! How a turn looks while it happens.
+
+use std::collections::HashMap;
+use std::io;
+
+use serde_json::Value;
+use singletree::harness::MessageId;
+use singletree::llm::{Role, ToolCall};
+use singletree::{ChatEvent, ChatEventKind, ChatMessage, ChatTurnOutcome};
+
+use crate::print::{Screen, Style};
+
+/// How many lines of a tool's result are shown.
+const RESULT_LINES_MAX: usize = 12;
+
+/// Shows the events of one turn.
+///
+/// Deltas and tool activity may be missing, as for whoever comes late; then the recorded messages tell the same, so that
+/// what stands on the screen in the end does not depend on it.
+#[derive(Debug, Default)]
+pub(crate) struct TurnView {
+    /// The message that is on its way, as far as it is on the screen.
+    piece: Option<Piece>,
+    calls: HashMap<String, Call>,
+    /// Whether to show what the user said, who did not type it here.
+    echo: bool,
+}
+
+#[derive(Debug)]
+struct Piece {
+    id: MessageId,
+    run: u32,
+    text: String,
+}
+
+/// A tool call of the last assistant message.
+#[derive(Debug, Default)]
+struct Call {
+    line: Option<String>,
+    told: bool,
+    ended: bool,
+}
+
+impl TurnView {
+    /// Makes a view that also shows what the user said.
+    pub(crate) fn echoing() -> Self {
+        Self { echo: true, ..Self::default() }
+    }
+
+    /// Shows what happened.
+    pub(crate) fn show(&mut self, event: &ChatEvent, screen: &mut Screen) -> io::Result<()> {
+        match &event.what {
+            ChatEventKind::TurnAccepted { message: Some(message) } if self.echo => {
+                screen.line(&format!("{PROMPT}{}", message.text()))
+            }
+            ChatEventKind::Delta { id, run, text, so_far, n: _ } => {
+                self.delta(id, *run, (text, *so_far), screen)
+            }
+            ChatEventKind::MessageAppended { id, message, side } => {
+                self.message(Some(id), message, side.as_ref(), screen)
+            }
+            ChatEventKind::ToolStarted { call, name, arguments } => {
+                let line = call_line(name, &arguments.to_string());
+                self.calls.entry(call.clone()).or_default().line = Some(line);
+                self.tell_call(call, screen)
+            }
+            ChatEventKind::ToolFinished { call, name: _, success, content } => {
+                self.result(call, content, *success, screen)
+            }
+            ChatEventKind::TurnErrored { outcome } => self.errored(outcome, screen),
+            ChatEventKind::SignalReceived { signal, how, .. } if *how != "consumed" => {
+                screen.styled(Style::Dim, &format!("  {signal}: {how}"))
+            }
+            ChatEventKind::TurnAccepted { .. }
+            | ChatEventKind::SignalReceived { .. }
+            | ChatEventKind::TurnSuspended { .. }
+            | ChatEventKind::TurnCompleted { .. }
+            | ChatEventKind::SessionForked { .. } => screen.end(),
+        }
+    }
+
+    /// Shows a recorded message, whole or what is still missing of it.
+    pub(crate) fn message(
+        &mut self,
+        id: Option<&MessageId>,
+        message: &ChatMessage,
+        side: Option<&Value>,
+        screen: &mut Screen,
+    ) -> io::Result<()> {
+        match message.role {
+            Role::User if self.echo && id.is_none() => {
+                screen.line(&format!("{PROMPT}{}", message.text()))
+            }
+            // Its turn's acceptance has told it already.
+            Role::User => Ok(()),
+            Role::System => screen.styled(Style::Dim, &message.text()),
+            Role::Assistant => {
+                let text = message.text();
+                match id {
+                    Some(id) => self.reach(id, None, &text, screen)?,
+                    None => screen.piece(&text)?,
+                }
+                screen.end()?;
+                self.piece = None;
+                if side.is_some_and(|it| it["interrupted"] == true) {
+                    screen.styled(Style::Dim, "  (interrupted)")?;
+                }
+                let calls = message.tool_calls.iter();
+                // The ids of calls are unique within their message only.
+                self.calls = calls.map(|it| (it.id.clone(), Call::of(it))).collect();
+                Ok(())
+            }
+            Role::Tool => {
+                let call = message.tool_call_id.as_deref().unwrap_or_default();
+                self.result(call, &message.text(), true, screen)
+            }
+        }
+    }
+
+    fn delta(
+        &mut self,
+        id: &MessageId,
+        run: u32,
+        (text, so_far): (&str, bool),
+        screen: &mut Screen,
+    ) -> io::Result<()> {
+        if so_far {
+            return self.reach(id, Some(run), text, screen);
+        }
+        match &mut self.piece {
+            Some(piece) if piece.id == *id && piece.run == run => {
+                piece.text.push_str(text);
+                screen.piece(text)
+            }
+            Some(_) | None => {
+                screen.end()?;
+                self.piece = Some(Piece { id: id.clone(), run, text: text.to_owned() });
+                screen.piece(text)
+            }
+        }
+    }
+
+    /// Brings a message on the screen to this text: by what is missing, or anew where it is another one.
+    fn reach(
+        &mut self,
+        id: &MessageId,
+        run: Option<u32>,
+        text: &str,
+        screen: &mut Screen,
+    ) -> io::Result<()> {
+        let before = self.piece.as_ref().filter(|it| it.id == *id);
+        let missing = before.and_then(|it| text.strip_prefix(it.text.as_str()));
+        let run = run.or(before.map(|it| it.run)).unwrap_or_default();
+        if missing.is_none() {
+            screen.end()?;
+        }
+        screen.piece(missing.unwrap_or(text))?;
+        self.piece = Some(Piece { id: id.clone(), run, text: text.to_owned() });
+        Ok(())
+    }
+
+    fn tell_call(&mut self, id: &str, screen: &mut Screen) -> io::Result<()> {
+        let call = self.calls.entry(id.to_owned()).or_default();
+        match &call.line {
+            Some(line) if !call.told => {
+                call.told = true;
+                screen.styled(Style::Dim, line)
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    fn result(&mut self, id: &str, content: &str, success: bool, screen: &mut Screen) -> io::Result<()> {
+        let closed = closed(content);
+        if closed.is_none() {
+            self.tell_call(id, screen)?;
+        }
+        let call = self.calls.entry(id.to_owned()).or_default();
+        if std::mem::replace(&mut call.ended, true) {
+            return Ok(());
+        }
+        if let Some(closed) = closed {
+            return screen.styled(Style::Dim, &format!("  ! {closed}"));
+        }
+        let mark = if success { '=' } else { '!' };
+        for (at, line) in content.lines().take(RESULT_LINES_MAX).enumerate() {
+            let mark = if at == 0 { mark } else { ' ' };
+            screen.styled(Style::Dim, &format!("  {mark} {line}"))?;
+        }
+        match content.lines().count().saturating_sub(RESULT_LINES_MAX) {
+            0 => Ok(()),
+            more => screen.styled(Style::Dim, &format!("    ({more} more lines)")),
+        }
+    }
+
+    fn errored(&mut self, outcome: &ChatTurnOutcome, screen: &mut Screen) -> io::Result<()> {
+        screen.end()?;
+        let ChatTurnOutcome::Errored(turn) = outcome else { return Ok(()) };
+        screen.styled(Style::Wrong, &turn.reply.text())?;
+        screen.styled(Style::Dim, &format!("  ({}: {})", turn.error_category, turn.diagnostic))
+    }
+}
+
+impl Call {
+    fn of(call: &ToolCall) -> Self {
+        let arguments = call.arguments.clone().map_or(Value::Null, Value::Object);
+        Self { line: Some(call_line(&call.name, &arguments.to_string())), ..Self::default() }
+    }
+}
+
+/// What stands before what the user says.
+pub(crate) const PROMPT: &str = "you> ";
+
+fn call_line(name: &str, arguments: &str) -> String {
+    format!("  * {name} {arguments}")
+}
+
+/// Reads the content of a call that was closed without a result (D8).
+fn closed(content: &str) -> Option<String> {
+    let object: serde_json::Map<String, Value> = serde_json::from_str(content).ok()?;
+    let text = |name| object.get(name).and_then(Value::as_str);
+    let (status, reason) = (text("status")?, text("reason")?);
+    let known = matches!(status, "cancelled" | "denied" | "failed" | "unknown");
+    (known && object.len() == 2).then(|| format!("{status}: {reason}"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,80 @@
+//! The composition root: which store, which agent, which time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use singletree::agent::demo::{self, DemoParts};
+use singletree::engine::{Clock, SystemClock};
+use singletree::harness::Agent;
+use singletree::llm::{BoxFuture, Pace};
+use singletree::{Chat, SqliteStore};
+
+use crate::error::{Error, Result};
+use crate::place::Place;
+
+/// How long turns that still run may take to end before the process does; what is left is finished by the next one.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// An open database with a chat on it.
+#[derive(Debug)]
+pub(crate) struct House {
+    /// The chat.
+    pub(crate) chat: Chat,
+    store: SqliteStore,
+}
+
+impl House {
+    /// Opens the database for writing; a second process that would is refused. `command` is what that one is told.
+    pub(crate) async fn open(place: &Place, command: &str) -> Result<Self> {
+        place.make()?;
+        let options = SqliteStore::options(place.db()).command(format!("singletree {command}"));
+        Self::over(place, options.open().await.map_err(|source| Error::Open { source })?)
+    }
+
+    /// Opens the database for reading, beside a writer or alone.
+    pub(crate) async fn look(place: &Place) -> Result<Self> {
+        let store = SqliteStore::read_only(place.db()).await.map_err(|source| Error::Open { source })?;
+        Self::over(place, store)
+    }
+
+    fn over(place: &Place, store: SqliteStore) -> Result<Self> {
+        let chat = Chat::builder().agent(agent(place)?).open(store.clone())?;
+        Ok(Self { chat, store })
+    }
+
+    /// Refuses the name of an agent that is not here.
+    pub(crate) fn check_agent(&self, name: Option<&str>) -> Result<()> {
+        let Some(name) = name.filter(|name| !self.chat.agents().any(|it| it == *name)) else { return Ok(()) };
+        let known: Vec<&str> = self.chat.agents().collect();
+        Err(Error::Usage(format!("there is no agent '{name}'; there is: {}", known.join(", "))))
+    }
+
+    /// Lets what runs end, and closes the database.
+    pub(crate) async fn close(self) {
+        let Self { chat, store } = self;
+        // What did not end in time is taken over at the next start.
+        chat.shutdown(GRACE).await;
+        drop(chat);
+        store.close().await;
+    }
+}
+
+fn agent(place: &Place) -> Result<Agent> {
+    let parts = DemoParts {
+        notes: place.notes(),
+        outbox: place.outbox(),
+        now: Box::new(|| SystemClock.now().to_system_time()),
+        pace: Arc::new(RealPace),
+    };
+    demo::agent(parts).map_err(|source| Error::Agent { source })
+}
+
+/// Pauses that take their time.
+#[derive(Debug)]
+struct RealPace;
+
+impl Pace for RealPace {
+    fn pause(&self, length: Duration) -> BoxFuture<'_, ()> {
+        Box::pin(tokio::time::sleep(length))
+    }
+}
