@@ -10,7 +10,6 @@ use singletree::durable::{SessionStore, Timestamp};
 use singletree::engine::{Clock, Error, GraphBuilder, Outcome as Ended, Snapshot, UNVERSIONED};
 use tokio::time::Instant;
 
-use crate::adapt::StoreSpec;
 use crate::case::{CaseSpec, Program, RawCase};
 use crate::check::Checker;
 use crate::errors;
@@ -213,7 +212,7 @@ async fn play(
             Ok(Vec::new())
         }
         Program::Chat(chat) => {
-            let journal = WatchedJournal::new(spec.store.unwrap_or(StoreSpec::default()));
+            let journal = WatchedJournal::new(spec.store.unwrap_or_default());
             let again = "next_send_call_does_not_consume_the_post_resume_reply";
             let ask_again = blocks.iter().any(|it| it.node.get(again).is_some());
             let with = (journal, &stage.tape);
