@@ -190,7 +190,7 @@ fn expect(checker: &mut Checker, key: &str, spot: Spot, handled: &Handled) -> Ou
         "resolved_to_invocation_id" => checker.exactly(&spot, handled.resolved.last().cloned()),
         "outbound_shape" => checker.exactly(&spot, outbound_shape(report)),
         "outbound_payload_includes" => {
-            let payload = failed(report).map_or(Value::Null, outbound);
+            let payload = failed(report).map_or_else(|| completion(report), outbound);
             checker.value(&spot, &payload, Extra::Allowed);
         }
         "session_store_load_calls" => checker.exactly(&spot, handled.reel.loads()),
@@ -251,6 +251,14 @@ fn outbound_shape(report: &TurnReport<Snapshot>) -> &'static str {
         HarnessOutcome::Completed(_) => "completion_response",
         HarnessOutcome::Suspended(_) => "suspended_acknowledgment",
         HarnessOutcome::Errored(_) => "error_response",
+    }
+}
+
+/// What a transport sends of a completed turn: the fields of the final state. Of a pause it sends nothing of the state.
+fn completion(report: &TurnReport<Snapshot>) -> Value {
+    match &report.outcome {
+        HarnessOutcome::Completed(_) => final_state(report),
+        HarnessOutcome::Suspended(_) | HarnessOutcome::Errored(_) => Value::Null,
     }
 }
 

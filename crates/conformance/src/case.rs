@@ -65,7 +65,10 @@ pub(crate) struct RawCase {
 }
 
 /// Keys of a file that its cases share.
-const SHARED: &[&str] = &["subgraph", "subgraphs", "invariants"];
+const SHARED: &[&str] = &["subgraph", "subgraphs", "invariants", "conformance_version"];
+
+/// The version of the conformance-adapter capability that the runner knows, as its text states it.
+const VERSION: [u64; 3] = [0, 48, 0];
 
 /// Splits a file into its cases.
 ///
@@ -116,7 +119,9 @@ impl RawCase {
             let mut shared = Spot::new(shared, "").fields()?;
             take_subgraphs(&mut shared, &mut subgraphs)?;
             invariants.extend(shared.take("invariants"));
+            check_version(&mut shared)?;
         }
+        check_version(&mut block)?;
         refuse_what_is_not_built(&mut block)?;
         invariants.extend(block.take("invariants"));
         block.text("description")?;
@@ -161,6 +166,17 @@ fn refuse_what_is_not_built(block: &mut Fields) -> Outcome<()> {
         }
     }
     Ok(())
+}
+
+/// Refuses fixtures of a later version (conformance-adapter §4.4).
+fn check_version(block: &mut Fields) -> Outcome<()> {
+    let Some(spot) = block.take("conformance_version") else { return Ok(()) };
+    let parts: Result<Vec<u64>, _> = spot.text()?.split('.').map(str::parse).collect();
+    match parts {
+        Ok(parts) if parts.len() == 3 && parts.as_slice() <= VERSION.as_slice() => Ok(()),
+        Ok(parts) if parts.len() == 3 => Err(Failure::reader(&spot.path, "fixture_version_unsupported")),
+        Ok(_) | Err(_) => Err(spot.wrong("a version of three numbers")),
+    }
 }
 
 fn take_graph(block: &mut Fields, subgraphs: &mut Subgraphs) -> Outcome<GraphSpec> {

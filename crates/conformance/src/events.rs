@@ -107,6 +107,12 @@ pub(crate) fn event_list(checker: &mut Checker, list: Spot, events: &[NodeEvent]
                 other => return Err(unknown(&wanted.path, other, it.node.line)),
             }
         }
+        // spec: conformance-adapter §5.8: an event names at least these.
+        for key in ["phase", "node_name", "namespace"] {
+            let named =
+                ensure(wanted.node.get(key).is_some(), || format!("the event does not name its {key}"));
+            checker.holds(&wanted.path, named);
+        }
         let mut actual = event_json(event);
         // An error may be written as its bare category.
         if let (Some(category), Some(error)) = (wanted.node.get("error"), actual.get_mut("error"))

@@ -264,3 +264,6 @@ fn repeated(runs: &[Run], times: usize, checker: &mut Checker) {
     let same = (each..runs.len()).all(|at| shown(&runs[at]) == shown(&runs[at % each]));
     checker.holds("run_count", crate::check::ensure(same, || "the runs differ".into()));
 }
+
+#[cfg(test)]
+mod tests;

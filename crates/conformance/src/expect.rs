@@ -174,9 +174,11 @@ fn descriptor(checker: &mut Checker, spot: Spot, run: &Run) -> Outcome<()> {
 
 fn summary(checker: &mut Checker, spot: Spot, actual: &DrainSummary) -> Outcome<()> {
     let mut wanted = spot.fields()?;
-    if let Some(it) = wanted.take("timeout_reached") {
-        checker.exactly(&it, actual.timeout_reached);
-    }
+    // spec: conformance-adapter §5.8: a summary has both its parts.
+    let counts = wanted.keys().any(|it| it.starts_with("undelivered_count"));
+    checker
+        .holds(wanted.path(), ensure(counts, || "the summary does not say how many events are left".into()));
+    checker.exactly(&wanted.need("timeout_reached")?, actual.timeout_reached);
     if let Some(it) = wanted.take("undelivered_count") {
         checker.exactly(&it, actual.undelivered_count);
     }

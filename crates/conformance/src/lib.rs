@@ -30,6 +30,7 @@ mod invariants;
 mod journal;
 mod manifest;
 mod matcher;
+mod mutate;
 mod nodes;
 mod observers;
 mod report;
@@ -42,5 +43,6 @@ mod yaml;
 
 pub use failure::{Failure, FailureKind};
 pub use manifest::{Declared, Manifest};
+pub use mutate::{LEFT_OUT, Mutations, draw_seeds, mutate};
 pub use report::{Counts, Report};
 pub use suite::{Case, Row, Status, judge, load};

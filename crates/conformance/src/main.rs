@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
-use singletree_conformance::{Counts, Manifest, Report, judge, load};
+use singletree_conformance::{Case, Counts, LEFT_OUT, Manifest, Report, draw_seeds, judge, load, mutate};
 
 /// Runs the fixtures of the OpenArmature specifications against singletree.
 #[derive(Debug, Parser)]
@@ -25,6 +25,9 @@ struct Arguments {
     /// Names the cases and runs none.
     #[arg(long)]
     list: bool,
+    /// Judges the judge: changes single expectations of cases that pass, by these seeds; draws three without any.
+    #[arg(long, value_name = "SEED", num_args = 0..)]
+    mutate: Option<Vec<u64>>,
     /// Declares nothing: what does not pass has failed.
     #[arg(long)]
     no_manifest: bool,
@@ -61,6 +64,9 @@ fn run(arguments: &Arguments) -> Result<bool, Box<dyn std::error::Error>> {
     }
     // A case that panics is told of in its row.
     std::panic::set_hook(Box::new(|_| {}));
+    if let Some(seeds) = &arguments.mutate {
+        return run_mutations(&cases, seeds, &mut out);
+    }
     let rows: Vec<_> = cases.iter().map(|it| judge(it, &manifest)).collect();
     if let Some(path) = &arguments.json {
         let lines: Vec<String> = rows.iter().map(serde_json::to_string).collect::<Result<_, _>>()?;
@@ -71,4 +77,32 @@ fn run(arguments: &Arguments) -> Result<bool, Box<dyn std::error::Error>> {
     }
     write!(out, "{}", Report(&rows))?;
     Ok(Counts::of(&rows).failed == 0)
+}
+
+fn run_mutations(
+    cases: &[Case],
+    seeds: &[u64],
+    out: &mut impl std::io::Write,
+) -> Result<bool, Box<dyn std::error::Error>> {
+    let seeds = if seeds.is_empty() { draw_seeds(3) } else { seeds.to_vec() };
+    let mut all_caught = true;
+    for seed in seeds {
+        let found = mutate(cases, seed);
+        for (what, places) in [("SURVIVED", &found.survivors), ("refused", &found.by_reader)] {
+            for place in places {
+                writeln!(out, "{what} {place}")?;
+            }
+        }
+        writeln!(
+            out,
+            "seed {seed}: {} changes, {} caught by an assertion, {} refused by the reader, {} survived",
+            found.tried(),
+            found.by_assertion,
+            found.by_reader.len(),
+            found.survivors.len()
+        )?;
+        all_caught &= found.are_caught();
+    }
+    writeln!(out, "left out: leaves under {}", LEFT_OUT.join(", "))?;
+    Ok(all_caught)
 }

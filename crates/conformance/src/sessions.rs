@@ -162,6 +162,9 @@ fn mock_of(name: &str) -> Option<fn(State) -> std::result::Result<State, BoxErro
     Some(match name {
         "add_ten_to_value" => |state| with_value(state, |it| it + 10),
         "multiply_value_by_two" => |state| with_value(state, |it| it * 2),
+        "add_new_field_default" => |state| with_field(state, "new_field", "v2_default"),
+        "add_v2_field" => |state| with_field(state, "v2_field", "v2_default"),
+        "add_v3_field" => |state| with_field(state, "v3_field", "v3_default"),
         "identity_passthrough" | "irrelevant" => Ok,
         "raises_keyerror" => |_| Err(KeyError.into()),
         "should_not_run" => |_| Err("a migration ran that should not".into()),
@@ -172,5 +175,10 @@ fn mock_of(name: &str) -> Option<fn(State) -> std::result::Result<State, BoxErro
 fn with_value(mut state: State, change: impl Fn(i64) -> i64) -> std::result::Result<State, BoxError> {
     let value = state.get("value").and_then(Value::as_i64).ok_or("the state has no number 'value'")?;
     state.insert("value".into(), change(value).into());
+    Ok(state)
+}
+
+fn with_field(mut state: State, name: &str, value: &str) -> std::result::Result<State, BoxError> {
+    state.insert(name.to_owned(), value.into());
     Ok(state)
 }

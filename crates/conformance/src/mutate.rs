@@ -1,0 +1,88 @@
+//! Judging the judge: an expectation that is changed to another legal value must make its case fail.
+
+mod site;
+
+use singletree::engine::{Ids, RandomIds};
+
+use crate::execute::execute;
+use crate::failure::FailureKind;
+use crate::suite::Case;
+
+pub use site::LEFT_OUT;
+
+/// Changes that are tried for each case and seed.
+const CHANGES: usize = 5;
+
+/// What became of changed expectations.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Mutations {
+    /// Changes that an assertion caught.
+    pub by_assertion: usize,
+    /// Changes that the reader refused: the case, and what was changed.
+    pub by_reader: Vec<String>,
+    /// Changes that nothing caught: the case, and what was changed.
+    pub survivors: Vec<String>,
+}
+
+impl Mutations {
+    /// Returns how many changes were tried.
+    #[must_use]
+    pub fn tried(&self) -> usize {
+        self.by_assertion + self.by_reader.len() + self.survivors.len()
+    }
+
+    /// Tells whether at least 99 of 100 changes were caught by an assertion.
+    #[must_use]
+    pub fn are_caught(&self) -> bool {
+        self.tried() > 0 && self.by_assertion * 100 >= self.tried() * 99
+    }
+}
+
+/// Draws seeds.
+#[must_use]
+pub fn draw_seeds(count: usize) -> Vec<u64> {
+    let draw =
+        |_| RandomIds.uuid().bytes().fold(0, |seed: u64, it| seed.wrapping_mul(31).wrapping_add(it.into()));
+    (0..count).map(draw).collect()
+}
+
+/// Changes single expectations of cases that pass, and tells which changes nobody saw.
+#[must_use]
+pub fn mutate(cases: &[Case], seed: u64) -> Mutations {
+    let mut random = Random(seed);
+    let mut found = Mutations::default();
+    for case in cases {
+        let Ok(raw) = &case.content else { continue };
+        if !case.run().is_empty() {
+            continue;
+        }
+        let mut sites = site::sites(raw.own());
+        for _ in 0..CHANGES.min(sites.len()) {
+            let site = sites.swap_remove(random.below(sites.len()));
+            let changed = site.apply(raw.own(), &mut |count| random.below(count));
+            let failures = execute(raw.with(changed));
+            if failures.is_empty() {
+                found.survivors.push(format!("{} at {site}", case.id()));
+            } else if failures.iter().any(|it| it.kind == FailureKind::Assertion) {
+                found.by_assertion += 1;
+            } else {
+                found.by_reader.push(format!("{} at {site}", case.id()));
+            }
+        }
+    }
+    found
+}
+
+/// A small generator (SplitMix64): the same seed gives the same changes.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, count: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut it = self.0;
+        it = (it ^ (it >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        it = (it ^ (it >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        it ^= it >> 31;
+        usize::try_from(it % u64::try_from(count.max(1)).unwrap_or(1)).unwrap_or(0)
+    }
+}
