@@ -45,6 +45,8 @@ struct ArrivalSpec {
 /// What a turn gave.
 #[derive(Debug)]
 pub(crate) struct Turned {
+    /// The message, as the fixture writes it.
+    pub(crate) sent: serde_json::Value,
     /// Its outcome.
     pub(crate) outcome: Arc<ChatTurnOutcome>,
     /// What happened meanwhile.
@@ -199,6 +201,7 @@ impl Room<'_> {
         let (calls, began) = (self.journal.calls(), Instant::now());
         let outcome = Arc::new(self.chat.send(&spec.session, message).await);
         let turned = Turned {
+            sent: spec.message.node.to_json(),
             took: began.elapsed(),
             calls: self.journal.calls() - calls,
             outcome,

@@ -56,13 +56,18 @@ impl Checker {
         self.holds(&spot.path, checked);
     }
 
-    /// Tells whether an assertion was made whose path ends with these keys.
+    /// Tells whether an assertion was made under these keys, which follow each other in its path; `a|b` is either.
     #[must_use]
     pub(crate) fn asserted(&self, keys: &str) -> bool {
-        self.asserted.iter().any(|path| {
-            let path = plain(path);
-            path == keys || path.ends_with(&format!(".{keys}")) || path.contains(&format!("{keys}."))
-        })
+        let made = |keys: &str| {
+            let keys: Vec<&str> = keys.split('.').collect();
+            self.asserted.iter().any(|path| {
+                let path = plain(path);
+                let path: Vec<&str> = path.split('.').collect();
+                path.windows(keys.len()).any(|it| it == keys)
+            })
+        };
+        keys.split('|').any(made)
     }
 
     /// Returns how many assertions were made.
@@ -125,6 +130,7 @@ mod tests {
         checker.exactly(&spot("1"), 1);
         assert!(checker.asserted("it"));
         assert!(checker.asserted("expected.it"));
+        assert!(checker.asserted("final_state|it"));
         assert!(!checker.asserted("t"));
         assert!(!checker.asserted("final_state"));
     }

@@ -9,6 +9,8 @@ use crate::check::ensure;
 
 /// Invariants that are true or not.
 pub(super) const MEASURED: &[(&str, Measure)] = &[
+    ("turn_2_loads_turn_1_history", second_turn_sees_first),
+    ("multimodal_content_blocks_preserved_in_history", blocks_are_kept),
     ("chat_harness_does_not_block_on_suspended_outcome", no_time_passed),
     ("compose_pending_state_persisted_before_suspend_node_runs", pending_is_kept),
     ("listener_fires_exactly_once_per_resumed_turn", fired_once),
@@ -26,6 +28,28 @@ fn turn(evidence: &Evidence, ended: &str) -> Result<usize, String> {
 
 fn last(evidence: &Evidence) -> Result<&Turned, String> {
     evidence.talked.turns.last().ok_or_else(|| "there was no turn".into())
+}
+
+/// What the first turn left is what the second one's graph begins with.
+fn second_turn_sees_first(evidence: &Evidence) -> Result<(), String> {
+    let [first, second, ..] = evidence.talked.turns.as_slice() else {
+        return Err("there are no two turns".into());
+    };
+    let seen =
+        second.reel.visits.first().and_then(|it| it.pre_state.get("messages")).and_then(Value::as_array);
+    let right = seen.is_some_and(|it| !first.after.0.is_empty() && it.starts_with(&first.after.0));
+    ensure(right, || format!("the second turn's graph saw {seen:?}"))
+}
+
+/// Messages whose content is made of blocks are kept block by block.
+fn blocks_are_kept(evidence: &Evidence) -> Result<(), String> {
+    let kept = &last(evidence)?.after.0;
+    let mut sent =
+        evidence.talked.turns.iter().map(|it| &it.sent).filter(|it| it["content"].is_array()).peekable();
+    ensure(sent.peek().is_some(), || "no message was made of blocks".into())?;
+    let kept =
+        |sent: &Value| kept.iter().any(|it| it["content"] == sent["content"] && it["role"] == sent["role"]);
+    ensure(sent.all(kept), || "a message is kept otherwise than it was sent".into())
 }
 
 /// With time paused, whoever waits for a signal lets it pass.

@@ -1,3 +1,5 @@
+//! What matchers match, and what they do not.
+
 use serde_json::json;
 
 use super::*;
