@@ -3,100 +3,17 @@
 use std::fmt;
 use std::sync::Arc;
 
-use singletree_durable::{BoxError, Timestamp};
+use singletree_durable::{BoxError, MigrationError, MigrationErrorKind, Timestamp};
 
 use crate::plan::field::FieldFault;
+use crate::plan::problem::Problem;
 use crate::plan::reducer::ReducerFault;
-use crate::plan::snapshot::Snapshot;
+use crate::plan::snapshot::{MergeFault, Snapshot};
 use crate::run::fault::Fault;
 use crate::run::outcome::Completed;
 
 /// The result of an engine operation.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
-
-/// What is structurally wrong with a graph (graph-engine §2).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum ProblemKind {
-    /// A reducer was given parameters it cannot work with.
-    ReducerConfigurationInvalid,
-    /// A field declares more than one reducer.
-    ConflictingReducers,
-    /// A field or node is declared twice, or a default is not of its field's type.
-    InvalidDeclaration,
-    /// No entry node is declared, or it is no node.
-    NoDeclaredEntry,
-    /// An edge names a node that is not declared.
-    DanglingEdge,
-    /// A node has more than one outgoing edge.
-    MultipleOutgoingEdges,
-    /// A projection names a field that a schema does not declare.
-    MappingReferencesUndeclaredField,
-    /// A projection declares both sets and maps.
-    ConflictingProjectionForms,
-    /// A node has no path from the entry.
-    UnreachableNode,
-}
-
-impl ProblemKind {
-    /// Returns the stable, machine-readable category.
-    #[must_use]
-    pub fn category(self) -> &'static str {
-        match self {
-            Self::ReducerConfigurationInvalid => "reducer_configuration_invalid",
-            Self::ConflictingReducers => "conflicting_reducers",
-            Self::InvalidDeclaration => "invalid_declaration",
-            Self::NoDeclaredEntry => "no_declared_entry",
-            Self::DanglingEdge => "dangling_edge",
-            Self::MultipleOutgoingEdges => "multiple_outgoing_edges",
-            Self::MappingReferencesUndeclaredField => "mapping_references_undeclared_field",
-            Self::ConflictingProjectionForms => "conflicting_projection_forms",
-            Self::UnreachableNode => "unreachable_node",
-        }
-    }
-}
-
-/// One structural problem of a graph.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
-    /// What kind it is.
-    pub kind: ProblemKind,
-    /// What is wrong, and where.
-    pub message: String,
-}
-
-impl Problem {
-    pub(crate) fn new(kind: ProblemKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into() }
-    }
-}
-
-/// What a graph may be warned of (graph-engine §2).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum WarningKind {
-    /// A projection sends a field round through a reducer that merges it twice.
-    ProjectionReducerRoundTrip,
-}
-
-impl WarningKind {
-    /// Returns the stable, machine-readable category.
-    #[must_use]
-    pub fn category(self) -> &'static str {
-        match self {
-            Self::ProjectionReducerRoundTrip => "projection_reducer_round_trip",
-        }
-    }
-}
-
-/// Something about a graph that compiles, but is likely not meant.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Warning {
-    /// What kind it is.
-    pub kind: WarningKind,
-    /// What is likely wrong, and where.
-    pub message: String,
-    /// The field, when it is about one.
-    pub field: Option<String>,
-}
 
 /// Everything that can go wrong when a graph is compiled or run.
 #[derive(Debug, thiserror::Error)]
@@ -273,7 +190,7 @@ impl Error {
             Self::SessionLoad { .. } => "session_load_failed",
             Self::SessionSave { .. } => "session_save_failed",
             Self::SessionConflict { .. } => "session_write_conflict",
-            Self::SessionMigration { source, .. } => crate::run::migrate::category(source),
+            Self::SessionMigration { source, .. } => migration_category(source),
             Self::SuspensionPersistence { .. } => "suspension_persistence_failed",
             Self::SuspensionRecord { .. } => "suspension_record_invalid",
             Self::SuspensionPayload { .. } => "suspension_resume_payload_invalid",
@@ -282,6 +199,19 @@ impl Error {
             Self::Limit { .. } => "invocation_limit_exceeded",
             Self::Record { .. } => "checkpoint_save_failed",
             Self::Argument { .. } => "invalid_argument",
+        }
+    }
+
+    /// Says which error of a node a failed merge is.
+    pub(crate) fn of_merge(fault: MergeFault, place: &Place, state: &Snapshot) -> Self {
+        let (place, state) = (place.clone(), state.clone());
+        match fault {
+            MergeFault::Reducer { field, reducer, fault } => {
+                Self::Reducer { place, field, reducer, source: fault, state }
+            }
+            MergeFault::Invalid(source) => {
+                Self::Validation { place: Some(place), source, state: Some(state) }
+            }
         }
     }
 
@@ -343,6 +273,15 @@ impl Error {
             Self::Node { source, .. } => source.category().unwrap_or_else(|| self.category()),
             _ => self.category(),
         }
+    }
+}
+
+/// Returns the category of a failed migration of session state.
+fn migration_category(error: &MigrationError) -> &'static str {
+    match error.kind() {
+        MigrationErrorKind::Missing => "session_state_migration_missing",
+        MigrationErrorKind::Ambiguous => "session_state_migration_chain_ambiguous",
+        MigrationErrorKind::Failed => "session_state_migration_failed",
     }
 }
 

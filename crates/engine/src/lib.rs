@@ -17,12 +17,13 @@ mod error;
 mod plan;
 mod run;
 
-pub use error::{Error, Mishap, Place, Problem, ProblemKind, Result, Warning, WarningKind};
+pub use error::{Error, Mishap, Place, Result};
 pub use plan::cursor::{Cursor, Frame, Position};
 pub use plan::edge::{END, End, Route, Target};
 pub use plan::field::{Field, FieldFault, Json, ListField, ListOf, declare_field, read_field};
 pub use plan::item::Item;
 pub use plan::list::List;
+pub use plan::problem::{Problem, ProblemKind, Warning, WarningKind};
 pub use plan::projection::Projection;
 pub use plan::reducer::{CustomReducer, Key, Reducer, ReducerFault};
 pub use plan::schema::{Check, FieldSpec, Schema, UNVERSIONED};

@@ -26,22 +26,34 @@ impl House {
         if hot.desk().adopted {
             return Ok(Vec::new());
         }
-        let adopting = hot.reading.lock().await;
+        let adopting = hot.adopting.lock().await;
         if hot.desk().adopted {
             return Ok(Vec::new());
         }
-        let open = self.read(self.journal.turns(&hot.key, &TurnQuery::Open)).await?;
-        let left = open.into_iter().filter(|it| it.fence < self.journal.fence());
+        let mut open = self.read(self.journal.turns(&hot.key, &TurnQuery::Open)).await?;
+        // What ended a wait went before the sends that were parked behind it, whatever their numbers (INV-1).
+        open.sort_by_key(|it| (it.kind == TurnKind::Message, it.no));
         let mut taken = Vec::new();
-        for (at, row) in left.enumerate() {
-            taken.extend(self.take_over(hot, row, at == 0).await?);
+        let mut adopted = Ok(());
+        for (at, row) in open.into_iter().enumerate() {
+            // An earlier try that failed half way has queued it already.
+            if hot.desk().ticket(&row.id()).is_some() {
+                continue;
+            }
+            match self.take_over(hot, row, at == 0).await {
+                Ok(it) => taken.extend(it),
+                Err(error) => {
+                    adopted = Err(error);
+                    break;
+                }
+            }
         }
-        hot.desk().adopted = true;
+        hot.desk().adopted = adopted.is_ok();
         drop(adopting);
         if !taken.is_empty() {
             self.kick(hot);
         }
-        Ok(taken)
+        adopted.map(|()| taken)
     }
 
     /// Takes over one turn. Only the first unfinished one of a session can have been running; one that is parked behind a
@@ -54,21 +66,22 @@ impl House {
     ) -> Result<Option<TakenOver>, Error> {
         let Some(served) = self.agents.get(&row.agent) else { return Ok(None) };
         let parked = row.kind == TurnKind::Message && hot.desk().wait.is_some();
+        let ours = row.fence == self.journal.fence();
         let ran = first && !parked;
         let commit = {
             let mut desk = hot.desk();
             let mut writing = self.write(hot, &desk);
-            let row = transition::take_over::take_over(&mut writing, &row, ran);
+            let row = transition::take_over::take_over(&mut writing, &row, ran && !ours);
             (self.send(&mut desk, writing), row)
         };
         let (commit, row) = commit;
         self.land(hot, commit).await?;
         let id = row.id();
         let ticket = Ticket::new(Some(id.clone()), row.key.clone().zip(row.digest.clone()));
+        ticket.settle(true);
         let taken = TakenOver { key: hot.key.clone(), id, ticket: ticket.clone() };
         if let Some(error) = self.given_up(&row) {
-            let outcome = self.end_unrun(hot, row, &error).await;
-            ticket.tell(outcome);
+            ticket.tell(self.try_end_unrun(hot, row, &error).await?);
             return Ok(Some(taken));
         }
         let message = row.message.filter(|_| !ran);
@@ -93,11 +106,13 @@ impl House {
         (age > self.limits.turn_age).then_some(Error::Abandoned { days })
     }
 
-    /// Takes over every turn of this tenant that has no owner and whose agent this process has.
+    /// Takes over every turn of this tenant that has no owner and whose agent this process has. What is wrong with one
+    /// session keeps no other from being served; the first such error is returned in the end.
     pub(crate) async fn sweep(self: &Arc<Self>) -> Result<Vec<TakenOver>, Error> {
         const PAGE: u64 = 256;
         let mut taken = Vec::new();
         let mut past = None;
+        let mut swept = Ok(());
         loop {
             let page = self.read(self.upkeep.ownerless(past.as_ref(), PAGE)).await?;
             let full = page.len() as u64 == PAGE;
@@ -105,10 +120,13 @@ impl House {
             let keys: BTreeSet<SessionKey> = page.into_iter().map(|(key, _)| key).collect();
             for key in keys.into_iter().filter(|it| it.tenant == self.tenant) {
                 let hot = self.hot(&key);
-                taken.extend(self.ready(&hot).await?);
+                match self.ready(&hot).await {
+                    Ok(it) => taken.extend(it),
+                    Err(error) => swept = swept.and(Err(error)),
+                }
             }
             if !full {
-                return Ok(taken);
+                return swept.map(|()| taken);
             }
         }
     }

@@ -102,30 +102,47 @@ impl Chat {
         if self.house.is_closing() {
             return Err(Error::ShuttingDown);
         }
-        let (key, wait) = self.find_wait(address).await?;
-        let hot = self.house.hot(&key);
-        self.house.ready(&hot).await?;
-        if wait.status != WaitStatus::Pending {
-            return self.duplicate(key, &wait, &answer).await;
-        }
-        check_approval(&wait, &answer)?;
-        self.check_payload(&wait, &answer)?;
-        match self.queue_answer(&hot, &wait, answer)? {
-            Queued::Taken(taken, ticket) => match taken.await {
+        loop {
+            let (key, wait) = self.find_wait(&address).await?;
+            let hot = self.house.hot(&key);
+            self.house.ready(&hot).await?;
+            if matches!(wait.status, WaitStatus::Pending | WaitStatus::Consumed) {
+                check_approval(&wait, &answer)?;
+            }
+            if wait.status != WaitStatus::Pending {
+                return self.duplicate(key, &wait, &answer).await;
+            }
+            self.check_payload(&wait, &answer)?;
+            let (taken, told) = oneshot::channel();
+            let ticket = Ticket::new(None, None);
+            let answering = Answering {
+                wait: wait.no,
+                payload: answer.payload.clone(),
+                from: answer.from.clone(),
+                expired: false,
+                ticket: ticket.clone(),
+                taken: Some(taken),
+            };
+            if let Some(earlier) = waits::enqueue(&hot, answering) {
+                // Whether it is a duplicate is known once the first one is taken, or is not.
+                earlier.settled().await;
+                if self.house.is_closing() {
+                    return Err(Error::ShuttingDown);
+                }
+                continue;
+            }
+            self.house.kick(&hot);
+            return match told.await {
                 Ok(Ok(id)) => Ok(Turn::waiting(self.clone(), key, id, ticket.told())),
                 Ok(Err(error)) => Err(error),
                 Err(_) => Err(Error::ShuttingDown),
-            },
-            Queued::Same(ticket) => {
-                let id = ticket.id().ok_or_else(|| Error::SignalConflict { signal: wait.signal.clone() })?;
-                Ok(Turn::waiting(self.clone(), key, id, ticket.told()))
-            }
+            };
         }
     }
 
-    async fn find_wait(&self, address: SignalAddress) -> Result<(SessionKey, WaitRow)> {
+    async fn find_wait(&self, address: &SignalAddress) -> Result<(SessionKey, WaitRow)> {
         let tenant = self.house.tenant.clone();
-        let query = match address {
+        let query = match address.clone() {
             SignalAddress::Session { session, signal } => WaitQuery::Signal(self.key(&session)?, signal),
             SignalAddress::Invocation(invocation) => WaitQuery::Invocation(tenant, invocation),
             SignalAddress::Signal(signal) => {
@@ -186,40 +203,6 @@ impl Chat {
         schema.check(&payload).map_err(|it| invalid(it.to_string()))
     }
 
-    /// Puts the answer at the head of the session's queue, unless one for this wait is there already.
-    fn queue_answer(&self, hot: &Arc<Hot>, wait: &WaitRow, answer: Answer) -> Result<Queued> {
-        let conflict = || Error::SignalConflict { signal: wait.signal.clone() };
-        {
-            let desk = hot.desk();
-            let running =
-                desk.running.iter().filter_map(|it| it.answers.as_ref().map(|held| (held, &it.ticket)));
-            if let Some(((_, payload), ticket)) = running.into_iter().find(|((no, _), _)| *no == wait.no) {
-                return if *payload == answer.payload {
-                    Ok(Queued::Same(ticket.clone()))
-                } else {
-                    Err(conflict())
-                };
-            }
-            let waiting =
-                desk.queue.iter().any(|it| matches!(&it.work, Work::Answer(held) if held.wait == wait.no));
-            if waiting {
-                return Err(conflict());
-            }
-        }
-        let (taken, told) = oneshot::channel();
-        let ticket = Ticket::new(None, None);
-        let answering = Answering {
-            wait: wait.no,
-            payload: answer.payload,
-            from: answer.from,
-            expired: false,
-            taken: Some(taken),
-        };
-        waits::enqueue(hot, ticket.clone(), answering);
-        self.house.kick(hot);
-        Ok(Queued::Taken(told, ticket))
-    }
-
     /// Cancels a turn (D10): one that waits does not run; one that runs ends at its next await, and what was shown of it is
     /// kept; a suspended one is given up. Returns the turn that tells the end: the same one, or the one that closed the
     /// wait.
@@ -232,24 +215,28 @@ impl Chat {
         let turn = self.turn(id).await?;
         let hot = self.house.hot(turn.key());
         self.house.ready(&hot).await?;
-        if let Some(queued) = take_queued(&hot, id) {
-            if let Work::Message { row, .. } | Work::Recover { row } = queued.work {
-                let outcome = self.house.end_unrun(&hot, row, &Error::Cancelled).await;
-                queued.ticket.tell(outcome);
+        loop {
+            if let Some(queued) = take_queued(&hot, id) {
+                self.cancel_queued(&hot, queued).await?;
+                return self.turn(id).await;
             }
-            self.house.kick(&hot);
-            return self.turn(id).await;
-        }
-        if let Some(ticket) = hot.desk().ticket(id) {
-            ticket.cancel.notify_one();
-            return Ok(turn);
-        }
-        let waits_for_it = hot.desk().wait.as_ref().is_some_and(|it| it.invocation == id.invocation);
-        if !waits_for_it || !waits::take_turn(&hot) {
-            return self.turn(id).await;
+            if let Some(ticket) = hot.desk().ticket(id) {
+                ticket.cancel.notify_one();
+                return Ok(turn);
+            }
+            let freed = hot.freed.notified();
+            let waits_for_it = hot.desk().wait.as_ref().is_some_and(|it| it.invocation == id.invocation);
+            if !waits_for_it {
+                return self.turn(id).await;
+            }
+            if waits::take_turn(&hot) {
+                break;
+            }
+            // Something else ends a wait right now, or is about to resume it: of several, one wins.
+            freed.await;
         }
         let closed = waits::close(&self.house, &hot, waits::End::Cancelled).await;
-        hot.desk().running = None;
+        hot.release();
         self.house.kick(&hot);
         match closed? {
             Some(outcome) => match outcome.turn() {
@@ -258,6 +245,28 @@ impl Chat {
             },
             None => self.turn(id).await,
         }
+    }
+
+    /// Ends a turn that waits its place; when that cannot be recorded, it goes back there.
+    pub(crate) async fn cancel_queued(&self, hot: &Arc<Hot>, queued: crate::hot::Queued) -> Result<()> {
+        let ended = match &queued.work {
+            Work::Message { row, .. } | Work::Recover { row } => {
+                self.house.try_end_unrun(hot, row.clone(), &Error::Cancelled).await
+            }
+            Work::Answer(_) => return Ok(()),
+        };
+        let ended = match ended {
+            Ok(outcome) => {
+                queued.ticket.tell(outcome);
+                Ok(())
+            }
+            Err(error) => {
+                hot.desk().put_back(queued);
+                Err(error)
+            }
+        };
+        self.house.kick(hot);
+        ended
     }
 
     /// Lists what waits for an answer: in one session, or in all of the tenant, at most `limit`.
@@ -281,11 +290,6 @@ impl Chat {
         });
         pending.collect()
     }
-}
-
-enum Queued {
-    Taken(oneshot::Receiver<Result<TurnId>>, Arc<Ticket>),
-    Same(Arc<Ticket>),
 }
 
 fn unknown(why: &str) -> Error {

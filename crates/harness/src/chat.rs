@@ -200,6 +200,10 @@ impl Chat {
         self.house.closing.store(true, Ordering::Release);
         self.house.deadlines.notify_waiters();
         self.house.deadlines.notify_one();
+        for hot in self.house.all_hot() {
+            // Who waits for a turn that does not run any more is told so.
+            self.house.kick(&hot);
+        }
         tokio::time::timeout(grace, self.house.tasks.idle()).await.is_ok()
     }
 

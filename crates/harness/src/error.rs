@@ -68,6 +68,14 @@ pub enum Error {
         /// Why not.
         source: durable::BoxError,
     },
+    /// The store says neither that it accepted the turn nor that it did not (D20).
+    #[error("it is not known whether the turn was accepted")]
+    AcceptUnknown {
+        /// The name that the turn has, if it was accepted.
+        turn: crate::TurnId,
+        /// Why not.
+        source: durable::BoxError,
+    },
     /// The idempotency key was used with another message or options (D3).
     #[error("the idempotency key '{key}' {why}")]
     Idempotency {
@@ -184,6 +192,7 @@ impl Error {
             Self::Correlation { .. } => "harness_signal_correlation_failed",
             Self::QueueFull { .. } => "chat_queue_full",
             Self::Accept { .. } => "chat_accept_failed",
+            Self::AcceptUnknown { .. } => "session_save_failed",
             Self::Idempotency { .. } => "chat_idempotency_conflict",
             Self::SessionSuspended { .. } => "chat_session_suspended",
             Self::SignalMismatch { .. } => "chat_signal_mismatch",
@@ -211,7 +220,9 @@ fn run_category(error: &engine::Error) -> &str {
     let fault = match error {
         engine::Error::Node { source, .. } => source,
         // A budget that only the commit can see.
-        engine::Error::SessionSave { source, .. } => {
+        engine::Error::SessionSave { source, .. }
+        | engine::Error::SuspensionPersistence { source }
+        | engine::Error::Record { source } => {
             return match source.downcast_ref::<Error>() {
                 Some(budget @ Error::Budget { .. }) => budget.category(),
                 _ => error.category(),

@@ -31,6 +31,10 @@ pub(crate) struct Hot {
     desk: Mutex<Desk>,
     /// Held while the desk is read from the store, so that it is read once.
     pub(crate) reading: tokio::sync::Mutex<()>,
+    /// Held while former owners' turns are taken over, so that it happens once.
+    pub(crate) adopting: tokio::sync::Mutex<()>,
+    /// Rung whenever the session stops running something.
+    pub(crate) freed: Notify,
 }
 
 /// What is known of a session.
@@ -38,6 +42,8 @@ pub(crate) struct Hot {
 pub(crate) struct Desk {
     /// Whether head, counters and wait are what is stored. False at first, and after a commit that failed.
     pub(crate) known: bool,
+    /// How often head or wait were changed by a commit; a read that was overtaken by one is stale.
+    pub(crate) changes: u64,
     /// Whether unfinished turns of former owners were taken over.
     pub(crate) adopted: bool,
     pub(crate) head: Option<Head>,
@@ -59,6 +65,16 @@ pub(crate) struct Queued {
     pub(crate) work: Work,
 }
 
+impl Queued {
+    /// Returns the number of the turn's row; none has one that is about to be written.
+    fn no(&self) -> Option<u64> {
+        match &self.work {
+            Work::Message { row, .. } | Work::Recover { row } => Some(row.no),
+            Work::Answer(_) => None,
+        }
+    }
+}
+
 /// What a turn that waits will do.
 pub(crate) enum Work {
     /// Answer a message. It may run once its row is committed.
@@ -76,6 +92,8 @@ pub(crate) struct Answering {
     pub(crate) from: Option<String>,
     /// Whether the deadline ends it.
     pub(crate) expired: bool,
+    /// Who waits for the turn that it starts.
+    pub(crate) ticket: Arc<Ticket>,
     /// Told when the wait is consumed, or why it was not.
     pub(crate) taken: Option<oneshot::Sender<Result<TurnId, Error>>>,
 }
@@ -85,8 +103,8 @@ pub(crate) struct Running {
     pub(crate) ticket: Arc<Ticket>,
     pub(crate) no: Option<u64>,
     pub(crate) stream: Option<TurnStream>,
-    /// What the answer was, for duplicates that come while the turn that it started runs.
-    pub(crate) answers: Option<(u64, Map<String, Value>)>,
+    /// Which wait it ends, until that is settled.
+    pub(crate) answers: Option<u64>,
 }
 
 /// What callers hold of a turn: its name, its end, and the way to cancel it.
@@ -94,13 +112,28 @@ pub(crate) struct Ticket {
     id: Mutex<Option<TurnId>>,
     pub(crate) key: Option<(String, String)>,
     told: watch::Sender<Option<Arc<ChatTurnOutcome>>>,
+    /// Whether the turn came to be: its acceptance is durable, or has failed.
+    settled: watch::Sender<Option<bool>>,
     pub(crate) cancel: Notify,
 }
 
 impl Ticket {
     pub(crate) fn new(id: Option<TurnId>, key: Option<(String, String)>) -> Arc<Self> {
-        let (told, _) = watch::channel(None);
-        Arc::new(Self { id: Mutex::new(id), key, told, cancel: Notify::new() })
+        let (told, settled) = (watch::Sender::new(None), watch::Sender::new(None));
+        Arc::new(Self { id: Mutex::new(id), key, told, settled, cancel: Notify::new() })
+    }
+
+    /// Notes whether the turn came to be.
+    pub(crate) fn settle(&self, accepted: bool) {
+        self.settled.send_replace(Some(accepted));
+    }
+
+    /// Waits until it is known whether the turn came to be.
+    pub(crate) async fn settled(self: Arc<Self>) -> bool {
+        let mut settled = self.settled.subscribe();
+        // Who would have settled it may be gone: then it did not come to be here.
+        drop(self);
+        settled.wait_for(Option::is_some).await.is_ok_and(|it| *it == Some(true))
     }
 
     pub(crate) fn id(&self) -> Option<TurnId> {
@@ -123,7 +156,14 @@ impl Ticket {
 impl Hot {
     pub(crate) fn new(key: SessionKey, backlog: usize) -> Arc<Self> {
         let (feed, desk) = (Feed::new(backlog), Mutex::default());
-        Arc::new(Self { key, feed, desk, reading: tokio::sync::Mutex::default() })
+        let (reading, adopting) = Default::default();
+        Arc::new(Self { key, feed, desk, reading, adopting, freed: Notify::new() })
+    }
+
+    /// Nothing runs in the session any more.
+    pub(crate) fn release(&self) {
+        self.desk().running = None;
+        self.freed.notify_waiters();
     }
 
     pub(crate) fn desk(&self) -> MutexGuard<'_, Desk> {
@@ -143,11 +183,28 @@ impl Desk {
         let at =
             self.queue.iter().position(|it| matches!(&it.work, Work::Message { row, .. } if row.no == no));
         let Some(at) = at else { return };
+        if let Some(queued) = self.queue.get(at) {
+            queued.ticket.settle(accepted);
+        }
         if !accepted {
             self.queue.remove(at);
         } else if let Some(Work::Message { committed, .. }) = self.queue.get_mut(at).map(|it| &mut it.work) {
             *committed = true;
         }
+    }
+
+    /// Puts a turn that was taken out of the queue back to its place in the order of acceptance.
+    pub(crate) fn put_back(&mut self, queued: Queued) {
+        let no = queued.no();
+        let at = self.queue.iter().position(|it| it.no() > no).unwrap_or(self.queue.len());
+        self.queue.insert(at, queued);
+    }
+
+    /// Tells whether an answer to this wait is on its way, and returns who waits for it.
+    pub(crate) fn answering(&self, wait: u64) -> Option<Arc<Ticket>> {
+        let running = self.running.iter().filter(|it| it.answers == Some(wait)).map(|it| &it.ticket);
+        let queued = self.queue.iter().filter(|it| matches!(&it.work, Work::Answer(it) if it.wait == wait));
+        running.chain(queued.map(|it| &it.ticket)).next().cloned()
     }
 
     /// Tells whether nothing is lost when the session leaves memory.

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use singletree_durable::{BoxFuture, Journal, SessionKey, TenantId, Timestamp, Upkeep, WaitQuery};
+use singletree_durable::{
+    Batch, BoxFuture, Fence, Journal, Put, SessionKey, TenantId, Timestamp, TurnQuery, Upkeep, WaitQuery,
+};
 use singletree_engine::{Clock, Ids};
 use singletree_narration::{Narration, NarrationSink, Speaker};
 use tokio::sync::Notify;
@@ -85,6 +87,30 @@ pub(crate) struct HouseParts {
 pub(crate) struct Commit {
     landing: BoxFuture<'static, singletree_durable::Result<()>>,
     events: Vec<ChatEvent>,
+    trace: Option<Trace>,
+}
+
+/// What of a batch tells, when its answer is lost, whether it landed (D20). Numbers are never used twice.
+enum Trace {
+    Event(u64),
+    Version(u64),
+    TakenOver { turn: u64, fence: Fence },
+}
+
+impl Trace {
+    fn of(batch: &Batch) -> Option<Self> {
+        let event = batch.puts.iter().find_map(|it| match it {
+            Put::Event(row) => Some(Self::Event(row.seq)),
+            _ => None,
+        });
+        event.or_else(|| {
+            batch.puts.iter().find_map(|it| match it {
+                Put::Head(head) => Some(Self::Version(head.version)),
+                Put::Turn(row) => Some(Self::TakenOver { turn: row.no, fence: row.fence }),
+                _ => None,
+            })
+        })
+    }
 }
 
 impl House {
@@ -149,8 +175,9 @@ impl House {
         hot
     }
 
-    pub(crate) fn forget(&self, key: &SessionKey) {
-        self.hots.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+    /// Returns all sessions in memory.
+    pub(crate) fn all_hot(&self) -> Vec<Arc<Hot>> {
+        self.hots.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
     /// Waits for a read of the store, within the limit (D20).
@@ -159,6 +186,11 @@ impl House {
         reading: impl Future<Output = singletree_durable::Result<T>>,
     ) -> Result<T, Error> {
         within(self.limits.read_time, reading).await?.map_err(Error::from)
+    }
+
+    /// Waits for something that reads the store more than once, within the limit (D20).
+    pub(crate) async fn limited<T>(&self, reading: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+        within(self.limits.read_time, reading).await?
     }
 
     /// Reads head, counters and pending wait of a session, unless they are known.
@@ -170,9 +202,16 @@ impl House {
         if hot.desk().known {
             return Ok(());
         }
-        let row = self.read(self.journal.session(&hot.key)).await?;
-        let wait = self.read(self.journal.waits(&WaitQuery::Pending(hot.key.clone()))).await?;
-        let mut desk = hot.desk();
+        let (row, wait, mut desk) = loop {
+            let before = hot.desk().changes;
+            let row = self.read(self.journal.session(&hot.key)).await?;
+            let wait = self.read(self.journal.waits(&WaitQuery::Pending(hot.key.clone()))).await?;
+            let desk = hot.desk();
+            // A commit that landed in between has made what was read stale.
+            if desk.changes == before {
+                break (row, wait, desk);
+            }
+        };
         // Numbers that were handed out to batches on their way are higher than those that are stored.
         let counters = row.as_ref().map(|it| it.counters).unwrap_or_default();
         desk.counters.turns = desk.counters.turns.max(counters.turns);
@@ -199,24 +238,42 @@ impl House {
     pub(crate) fn send(&self, desk: &mut Desk, writing: Writing) -> Commit {
         let writing = writing.finish();
         desk.counters = writing.counters;
-        Commit { landing: self.journal.apply(writing.batch), events: writing.events }
+        let trace = Trace::of(&writing.batch);
+        Commit { landing: self.journal.apply(writing.batch), events: writing.events, trace }
     }
 
     /// Waits until a transition has landed, then tells who listens.
     pub(crate) async fn land(&self, hot: &Hot, commit: Commit) -> singletree_durable::Result<()> {
-        match commit.landing.await {
-            Ok(()) => {
-                for event in commit.events {
-                    self.narrate(&event);
-                    hot.feed.publish(event);
-                }
-                Ok(())
-            }
-            Err(error) => {
-                hot.desk().doubt();
-                Err(error)
+        if let Err(error) = commit.landing.await {
+            hot.desk().doubt();
+            let refused = matches!(error, singletree_durable::Error::Refused { .. });
+            // Unless it was refused, it may have landed all the same: the store knows.
+            if refused || !self.has_landed(hot, commit.trace).await.unwrap_or(false) {
+                return Err(error);
             }
         }
+        for event in commit.events {
+            self.narrate(&event);
+            hot.feed.publish(event);
+        }
+        Ok(())
+    }
+
+    async fn has_landed(&self, hot: &Hot, trace: Option<Trace>) -> Result<bool, Error> {
+        let (journal, key) = (&self.journal, &hot.key);
+        Ok(match trace {
+            Some(Trace::Event(seq)) => {
+                self.read(journal.events(key, seq, 1)).await?.first().is_some_and(|it| it.seq == seq)
+            }
+            Some(Trace::Version(version)) => {
+                self.read(journal.session(key)).await?.is_some_and(|it| it.head.version == version)
+            }
+            Some(Trace::TakenOver { turn, fence }) => {
+                let rows = self.read(journal.turns(key, &TurnQuery::No(turn))).await?;
+                rows.first().is_some_and(|it| it.fence == fence)
+            }
+            None => false,
+        })
     }
 
     fn narrate(&self, event: &ChatEvent) {

@@ -1,11 +1,13 @@
 //! Keeps one turn's run over the journal: the engine's port, with a transition behind each call.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use singletree_durable::{BoxFuture, TurnKind, TurnRow, WaitRow};
 use singletree_engine::{
-    Ending, Entered, Error as RunError, Item, Persist, Progress, SessionState, Snapshot, Update,
+    Ending, Entered, Error as RunError, Item, Persist, Progress, SessionState, Snapshot, Update, Watch,
 };
+use tokio::sync::watch;
 
 use crate::history::HISTORY;
 use crate::hot::{Answering, Hot};
@@ -29,8 +31,16 @@ pub(crate) struct Keeper {
     turning: Mutex<Turning>,
     /// What `claim` has to take, for a turn that answers a wait.
     claim: Mutex<Option<Claim>>,
+    /// Why the claim failed, if it did.
+    unclaimed: Mutex<Option<Error>>,
     /// The outcome, once it is recorded.
     outcome: Mutex<Option<Arc<ChatTurnOutcome>>>,
+    /// Tells where the run stands.
+    watch: Arc<Watch>,
+    /// Whether a commit is on its way.
+    busy: watch::Sender<bool>,
+    /// Whether a commit failed: then what is stored is not surely what is held here.
+    doubtful: AtomicBool,
 }
 
 /// A wait that this turn is about to answer.
@@ -65,8 +75,27 @@ impl Keeper {
             entered: Mutex::new(Some(parts.entered)),
             turning: Mutex::new(parts.turning),
             claim: Mutex::new(parts.claim),
+            unclaimed: Mutex::default(),
             outcome: Mutex::default(),
+            watch: Arc::default(),
+            busy: watch::Sender::new(false),
+            doubtful: AtomicBool::new(false),
         }
+    }
+
+    pub(crate) fn watch(&self) -> &Arc<Watch> {
+        &self.watch
+    }
+
+    /// Waits until no commit is on its way.
+    pub(crate) async fn quiet(&self) {
+        // The sender lives as long as this future.
+        drop(self.busy.subscribe().wait_for(|it| !*it).await);
+    }
+
+    /// Tells whether a commit failed.
+    pub(crate) fn is_doubtful(&self) -> bool {
+        self.doubtful.load(Ordering::Acquire)
     }
 
     pub(crate) fn served(&self) -> &Arc<Served> {
@@ -82,9 +111,10 @@ impl Keeper {
         lock(&self.turning).clone()
     }
 
-    /// Returns the claim that was not taken, to tell who waits for it.
-    pub(crate) fn unclaimed(&self) -> Option<Claim> {
-        lock(&self.claim).take()
+    /// Returns the claim that was not taken, to tell who waits for it, and why, if taking it failed.
+    pub(crate) fn unclaimed(&self) -> Option<(Claim, Option<Error>)> {
+        let claim = lock(&self.claim).take()?;
+        Some((claim, lock(&self.unclaimed).take()))
     }
 
     /// Closes open calls and appends the user's message: what the engine calls between load and merge (R3, INV-6).
@@ -113,12 +143,19 @@ impl Keeper {
             let mut desk = self.hot.desk();
             let mut writing = self.house.write(&self.hot, &desk);
             let result = transition(&mut writing, &mut turning)?;
+            self.busy.send_replace(true);
             (self.house.send(&mut desk, writing), result)
         };
-        self.house.land(&self.hot, commit).await?;
+        let landed = self.house.land(&self.hot, commit).await;
+        if landed.is_err() {
+            self.doubtful.store(true, Ordering::Release);
+        }
+        self.busy.send_replace(false);
+        landed?;
         self.stream.recorded(turning.marks.announced);
         {
             let mut desk = self.hot.desk();
+            desk.changes += 1;
             desk.head = Some(turning.head.clone());
             desk.fields = Some(turning.stored.clone());
         }
@@ -177,7 +214,7 @@ impl Keeper {
         });
         let (outcome, wait) = suspended.await?;
         let has_deadline = wait.deadline.is_some();
-        self.hot.desk().wait = Some(wait);
+        self.set_wait(Some(wait));
         if has_deadline {
             self.house.deadlines.notify_one();
         }
@@ -185,7 +222,13 @@ impl Keeper {
         Ok(())
     }
 
-    async fn take(&self, claim: Claim) -> Result<(), Error> {
+    fn set_wait(&self, wait: Option<WaitRow>) {
+        let mut desk = self.hot.desk();
+        desk.changes += 1;
+        desk.wait = wait;
+    }
+
+    async fn take(&self, claim: Claim) -> Result<(), RunError> {
         let Claim { suspended, wait, mut answering } = claim;
         let taken = answering.taken.take();
         let claimed = self.commit(|writing, turning| {
@@ -196,7 +239,8 @@ impl Keeper {
         let id = lock(&self.turning).row.id();
         match result {
             Ok(_) => {
-                self.hot.desk().wait = None;
+                self.set_wait(None);
+                answering.ticket.settle(true);
                 if let Some(taken) = taken {
                     // Who answered may have gone; the answer counts all the same.
                     drop(taken.send(Ok(id)));
@@ -207,7 +251,12 @@ impl Keeper {
                 // Put back, for the runner to say why.
                 answering.taken = taken;
                 *lock(&self.claim) = Some(Claim { suspended, wait, answering });
-                Err(error)
+                let failed = RunError::SuspensionRecord {
+                    invocation: self.turning().row.invocation.to_string(),
+                    reason: singletree_engine::chain(&error),
+                };
+                *lock(&self.unclaimed) = Some(error);
+                Err(failed)
             }
         }
     }
@@ -233,16 +282,16 @@ impl Persist for Keeper {
     fn claim(&self) -> BoxFuture<'_, Result<(), RunError>> {
         Box::pin(async {
             let Some(claim) = lock(&self.claim).take() else { return Ok(()) };
-            self.take(claim).await.map_err(|error| RunError::SuspensionRecord {
-                invocation: self.turning().row.invocation.to_string(),
-                reason: singletree_engine::chain(&error),
-            })
+            self.take(claim).await
         })
     }
 
     fn save(&self, session: SessionState) -> BoxFuture<'_, Result<(), RunError>> {
         Box::pin(async move {
-            let saved = self.commit(|writing, turning| transition::save::save(writing, turning, &session));
+            let progress = self.watch.progress();
+            let saved = self.commit(|writing, turning| {
+                transition::save::save(writing, turning, &session, progress.as_ref())
+            });
             saved.await.map_err(|it| RunError::SessionSave { source: it.into(), completed: None })
         })
     }
@@ -256,8 +305,10 @@ impl Persist for Keeper {
 
     fn record<'a>(&'a self, name: &'a str, fact: Item) -> BoxFuture<'a, Result<(), RunError>> {
         Box::pin(async move {
-            let recorded =
-                self.commit(|writing, turning| transition::step::record(writing, turning, name, &fact));
+            let progress = self.watch.progress();
+            let recorded = self.commit(|writing, turning| {
+                transition::step::record(writing, turning, (name, &fact), progress.as_ref())
+            });
             recorded.await.map_err(|it| RunError::Record { source: it.into() })
         })
     }

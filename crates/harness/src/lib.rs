@@ -4,6 +4,8 @@
 //! accepted durably before it runs; every accepted turn reaches exactly one outcome; turns of one session run one at a
 //! time. It implements the harness and harness-chat specifications.
 //!
+//! [`Harness`] is the abstract harness, for other runtimes than a chat: any graph, with sessions or without.
+//!
 //! # Vocabulary
 //! A *turn* is one bounded execution in answer to one message or one signal. An *invocation* is what one message started:
 //! its turn and every turn that resumes it. A *wait* is the record of a suspension; a *signal* is what answers it. An
@@ -51,8 +53,14 @@ mod turning;
 mod waits;
 mod writing;
 
+mod base;
+
 pub use agent::{Agent, Durability, WhileSuspended};
 pub use answer::{Answer, PendingWait, SignalAddress};
+pub use base::{
+    BuildState, Failure, Harness, HarnessBuilder, HarnessOutcome, Inbound, Intent, Invoked,
+    MemoryCoordinator, Mode, ResolveSession, SignalArrival, SignalCoordinator, SignalTarget, TurnReport,
+};
 pub use bucket::{Bucket, BucketTable, Disposition, Surface};
 pub use chat::{Chat, ChatBuilder};
 pub use error::{Error, Result};

@@ -36,6 +36,8 @@ pub(crate) struct Events {
     failed: bool,
     /// The only turn that is wanted from the log, when only one is.
     turn: Option<u64>,
+    /// The last piece of the text so far that was handed out in one: the pieces up to it come again one by one.
+    shown: Option<(MessageId, u32, u64)>,
 }
 
 /// Where listening begins.
@@ -59,7 +61,7 @@ impl Events {
         let live = hot.feed.listen();
         let Begin { next, turn } = begin;
         let events =
-            Self { chat, hot, live, next, ready: VecDeque::new(), behind: true, failed: false, turn };
+            Self { chat, hot, live, next, ready: VecDeque::new(), behind: true, failed: false, turn, shown: None };
         Box::pin(unfold(events, |mut events| async move { events.next().await.map(|it| (it, events)) }))
     }
 
@@ -98,9 +100,23 @@ impl Events {
         if !self.behind {
             // Who comes late gets the text so far in one piece.
             let stream = self.hot.desk().running.as_ref().and_then(|it| it.stream.clone());
-            self.ready.extend(stream.and_then(|it| it.so_far()));
+            let so_far = stream.and_then(|it| it.so_far());
+            if let Some(ChatEventKind::Delta { id, run, n, .. }) = so_far.as_ref().map(|it| &it.what) {
+                self.shown = Some((id.clone(), *run, *n));
+            }
+            self.ready.extend(so_far);
         }
         Ok(true)
+    }
+
+    /// Tells whether a piece was part of the text so far.
+    fn has_shown(&self, what: &ChatEventKind) -> bool {
+        match (what, &self.shown) {
+            (ChatEventKind::Delta { id, run, n, .. }, Some((message, in_run, up_to))) => {
+                id == message && (run, n) <= (in_run, up_to)
+            }
+            _ => false,
+        }
     }
 
     /// Waits for what happens next.
@@ -108,6 +124,7 @@ impl Events {
         match self.live.recv().await {
             Ok(event) => {
                 match &event.id {
+                    None if self.has_shown(&event.what) => {}
                     None => self.ready.push_back(event.as_ref().clone()),
                     Some(id) if id.seq == self.next => {
                         self.next += 1;
@@ -207,7 +224,8 @@ impl Reader<'_> {
     }
 
     async fn outcome(&self, turn: &TurnRow) -> Result<Arc<ChatTurnOutcome>> {
-        let outcome = read_outcome(self.chat.house.journal.as_ref(), self.key, turn).await?;
+        let house = &self.chat.house;
+        let outcome = house.limited(read_outcome(house.journal.as_ref(), self.key, turn)).await?;
         outcome.map(Arc::new).ok_or_else(|| corrupt(format!("turn {} has no outcome", turn.no), None))
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use singletree_durable::{ItemRange, TurnKind, TurnQuery, TurnRow, WaitQuery, WaitRow};
 use singletree_engine::{
-    Entered, Error as RunError, Item, SessionState, Standing, Start, UNVERSIONED, migrate_session,
+    Entered, Error as RunError, Identity, Item, SessionState, Standing, Start, UNVERSIONED, migrate_session,
 };
 
 use crate::Error;
@@ -62,7 +62,9 @@ impl Preparing<'_> {
         let journal = &self.house.journal;
         let row = self.house.read(journal.session(&self.hot.key)).await?;
         let fields = match row {
-            Some(row) => stored::read(journal.as_ref(), &self.hot.key, row.fields).await?,
+            Some(row) => {
+                self.house.limited(stored::read(journal.as_ref(), &self.hot.key, row.fields)).await?
+            }
             None => Vec::new(),
         };
         self.hot.desk().fields = Some(fields.clone());
@@ -87,6 +89,8 @@ impl Preparing<'_> {
             marks,
             path: DispatchPath::NewSession,
             positioned: false,
+            stands: false,
+            migrated: None,
             recorded: false,
             field_bytes: self.house.limits.field_bytes,
         })
@@ -94,12 +98,12 @@ impl Preparing<'_> {
 
     /// Gets the turn of a message ready.
     pub(crate) async fn message(&self, row: TurnRow, message: Item) -> Result<Ready, Error> {
-        let turning = self.turning(row).await?;
-        let beginning = self.at_entry(&turning, message)?;
+        let mut turning = self.turning(row).await?;
+        let beginning = self.at_entry(&mut turning, message)?;
         Ok(self.ready(turning, beginning))
     }
 
-    fn at_entry(&self, turning: &Turning, message: Item) -> Result<Beginning, Error> {
+    fn at_entry(&self, turning: &mut Turning, message: Item) -> Result<Beginning, Error> {
         let mut numbers = Numbers::default();
         if let Some(no) = turning.row.message {
             numbers.note(&message, no);
@@ -118,7 +122,7 @@ impl Preparing<'_> {
     }
 
     /// Returns the session's state, brought to the graph's version (sessions §7).
-    fn loaded(&self, turning: &Turning) -> Result<Option<SessionState>, Error> {
+    fn loaded(&self, turning: &mut Turning) -> Result<Option<SessionState>, Error> {
         if turning.stored.is_empty() {
             return Ok(None);
         }
@@ -127,26 +131,30 @@ impl Preparing<'_> {
             "" => UNVERSIONED.to_owned(),
             version => version.to_owned(),
         };
+        let is_old = schema_version != agent.graph.session_version();
         let loaded = SessionState { schema_version, fields: stored::to_fields(&turning.stored) };
-        Ok(Some(migrate_session(loaded, agent.graph.session_version(), &agent.migrations)?))
+        let loaded = migrate_session(loaded, agent.graph.session_version(), &agent.migrations)?;
+        turning.migrated = is_old.then(|| loaded.clone());
+        Ok(Some(loaded))
     }
 
     /// Gets a turn ready whose process died.
     pub(crate) async fn recovery(&self, row: TurnRow) -> Result<Ready, Error> {
         let journal = &self.house.journal;
-        let turning = self.turning(row).await?;
+        let mut turning = self.turning(row).await?;
         let position = self.house.read(journal.position(&self.hot.key, &turning.row.invocation)).await?;
         let beginning = match position {
             Some(position) if position.turn == turning.row.no => {
                 let position = decode(&position.body)?;
                 let (standing, numbers) = self.standing(&turning, &position).await?;
                 let recorded = !standing.records.is_empty();
+                turning.stands = true;
                 Beginning {
                     entered: Entered::Standing(standing),
                     start: Begun::Recover,
                     marks: position.marks,
                     numbers,
-                    path: path_of(&turning.row),
+                    path: path_of(&turning.row, position.marks),
                     positioned: true,
                     recorded,
                     claim: None,
@@ -164,7 +172,7 @@ impl Preparing<'_> {
                 let no = no
                     .ok_or_else(|| corrupt(format!("turn {} has nothing to answer", turning.row.no), None))?;
                 let message = self.item(no).await?;
-                self.at_entry(&turning, message)?
+                self.at_entry(&mut turning, message)?
             }
         };
         Ok(self.ready(turning, beginning))
@@ -191,11 +199,17 @@ impl Preparing<'_> {
         let mut numbers = Numbers::default();
         let (stored, names) = (&turning.stored, &turning.names);
         let mut decoder = Decoder { journal, key: &self.hot.key, stored, names, numbers: &mut numbers };
-        let frames = decoder.frames(position.frames.clone()).await?;
+        let frames = self.house.limited(decoder.frames(position.frames.clone())).await?;
         let records = self.house.read(journal.records(&self.hot.key, turning.row.no)).await?;
         let records: BTreeMap<_, _> =
             records.into_iter().map(|it| (it.name, Item::from_text(it.body.as_str()))).collect();
-        Ok((Standing { identity: None, cursor: position.cursor.clone(), frames, records }, numbers))
+        let invocation = &turning.row.invocation;
+        let identity = Some(Identity {
+            invocation_id: invocation.clone(),
+            correlation_id: invocation.to_string(),
+            session_id: Some(self.hot.key.session.clone()),
+        });
+        Ok((Standing { identity, cursor: position.cursor.clone(), frames, records }, numbers))
     }
 
     async fn at_pause(
@@ -210,6 +224,7 @@ impl Preparing<'_> {
             return Err(RunError::SessionConflict { source: what.into() }.into());
         }
         let (standing, numbers) = self.standing(turning, position).await?;
+        let recorded = !standing.records.is_empty();
         Ok(Beginning {
             entered: Entered::Standing(standing),
             start: Begun::Payload(payload),
@@ -217,7 +232,7 @@ impl Preparing<'_> {
             numbers,
             path: DispatchPath::SignalResume,
             positioned: true,
-            recorded: false,
+            recorded,
             claim: None,
         })
     }
@@ -259,7 +274,12 @@ impl Preparing<'_> {
             invocation: wait.invocation.to_string(),
             reason: "where it stands is not known".into(),
         })?;
-        let beginning = self.at_pause(&turning, &decode(&position.body)?, answering.payload.clone()).await?;
+        let unfit = |it: serde_json::Error| RunError::SuspensionRecord {
+            invocation: wait.invocation.to_string(),
+            reason: format!("where it stands is damaged: {it}"),
+        };
+        let position = position.body.decode().map_err(unfit)?;
+        let beginning = self.at_pause(&turning, &position, answering.payload.clone()).await?;
         Ok((turning, beginning, suspended))
     }
 
@@ -291,9 +311,18 @@ impl Preparing<'_> {
 }
 
 impl Preparing<'_> {
-    /// Makes a keeper for a turn that is ended without being run.
+    /// Makes a keeper for a turn that is ended without being run, or without being run further.
     pub(crate) async fn unrun(&self, row: TurnRow) -> Result<Arc<Keeper>, Error> {
-        let turning = self.turning(row).await?;
+        let mut turning = self.turning(row).await?;
+        let journal = &self.house.journal;
+        let position = self.house.read(journal.position(&self.hot.key, &turning.row.invocation)).await?;
+        turning.positioned = position.is_some();
+        turning.recorded = turning.positioned;
+        let own = position.filter(|it| it.turn == turning.row.no);
+        // What it had committed is its own to close (D8); a position that cannot be read says nothing of that.
+        if let Some(marks) = own.and_then(|it| it.body.decode::<Position>().ok()).map(|it| it.marks) {
+            turning.marks.first = marks.first.min(turning.marks.first);
+        }
         Ok(self.keep(turning, Entered::Fresh(None), None).0)
     }
 
@@ -319,8 +348,9 @@ fn decode(body: &singletree_durable::Json) -> Result<Position, Error> {
         .map_err(|it| RunError::Position { reason: format!("the stored position is damaged: {it}") }.into())
 }
 
-fn path_of(row: &TurnRow) -> DispatchPath {
+fn path_of(row: &TurnRow, marks: Marks) -> DispatchPath {
     match row.kind {
+        TurnKind::Message if marks.first == 0 => DispatchPath::NewSession,
         TurnKind::Message => DispatchPath::ExistingSession,
         TurnKind::Resume | TurnKind::Close => DispatchPath::SignalResume,
     }

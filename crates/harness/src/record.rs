@@ -53,6 +53,18 @@ impl Recorded {
     }
 }
 
+impl Recorded {
+    /// Tells whether the same message may be sent again under the same idempotency key (D3).
+    pub(crate) fn frees_key(&self) -> bool {
+        match self {
+            Self::Completed(_) | Self::Suspended { .. } => false,
+            Self::Errored { retry_safe, category, .. } => {
+                *retry_safe || category.as_str() == "chat_session_suspended"
+            }
+        }
+    }
+}
+
 impl TurnRowExt for TurnRow {
     fn id(&self) -> TurnId {
         TurnId::new(self.invocation.clone(), self.ordinal)

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use singletree_durable::{TurnKind, TurnRow};
-use singletree_engine::{Extensions, InvokeOptions, Progress, Watch};
+use singletree_engine::{Extensions, InvokeOptions};
 
 use crate::Error;
 use crate::agent::WhileSuspended;
 use crate::hot::{Hot, Queued, Running, Ticket, Work};
-use crate::house::{House, Served};
+use crate::house::House;
 use crate::keeper::Keeper;
 use crate::outcome::ChatTurnOutcome;
 use crate::prepare::{Preparing, Ready};
@@ -22,6 +22,8 @@ enum Next {
     /// A message that may not run while the session waits (D1).
     Refuse(Box<Queued>),
     Supersede,
+    /// A commit failed: what is stored has to be read before anything is decided.
+    Learn,
 }
 
 impl House {
@@ -39,12 +41,17 @@ impl House {
                 Next::Run(queued) => self.run(hot, *queued).await,
                 Next::Refuse(queued) => self.refuse(hot, *queued).await,
                 Next::Supersede => {
-                    if waits::close(self, hot, waits::End::Superseded).await.is_err() {
-                        // The store does not work; the message stays where it is, for the next one who comes by.
-                        hot.desk().running = None;
-                        return;
+                    let closed = waits::close(self, hot, waits::End::Superseded).await;
+                    hot.release();
+                    if closed.is_err() {
+                        // The message stays where it is, until the store works again.
+                        tokio::time::sleep(self.limits.record_retry).await;
                     }
-                    hot.desk().running = None;
+                }
+                Next::Learn => {
+                    if self.know(hot).await.is_err() {
+                        tokio::time::sleep(self.limits.record_retry).await;
+                    }
                 }
             }
         }
@@ -52,12 +59,18 @@ impl House {
 
     fn next(&self, hot: &Hot) -> Next {
         let mut desk = hot.desk();
-        if desk.running.is_some() || self.is_closing() {
+        if self.is_closing() {
+            // The next sweep finds them; who waits for them here is told that by their tickets going.
+            desk.queue.retain(|it| matches!(it.work, Work::Message { committed: false, .. }));
+            return Next::Nothing;
+        }
+        if desk.running.is_some() {
             return Next::Nothing;
         }
         let Some(front) = desk.queue.front() else { return Next::Nothing };
         let blocked = match &front.work {
             Work::Message { committed: false, .. } => return Next::Nothing,
+            _ if !desk.known => return Next::Learn,
             Work::Message { row, .. } if desk.wait.is_some() => {
                 let served = self.agents.get(&row.agent);
                 Some(served.map_or(WhileSuspended::Reject, |it| it.agent.while_suspended))
@@ -85,23 +98,42 @@ impl House {
         let waits = hot.desk().wait.iter().map(|it| it.signal.clone()).collect();
         if let Work::Message { row, .. } = queued.work {
             let error = Error::SessionSuspended { waits };
-            let outcome = self.end_unrun(hot, row, &error).await;
+            let outcome = self.end_unrun(hot, &queued.ticket, row, &error).await;
             self.over(hot, &queued.ticket, outcome, false);
         }
     }
 
-    /// Ends a turn that was accepted and is not run.
-    pub(crate) async fn end_unrun(
+    /// Ends a turn that was accepted and is not run, or not further.
+    ///
+    /// # Errors
+    /// Those of the store: then the turn has no outcome yet.
+    pub(crate) async fn try_end_unrun(
         self: &Arc<Self>,
         hot: &Arc<Hot>,
         row: TurnRow,
         error: &Error,
-    ) -> Arc<ChatTurnOutcome> {
+    ) -> Result<Arc<ChatTurnOutcome>, Error> {
+        // What looked like a failure may have landed all the same (D20).
+        if let Some(outcome) = self.stored_outcome(hot, &row).await? {
+            return Ok(outcome);
+        }
         let served = self.agents.get(&row.agent).unwrap_or_else(|| self.any_served());
-        let preparing = Preparing { house: self, hot, served };
-        match preparing.unrun(row.clone()).await {
-            Ok(keeper) => self.record_failure(hot, &keeper, error, None).await,
-            Err(_) => self.unrecorded(hot, served, &row, error).await,
+        let keeper = Preparing { house: self, hot, served }.unrun(row).await?;
+        keeper.fail(error, None).await?;
+        Ok(self.told(&keeper))
+    }
+
+    /// As [`House::try_end_unrun`], for the turn whose place it is: tries until it is recorded.
+    async fn end_unrun(
+        self: &Arc<Self>,
+        hot: &Arc<Hot>,
+        ticket: &Ticket,
+        row: TurnRow,
+        error: &Error,
+    ) -> Arc<ChatTurnOutcome> {
+        match self.try_end_unrun(hot, row.clone(), error).await {
+            Ok(outcome) => outcome,
+            Err(_) => self.unrecorded(hot, ticket, &row, error).await,
         }
     }
 
@@ -112,7 +144,7 @@ impl House {
                 if let Some(outcome) = waits::run_answer(self, hot, &ticket, answering).await {
                     self.over(hot, &ticket, outcome, true);
                 } else {
-                    hot.desk().running = None;
+                    hot.release();
                 }
             }
             Work::Message { row, message, .. } => {
@@ -122,7 +154,7 @@ impl House {
                         let ready = preparing.message(row.clone(), message).await;
                         self.run_or_fail(hot, &ticket, row, ready).await
                     }
-                    Err(error) => self.end_unrun(hot, row, &error).await,
+                    Err(error) => self.end_unrun(hot, &ticket, row, &error).await,
                 };
                 self.over(hot, &ticket, outcome, false);
             }
@@ -134,7 +166,7 @@ impl House {
                         let ready = preparing.recovery(row.clone()).await;
                         self.run_or_fail(hot, &ticket, row, ready).await
                     }
-                    Err(error) => self.end_unrun(hot, row, &error).await,
+                    Err(error) => self.end_unrun(hot, &ticket, row, &error).await,
                 };
                 self.over(hot, &ticket, outcome, resumed);
             }
@@ -152,7 +184,7 @@ impl House {
             Ok(ready) => self.run_ready(hot, ticket, ready).await,
             Err(error) => {
                 let error = load_error(error);
-                self.end_unrun(hot, row, &error).await
+                self.end_unrun(hot, ticket, row, &error).await
             }
         }
     }
@@ -165,37 +197,33 @@ impl House {
         ready: Ready,
     ) -> Option<Arc<ChatTurnOutcome>> {
         let keeper = ready.keeper.clone();
-        let (ended, served) = self.invoke(hot, ticket, ready).await;
-        if let Some(claim) = keeper.unclaimed() {
-            let error = match ended.0 {
+        let ended = self.invoke(hot, ticket, ready).await;
+        if let Some((claim, failed)) = keeper.unclaimed() {
+            let error = failed.unwrap_or(match ended {
                 Ended::Failed(error) => error,
                 Ended::Cancelled | Ended::Ran => Error::Cancelled,
-            };
-            waits::refuse(claim.answering, error);
+            });
+            waits::unresumable(self, hot, claim.answering, error).await;
             return None;
         }
-        Some(self.conclude(hot, &keeper, &served, ended).await)
+        Some(self.conclude(hot, ticket, &keeper, ended).await)
     }
 
     /// Runs a turn to its end, which is recorded when this returns, unless the store does not work (D20).
-    pub(crate) async fn run_ready(
+    async fn run_ready(
         self: &Arc<Self>,
         hot: &Arc<Hot>,
         ticket: &Arc<Ticket>,
         ready: Ready,
     ) -> Arc<ChatTurnOutcome> {
         let keeper = ready.keeper.clone();
-        let (ended, served) = self.invoke(hot, ticket, ready).await;
-        self.conclude(hot, &keeper, &served, ended).await
+        let ended = self.invoke(hot, ticket, ready).await;
+        self.conclude(hot, ticket, &keeper, ended).await
     }
 
-    /// Runs a graph until it ends, is cancelled, or its time is up.
-    async fn invoke(
-        self: &Arc<Self>,
-        hot: &Arc<Hot>,
-        ticket: &Arc<Ticket>,
-        ready: Ready,
-    ) -> ((Ended, Option<Progress>), Arc<Served>) {
+    /// Runs a graph until it ends, is cancelled, or its time is up. A commit that has begun is never given up (D20): what
+    /// stops a run waits for it.
+    async fn invoke(self: &Arc<Self>, hot: &Arc<Hot>, ticket: &Arc<Ticket>, ready: Ready) -> Ended {
         let Ready { keeper, stream, start } = ready;
         let row = keeper.turning().row;
         if let Some(running) = hot.desk().running.as_mut() {
@@ -208,82 +236,56 @@ impl House {
             .invocation(row.invocation.clone())
             .correlation(row.invocation.as_str())
             .extensions(Extensions::default().with(stream));
-        let watch = Watch::default();
-        let running = served.agent.graph.invoke_kept(keeper, start, options, &watch);
+        let watch = keeper.watch().clone();
+        let running = served.agent.graph.invoke_kept(keeper.clone(), start, options, &watch);
         let limit = self.limits.turn_time;
-        let ended = tokio::select! {
-            biased;
-            () = ticket.cancel.notified() => Ended::Cancelled,
-            ended = tokio::time::timeout(limit, running) => match ended {
-                Ok(Ok(_)) => Ended::Ran,
-                Ok(Err(error)) => Ended::Failed(error.into()),
-                Err(_) => Ended::Failed(Error::Budget { budget: "turn_time", max: limit.as_secs() }),
-            },
+        let cancelled = async {
+            ticket.cancel.notified().await;
+            keeper.quiet().await;
         };
-        ((ended, watch.progress()), served)
+        let late = async {
+            tokio::time::sleep(limit).await;
+            keeper.quiet().await;
+        };
+        tokio::select! {
+            biased;
+            () = cancelled => Ended::Cancelled,
+            ended = running => match ended {
+                Ok(_) => Ended::Ran,
+                Err(error) => Ended::Failed(error.into()),
+            },
+            () = late => Ended::Failed(Error::Budget { budget: "turn_time", max: limit.as_secs() }),
+        }
     }
 
     /// Records how a run ended, as far as the run has not done it itself.
     async fn conclude(
         self: &Arc<Self>,
         hot: &Arc<Hot>,
+        ticket: &Ticket,
         keeper: &Arc<Keeper>,
-        served: &Arc<Served>,
-        (ended, progress): (Ended, Option<Progress>),
+        ended: Ended,
     ) -> Arc<ChatTurnOutcome> {
-        match (ended, keeper.outcome()) {
-            (Ended::Ran, Some(outcome)) => outcome,
-            (Ended::Ran, None) => {
-                self.unrecorded(hot, served, &keeper.turning().row, &Error::ShuttingDown).await
-            }
-            (Ended::Cancelled, _) => match keeper.cancel(progress).await {
-                Ok(()) => self.told(keeper),
-                Err(_) => self.settle(hot, keeper, &Error::Cancelled).await,
+        let progress = keeper.watch().progress();
+        let (recorded, error) = match ended {
+            Ended::Ran => match keeper.outcome() {
+                Some(outcome) => return outcome,
+                None => (Err(Error::ShuttingDown), Error::ShuttingDown),
             },
-            (Ended::Failed(error), _) => self.record_failure(hot, keeper, &error, progress).await,
+            Ended::Cancelled => (keeper.cancel(progress).await, Error::Cancelled),
+            // After a commit that failed, what the keeper holds may not be what is stored.
+            Ended::Failed(error) if keeper.is_doubtful() => (Err(Error::ShuttingDown), error),
+            Ended::Failed(error) => (keeper.fail(&error, progress.as_ref()).await, error),
+        };
+        match recorded {
+            Ok(()) => self.told(keeper),
+            Err(_) => self.end_unrun(hot, ticket, keeper.turning().row, &error).await,
         }
     }
 
     fn told(&self, keeper: &Keeper) -> Arc<ChatTurnOutcome> {
         let unsaid = || Arc::new(ChatTurnOutcome::Errored(keeper.errored(&Error::ShuttingDown)));
         keeper.outcome().unwrap_or_else(unsaid)
-    }
-
-    async fn record_failure(
-        self: &Arc<Self>,
-        hot: &Arc<Hot>,
-        keeper: &Keeper,
-        error: &Error,
-        progress: Option<Progress>,
-    ) -> Arc<ChatTurnOutcome> {
-        // What looked like a failure may have landed all the same (D20).
-        if let Some(outcome) = self.read_back(hot, &keeper.turning().row, error).await {
-            return outcome;
-        }
-        match keeper.fail(error, progress.as_ref()).await {
-            Ok(()) => self.told(keeper),
-            Err(_) => self.settle(hot, keeper, error).await,
-        }
-    }
-
-    /// A commit failed: reads what the store has, or tells the caller that nothing is recorded and keeps trying.
-    async fn settle(
-        self: &Arc<Self>,
-        hot: &Arc<Hot>,
-        keeper: &Keeper,
-        error: &Error,
-    ) -> Arc<ChatTurnOutcome> {
-        let row = keeper.turning().row;
-        let served = self.agents.get(&row.agent).unwrap_or_else(|| self.any_served());
-        self.unrecorded(hot, served, &row, error).await
-    }
-
-    async fn read_back(&self, hot: &Hot, row: &TurnRow, error: &Error) -> Option<Arc<ChatTurnOutcome>> {
-        let doubtful = matches!(
-            error.category(),
-            "session_save_failed" | "suspension_persistence_failed" | "checkpoint_save_failed"
-        );
-        if !doubtful { None } else { self.stored_outcome(hot, row).await.ok().flatten() }
     }
 
     /// Tells whether the row of a turn is stored.
@@ -302,7 +304,10 @@ impl House {
         let query = singletree_durable::TurnQuery::No(row.no);
         let rows = self.read(self.journal.turns(&hot.key, &query)).await?;
         match rows.first().filter(|it| it.invocation == row.invocation) {
-            Some(row) => Ok(read_outcome(self.journal.as_ref(), &hot.key, row).await?.map(Arc::new)),
+            Some(row) => {
+                let outcome = self.limited(read_outcome(self.journal.as_ref(), &hot.key, row)).await?;
+                Ok(outcome.map(Arc::new))
+            }
             None => Ok(None),
         }
     }
@@ -312,49 +317,34 @@ impl House {
     async fn unrecorded(
         self: &Arc<Self>,
         hot: &Arc<Hot>,
-        served: &Arc<Served>,
+        ticket: &Ticket,
         row: &TurnRow,
         error: &Error,
     ) -> Arc<ChatTurnOutcome> {
-        if let Ok(Some(outcome)) = self.stored_outcome(hot, row).await {
-            return outcome;
-        }
-        let failed = Error::Run {
-            source: singletree_engine::Error::SessionSave {
-                source: singletree_engine::chain(error).into(),
-                completed: None,
-            },
-        };
+        let served = self.agents.get(&row.agent).unwrap_or_else(|| self.any_served());
+        let source = singletree_engine::chain(error).into();
+        let failed = Error::from(singletree_engine::Error::SessionSave { source, completed: None });
         let mut errored = served.errored(&self.limits, Some(row.id()), &failed);
         errored.recorded = false;
         errored.retry_safe = false;
-        if let Some(running) = &hot.desk().running {
-            running.ticket.tell(Arc::new(ChatTurnOutcome::Errored(errored.clone())));
-        }
+        let unrecorded = Arc::new(ChatTurnOutcome::Errored(errored));
+        ticket.tell(unrecorded.clone());
         while !self.is_closing() {
             tokio::time::sleep(self.limits.record_retry).await;
-            match self.stored_outcome(hot, row).await {
-                Ok(Some(outcome)) => return outcome,
-                Ok(None) => {}
-                Err(_) => continue,
-            }
-            let preparing = Preparing { house: self, hot, served };
-            if let Ok(keeper) = preparing.unrun(row.clone()).await
-                && keeper.fail(&failed, None).await.is_ok()
-            {
-                return self.told(&keeper);
+            if let Ok(outcome) = self.try_end_unrun(hot, row.clone(), &failed).await {
+                return outcome;
             }
         }
-        Arc::new(ChatTurnOutcome::Errored(errored))
+        unrecorded
     }
 
     /// A turn has ended: tells who waits, and lets the next one begin.
     pub(crate) fn over(&self, hot: &Hot, ticket: &Ticket, outcome: Arc<ChatTurnOutcome>, resumed: bool) {
         let listeners = {
-            let mut desk = hot.desk();
-            desk.running = None;
+            let desk = hot.desk();
             if resumed { desk.listeners.clone() } else { Vec::new() }
         };
+        hot.release();
         ticket.tell(outcome.clone());
         waits::tell_listeners(&listeners, &outcome);
     }

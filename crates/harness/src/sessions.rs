@@ -13,6 +13,7 @@ use singletree_llm::ChatMessage;
 
 use crate::chat::Chat;
 use crate::history::HISTORY;
+use crate::hot::{Hot, Queued, Work};
 use crate::record::message;
 use crate::stored::{self, corrupt};
 use crate::{Error, Result, waits};
@@ -143,26 +144,31 @@ impl Chat {
         let hot = self.house.hot(&key);
         self.house.ready(&hot).await?;
         loop {
-            let (running, queued) = {
-                let mut desk = hot.desk();
-                (desk.running.as_ref().map(|it| it.ticket.clone()), std::mem::take(&mut desk.queue))
-            };
-            for queued in queued {
-                if let crate::hot::Work::Message { row, .. } | crate::hot::Work::Recover { row } = queued.work
-                {
-                    let outcome = self.house.end_unrun(&hot, row, &Error::Cancelled).await;
-                    queued.ticket.tell(outcome);
+            let freed = hot.freed.notified();
+            match next_queued(&hot) {
+                Some(Queued { work: Work::Answer(answering), .. }) => {
+                    waits::refuse(answering, Error::Correlation { why: "the session was deleted".into() });
+                    continue;
                 }
+                Some(queued) => {
+                    self.cancel_queued(&hot, queued).await?;
+                    continue;
+                }
+                None => {}
             }
-            if waits::take_turn(&hot) {
+            if hot.desk().queue.is_empty() && waits::take_turn(&hot) {
                 break;
             }
-            if let Some(ticket) = running {
-                let mut told = ticket.told();
-                ticket.cancel.notify_one();
-                drop(told.wait_for(Option::is_some).await);
+            let running = hot.desk().running.as_ref().map(|it| it.ticket.clone());
+            match running {
+                Some(ticket) => {
+                    ticket.cancel.notify_one();
+                    drop(ticket);
+                    freed.await;
+                }
+                // A message is being accepted: what is decided about it comes first.
+                None => tokio::task::yield_now().await,
             }
-            tokio::task::yield_now().await;
         }
         let commit = {
             let mut desk = hot.desk();
@@ -171,17 +177,16 @@ impl Chat {
             let by = by.map(str::to_owned);
             let at = writing.now;
             writing.put(Put::Audit(AuditRow { at, action: "session.deleted".into(), key: key.clone(), by }));
-            self.house.send(&mut desk, writing)
+            let commit = self.house.send(&mut desk, writing);
+            // What is accepted from here on lands behind it, in a new session. The numbers go on: an event's is never
+            // given twice.
+            desk.changes += 1;
+            (desk.head, desk.fields, desk.wait) = (None, None, None);
+            commit
         };
         let landed = self.house.land(&hot, commit).await;
-        {
-            let mut desk = hot.desk();
-            desk.running = None;
-            if landed.is_ok() {
-                *desk = crate::hot::Desk { adopted: true, ..crate::hot::Desk::default() };
-            }
-        }
-        self.house.forget(&key);
+        hot.release();
+        self.house.kick(&hot);
         Ok(landed?)
     }
 
@@ -270,6 +275,11 @@ impl Chat {
         hot.desk().doubt();
         Ok(landed?)
     }
+}
+
+/// Takes the next of the queue, unless it is not durable yet.
+fn next_queued(hot: &Hot) -> Option<Queued> {
+    hot.desk().queue.pop_front_if(|it| !matches!(it.work, Work::Message { committed: false, .. }))
 }
 
 fn info(row: &SessionRow) -> SessionInfo {

@@ -9,7 +9,7 @@ use singletree_llm::ChatMessage;
 
 use crate::chat::Chat;
 use crate::hot::{Hot, Queued, Ticket, Work};
-use crate::house::Served;
+use crate::house::{House, Served};
 use crate::outcome::ErroredTurn;
 use crate::record::TurnRowExt;
 use crate::transition::accept::{Accepted, accept};
@@ -47,11 +47,23 @@ impl SendOptions {
 }
 
 /// A message that may be accepted.
+#[derive(Clone)]
 struct Valid {
     message: Arc<ChatMessage>,
     item: Item,
     body: Json,
     key: Option<(String, String)>,
+}
+
+/// How often a message is tried again to be accepted whose place was taken in the meantime.
+const ATTEMPTS: u32 = 8;
+
+/// Why a message was not accepted.
+enum Unaccepted {
+    /// Something was decided in the meantime: look again.
+    Again(Error),
+    /// Nothing of it is stored.
+    Refused(Error),
 }
 
 impl Chat {
@@ -60,6 +72,7 @@ impl Chat {
     /// # Errors
     /// Refused before acceptance, with nothing stored: `chat_message_shape_invalid`, `harness_session_id_unresolved`,
     /// `chat_queue_full`, `chat_accept_failed`, `chat_idempotency_conflict`, `chat_agent_unknown`, `chat_shutting_down`.
+    /// `session_save_failed`, with the turn's name, when the store says neither that it accepted nor that it did not (D20).
     ///
     /// # Cancellation
     /// A dropped call has accepted the message or has not.
@@ -70,7 +83,15 @@ impl Chat {
         options: SendOptions,
     ) -> Result<Turn, Box<ErroredTurn>> {
         let submitted = self.try_submit(session_id, message, options).await;
-        submitted.map_err(|error| Box::new(self.house.any_served().errored(&self.house.limits, None, &error)))
+        submitted.map_err(|error| {
+            let turn = match &error {
+                Error::AcceptUnknown { turn, .. } => Some(turn.clone()),
+                _ => None,
+            };
+            let known = turn.is_none();
+            let errored = self.house.any_served().errored(&self.house.limits, turn, &error);
+            Box::new(ErroredTurn { recorded: known, retry_safe: errored.retry_safe && known, ..errored })
+        })
     }
 
     async fn try_submit(&self, session_id: &str, message: ChatMessage, options: SendOptions) -> Result<Turn> {
@@ -84,15 +105,23 @@ impl Chat {
             self.house.served(agent)?;
         }
         let hot = self.house.hot(&key);
-        // What fails here has stored nothing.
-        self.house.ready(&hot).await.map_err(not_accepted)?;
-        if let Some(turn) = self.known(&hot, &valid).await? {
-            return Ok(turn);
+        let mut attempt = 1;
+        loop {
+            // What fails here has stored nothing.
+            self.house.ready(&hot).await.map_err(not_accepted)?;
+            if let Some(turn) = self.known(&hot, &valid).await? {
+                return Ok(turn);
+            }
+            let served = self.answering(&hot, options.agent.as_deref())?;
+            match self.accept(&hot, &served, valid.clone()).await {
+                Ok((ticket, from)) => {
+                    let id = ticket.id().ok_or(Error::ShuttingDown)?;
+                    return Ok(Turn::waiting(self.clone(), key, id, ticket.told()).beginning_at(from));
+                }
+                Err(Unaccepted::Again(_)) if attempt < ATTEMPTS => attempt += 1,
+                Err(Unaccepted::Again(error) | Unaccepted::Refused(error)) => return Err(error),
+            }
         }
-        let served = self.answering(&hot, options.agent.as_deref())?;
-        let (ticket, from) = self.accept(&hot, &served, valid).await?;
-        let id = ticket.id().ok_or(Error::ShuttingDown)?;
-        Ok(Turn::waiting(self.clone(), key, id, ticket.told()).beginning_at(from))
     }
 
     fn validate(&self, message: ChatMessage, options: &SendOptions) -> Result<Valid> {
@@ -122,18 +151,23 @@ impl Chat {
         let Some((key, digest)) = &valid.key else { return Ok(None) };
         let conflict =
             || Error::Idempotency { key: key.clone(), why: "was used with another message".into() };
-        let waiting = hot.desk().keyed(key);
-        if let Some(ticket) = waiting {
+        loop {
+            let Some(ticket) = hot.desk().keyed(key) else { break };
             let same = ticket.key.as_ref().is_some_and(|(_, held)| held == digest);
-            let id = ticket.id().filter(|_| same).ok_or_else(conflict)?;
-            return Ok(Some(Turn::waiting(self.clone(), hot.key.clone(), id, ticket.told())));
+            let (id, told) = (ticket.id(), ticket.told());
+            if !ticket.settled().await {
+                // It was not accepted: the key is free.
+                continue;
+            }
+            let id = id.filter(|_| same).ok_or_else(conflict)?;
+            return Ok(Some(Turn::waiting(self.clone(), hot.key.clone(), id, told)));
         }
         let query = TurnQuery::Key(key.clone());
         let rows = self.house.read(self.house.journal.turns(&hot.key, &query)).await.map_err(not_accepted)?;
         match rows.into_iter().next() {
             None => Ok(None),
             Some(row) if row.digest.as_ref() != Some(digest) => Err(conflict()),
-            Some(row) => self.turn_of(hot.key.clone(), row).await.map(Some),
+            Some(row) => self.turn_of(hot.key.clone(), row).await.map(Some).map_err(not_accepted),
         }
     }
 
@@ -144,15 +178,26 @@ impl Chat {
     }
 
     /// Takes a place in the queue and makes it durable.
-    async fn accept(&self, hot: &Arc<Hot>, served: &Served, valid: Valid) -> Result<(Arc<Ticket>, u64)> {
+    async fn accept(
+        &self,
+        hot: &Arc<Hot>,
+        served: &Served,
+        valid: Valid,
+    ) -> Result<(Arc<Ticket>, u64), Unaccepted> {
         let invocation = InvocationId::parse(self.house.ids.uuid());
-        let invocation = invocation.map_err(|it| Error::Accept { source: it.into() })?;
+        let invocation =
+            invocation.map_err(|it| Unaccepted::Refused(Error::Accept { source: it.into() }))?;
         let ticket = Ticket::new(None, valid.key.clone());
         let (commit, row, from) = {
             let mut desk = hot.desk();
             let max = self.house.limits.queue;
+            let taken = valid.key.as_ref().is_some_and(|(key, _)| desk.keyed(key).is_some());
+            if !desk.known || !desk.adopted || taken {
+                let why = "the session changed in the meantime";
+                return Err(Unaccepted::Again(Error::Accept { source: why.into() }));
+            }
             if desk.queue.len() >= max {
-                return Err(Error::QueueFull { max });
+                return Err(Unaccepted::Refused(Error::QueueFull { max }));
             }
             let mut writing = self.house.write(hot, &desk);
             let accepted = Accepted {
@@ -179,28 +224,63 @@ impl Chat {
     }
 
     /// Waits, in a task of the chat, until the message is durable; then lets it run.
-    async fn land_accept(&self, hot: &Arc<Hot>, commit: crate::house::Commit, row: TurnRow) -> Result<()> {
+    async fn land_accept(
+        &self,
+        hot: &Arc<Hot>,
+        commit: crate::house::Commit,
+        row: TurnRow,
+    ) -> Result<(), Unaccepted> {
         let (told, landed) = tokio::sync::oneshot::channel();
         let (house, hot) = (self.house.clone(), hot.clone());
         self.house.tasks.spawn(async move {
+            let mut told = Some(told);
             let landed = match house.land(&hot, commit).await {
                 Ok(()) => Ok(()),
-                // The commit may have landed all the same: the store knows.
-                Err(error) => match house.row(&hot, &row).await {
-                    Ok(true) => Ok(()),
-                    Ok(false) | Err(_) => Err(error),
-                },
+                Err(error @ singletree_durable::Error::Refused { .. }) => Err(error),
+                Err(error) => house.look_for(&hot, &row, error, &mut told).await,
             };
-            let accepted = landed.is_ok();
-            hot.desk().settle(row.no, accepted);
-            // Who sent it may have gone; the message is kept.
-            drop(told.send(landed));
+            hot.desk().settle(row.no, landed.is_ok());
+            if let Some(told) = told {
+                let landed = landed.map_err(|error| match error {
+                    it @ singletree_durable::Error::Refused { .. } => Unaccepted::Again(not_accepted(it.into())),
+                    it => Unaccepted::Refused(not_accepted(it.into())),
+                });
+                // Who sent it may have gone; the message is kept.
+                drop(told.send(landed));
+            }
             house.run_queue(&hot).await;
         });
-        match landed.await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => Err(not_accepted(error.into())),
-            Err(_) => Err(Error::ShuttingDown),
+        landed.await.unwrap_or(Err(Unaccepted::Refused(Error::ShuttingDown)))
+    }
+}
+
+type Teller = tokio::sync::oneshot::Sender<Result<(), Unaccepted>>;
+
+impl House {
+    /// The answer to an accept was lost, and it may have landed all the same: looks until the store says so. Who sent the
+    /// message is told once, when the first look fails, that it is not known (D20).
+    async fn look_for(
+        &self,
+        hot: &Hot,
+        row: &TurnRow,
+        error: singletree_durable::Error,
+        told: &mut Option<Teller>,
+    ) -> singletree_durable::Result<()> {
+        loop {
+            match self.row(hot, row).await {
+                Ok(true) => return Ok(()),
+                Ok(false) => return Err(error),
+                Err(unknown) => {
+                    if let Some(told) = told.take() {
+                        let unknown = Error::AcceptUnknown { turn: row.id(), source: Box::new(unknown) };
+                        drop(told.send(Err(Unaccepted::Refused(unknown))));
+                    }
+                }
+            }
+            if self.is_closing() {
+                return Err(error);
+            }
+            tokio::time::sleep(self.limits.record_retry).await;
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::StreamExt;
+use futures_util::stream::unfold;
 use singletree_durable::{SessionKey, TurnQuery, TurnRow};
 
 use crate::chat::Chat;
@@ -95,12 +96,13 @@ impl Turn {
             let ours = event.as_ref().map_or(true, |it| it.turn == id);
             std::future::ready(ours)
         });
-        let mut over = false;
-        ours.take_while(move |event| {
-            let go_on = !over;
-            over |= event.as_ref().is_ok_and(|it| it.what.outcome().is_some());
-            std::future::ready(go_on)
-        })
+        // It ends with the outcome itself: nothing of the turn comes after it that one could wait for.
+        Box::pin(unfold(Some(ours), |ours| async {
+            let mut ours = ours?;
+            let event = ours.next().await?;
+            let over = event.as_ref().is_ok_and(|it| it.what.outcome().is_some());
+            Some((event, (!over).then_some(ours)))
+        }))
     }
 }
 
@@ -122,7 +124,8 @@ impl Chat {
 
     pub(crate) async fn turn_of(&self, key: SessionKey, row: TurnRow) -> Result<Turn> {
         let id = row.id();
-        let outcome = read_outcome(self.house.journal.as_ref(), &key, &row).await?;
+        let reading = read_outcome(self.house.journal.as_ref(), &key, &row);
+        let outcome = self.house.limited(reading).await?;
         let end = match outcome {
             Some(outcome) => End::Known(Arc::new(outcome)),
             None => {
@@ -142,8 +145,13 @@ impl Chat {
     async fn ended(&self, key: &SessionKey, row: &TurnRow) -> Result<End> {
         let rows = self.house.read(self.house.journal.turns(key, &TurnQuery::No(row.no))).await?;
         let row = rows.into_iter().next().unwrap_or_else(|| row.clone());
-        match read_outcome(self.house.journal.as_ref(), key, &row).await? {
+        let reading = read_outcome(self.house.journal.as_ref(), key, &row);
+        match self.house.limited(reading).await? {
             Some(outcome) => Ok(End::Known(Arc::new(outcome))),
+            // It waits for a process that has its agent (D28).
+            None if !self.house.agents.contains_key(&row.agent) => {
+                Err(Error::AgentUnknown { agent: row.agent })
+            }
             None => Ok(End::Known(self.unfinished(&row.id()))),
         }
     }

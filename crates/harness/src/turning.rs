@@ -33,6 +33,10 @@ pub(crate) struct Turning {
     pub(crate) path: DispatchPath,
     /// Whether a position of the invocation is stored.
     pub(crate) positioned: bool,
+    /// Whether the position that is stored is this turn's own.
+    pub(crate) stands: bool,
+    /// The session as it was migrated for this turn, when it was: then nothing of the old version may be written again.
+    pub(crate) migrated: Option<SessionState>,
     /// Whether records of the turn are stored.
     pub(crate) recorded: bool,
     pub(crate) field_bytes: usize,
@@ -72,13 +76,20 @@ impl Turning {
         writing: &mut Writing,
         session: &SessionState,
     ) -> Result<(), Error> {
+        self.migrated = None;
         self.head.schema_version.clone_from(&session.schema_version);
         self.write_state(writing, &session.fields)
     }
 
     /// Writes the history alone (D10, D11): the other fields stay as they are stored.
     pub(crate) fn write_history(&mut self, writing: &mut Writing, messages: &List) -> Result<(), Error> {
-        let mut fields = stored::to_fields(&self.stored);
+        let mut fields = match &self.migrated {
+            Some(migrated) => {
+                self.head.schema_version.clone_from(&migrated.schema_version);
+                migrated.fields.clone()
+            }
+            None => stored::to_fields(&self.stored),
+        };
         match fields.iter_mut().find(|(name, _)| name.as_ref() == HISTORY) {
             Some((_, slot)) => *slot = Slot::Many(messages.clone()),
             None => fields.push((HISTORY.into(), Slot::Many(messages.clone()))),
@@ -108,6 +119,9 @@ impl Turning {
         self.row.status = record::status(&outcome);
         self.row.ended_at = Some(writing.now);
         self.row.outcome = Some(recorded.to_json()?);
+        if recorded.frees_key() {
+            (self.row.key, self.row.digest) = (None, None);
+        }
         writing.put(Put::Turn(self.row.clone()));
         if self.positioned && self.row.status != TurnStatus::Suspended {
             writing.put(Put::DropPosition(self.row.invocation.clone()));

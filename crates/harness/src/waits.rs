@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use singletree_durable::{Json, Timestamp, TurnKind, WaitRow, WaitStatus};
+use singletree_durable::{Json, TurnKind, WaitRow, WaitStatus};
 use singletree_engine::Error as RunError;
 
 use crate::hot::{Answering, Hot, Listener, Queued, Ticket, Work};
@@ -24,6 +24,8 @@ pub(crate) enum End {
     Superseded,
     /// Its deadline passed and it names no values to go on with (D2).
     Expired,
+    /// Where it stands does not fit the graph any more (D28).
+    Unfit,
 }
 
 /// Ends the session's wait: its invocation ends errored, in a turn of its own. Nothing happens when there is none.
@@ -36,6 +38,11 @@ pub(crate) async fn close(
     let (status, error) = match end {
         End::Cancelled | End::Superseded => (WaitStatus::Cancelled, Error::Cancelled),
         End::Expired => (WaitStatus::Expired, Error::SignalExpired { signal: wait.signal.clone() }),
+        End::Unfit => {
+            let reason = "where it stands does not fit the graph any more".into();
+            let invocation = wait.invocation.to_string();
+            (WaitStatus::Cancelled, RunError::SuspensionRecord { invocation, reason }.into())
+        }
     };
     let any = house.any_served();
     let preparing = Preparing { house, hot, served: any };
@@ -56,6 +63,7 @@ pub(crate) async fn close(
     house.land(hot, commit).await?;
     let listeners = {
         let mut desk = hot.desk();
+        desk.changes += 1;
         desk.wait = None;
         desk.head = Some(head);
         desk.fields = Some(stored);
@@ -72,17 +80,17 @@ pub(crate) async fn run_answer(
     ticket: &Arc<Ticket>,
     answering: Answering,
 ) -> Option<Arc<ChatTurnOutcome>> {
-    let answered = (answering.wait, answering.payload.clone());
     if let Some(running) = hot.desk().running.as_mut() {
-        running.answers = Some(answered);
+        running.answers = Some(answering.wait);
     }
     let wait = hot.desk().wait.clone().filter(|it| it.no == answering.wait);
     let Some(wait) = wait else {
         refuse(answering, Error::Correlation { why: "the wait has ended".into() });
         return None;
     };
-    let served = match house.served(&agent_of(house, hot, &wait).await) {
-        Ok(served) => served.clone(),
+    let agent = agent_of(house, hot, &wait).await;
+    let served = match agent.and_then(|it| house.served(&it).cloned()) {
+        Ok(served) => served,
         Err(error) => {
             refuse(answering, error);
             return None;
@@ -92,7 +100,7 @@ pub(crate) async fn run_answer(
     let ready = match preparing.answer(wait, answering).await {
         Ok(ready) => ready,
         Err((error, answering)) => {
-            refuse(answering, error);
+            unresumable(house, hot, answering, error).await;
             return None;
         }
     };
@@ -100,12 +108,31 @@ pub(crate) async fn run_answer(
     house.run_answered(hot, ticket, ready).await
 }
 
-async fn agent_of(house: &Arc<House>, hot: &Arc<Hot>, wait: &WaitRow) -> String {
+async fn agent_of(house: &Arc<House>, hot: &Arc<Hot>, wait: &WaitRow) -> Result<String, Error> {
     let preparing = Preparing { house, hot, served: house.any_served() };
-    preparing.turn(wait.turn).await.map(|it| it.agent).unwrap_or_default()
+    preparing.turn(wait.turn).await.map(|it| it.agent)
+}
+
+/// An answer could not start its turn, and nothing was consumed. A wait that no answer can ever end is ended here.
+pub(crate) async fn unresumable(house: &Arc<House>, hot: &Arc<Hot>, answering: Answering, error: Error) {
+    let category = error.category();
+    let unfit = matches!(category, "suspension_record_invalid" | "checkpoint_record_invalid");
+    // A store that does not work is no reason: it may work again.
+    let store = matches!(error, Error::Store { .. }) || house.is_closing();
+    let end = match (unfit, answering.expired && !store) {
+        (true, _) => Some(End::Unfit),
+        (false, true) => Some(End::Expired),
+        (false, false) => None,
+    };
+    if let Some(end) = end {
+        // If even this cannot be recorded, the next answer or deadline tries again.
+        drop(close(house, hot, end).await);
+    }
+    refuse(answering, error);
 }
 
 pub(crate) fn refuse(answering: Answering, error: Error) {
+    answering.ticket.settle(false);
     if let Some(taken) = answering.taken {
         // Who answered may have gone.
         drop(taken.send(Err(error)));
@@ -113,11 +140,18 @@ pub(crate) fn refuse(answering: Answering, error: Error) {
 }
 
 /// Puts an end of a wait before the messages that wait behind it (INV-1, D1).
-pub(crate) fn enqueue(hot: &Hot, ticket: Arc<Ticket>, answering: Answering) {
+///
+/// Returns who waits for the one that is on its way already, if one is: then this one is not taken.
+pub(crate) fn enqueue(hot: &Hot, answering: Answering) -> Option<Arc<Ticket>> {
     let mut desk = hot.desk();
+    if let Some(earlier) = desk.answering(answering.wait) {
+        return Some(earlier);
+    }
+    let ticket = answering.ticket.clone();
     let before = desk.queue.iter().position(|it| matches!(it.work, Work::Message { .. }));
     let at = before.unwrap_or(desk.queue.len());
     desk.queue.insert(at, Queued { ticket, work: Work::Answer(answering) });
+    None
 }
 
 pub(crate) fn tell_listeners(listeners: &[(u64, Listener)], outcome: &Arc<ChatTurnOutcome>) {
@@ -150,8 +184,18 @@ impl House {
         const AGAIN: Duration = Duration::from_secs(1);
         const PAGE: u64 = 256;
         let now = self.now();
-        let Ok(due) = self.read(self.upkeep.deadlines(Some(now), PAGE)).await else { return AGAIN };
-        let mut left = due.len() as u64 == PAGE;
+        let mut limit = PAGE;
+        // Waits that are not ours to end stay due: they must not hide those behind them.
+        let due = loop {
+            let Ok(due) = self.read(self.upkeep.deadlines(Some(now), limit)).await else { return AGAIN };
+            if due.len() as u64 == limit && due.iter().all(|(key, _)| key.tenant != self.tenant) {
+                limit = limit.saturating_mul(2);
+            } else {
+                break due;
+            }
+        };
+        let due_count = due.len() as u64;
+        let mut left = due_count == limit;
         for (key, wait) in due.into_iter().filter(|(key, _)| key.tenant == self.tenant) {
             let hot = self.hot(&key);
             left |= self.expire(&hot, wait).await.is_err();
@@ -159,14 +203,24 @@ impl House {
         if left {
             return AGAIN;
         }
-        match self.read(self.upkeep.deadlines(None, 1)).await {
-            Ok(next) => next.first().and_then(|(_, it)| it.deadline).map_or(IDLE, |it| wait_for(it, now)),
+        match self.read(self.upkeep.deadlines(None, due_count + 1)).await {
+            Ok(next) => {
+                let next = next.iter().filter_map(|(_, it)| it.deadline);
+                // What is due still, is on its way or not ours.
+                let still = next.clone().any(|it| it <= now);
+                let next = next.filter(|it| *it > now).min().map_or(IDLE, |it| it.since(now));
+                if still { next.min(AGAIN) } else { next }
+            }
             Err(_) => AGAIN,
         }
     }
 
     async fn expire(self: &Arc<Self>, hot: &Arc<Hot>, wait: WaitRow) -> Result<(), Error> {
         self.ready(hot).await?;
+        if !self.agents.contains_key(&agent_of(self, hot, &wait).await?) {
+            // Another process has the agent (D28).
+            return Ok(());
+        }
         let Some(fields) = on_deadline(&wait)? else {
             // Behind whatever runs in the session now: an answer that came first wins.
             if !take_turn(hot) {
@@ -174,16 +228,20 @@ impl House {
             }
             let still = hot.desk().wait.as_ref().is_some_and(|it| it.no == wait.no);
             let closed = if still { close(self, hot, End::Expired).await.map(drop) } else { Ok(()) };
-            hot.desk().running = None;
+            hot.release();
             self.kick(hot);
             return closed;
         };
         if hot.desk().wait.as_ref().is_none_or(|it| it.no != wait.no) {
             return Ok(());
         }
-        let answering = Answering { wait: wait.no, payload: fields, from: None, expired: true, taken: None };
-        enqueue(hot, Ticket::new(None, None), answering);
-        self.kick(hot);
+        let ticket = Ticket::new(None, None);
+        let (wait, payload) = (wait.no, fields);
+        let answering = Answering { wait, payload, from: None, expired: true, ticket, taken: None };
+        // One that came first wins; if it is refused, the next look finds the wait still due.
+        if enqueue(hot, answering).is_none() {
+            self.kick(hot);
+        }
         Ok(())
     }
 }
@@ -197,10 +255,6 @@ pub(crate) fn take_turn(hot: &Hot) -> bool {
     let ticket = Ticket::new(None, None);
     desk.running = Some(crate::hot::Running { ticket, no: None, stream: None, answers: None });
     true
-}
-
-fn wait_for(deadline: Timestamp, now: Timestamp) -> Duration {
-    deadline.since(now).max(Duration::from_millis(1))
 }
 
 fn on_deadline(wait: &WaitRow) -> Result<Option<Map<String, Value>>, Error> {

@@ -226,6 +226,10 @@ pub(crate) fn write_fields(
     (rows, numbers, max): (&RowFields, &mut Numbers, usize),
 ) -> Result<StoredFields, Error> {
     let mut after = Vec::with_capacity(state.len());
+    // What a newer version of the state does not have is not kept beside it.
+    for gone in before.iter().filter(|it| state.iter().all(|(name, _)| *name != it.name)) {
+        writing.put(Put::DropField(gone.name.as_ref().to_owned()));
+    }
     for (name, slot) in state {
         let stored = stored::find(before, name);
         if let Some(stored) = stored.filter(|it| it.slot.same(slot)) {

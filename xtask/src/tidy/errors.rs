@@ -45,13 +45,14 @@ fn is_snake_case(text: &str) -> bool {
         && text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
 }
 
-/// Returns the categories that functions named `category` return, each with one place.
+/// Returns the categories that functions named `category` or `…_category` return, each with one place.
 fn categories(repo: &Repo) -> BTreeMap<&str, String> {
     let mut found = BTreeMap::new();
     for (file, source) in repo.rust() {
         let tests_from = file.tests_from().unwrap_or(usize::MAX);
         for function in source.functions() {
-            if function.name == "category" && function.line < tests_from {
+            let named = function.name == "category" || function.name.ends_with("_category");
+            if named && function.line < tests_from {
                 for (line, category) in returned(file, source, &function.span) {
                     found.entry(category).or_insert_with(|| format!("{}:{line}", file.path));
                 }

@@ -4,11 +4,11 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use super::edge::{Edge, Target};
+use super::problem::{Problem, ProblemKind, Warning, WarningKind};
 use super::projection::Projection;
 use super::schema::Schema;
 use super::session::SessionShape;
 use super::topology::{Kind, Node, Topology};
-use crate::error::{Problem, ProblemKind, Warning, WarningKind};
 
 /// What a builder has collected.
 #[derive(Debug)]

@@ -210,6 +210,21 @@ mod tests {
         assert_eq!(two.get(4999), Some(&Item::from_json(json!(4999))));
     }
 
+    // INV-5
+    #[test]
+    fn an_append_copies_a_bounded_part_whatever_the_length() {
+        for len in [10, 5_000, 200_000] {
+            let long = List::new(numbers(0..len));
+            let longer = long.append(numbers(len..len + 2));
+            let kept = |it: &(&Arc<Vec<Chunk>>, &Arc<Vec<Chunk>>)| Arc::ptr_eq(it.0, it.1);
+            let shared = long.nodes.iter().zip(longer.nodes.iter()).filter(kept).count();
+            assert!(longer.nodes.len() - shared <= 2, "only the last nodes of {len} items are copied");
+            let (old, new) = (long.nodes.last().unwrap(), &longer.nodes[long.nodes.len() - 1]);
+            let chunks = old.iter().zip(new.iter()).filter(|(a, b)| Arc::ptr_eq(a, b)).count();
+            assert!(new.len() - chunks <= 2, "only the last chunks of {len} items are copied");
+        }
+    }
+
     #[test]
     fn only_descendants_extend_a_list() {
         let base = List::new(numbers(0..3));

@@ -7,6 +7,7 @@ pub(crate) mod field;
 pub(crate) mod finite;
 pub(crate) mod item;
 pub(crate) mod list;
+pub(crate) mod problem;
 pub(crate) mod projection;
 pub(crate) mod reducer;
 pub(crate) mod schema;

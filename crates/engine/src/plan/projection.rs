@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::field::FieldFault;
+use super::problem::{Problem, ProblemKind};
 use super::schema::Schema;
 use super::snapshot::Snapshot;
 use super::update::Update;
-use crate::error::{Problem, ProblemKind};
 
 /// How state crosses between a graph and a subgraph that is one of its nodes.
 ///

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::field::FieldFault;
+use super::problem::{Problem, ProblemKind};
 use super::schema::Schema;
 use super::slot::Slot;
-use crate::error::{Problem, ProblemKind};
 
 /// Which fields of the state are the session's.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -12,7 +12,6 @@ use super::schema::Schema;
 use super::slot::Slot;
 use super::state::State;
 use super::update::Update;
-use crate::error::{Error, Place};
 
 /// The state of a graph at one moment. Cloning and keeping it costs nothing that depends on its size (INV-5).
 #[derive(Clone)]
@@ -32,19 +31,6 @@ pub(crate) enum MergeFault {
     Reducer { field: String, reducer: String, fault: ReducerFault },
     /// The merged value is not what the schema declares, or the field is not declared.
     Invalid(FieldFault),
-}
-
-impl MergeFault {
-    /// Says which error of a node the fault is.
-    pub(crate) fn into_error(self, place: &Place, state: &Snapshot) -> Error {
-        let (place, state) = (place.clone(), state.clone());
-        match self {
-            Self::Reducer { field, reducer, fault } => {
-                Error::Reducer { place, field, reducer, source: fault, state }
-            }
-            Self::Invalid(source) => Error::Validation { place: Some(place), source, state: Some(state) },
-        }
-    }
 }
 
 impl Snapshot {

@@ -114,7 +114,7 @@ impl<S: State> Ctx<S> {
             .scope
             .state
             .merge(update.into())
-            .map_err(|it| it.into_error(&self.scope.place, &self.scope.state))?;
+            .map_err(|it| Error::of_merge(it, &self.scope.place, &self.scope.state))?;
         match run.core.session_state(&state, &run.who.identity) {
             Some(session) => run.port.save(session).await,
             None => Ok(()),

@@ -3,20 +3,11 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use singletree_durable::{MigrationError, MigrationErrorKind, Migrations};
+use singletree_durable::Migrations;
 
 use super::port::SessionState;
 use crate::error::{Error, Result};
 use crate::plan::slot::Slot;
-
-/// Returns the category of a failed migration of session state.
-pub(crate) fn category(error: &MigrationError) -> &'static str {
-    match error.kind() {
-        MigrationErrorKind::Missing => "session_state_migration_missing",
-        MigrationErrorKind::Ambiguous => "session_state_migration_chain_ambiguous",
-        MigrationErrorKind::Failed => "session_state_migration_failed",
-    }
-}
 
 /// Migrates loaded session state to a version; the same version is passed through, the registry not consulted.
 ///

@@ -154,7 +154,7 @@ impl Walker<'_> {
         };
         let merged = caught(|| scope.state.merge(update));
         let merged = merged.map_err(|it| self.node_error(scope, NodeError::new(it)))?;
-        let after = merged.map_err(|it| it.into_error(&scope.place, &scope.state))?;
+        let after = merged.map_err(|it| Error::of_merge(it, &scope.place, &scope.state))?;
         let target = self.route(node, &scope.place, &after)?;
         Ok((after, target))
     }
@@ -196,7 +196,7 @@ impl Walker<'_> {
             let source = NodeError::new(it).into_fault();
             Error::Node { place: place.clone(), source, state: state.clone() }
         })?;
-        let after = merged.map_err(|it| it.into_error(&place, state))?;
+        let after = merged.map_err(|it| Error::of_merge(it, &place, state))?;
         let target = self.route(node, &place, &after)?;
         self.run.stand(self.depth, &node.name, (Position::After, 0), &after);
         Ok((after, target))

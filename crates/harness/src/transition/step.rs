@@ -44,6 +44,7 @@ pub(crate) fn write_position(
     let (invocation, turn) = (turning.row.invocation.clone(), turning.row.no);
     writing.put(Put::Position(PositionRow { invocation, turn, body: position.to_json()? }));
     turning.positioned = true;
+    turning.stands = true;
     Ok(())
 }
 
@@ -51,13 +52,17 @@ pub(crate) fn write_position(
 pub(crate) fn record(
     writing: &mut Writing,
     turning: &mut Turning,
-    name: &str,
-    fact: &Item,
+    (name, fact): (&str, &Item),
+    progress: Option<&Progress>,
 ) -> Result<(), Error> {
     writing.require(Require::Turn { no: turning.row.no, status: TurnStatus::Accepted });
     let text = fact.text().map_err(|it| corrupt(format!("the record '{name}'"), Some(it.into())))?;
     let body = Json::from_text(text);
     writing.put(Put::Record(RecordRow { turn: turning.row.no, name: name.to_owned(), body }));
     turning.recorded = true;
-    Ok(())
+    // A run that began anew would not look for records: from the first one on it goes on at its node.
+    match progress.filter(|_| !turning.stands) {
+        Some(progress) => write_position(writing, turning, progress, None),
+        None => Ok(()),
+    }
 }

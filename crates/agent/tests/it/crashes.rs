@@ -1,0 +1,131 @@
+//! The process dies at every write, before and after it lands; the next one finds the conversation whole (INV-2, INV-8).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+use singletree_durable::{FailAt, Journal, Land, MemoryStore, Upkeep};
+use singletree_harness::{Chat, SendOptions};
+use singletree_llm::ChatMessage;
+use singletree_tools::Recovery;
+
+use crate::probe::World;
+use crate::rig::{SESSION, answer, open, small, transcript};
+
+const UNKNOWN: &str = "tool: {\"reason\":\"the process ended while this ran; whether it took effect is not known, and it \
+     was not run again\",\"status\":\"unknown\"}";
+
+/// Goes on with the conversation as far as this process lives: sends what may have been sent before, under its key, and
+/// approves whatever waits.
+async fn go_on(chat: &Chat, text: &str, alive: impl Fn() -> bool) {
+    let options = SendOptions::new().key("k");
+    let Ok(turn) = chat.submit(SESSION, ChatMessage::user(text), options).await else { return };
+    drop(turn.outcome().await);
+    while alive() {
+        let pending = chat.pending(Some(SESSION), 10).await.unwrap();
+        let Some(wait) = pending.first() else { return };
+        let Ok(turn) = answer(chat, wait, json!({ "approved": true })).await else { return };
+        drop(turn.outcome().await);
+    }
+}
+
+/// One process over a store: takes over what is left, and goes on.
+async fn process<S>(
+    store: S,
+    (world, recovery): (&World, Recovery),
+    text: &str,
+    alive: impl Fn() -> bool,
+) -> Chat
+where
+    S: Journal + Upkeep + 'static,
+{
+    let chat = open(small(world, recovery), store);
+    if let Ok(turns) = chat.sweep().await {
+        for turn in turns {
+            drop(turn.outcome().await);
+        }
+    }
+    tokio::time::timeout(Duration::from_secs(20), go_on(&chat, text, alive)).await.unwrap();
+    chat
+}
+
+async fn uninterrupted(text: &str, recovery: Recovery) -> (Vec<String>, World) {
+    let world = World::default();
+    let chat = process(MemoryStore::new(), (&world, recovery), text, || true).await;
+    (transcript(&chat).await, world)
+}
+
+/// Lets the process die at the n-th write; returns what the next one made of it, or none when there is no such write.
+async fn dying_at(n: u64, land: Land, text: &str, recovery: Recovery) -> Option<(Vec<String>, World)> {
+    let (store, world) = (MemoryStore::new(), World::default());
+    let dying = FailAt::new(Arc::new(store.clone()), n, land);
+    let first = process(dying.clone(), (&world, recovery), text, || !dying.fired()).await;
+    first.shutdown(Duration::ZERO).await;
+    if !dying.fired() {
+        return None;
+    }
+    let second = process(store.reopen(), (&world, recovery), text, || true).await;
+    Some((transcript(&second).await, world))
+}
+
+/// Effects by what they are, of whichever key: how many keys had each.
+fn effects(world: &World) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for whats in world.by_key().into_values() {
+        *counts.entry(whats[0].clone()).or_default() += 1;
+    }
+    counts.retain(|what: &String, _| !what.starts_with("look"));
+    counts
+}
+
+async fn sweep(
+    text: &str,
+    recovery: Recovery,
+    check: impl Fn(u64, Land, (Vec<String>, World), &(Vec<String>, World)),
+) {
+    let expected = uninterrupted(text, recovery).await;
+    assert!(expected.0.last().is_some_and(|it| it == "assistant: All done."), "{expected:?}");
+    for land in [Land::Before, Land::After] {
+        let mut n = 1;
+        while let Some(found) = dying_at(n, land, text, recovery).await {
+            check(n, land, found, &expected);
+            n += 1;
+        }
+        assert!(n > 3, "{text}: the sweep has looked at something");
+    }
+}
+
+// D7: an idempotent tool may be called again with the same key, and has its effect once.
+#[tokio::test]
+async fn with_tools_that_may_be_run_again_nothing_is_ever_lost_or_done_twice() {
+    for text in ["look", "act", "acts", "mixed", "send", "sends"] {
+        sweep(text, Recovery::Rerun, |n, land, (said, world), (expected, whole)| {
+            assert_eq!(&said, expected, "{text} dies at {n}, {land:?}");
+            assert_eq!(effects(&world), effects(whole), "{text} dies at {n}, {land:?}");
+        })
+        .await;
+    }
+}
+
+// D7: a tool that must not be called again is not, and the model is told that nobody knows.
+#[tokio::test]
+async fn with_tools_that_may_not_be_run_again_a_doubt_is_told_and_nothing_is_done_twice() {
+    for text in ["act", "acts", "mixed", "send", "sends"] {
+        sweep(text, Recovery::Report, |n, land, (said, world), (expected, _)| {
+            let at = format!("{text} dies at {n}, {land:?}: {said:?}");
+            let calls: Vec<_> =
+                world.by_key().into_values().filter(|it| !it[0].starts_with("look")).collect();
+            assert!(calls.iter().all(|it| it.len() == 1), "{at} {calls:?}");
+            assert_eq!(said.len(), expected.len(), "{at}");
+            let other: Vec<_> = said.iter().zip(expected).filter(|(it, whole)| it != whole).collect();
+            assert!(other.len() <= 1 && other.iter().all(|(it, _)| *it == UNKNOWN), "{at}");
+            let done = expected.iter().zip(&said).filter(|(whole, it)| whole == it);
+            let done =
+                done.filter(|(it, _)| ["a", "b", "m"].iter().any(|x| **it == format!("tool: did {x}")));
+            // What is told as done was done; what is in doubt may have been.
+            assert!(calls.len() >= done.count(), "{at} {calls:?}");
+        })
+        .await;
+    }
+}

@@ -1,0 +1,85 @@
+//! A tool that counts its effects by idempotency key, and others that look.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use serde_json::json;
+use singletree_llm::{BoxFuture, ToolDefinition};
+use singletree_tools::{Effect, Invocation, Output, Recovery, Tool};
+
+/// What has happened in the world, whatever process did it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct World(Arc<Mutex<Vec<Happening>>>);
+
+/// One effect: under which key, and what.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Happening {
+    pub(crate) key: String,
+    pub(crate) what: String,
+}
+
+impl World {
+    fn add(&self, key: &str, what: &str) {
+        self.0.lock().unwrap().push(Happening { key: key.to_owned(), what: what.to_owned() });
+    }
+
+    /// Returns what happened, in order.
+    pub(crate) fn whats(&self) -> Vec<String> {
+        self.0.lock().unwrap().iter().map(|it| it.what.clone()).collect()
+    }
+
+    /// Returns how often each key was used, and for what.
+    pub(crate) fn by_key(&self) -> BTreeMap<String, Vec<String>> {
+        let mut keys = BTreeMap::<String, Vec<String>>::new();
+        for it in self.0.lock().unwrap().iter() {
+            keys.entry(it.key.clone()).or_default().push(it.what.clone());
+        }
+        keys
+    }
+}
+
+/// A tool that changes the world.
+#[derive(Debug)]
+pub(crate) struct Probe {
+    definition: ToolDefinition,
+    effect: Effect,
+    recovery: Recovery,
+    world: World,
+}
+
+impl Probe {
+    pub(crate) fn new(name: &str, effect: Effect, recovery: Recovery, world: &World) -> Arc<dyn Tool> {
+        let schema = json!({
+            "type": "object",
+            "properties": { "what": { "type": "string" } },
+            "required": ["what"],
+            "additionalProperties": false,
+        });
+        let definition = ToolDefinition::new(name, "Does something.", schema).unwrap();
+        Arc::new(Self { definition, effect, recovery, world: world.clone() })
+    }
+}
+
+impl Tool for Probe {
+    fn definition(&self) -> &ToolDefinition {
+        &self.definition
+    }
+
+    fn effect(&self) -> Effect {
+        self.effect
+    }
+
+    fn on_unknown_outcome(&self) -> Recovery {
+        self.recovery
+    }
+
+    fn call<'a>(&'a self, invocation: Invocation<'a>) -> BoxFuture<'a, singletree_tools::Result<Output>> {
+        Box::pin(async move {
+            let what = invocation.arguments["what"].as_str().unwrap();
+            tokio::task::yield_now().await;
+            self.world.add(invocation.key.as_str(), &format!("{} {what}", self.definition.name()));
+            tokio::task::yield_now().await;
+            Ok(Output::text(format!("did {what}")))
+        })
+    }
+}

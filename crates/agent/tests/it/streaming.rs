@@ -1,0 +1,93 @@
+//! What is shown of a message while it is on its way.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use futures_util::StreamExt;
+use singletree_durable::MemoryStore;
+use singletree_harness::{Chat, ChatEventKind};
+use singletree_llm::{
+    BoxFuture, BoxStream, ChatMessage, Delta, Provider, Request, Response, Result, ScriptedProvider,
+};
+use singletree_tools::Recovery;
+
+use crate::probe::World;
+use crate::rig::{SESSION, completed, open, script, send, small, small_with};
+
+/// What was shown of each message, and what it became: by the message's name.
+async fn shown(chat: &Chat, text: &str) -> (BTreeMap<String, String>, BTreeMap<String, String>) {
+    let (mut deltas, mut messages) = (BTreeMap::<String, String>::new(), BTreeMap::new());
+    let mut events = chat.send_streaming(SESSION, ChatMessage::user(text)).await.unwrap();
+    while let Some(event) = events.next().await {
+        match event.unwrap().what {
+            ChatEventKind::Delta { id, text, so_far, .. } => {
+                let piece = deltas.entry(id.to_string()).or_default();
+                if so_far { *piece = text } else { piece.push_str(&text) }
+            }
+            ChatEventKind::MessageAppended { id, message, .. } => {
+                messages.insert(id.to_string(), message.text().into_owned());
+            }
+            _ => {}
+        }
+    }
+    (deltas, messages)
+}
+
+#[tokio::test]
+async fn the_pieces_that_were_shown_make_the_message_that_is_kept() {
+    let world = World::default();
+    let chat = open(small(&world, Recovery::Report), MemoryStore::new());
+    let (deltas, messages) = shown(&chat, "say one two three").await;
+    assert_eq!(deltas.values().collect::<Vec<_>>(), ["You said: one two three"]);
+    assert_eq!(deltas, messages);
+    // Again, after messages that are history, and after a message that only calls: that one has nothing to show.
+    let (deltas, messages) = shown(&chat, "act").await;
+    assert_eq!(deltas.values().collect::<Vec<_>>(), ["All done."]);
+    assert_eq!(messages.values().collect::<Vec<_>>(), ["", "did a", "All done."]);
+    assert!(deltas.iter().all(|(id, text)| messages.get(id) == Some(text)), "{deltas:?} {messages:?}");
+}
+
+// D19
+#[tokio::test]
+async fn thinking_is_kept_and_never_shown() {
+    let world = World::default();
+    let chat = open(small(&world, Recovery::Report), MemoryStore::new());
+    let (deltas, _) = shown(&chat, "think").await;
+    assert_eq!(deltas.values().collect::<Vec<_>>(), ["I have thought."]);
+    let kept = chat.history(SESSION, 1, 1).await.unwrap();
+    let kinds: Vec<_> = kept[0].message.content.blocks().iter().map(|it| it.kind()).collect();
+    assert_eq!(kinds, ["thinking", "text"]);
+}
+
+/// A provider that answers whole.
+#[derive(Debug)]
+struct Whole(ScriptedProvider);
+
+impl Provider for Whole {
+    fn model(&self) -> &str {
+        self.0.model()
+    }
+    fn ready(&self) -> BoxFuture<'_, Result<()>> {
+        self.0.ready()
+    }
+    fn complete<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Response>> {
+        self.0.complete(request)
+    }
+    fn streams(&self) -> bool {
+        false
+    }
+    fn stream<'a>(&'a self, _: &'a Request) -> BoxFuture<'a, Result<BoxStream<'a, Result<Delta>>>> {
+        panic!("it does not stream, and says so")
+    }
+}
+
+#[tokio::test]
+async fn a_provider_that_does_not_stream_is_asked_for_the_whole_answer() {
+    let provider = Arc::new(Whole(ScriptedProvider::new(script())));
+    let agent = small_with(provider, &World::default(), Recovery::Report).agent("whole").unwrap();
+    let chat = open(agent, MemoryStore::new());
+    let (deltas, messages) = shown(&chat, "say it").await;
+    assert_eq!(deltas, BTreeMap::new());
+    assert_eq!(messages.values().collect::<Vec<_>>(), ["You said: it"]);
+    completed(&send(&chat, "act").await);
+}

@@ -1,0 +1,102 @@
+//! Messages that call tools: in which order they run, and what the model gets to read.
+
+use std::sync::Arc;
+
+use singletree_durable::MemoryStore;
+use singletree_harness::ChatEventKind;
+use singletree_llm::{ChatMessage, ScriptedProvider};
+use singletree_tools::{CallContext, Effect, Recovery, Tool, TypedTool};
+use tokio::sync::Barrier;
+
+use crate::probe::World;
+use crate::rig::{SESSION, chat, completed, open, probes, script, send, toolbox, transcript};
+use futures_util::StreamExt;
+use singletree_agent::AgentLoop;
+
+#[tokio::test]
+async fn a_result_goes_back_to_the_model_and_its_answer_ends_the_turn() {
+    let (chat, world) = chat();
+    let outcome = send(&chat, "act").await;
+    assert_eq!(completed(&outcome).replies.len(), 3);
+    let expected = ["user: act", "assistant: [act{\"what\":\"a\"}]", "tool: did a", "assistant: All done."];
+    assert_eq!(transcript(&chat).await, expected);
+    assert_eq!(world.whats(), ["act a"]);
+}
+
+#[tokio::test]
+async fn what_changes_something_runs_alone_and_in_order_with_what_reads_around_it() {
+    let (chat, world) = chat();
+    completed(&send(&chat, "mixed").await);
+    assert_eq!(world.whats(), ["look 1", "act a", "look 2", "act b", "look 3"]);
+    let transcript = transcript(&chat).await;
+    assert_eq!(transcript[2..7], ["tool: did 1", "tool: did a", "tool: did 2", "tool: did b", "tool: did 3"]);
+    let keys = world.by_key();
+    assert_eq!(keys.len(), 5, "every call has a key of its own: {keys:?}");
+}
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Meet {
+    what: String,
+}
+
+#[tokio::test]
+async fn calls_that_only_read_run_at_once() {
+    let both = Arc::new(Barrier::new(2));
+    // Each call waits for the other one: run one after the other, both would time out.
+    let meet = TypedTool::new("meet", "Meets.", Effect::Read, move |it: Meet, _: CallContext| {
+        let both = both.clone();
+        async move {
+            both.wait().await;
+            Ok(format!("met as {}", it.what))
+        }
+    });
+    let tools: Vec<Arc<dyn Tool>> = vec![Arc::new(meet.unwrap())];
+    let provider = Arc::new(ScriptedProvider::new(script()));
+    let agent = AgentLoop::builder(provider).toolbox(toolbox(tools)).agent("a").unwrap();
+    let chat = open(agent, MemoryStore::new());
+    completed(&send(&chat, "meet").await);
+    assert_eq!(transcript(&chat).await[2..4], ["tool: met as a", "tool: met as b"]);
+}
+
+// spec: llm-provider §3 (degraded calls), §6
+#[tokio::test]
+async fn calls_that_do_not_read_are_told_to_the_model_and_need_no_approval() {
+    let (chat, world) = chat();
+    completed(&send(&chat, "garble").await);
+    let transcript = transcript(&chat).await;
+    assert_eq!(transcript[2], "tool: error: the arguments are not a JSON object");
+    assert_eq!(transcript[3], "tool: error: there is no tool \"fly\"; the tools are: look, act, send");
+    assert!(transcript[4].starts_with("tool: error: the arguments do not fit the schema"), "{transcript:?}");
+    assert_eq!(world.whats(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn tool_activity_is_shown_as_it_happens() {
+    let (chat, _) = chat();
+    let events = chat.send_streaming(SESSION, ChatMessage::user("act")).await.unwrap();
+    let events: Vec<_> = events.map(|it| it.unwrap().what).collect().await;
+    let shown = events.iter().filter_map(|it| match it {
+        ChatEventKind::ToolStarted { call, name, arguments } => Some(format!("{call} {name} {arguments}")),
+        ChatEventKind::ToolFinished { call, name, success, content } => {
+            Some(format!("{call} {name} {success} {content}"))
+        }
+        _ => None,
+    });
+    assert_eq!(shown.collect::<Vec<_>>(), ["call_2_0 act {\"what\":\"a\"}", "call_2_0 act true did a"]);
+}
+
+#[tokio::test]
+async fn an_agent_with_effects_is_never_run_at_level_turn() {
+    let world = World::default();
+    let builder =
+        |tools| AgentLoop::builder(Arc::new(ScriptedProvider::new(script()))).toolbox(toolbox(tools));
+    let agent = builder(probes(&world, Recovery::Report)).agent("a").unwrap();
+    // D26: refused, should anybody lower the level.
+    let lowered = agent.durability(singletree_harness::Durability::Turn);
+    let refused = singletree_harness::Chat::builder().agent(lowered).open(MemoryStore::new()).unwrap_err();
+    assert_eq!(refused.category(), "chat_durability_invalid");
+    let doubled = [probes(&world, Recovery::Report), probes(&world, Recovery::Report)].concat();
+    let limits = singletree_tools::ToolLimits::standard();
+    let error = singletree_tools::Toolbox::new(doubled, limits).unwrap_err();
+    assert_eq!(singletree_agent::Error::from(error).category(), "tool_duplicate");
+}

@@ -1,0 +1,85 @@
+//! What is wrong with a graph's structure, and what is likely wrong.
+
+/// What is structurally wrong with a graph (graph-engine §2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ProblemKind {
+    /// A reducer was given parameters it cannot work with.
+    ReducerConfigurationInvalid,
+    /// A field declares more than one reducer.
+    ConflictingReducers,
+    /// A field or node is declared twice, or a default is not of its field's type.
+    InvalidDeclaration,
+    /// No entry node is declared, or it is no node.
+    NoDeclaredEntry,
+    /// An edge names a node that is not declared.
+    DanglingEdge,
+    /// A node has more than one outgoing edge.
+    MultipleOutgoingEdges,
+    /// A projection names a field that a schema does not declare.
+    MappingReferencesUndeclaredField,
+    /// A projection declares both sets and maps.
+    ConflictingProjectionForms,
+    /// A node has no path from the entry.
+    UnreachableNode,
+}
+
+impl ProblemKind {
+    /// Returns the stable, machine-readable category.
+    #[must_use]
+    pub fn category(self) -> &'static str {
+        match self {
+            Self::ReducerConfigurationInvalid => "reducer_configuration_invalid",
+            Self::ConflictingReducers => "conflicting_reducers",
+            Self::InvalidDeclaration => "invalid_declaration",
+            Self::NoDeclaredEntry => "no_declared_entry",
+            Self::DanglingEdge => "dangling_edge",
+            Self::MultipleOutgoingEdges => "multiple_outgoing_edges",
+            Self::MappingReferencesUndeclaredField => "mapping_references_undeclared_field",
+            Self::ConflictingProjectionForms => "conflicting_projection_forms",
+            Self::UnreachableNode => "unreachable_node",
+        }
+    }
+}
+
+/// One structural problem of a graph.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// What kind it is.
+    pub kind: ProblemKind,
+    /// What is wrong, and where.
+    pub message: String,
+}
+
+impl Problem {
+    pub(crate) fn new(kind: ProblemKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into() }
+    }
+}
+
+/// What a graph may be warned of (graph-engine §2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum WarningKind {
+    /// A projection sends a field round through a reducer that merges it twice.
+    ProjectionReducerRoundTrip,
+}
+
+impl WarningKind {
+    /// Returns the stable, machine-readable category.
+    #[must_use]
+    pub fn category(self) -> &'static str {
+        match self {
+            Self::ProjectionReducerRoundTrip => "projection_reducer_round_trip",
+        }
+    }
+}
+
+/// Something about a graph that compiles, but is likely not meant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Warning {
+    /// What kind it is.
+    pub kind: WarningKind,
+    /// What is likely wrong, and where.
+    pub message: String,
+    /// The field, when it is about one.
+    pub field: Option<String>,
+}

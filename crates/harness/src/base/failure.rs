@@ -1,0 +1,70 @@
+//! What a failed turn tells its transport (harness §7, D14, D15).
+
+use singletree_engine::{Error as RunError, chain};
+
+use super::route::Mode;
+use crate::Error;
+use crate::bucket::{Bucket, BucketTable, Disposition, Surface};
+use crate::reply::Redact;
+
+/// An errored turn, put in its bucket (harness §5.2, §7).
+#[derive(Debug)]
+pub struct Failure {
+    /// What the caller can do.
+    pub bucket: Bucket,
+    /// What went wrong: the cause's own category where it has one (R29).
+    pub category: String,
+    /// What happened, for people: redacted, and cut to [`Limits::diagnostic_bytes`](crate::Limits::diagnostic_bytes).
+    pub message: String,
+    /// Whether the same transmission again is known to do nothing twice.
+    pub retry_safe: bool,
+    /// The error itself, with its causes and what it holds (a completed state that could not be saved, sessions §6.1).
+    /// Not redacted.
+    pub error: Error,
+}
+
+/// How failures are told.
+pub(super) struct Telling<'a> {
+    pub(super) mode: Mode,
+    pub(super) buckets: &'a BucketTable,
+    pub(super) redact: &'a Redact,
+    pub(super) max_bytes: usize,
+}
+
+impl Telling<'_> {
+    pub(super) fn failure(&self, error: Error) -> Failure {
+        let category = error.category().to_owned();
+        let Disposition { bucket, retry_safe } = self.buckets.look_up(&category, Surface::Base);
+        let bucket = match (self.mode, bucket) {
+            // There is no session to end (§7.1): what is left is that the caller has to change something.
+            (Mode::Stateless, Bucket::SessionTerminating) => Bucket::UserCorrectable,
+            (Mode::Stateless | Mode::Sessioned, bucket) => bucket,
+        };
+        Failure {
+            bucket,
+            category,
+            message: cut(&(self.redact)(&innermost(&error)), self.max_bytes),
+            // A turn whose subscription failed has run up to its pause, and its session is saved.
+            retry_safe: retry_safe && !matches!(error, Error::Subscription { .. }),
+            error,
+        }
+    }
+}
+
+/// Writes what went wrong without the frames around it: for a failed node that is the node's own error.
+fn innermost(error: &Error) -> String {
+    match error {
+        Error::Run { source: RunError::Node { source, .. } } => chain(source),
+        Error::Run { source } => chain(source),
+        other => chain(other),
+    }
+}
+
+/// Cuts a text at a character's border.
+fn cut(text: &str, max: usize) -> String {
+    if text.len() <= max {
+        return text.to_owned();
+    }
+    let end = (0..=max).rev().find(|it| text.is_char_boundary(*it)).unwrap_or(0);
+    format!("{}…", &text[..end])
+}

@@ -1,0 +1,243 @@
+//! The harness itself: classify, invoke, handle the outcome (harness §3 to §6).
+
+use std::fmt;
+
+use singletree_durable::{BoxError, BoxFuture, InvocationId, SessionId};
+use singletree_engine::{Error as RunError, Graph, InvokeOptions, Outcome, State, Suspended, chain};
+
+use super::builder::{HarnessBuilder, PausedRecords};
+use super::failure::Telling;
+use super::inbound::{Inbound, SignalArrival, SignalTarget};
+use super::report::{HarnessOutcome, Invoked, TurnReport};
+use super::resuming::{Reserved, Resuming};
+use super::route::{Mode, Route, Session, route};
+use crate::outcome::DispatchPath;
+use crate::{Error, Result};
+
+/// Serves a graph to a runtime: one transmission, one turn, one of three outcomes (harness §2).
+///
+/// ```
+/// use serde_json::{Map, json};
+/// use singletree_engine::{Ctx, END, Graph, NodeResult};
+/// use singletree_harness::{Harness, HarnessOutcome, Inbound};
+/// use singletree_macros::State;
+///
+/// #[derive(Debug, State)]
+/// #[state(engine = singletree_engine)] // not needed with the facade crate
+/// struct Sum {
+///     of: Vec<i64>,
+///     sum: i64,
+/// }
+///
+/// async fn add(cx: Ctx<Sum>) -> NodeResult<Sum> {
+///     Ok(Sum::update().sum(cx.state().of.iter().sum()))
+/// }
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+/// let graph = Graph::<Sum>::builder().node("add", add).edge("add", END).entry("add").compile()?;
+/// let harness = Harness::stateless(graph).build();
+/// let report = harness.handle(Inbound::message(Map::from_iter([("of".to_owned(), json!([1, 2]))]))).await;
+/// let HarnessOutcome::Completed(done) = report.outcome else { unreachable!("it neither waits nor fails") };
+/// assert_eq!(done.state.sum, 3);
+/// # Ok::<(), singletree_engine::Error>(())
+/// # }).unwrap();
+/// ```
+pub struct Harness<S> {
+    parts: HarnessBuilder<S>,
+    resuming: Resuming,
+}
+
+/// How the engine was called, if it was, and what came of it.
+type Ran<S> = (Option<Invoked>, Result<Outcome<S>>);
+
+impl<S: State> Harness<S> {
+    /// Starts a harness whose turns belong to sessions (harness §2).
+    #[must_use]
+    pub fn sessioned(graph: Graph<S>) -> HarnessBuilder<S> {
+        HarnessBuilder::over(graph, Mode::Sessioned)
+    }
+
+    /// Starts a harness whose turns stand alone (harness §2, §3.0).
+    #[must_use]
+    pub fn stateless(graph: Graph<S>) -> HarnessBuilder<S> {
+        HarnessBuilder::over(graph, Mode::Stateless)
+    }
+
+    pub(super) fn of(parts: HarnessBuilder<S>) -> Self {
+        Self { parts, resuming: Resuming::default() }
+    }
+
+    /// Returns whether the harness has sessions.
+    #[must_use]
+    pub fn mode(&self) -> Mode {
+        self.parts.mode
+    }
+
+    /// Says which path a transmission takes, and does nothing: the same one always takes the same (harness §3.4).
+    ///
+    /// # Errors
+    /// `harness_path_classification_ambiguous`, `harness_session_id_unresolved`.
+    pub fn classify(&self, inbound: &Inbound) -> Result<DispatchPath> {
+        Ok(self.route(inbound)?.path())
+    }
+
+    /// Takes a transmission through its turn (harness §4, §5).
+    ///
+    /// It returns when the turn ends, and a pause is an end: nothing waits here for a signal. A signal is consumed when
+    /// its resume begins. Before that, a payload that does not fit or a session that cannot be loaded leaves the
+    /// invocation suspended and subscribed. In one process an invocation is resumed by one signal at a time; of several
+    /// in different processes the engine lets one through. The store of sessions is called by the engine alone, and only
+    /// where there is a session (§8.1).
+    ///
+    /// Failures are outcomes: those of the engine, and `harness_path_classification_ambiguous`,
+    /// `harness_session_id_unresolved`, `harness_signal_correlation_failed`, `harness_signal_subscription_failed` (§10).
+    /// When the last one happens, what the turn did before its pause stands, its session included.
+    ///
+    /// # Cancellation
+    /// Dropping the future ends the run at its next await ([`Graph::invoke`]). Between a pause and its subscription the
+    /// record stays, and no signal leads to it.
+    pub async fn handle(&self, inbound: Inbound) -> TurnReport<S> {
+        let route = self.route(&inbound);
+        let path = route.as_ref().ok().map(Route::path);
+        let (invoked, ran) = match route {
+            Err(error) => (None, Err(error)),
+            Ok(Route::Start { session, .. }) => self.start(&inbound, session).await,
+            Ok(Route::Resume { signal, .. }) => self.resume(signal).await,
+        };
+        let outcome = match ran {
+            Ok(Outcome::Completed(done)) => HarnessOutcome::Completed(done),
+            Ok(Outcome::Suspended(paused)) => HarnessOutcome::Suspended(paused),
+            Err(error) => HarnessOutcome::Errored(self.telling().failure(error)),
+        };
+        TurnReport { path, invoked, outcome }
+    }
+
+    fn route<'a>(&self, inbound: &'a Inbound) -> Result<Route<'a>> {
+        route(self.parts.mode, inbound, &self.parts.resolve)
+    }
+
+    fn telling(&self) -> Telling<'_> {
+        let HarnessBuilder { mode, buckets, redact, limits, .. } = &self.parts;
+        Telling { mode: *mode, buckets, redact, max_bytes: limits.diagnostic_bytes }
+    }
+
+    async fn start(&self, inbound: &Inbound, session: Session) -> Ran<S> {
+        let assigned = session == Session::Unnamed;
+        let session = match session {
+            Session::Absent => None,
+            Session::Named(id) => Some(id),
+            Session::Unnamed => match SessionId::parse(self.parts.ids.uuid()) {
+                Ok(id) => Some(id),
+                Err(error) => return (None, Err(Error::SessionId { why: error.to_string() })),
+            },
+        };
+        let initial = (self.parts.build)(inbound);
+        let options = session.clone().into_iter().fold(InvokeOptions::new(), InvokeOptions::session);
+        let ran = self.parts.graph.invoke(initial.clone(), options).await;
+        (Some(Invoked::Start { initial, session, assigned }), self.subscribed(ran).await)
+    }
+
+    async fn resume(&self, signal: &SignalArrival) -> Ran<S> {
+        let reserved = match self.correlate(signal).await {
+            Ok(reserved) => reserved,
+            Err(error) => return (None, Err(error)),
+        };
+        let (invocation, payload) = (&reserved.invocation, &signal.payload);
+        let ran = self.parts.graph.resume(invocation, payload.clone(), InvokeOptions::new()).await;
+        if is_over(&ran) {
+            self.unsubscribe(invocation).await;
+        }
+        let invoked = Invoked::Resume { invocation: invocation.clone(), payload: payload.clone() };
+        (Some(invoked), self.subscribed(ran).await)
+    }
+
+    /// Finds what a signal belongs to, and keeps other signals from it.
+    async fn correlate(&self, signal: &SignalArrival) -> Result<Reserved<'_>> {
+        let found = self.resolve(&signal.target).await?;
+        let Some(reserved) = self.resuming.reserve(found) else {
+            return Err(Error::Correlation { why: "another one is resuming it".into() });
+        };
+        // Between look-up and reservation another signal may have been answered, and the invocation may wait for
+        // something else by now: this one must not answer that.
+        if self.resolve(&signal.target).await? != reserved.invocation {
+            return Err(Error::Correlation { why: "it was answered already".into() });
+        }
+        let max = self.parts.limits.payload_bytes;
+        if serde_json::to_string(&signal.payload).is_ok_and(|it| it.len() > max) {
+            return Err(Error::Payload { why: format!("it has more than {max} bytes") });
+        }
+        Ok(reserved)
+    }
+
+    async fn resolve(&self, target: &SignalTarget) -> Result<InvocationId> {
+        let found = self.in_time(self.parts.coordinator.resolve(target)).await;
+        let found = found.map_err(|it| Error::Correlation { why: chain(it.as_ref()) })?;
+        found.ok_or_else(|| Error::Correlation {
+            why: match target {
+                SignalTarget::Signal(id) => format!("nothing waits for '{id}'"),
+                SignalTarget::Invocation(id) => format!("invocation '{id}' waits for nothing"),
+            },
+        })
+    }
+
+    /// Subscribes to the signal of a turn that suspended (harness §5.3); other ends are passed on.
+    async fn subscribed(&self, ran: singletree_engine::Result<Outcome<S>>) -> Result<Outcome<S>> {
+        let outcome = ran?;
+        if let Outcome::Suspended(paused) = &outcome {
+            self.subscribe(paused).await?;
+        }
+        Ok(outcome)
+    }
+
+    async fn subscribe(&self, paused: &Suspended<S>) -> Result<()> {
+        let Suspended { descriptor, identity, .. } = paused;
+        let invocation = &identity.invocation_id;
+        let subscribed = self.in_time(self.parts.coordinator.subscribe(descriptor, invocation)).await;
+        let Err(source) = subscribed else { return Ok(()) };
+        // It may have landed although it failed; and nobody may resume what is reported as errored (R32). If the record
+        // cannot be deleted, it stays without a subscription: the failure that is reported is the first one.
+        self.unsubscribe(invocation).await;
+        if let Some(PausedRecords { store, tenant }) = &self.parts.paused {
+            let deleting = async { store.delete(tenant, invocation).await.map_err(BoxError::from) };
+            drop(self.in_time(Box::pin(deleting)).await);
+        }
+        Err(Error::Subscription { signal: descriptor.signal_id.clone(), source })
+    }
+
+    /// Ends a subscription. That it fails changes nothing: it leads to a record that cannot be resumed again.
+    async fn unsubscribe(&self, invocation: &InvocationId) {
+        drop(self.in_time(self.parts.coordinator.unsubscribe(invocation)).await);
+    }
+
+    async fn in_time<T>(&self, call: BoxFuture<'_, Result<T, BoxError>>) -> Result<T, BoxError> {
+        match tokio::time::timeout(self.parts.limits.read_time, call).await {
+            Ok(answer) => answer,
+            Err(elapsed) => Err(elapsed.into()),
+        }
+    }
+}
+
+/// Tells whether a resume consumed its signal and nothing is left to wait for. What fails before the record is claimed
+/// leaves it suspended, or in the hands of who claimed it.
+fn is_over<S>(ran: &singletree_engine::Result<Outcome<S>>) -> bool {
+    match ran {
+        Ok(Outcome::Completed(_)) => true,
+        Ok(Outcome::Suspended(_)) => false,
+        Err(error) => !matches!(
+            error,
+            RunError::SuspensionPayload { .. }
+                | RunError::SuspensionRecord { .. }
+                | RunError::SuspensionPersistence { .. }
+                | RunError::SessionConflict { .. }
+                | RunError::SessionLoad { .. }
+                | RunError::Position { .. }
+                | RunError::Validation { place: None, state: None, .. }
+        ),
+    }
+}
+
+impl<S> fmt::Debug for Harness<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Harness").field("parts", &self.parts).finish_non_exhaustive()
+    }
+}
