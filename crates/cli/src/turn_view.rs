@@ -22,6 +22,8 @@ const RESULT_LINES_MAX: usize = 12;
 pub(crate) struct TurnView {
     /// The message that is on its way, as far as it is on the screen.
     piece: Option<Piece>,
+    /// The text so far of a message before which others are still to come.
+    held: Option<Piece>,
     /// Before which of the turn's messages all are recorded.
     recorded: u64,
     /// When the last recorded event was.
@@ -67,7 +69,7 @@ impl TurnView {
             ChatEventKind::Delta { id, .. } if id.k < self.recorded => Ok(()),
             ChatEventKind::Delta { id, run, n, text, so_far } => {
                 let delta = Piece { id: id.clone(), run: *run, next: n + 1, text: text.clone() };
-                if *so_far { self.reach(delta, screen) } else { self.delta(delta, screen) }
+                if *so_far { self.so_far(delta, screen) } else { self.delta(delta, screen) }
             }
             ChatEventKind::MessageAppended { id, message, side } => {
                 self.message(Some(id), message, side.as_ref(), screen)
@@ -101,21 +103,18 @@ impl TurnView {
         side: Option<&Value>,
         screen: &mut Screen,
     ) -> io::Result<()> {
+        if let Some(id) = id {
+            self.recorded = id.k + 1;
+        }
         match message.role {
-            Role::User if self.echo && id.is_none() => {
-                screen.line(&format!("{PROMPT}{}", message.text()))
-            }
+            Role::User if self.echo && id.is_none() => screen.line(&format!("{PROMPT}{}", message.text())),
             // Its turn's acceptance has told it already.
             Role::User => Ok(()),
             Role::System => screen.styled(Style::Dim, &message.text()),
             Role::Assistant => {
                 let text = message.text().into_owned();
                 match id {
-                    Some(id) => {
-                        let run = self.piece.as_ref().map_or(0, |it| it.run);
-                        self.reach(Piece { id: id.clone(), run, next: 0, text }, screen)?;
-                        self.recorded = id.k + 1;
-                    }
+                    Some(id) => self.reach(Piece { id: id.clone(), run: 0, next: 0, text }, screen)?,
                     None => screen.piece(&text)?,
                 }
                 screen.end()?;
@@ -124,16 +123,40 @@ impl TurnView {
                     screen.styled(Style::Dim, "  (interrupted)")?;
                 }
                 self.calls.extend(message.tool_calls.iter().map(|it| (it.id.clone(), Call::of(it))));
-                Ok(())
+                self.release(screen)
             }
             Role::Tool => {
                 let (call, text) = (message.tool_call_id.as_deref().unwrap_or_default(), message.text());
-                self.result(call, &text, !text.starts_with(FAILED), screen)
+                self.result(call, &text, !text.starts_with(FAILED), screen)?;
+                self.release(screen)
             }
         }
     }
 
+    /// Takes the text so far, which may have overtaken the recorded messages before it.
+    fn so_far(&mut self, all: Piece, screen: &mut Screen) -> io::Result<()> {
+        if all.id.k > self.recorded && self.piece.as_ref().is_none_or(|it| it.id != all.id) {
+            self.held = Some(all);
+            return Ok(());
+        }
+        self.reach(all, screen)
+    }
+
+    /// Shows the text that was held back, once it is its turn.
+    fn release(&mut self, screen: &mut Screen) -> io::Result<()> {
+        match self.held.take_if(|it| it.id.k <= self.recorded) {
+            Some(all) if all.id.k == self.recorded => self.reach(all, screen),
+            Some(_) | None => Ok(()),
+        }
+    }
+
     fn delta(&mut self, delta: Piece, screen: &mut Screen) -> io::Result<()> {
+        // Where the pieces come from the first on, they tell the same; else it takes what was held back.
+        if let Some(all) = self.held.take_if(|it| it.id == delta.id && it.run == delta.run)
+            && delta.next > 1
+        {
+            self.reach(all, screen)?;
+        }
         match &mut self.piece {
             Some(piece) if piece.id == delta.id && piece.run == delta.run => {
                 // Who got the text so far may get pieces of it again.

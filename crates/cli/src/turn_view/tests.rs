@@ -112,6 +112,22 @@ fn a_call_and_its_result_stand_once_however_they_came() {
     check(&[appended(0, 5, asking()), result(), again, started(6), last], &twice);
 }
 
+#[test]
+fn the_text_so_far_waits_for_what_comes_before_it() {
+    let (call, result) = (|| appended(0, 5, asking()), || appended(1, 6, ChatMessage::tool("c", "noon")));
+    let whole = || appended(2, 9, ChatMessage::assistant("one two"));
+    let (one, two) = (|| delta((2, 1, 0), "one ", false), || delta((2, 1, 1), "two", false));
+    let so_far = || delta((2, 1, 0), "one ", true);
+    let expect = "  * clock {}\n  = noon\none two\n";
+    check(&[so_far(), call(), result(), one(), two(), whole()], expect);
+    check(&[so_far(), call(), result(), two(), whole()], expect);
+    check(&[so_far(), call(), result(), whole()], expect);
+    check(&[so_far(), call(), result()], "  * clock {}\n  = noon\none ");
+    // An agent that records only at the end shows its text all the same.
+    check(&[so_far(), one(), two()], "one two");
+    check(&[so_far(), two()], "one two");
+}
+
 // spec: D8
 #[test]
 fn a_call_that_was_never_run_tells_why() {

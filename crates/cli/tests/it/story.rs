@@ -149,14 +149,17 @@ fn check_transcript(home: &Home) {
         "tool: buy milk",
         "assistant: Your notes:\nbuy milk",
     ];
-    let cut = |it: &String| if it.starts_with("assistant: It is ") { "assistant: It is".into() } else { it.clone() };
+    let cut = |it: &String| {
+        if it.starts_with("assistant: It is ") { "assistant: It is".into() } else { it.clone() }
+    };
     assert_eq!(lines.iter().map(cut).collect::<Vec<_>>(), expected);
 }
 
 /// What the store holds: every turn ended, every wait answered, no message twice.
 fn check_store(home: &Home) {
     let db = Connection::open_with_flags(home.db(), OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
-    let mut rows = db.prepare("SELECT kind, status, deaths, outcome IS NOT NULL FROM turn ORDER BY no").unwrap();
+    let mut rows =
+        db.prepare("SELECT kind, status, deaths, outcome IS NOT NULL FROM turn ORDER BY no").unwrap();
     let rows = rows.query_map([], |row| {
         let (kind, status): (String, String) = (row.get(0)?, row.get(1)?);
         let (deaths, ended): (u32, bool) = (row.get(2)?, row.get(3)?);
