@@ -47,7 +47,7 @@ fn a_conversation_survives_two_kills_whole_and_sends_its_message_once() {
     assert_eq!(home.outbox(), [json!({ "to": "Bob", "body": "hello" })]);
     check_transcript(&home);
     check_store(&home);
-    check_kept(&story.text);
+    check_kept(&format!("{}\n", story.text.trim_end()));
 }
 
 /// How a process ended.
@@ -66,14 +66,16 @@ impl Story<'_> {
     fn chat(&mut self, tell: impl FnOnce(&mut Terminal) -> End) {
         let mut terminal = Terminal::start(self.home, &["chat"], &[]);
         let (shown, after) = match tell(&mut terminal) {
-            End::Killed => (terminal.kill(), "\n[kill -9]\n"),
+            End::Killed => (terminal.kill(), "[kill -9]\n"),
             End::Left => {
                 let (shown, _, status) = terminal.end();
                 assert!(status.success(), "{status}");
                 (shown, "")
             }
         };
-        self.text.push_str(&format!("$ singletree chat\n{}{after}\n", self.plain(&shown)));
+        let shown = self.plain(&shown);
+        let lines: Vec<&str> = shown.lines().map(str::trim_end).collect();
+        self.text.push_str(&format!("$ singletree chat\n{}\n{after}\n", lines.join("\n")));
     }
 
     /// Takes out what is different each time: the folder, the session's id, times.
