@@ -235,6 +235,7 @@ impl House {
             .session(hot.key.session.clone())
             .invocation(row.invocation.clone())
             .correlation(row.invocation.as_str())
+            .recovering(row.deaths > 0)
             .extensions(Extensions::default().with(stream));
         let watch = keeper.watch().clone();
         let running = served.agent.graph.invoke_kept(keeper.clone(), start, options, &watch);

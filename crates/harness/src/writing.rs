@@ -177,14 +177,15 @@ impl Writing {
             });
             (next, 0)
         });
+        // Only what has a place in an older generation already needs a row of its own in this one (INV-4).
+        let copies = extended.is_none() && before.is_some_and(|it| matches!(it.kept, Kept::Rows { .. }));
         let mut copied = Numbers::default();
         for (seq, item) in (from..).zip(list.iter_from(from)) {
             let at = Placement { field: name.as_ref().to_owned(), generation, seq };
-            if extended.is_some() {
-                self.place(author, item, at, numbers)?;
-            } else {
-                // An item that has a place in the old generation needs a row of its own in the new one.
+            if copies {
                 self.new_item(author, item, Beside::at(at), &mut copied)?;
+            } else {
+                self.place(author, item, at, numbers)?;
             }
         }
         let value = FieldValue::List { generation, len: list.len() };

@@ -1,1 +1,194 @@
-//! The demo.
+//! The demo agent, by the script that it is shipped with.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+use serde_json::json;
+use singletree_agent::demo::{self, DemoParts};
+use singletree_durable::MemoryStore;
+use singletree_harness::{Bucket, Chat};
+use singletree_llm::{BoxFuture, NoPause, Pace};
+use tempfile::TempDir;
+
+use crate::rig::{completed, decide, errored, open, send, suspended, transcript, waiting};
+
+fn parts(folder: &Path) -> DemoParts {
+    DemoParts {
+        notes: folder.join("notes.txt"),
+        outbox: folder.join("outbox"),
+        now: Box::new(|| SystemTime::UNIX_EPOCH + Duration::from_secs(86_400)),
+        pace: Arc::new(NoPause),
+    }
+}
+
+fn demo() -> (Chat, TempDir) {
+    let folder = TempDir::new().unwrap();
+    (open(demo::agent(parts(folder.path())).unwrap(), MemoryStore::new()), folder)
+}
+
+/// Returns the last reply.
+async fn reply(chat: &Chat, text: &str) -> String {
+    let outcome = send(chat, text).await;
+    completed(&outcome).replies.last().unwrap().text().into_owned()
+}
+
+async fn check(conversation: &[(&str, &str)]) {
+    let (chat, _folder) = demo();
+    for (said, expected) in conversation {
+        assert_eq!(&reply(&chat, said).await, expected, "{said}");
+    }
+}
+
+#[tokio::test]
+async fn it_tells_the_time_and_computes() {
+    check(&[
+        ("what time is it?", "It is 1970-01-02T00:00:00Z (UTC)."),
+        ("What is 2+2*3?", "2+2*3 = 8"),
+        ("calculate (1 + 2) / 4", "(1 + 2) / 4 = 0.75"),
+        (
+            "what is 1/0",
+            "I can only answer that when it is arithmetic, and the calculator says: division by zero.",
+        ),
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn it_keeps_notes_and_a_changed_result_changes_the_reply() {
+    check(&[
+        ("what are my notes", "You have no notes yet. Say: note: buy milk."),
+        ("note: buy milk", "Done. Noted: buy milk"),
+        ("what are my notes", "Your notes:\nbuy milk"),
+        ("note buy bread and also call Bob", "Noted: buy bread\nNoted: call Bob"),
+        ("find bread in my notes", "About bread I found:\nbuy bread"),
+        ("find gold in my notes", "I found no note about gold."),
+        ("good morning", "It is 1970-01-02T00:00:00Z (UTC). Your notes:\nbuy milk\nbuy bread\ncall Bob"),
+        ("note the time", "I looked at the clock and wrote it down. Noted: It is 1970-01-02T00:00:00Z"),
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn it_remembers_within_the_conversation() {
+    check(&[
+        ("what is my name?", "You have not told me in this conversation. Say: my name is Ann."),
+        ("my name is Ann.", "Nice to meet you, Ann. I will remember that in this conversation."),
+        ("what is 1+1", "1+1 = 2"),
+        ("what is my name?", "Your name is Ann."),
+        ("my name is Bea", "Nice to meet you, Bea. I will remember that in this conversation."),
+        ("who am I", "Your name is Bea."),
+    ])
+    .await;
+}
+
+/// Returns what lies in the outbox: recipients and texts.
+fn sent(folder: &TempDir) -> Vec<(String, String)> {
+    let Ok(files) = std::fs::read_dir(folder.path().join("outbox")) else { return Vec::new() };
+    let mut sent: Vec<_> = files
+        .map(|it| {
+            let text = std::fs::read_to_string(it.unwrap().path()).unwrap();
+            let message: serde_json::Value = serde_json::from_str(&text).unwrap();
+            let field = |name: &str| message[name].as_str().unwrap().to_owned();
+            (field("to"), field("body"))
+        })
+        .collect();
+    sent.sort();
+    sent
+}
+
+#[tokio::test]
+async fn it_sends_only_what_is_approved() {
+    let (chat, folder) = demo();
+    suspended(&send(&chat, "send good night to Ann").await);
+    let asked = waiting(&chat).await.descriptor.metadata.unwrap();
+    assert_eq!(asked["tool"], "send_message");
+    assert_eq!(asked["arguments"], json!({ "to": "Ann", "body": "good night" }));
+    let outcome = decide(&chat, json!({ "approved": false })).await;
+    assert_eq!(completed(&outcome).replies.last().unwrap().text(), "Nothing was sent to Ann.");
+    assert_eq!(sent(&folder), []);
+    suspended(&send(&chat, "send good night to Ann").await);
+    let outcome = decide(&chat, json!({ "approved": true })).await;
+    assert_eq!(completed(&outcome).replies.last().unwrap().text(), "Done. Sent to Ann.");
+    assert_eq!(sent(&folder), [("Ann".into(), "good night".into())]);
+}
+
+#[tokio::test]
+async fn it_asks_for_each_of_two_messages() {
+    for (first, second, reply) in [
+        (true, true, "Done: it was sent to Ann and to Bob."),
+        (true, false, "It was sent to Ann. Nothing was sent to Bob."),
+        (false, true, "Nothing was sent to Ann, but to Bob it was."),
+        (false, false, "Nothing was sent, neither to Ann nor to Bob."),
+    ] {
+        let (chat, folder) = demo();
+        suspended(&send(&chat, "send hello to Ann and Bob").await);
+        suspended(&decide(&chat, json!({ "approved": first })).await);
+        let outcome = decide(&chat, json!({ "approved": second })).await;
+        assert_eq!(completed(&outcome).replies.last().unwrap().text(), reply);
+        assert_eq!(sent(&folder).len(), usize::from(first) + usize::from(second));
+    }
+}
+
+#[tokio::test]
+async fn it_can_be_told_to_go_wrong() {
+    let (chat, _folder) = demo();
+    for text in ["fail", "fail halfway"] {
+        let outcome = send(&chat, text).await;
+        let error = errored(&outcome);
+        assert_eq!(error.error_category, "provider_unavailable");
+        assert_eq!((error.error_bucket, error.retry_safe), (Bucket::RetryableTransient, true));
+    }
+    assert_eq!(transcript(&chat).await, Vec::<String>::new());
+    let said = "My first call was malformed, and the tool said so. The second one worked: 6 * 7 = 42.";
+    assert_eq!(reply(&chat, "break your tool call").await, said);
+    assert_eq!(transcript(&chat).await[1], "assistant: [calculatornull]");
+}
+
+/// A pace that only adds up.
+#[derive(Debug, Default)]
+struct Sum(Mutex<Duration>);
+
+impl Pace for Sum {
+    fn pause(&self, length: Duration) -> BoxFuture<'_, ()> {
+        Box::pin(async move { *self.0.lock().unwrap() += length })
+    }
+}
+
+#[tokio::test]
+async fn its_story_is_long_enough_to_be_interrupted_and_everything_else_is_quick() {
+    let folder = TempDir::new().unwrap();
+    let pace = Arc::new(Sum::default());
+    let parts = DemoParts { pace: pace.clone(), ..parts(folder.path()) };
+    let chat = open(demo::agent(parts).unwrap(), MemoryStore::new());
+    for text in ["hello", "help", "what is 1+1", "note: milk", "good morning"] {
+        reply(&chat, text).await;
+    }
+    assert_eq!(*pace.0.lock().unwrap(), Duration::ZERO);
+    let story = reply(&chat, "Tell me a story.").await;
+    assert!(story.split_whitespace().count() >= 60, "{story}");
+    let length = *pace.0.lock().unwrap();
+    assert!((3..10).contains(&length.as_secs()), "{length:?}");
+}
+
+#[tokio::test]
+async fn it_says_that_it_is_a_demo_and_everything_that_it_offers_works() {
+    let (chat, _folder) = demo();
+    assert!(reply(&chat, "hello").await.contains("demo"));
+    let help = reply(&chat, "What can you do?").await;
+    assert_eq!(reply(&chat, "help").await, help);
+    let lost = reply(&chat, "Sing!").await;
+    assert!(lost.contains("demo") && lost.ends_with(&help), "what is not known gets the help: {lost}");
+    let offers = help.lines().filter_map(|it| it.strip_prefix("- "));
+    let offers = offers.flat_map(|it| it.split_once(" (").map_or(it, |(offer, _)| offer).split(", "));
+    let offers: Vec<_> = offers.map(|it| it.strip_prefix("and later: ").unwrap_or(it)).collect();
+    assert!(offers.len() > 12, "{offers:?}");
+    for offer in offers {
+        let (chat, _folder) = demo();
+        let outcome = send(&chat, offer).await;
+        if let singletree_harness::ChatTurnOutcome::Completed(turn) = &outcome {
+            let said = turn.replies.last().unwrap().text();
+            assert_ne!(said, lost, "{offer}");
+        }
+    }
+}

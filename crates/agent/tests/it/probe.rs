@@ -48,7 +48,7 @@ pub(crate) struct Probe {
 }
 
 impl Probe {
-    pub(crate) fn new(name: &str, effect: Effect, recovery: Recovery, world: &World) -> Arc<dyn Tool> {
+    pub(crate) fn shared(name: &str, effect: Effect, recovery: Recovery, world: &World) -> Arc<dyn Tool> {
         let schema = json!({
             "type": "object",
             "properties": { "what": { "type": "string" } },

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::StreamExt;
 use serde_json::{Map, Value, json};
 use singletree_agent::{AgentLoop, AgentLoopBuilder};
 use singletree_durable::{Journal, MemoryStore, Upkeep};
 use singletree_harness::{
-    Agent, Answer, Chat, ChatTurnOutcome, CompletedTurn, ErroredTurn, PendingWait, SignalAddress,
+    Agent, Answer, Chat, ChatEvent, ChatTurnOutcome, CompletedTurn, ErroredTurn, PendingWait, SignalAddress,
     SuspendedTurn, Turn,
 };
 use singletree_llm::{ChatMessage, Provider, Role, Script, ScriptedProvider};
@@ -57,9 +58,9 @@ pub(crate) fn script() -> Script {
 /// The tools of the small agent: `look` reads, `act` changes, `send` needs approval.
 pub(crate) fn probes(world: &World, recovery: Recovery) -> Vec<Arc<dyn Tool>> {
     vec![
-        Probe::new("look", Effect::Read, Recovery::Rerun, world),
-        Probe::new("act", Effect::SafeWrite, recovery, world),
-        Probe::new("send", Effect::Destructive, recovery, world),
+        Probe::shared("look", Effect::Read, Recovery::Rerun, world),
+        Probe::shared("act", Effect::SafeWrite, recovery, world),
+        Probe::shared("send", Effect::Destructive, recovery, world),
     ]
 }
 
@@ -144,4 +145,20 @@ pub(crate) fn line(message: &ChatMessage) -> String {
         Role::Assistant => format!("assistant: {}{calls}", message.text()),
         role @ (Role::System | Role::User | Role::Tool) => format!("{role}: {}", message.text()),
     }
+}
+
+/// Sends a message and returns everything that somebody who listens already is told until its turn ends. Listens from
+/// the end of the log, after what was told before.
+pub(crate) async fn watched(chat: &Chat, text: &str, told: &[ChatEvent]) -> Vec<ChatEvent> {
+    let after = told.iter().rev().find_map(|it| it.id.clone());
+    let mut events = chat.events(SESSION, after).unwrap();
+    let listening = async {
+        let mut told = Vec::new();
+        while told.last().is_none_or(|it: &ChatEvent| it.what.outcome().is_none()) {
+            told.push(events.next().await.unwrap().unwrap());
+        }
+        told
+    };
+    // Polled in this order: who listens does so before the turn begins.
+    tokio::join!(biased; listening, send(chat, text)).0
 }

@@ -2,27 +2,26 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::StreamExt;
 use singletree_durable::MemoryStore;
-use singletree_harness::{Chat, ChatEventKind};
+use singletree_harness::{ChatEvent, ChatEventKind};
 use singletree_llm::{
     BoxFuture, BoxStream, ChatMessage, Delta, Provider, Request, Response, Result, ScriptedProvider,
 };
 use singletree_tools::Recovery;
 
 use crate::probe::World;
-use crate::rig::{SESSION, completed, open, script, send, small, small_with};
+use crate::rig::{SESSION, completed, open, script, send, small, small_with, watched};
 
 /// What was shown of each message, and what it became: by the message's name.
-async fn shown(chat: &Chat, text: &str) -> (BTreeMap<String, String>, BTreeMap<String, String>) {
+fn shown(events: &[ChatEvent]) -> (BTreeMap<String, String>, BTreeMap<String, String>) {
     let (mut deltas, mut messages) = (BTreeMap::<String, String>::new(), BTreeMap::new());
-    let mut events = chat.send_streaming(SESSION, ChatMessage::user(text)).await.unwrap();
-    while let Some(event) = events.next().await {
-        match event.unwrap().what {
-            ChatEventKind::Delta { id, text, so_far, .. } => {
-                let piece = deltas.entry(id.to_string()).or_default();
-                if so_far { *piece = text } else { piece.push_str(&text) }
+    for event in events {
+        match &event.what {
+            ChatEventKind::Delta { id, text, .. } => {
+                deltas.entry(id.to_string()).or_default().push_str(text);
             }
             ChatEventKind::MessageAppended { id, message, .. } => {
                 messages.insert(id.to_string(), message.text().into_owned());
@@ -37,11 +36,12 @@ async fn shown(chat: &Chat, text: &str) -> (BTreeMap<String, String>, BTreeMap<S
 async fn the_pieces_that_were_shown_make_the_message_that_is_kept() {
     let world = World::default();
     let chat = open(small(&world, Recovery::Report), MemoryStore::new());
-    let (deltas, messages) = shown(&chat, "say one two three").await;
+    let told = watched(&chat, "say one two three", &[]).await;
+    let (deltas, messages) = shown(&told);
     assert_eq!(deltas.values().collect::<Vec<_>>(), ["You said: one two three"]);
     assert_eq!(deltas, messages);
     // Again, after messages that are history, and after a message that only calls: that one has nothing to show.
-    let (deltas, messages) = shown(&chat, "act").await;
+    let (deltas, messages) = shown(&watched(&chat, "act", &told).await);
     assert_eq!(deltas.values().collect::<Vec<_>>(), ["All done."]);
     assert_eq!(messages.values().collect::<Vec<_>>(), ["", "did a", "All done."]);
     assert!(deltas.iter().all(|(id, text)| messages.get(id) == Some(text)), "{deltas:?} {messages:?}");
@@ -52,7 +52,7 @@ async fn the_pieces_that_were_shown_make_the_message_that_is_kept() {
 async fn thinking_is_kept_and_never_shown() {
     let world = World::default();
     let chat = open(small(&world, Recovery::Report), MemoryStore::new());
-    let (deltas, _) = shown(&chat, "think").await;
+    let (deltas, _) = shown(&watched(&chat, "think", &[]).await);
     assert_eq!(deltas.values().collect::<Vec<_>>(), ["I have thought."]);
     let kept = chat.history(SESSION, 1, 1).await.unwrap();
     let kinds: Vec<_> = kept[0].message.content.blocks().iter().map(|it| it.kind()).collect();
@@ -86,8 +86,20 @@ async fn a_provider_that_does_not_stream_is_asked_for_the_whole_answer() {
     let provider = Arc::new(Whole(ScriptedProvider::new(script())));
     let agent = small_with(provider, &World::default(), Recovery::Report).agent("whole").unwrap();
     let chat = open(agent, MemoryStore::new());
-    let (deltas, messages) = shown(&chat, "say it").await;
+    let (deltas, messages) = shown(&watched(&chat, "say it", &[]).await);
     assert_eq!(deltas, BTreeMap::new());
     assert_eq!(messages.values().collect::<Vec<_>>(), ["You said: it"]);
     completed(&send(&chat, "act").await);
+}
+
+// D9
+#[tokio::test]
+async fn what_send_streaming_returns_ends_with_the_outcome() {
+    let world = World::default();
+    let chat = open(small(&world, Recovery::Report), MemoryStore::new());
+    let events = chat.send_streaming(SESSION, ChatMessage::user("say it")).await.unwrap();
+    let ended = tokio::time::timeout(Duration::from_secs(5), events.collect::<Vec<_>>()).await.unwrap();
+    let outcomes: Vec<_> = ended.iter().filter_map(|it| it.as_ref().unwrap().what.outcome()).collect();
+    assert_eq!(outcomes.len(), 1);
+    assert!(ended.last().unwrap().as_ref().unwrap().what.outcome().is_some());
 }

@@ -2,16 +2,15 @@
 
 use std::sync::Arc;
 
+use singletree_agent::AgentLoop;
 use singletree_durable::MemoryStore;
 use singletree_harness::ChatEventKind;
-use singletree_llm::{ChatMessage, ScriptedProvider};
+use singletree_llm::ScriptedProvider;
 use singletree_tools::{CallContext, Effect, Recovery, Tool, TypedTool};
 use tokio::sync::Barrier;
 
 use crate::probe::World;
-use crate::rig::{SESSION, chat, completed, open, probes, script, send, toolbox, transcript};
-use futures_util::StreamExt;
-use singletree_agent::AgentLoop;
+use crate::rig::{chat, completed, open, probes, script, send, toolbox, transcript, watched};
 
 #[tokio::test]
 async fn a_result_goes_back_to_the_model_and_its_answer_ends_the_turn() {
@@ -73,9 +72,8 @@ async fn calls_that_do_not_read_are_told_to_the_model_and_need_no_approval() {
 #[tokio::test]
 async fn tool_activity_is_shown_as_it_happens() {
     let (chat, _) = chat();
-    let events = chat.send_streaming(SESSION, ChatMessage::user("act")).await.unwrap();
-    let events: Vec<_> = events.map(|it| it.unwrap().what).collect().await;
-    let shown = events.iter().filter_map(|it| match it {
+    let events = watched(&chat, "act", &[]).await;
+    let shown = events.iter().filter_map(|it| match &it.what {
         ChatEventKind::ToolStarted { call, name, arguments } => Some(format!("{call} {name} {arguments}")),
         ChatEventKind::ToolFinished { call, name, success, content } => {
             Some(format!("{call} {name} {success} {content}"))

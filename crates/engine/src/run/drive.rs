@@ -85,7 +85,7 @@ pub(crate) async fn drive(
         queue,
         observers,
         next_step: opening.next_step,
-        recovering: opening.recovering,
+        recovering: opening.recovering || options.recovering,
         records: opening.records,
     }));
     watch.set(&run);

@@ -25,6 +25,7 @@ pub struct InvokeOptions {
     pub(crate) observers: Vec<Subscription>,
     pub(crate) extensions: Extensions,
     pub(crate) metadata: Map<String, Value>,
+    pub(crate) recovering: bool,
 }
 
 impl InvokeOptions {
@@ -70,6 +71,15 @@ impl InvokeOptions {
     #[must_use]
     pub fn observer(mut self, observer: impl Into<Subscription>) -> Self {
         self.observers.push(observer.into());
+        self
+    }
+
+    /// Says that the invocation may have run before and died: what its first node execution hears from
+    /// [`Ctx::is_recovering`](crate::Ctx::is_recovering). For runs that begin anew because nothing of them was recorded;
+    /// [`Start::Recover`] says it by itself.
+    #[must_use]
+    pub fn recovering(mut self, recovering: bool) -> Self {
+        self.recovering = recovering;
         self
     }
 

@@ -30,7 +30,7 @@ use crate::{Error, Result};
 /// }
 ///
 /// async fn add(cx: Ctx<Sum>) -> NodeResult<Sum> {
-///     Ok(Sum::update().sum(cx.state().of.iter().sum()))
+///     Ok(Sum::update().sum(cx.state().of.iter().sum::<i64>()))
 /// }
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {

@@ -1,7 +1,9 @@
 //! One conversation through all of it: a reply, a pause, an approval, a restart.
 
+use std::sync::{Arc, Mutex};
+
 use serde_json::{Map, json};
-use singletree_durable::MemoryStore;
+use singletree_durable::{FailAt, Land, MemoryStore};
 use singletree_engine::{Ctx, END, Graph, NodeResult, Signal};
 use singletree_harness::{
     Agent, Answer, Chat, ChatTurnOutcome, Durability, Messages, SendOptions, SignalAddress,
@@ -73,4 +75,43 @@ async fn the_same_key_is_the_same_turn() {
     assert_eq!(one.outcome().await.as_str(), "suspended");
     let other = chat.submit("s", ChatMessage::user("y"), options()).await.unwrap_err();
     assert_eq!(other.error_category, "chat_idempotency_conflict");
+}
+
+/// What each execution of a node heard about whether it may be a second one.
+type Heard = Arc<Mutex<Vec<bool>>>;
+
+fn effectful(heard: &Heard, first: &str) -> Agent {
+    let heard = heard.clone();
+    let act = move |cx: Ctx<Support>| {
+        heard.lock().unwrap().push(cx.is_recovering());
+        async { Ok(Support::update()) }
+    };
+    let builder = Graph::<Support>::builder().node("act", act).node("send", send);
+    let builder = builder.edge("act", "send").edge("send", END);
+    let builder = if first == "gate" { builder.node("gate", gate).edge("gate", "act") } else { builder };
+    let graph = builder.entry(first).compile().unwrap();
+    Agent::new("effectful", &graph).durability(Durability::Step)
+}
+
+// D7: also where the run begins anew, at its entry or with its answer, because nothing of it was committed yet.
+#[tokio::test]
+async fn a_node_that_died_before_anything_was_committed_hears_that_it_may_run_again() {
+    for (entry, dies_at) in [("gate", 4), ("act", 2)] {
+        let (store, heard) = (MemoryStore::new(), Heard::default());
+        let dying = FailAt::new(Arc::new(store.clone()), dies_at, Land::Before);
+        let chat = Chat::builder().agent(effectful(&heard, entry)).open(dying.clone()).unwrap();
+        chat.send("s", ChatMessage::user("Send it.")).await;
+        if entry == "gate" {
+            let answer = Answer::new(Map::from_iter([("approved".to_owned(), json!(true))]));
+            let address = SignalAddress::Session { session: "s".into(), signal: "approval".into() };
+            chat.answer(address, answer).await.unwrap().outcome().await;
+        }
+        assert!(dying.fired(), "{entry}");
+        assert_eq!(*heard.lock().unwrap(), [false], "{entry}");
+        let next = Chat::builder().agent(effectful(&heard, entry)).open(store.reopen()).unwrap();
+        for turn in next.sweep().await.unwrap() {
+            assert_eq!(turn.outcome().await.as_str(), "completed", "{entry}");
+        }
+        assert_eq!(*heard.lock().unwrap(), [false, true], "{entry}");
+    }
 }

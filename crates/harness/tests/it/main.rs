@@ -3,5 +3,10 @@
 
 mod bench;
 mod crash;
+mod base_failures;
+mod base_paths;
+mod base_rig;
+mod base_signals;
+mod base_subscriptions;
 mod first;
 mod sky;
