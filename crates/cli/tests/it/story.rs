@@ -177,6 +177,7 @@ fn check_store(home: &Home) {
     let one = |sql: &str| db.query_row(sql, [], |row| row.get::<_, String>(0)).unwrap();
     assert_eq!(one("SELECT group_concat(status || ' by ' || answered_by) FROM wait"), "consumed by terminal");
     assert_eq!(one("SELECT count(*) || '' FROM position"), "0");
+    assert_eq!(one("SELECT count(*) || '' FROM item WHERE list IS NULL"), "0");
     let twice = "SELECT (count(*) - count(DISTINCT seq)) || '' FROM transcript WHERE list = 'messages'";
     assert_eq!(one(twice), "0");
     assert_eq!(one("SELECT count(*) || '' FROM transcript WHERE list = 'messages'"), "28");
