@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::StreamExt;
+use futures_util::stream::unfold;
 use singletree_durable::{SessionKey, TurnQuery, TurnRow};
 
 use crate::chat::Chat;
@@ -95,11 +96,12 @@ impl Turn {
             let ours = event.as_ref().map_or(true, |it| it.turn == id);
             std::future::ready(ours)
         });
-        let mut over = false;
-        ours.take_while(move |event| {
-            let go_on = !over;
-            over |= event.as_ref().is_ok_and(|it| it.what.outcome().is_some());
-            std::future::ready(go_on)
+        // It ends with the outcome, and does not wait for what comes after.
+        unfold(Some(Box::pin(ours)), |ours| async move {
+            let mut ours = ours?;
+            let event = ours.next().await?;
+            let over = event.as_ref().map_or(true, |it| it.what.outcome().is_some());
+            Some((event, (!over).then_some(ours)))
         })
     }
 }

@@ -3,5 +3,12 @@
 
 mod bench;
 mod crash;
+mod ending;
+mod event;
 mod first;
+mod key;
+mod order;
+mod refuse;
 mod sky;
+mod wait;
+mod weather;
