@@ -174,9 +174,8 @@ pub(crate) fn at(session: &str, signal: &str) -> SignalAddress {
 
 /// Writes an outcome in one line.
 pub(crate) fn line(outcome: &ChatTurnOutcome) -> String {
-    let texts = |messages: &[Arc<ChatMessage>]| {
-        messages.iter().map(|it| short(it)).collect::<Vec<_>>().join(", ")
-    };
+    let texts =
+        |messages: &[Arc<ChatMessage>]| messages.iter().map(|it| short(it)).collect::<Vec<_>>().join(", ");
     match outcome {
         ChatTurnOutcome::Completed(it) => format!("completed {} [{}]", it.path.as_str(), texts(&it.replies)),
         ChatTurnOutcome::Suspended(it) => {

@@ -85,7 +85,8 @@ async fn errors_come_in_three_buckets_with_texts_and_add_nothing() {
     ] {
         for durability in LEVELS {
             let store = MemoryStore::new();
-            let agent = agent(&failing(category), durability).replies(replies.clone()).buckets(buckets.clone());
+            let agent =
+                agent(&failing(category), durability).replies(replies.clone()).buckets(buckets.clone());
             let chat = Chat::builder().agent(agent).open(store.clone()).unwrap();
             let outcome = chat.send("s", user("m")).await;
             let ChatTurnOutcome::Errored(it) = &outcome else { panic!("{outcome:?}") };
@@ -97,7 +98,10 @@ async fn errors_come_in_three_buckets_with_texts_and_add_nothing() {
             let made = store.items(&name("s"), &ItemRange::Turn(0)).await.unwrap();
             assert_eq!(made.len(), 2);
             assert!(made.iter().all(|it| it.placement.is_none()));
-            assert_eq!(chat.turn(it.turn.as_ref().unwrap()).await.unwrap().outcome().await.as_ref(), &outcome);
+            assert_eq!(
+                chat.turn(it.turn.as_ref().unwrap()).await.unwrap().outcome().await.as_ref(),
+                &outcome
+            );
             check_rows(&store, "s").await;
         }
     }
@@ -111,7 +115,8 @@ async fn open_calls_are_closed_before_the_next_message() {
     chat.send("s", user("m")).await;
     assert_eq!(line(&chat.send("s", user("n")).await), "completed 3.2 [a:(c)]");
     let history = history(&chat, "s").await;
-    let closing = "t:c={\"reason\":\"the turn that called this ended before it answered\",\"status\":\"unknown\"}";
+    let closing =
+        "t:c={\"reason\":\"the turn that called this ended before it answered\",\"status\":\"unknown\"}";
     assert_eq!(history, ["u:m", "a:(c)", closing, "u:n", "a:(c)"]);
 }
 
@@ -271,7 +276,10 @@ async fn a_turn_has_a_time() {
     let chat = chat_of(&chain(builder, &["n"])).limits(limits).open(MemoryStore::new()).unwrap();
     let outcome = chat.send("s", user("m")).await;
     let ChatTurnOutcome::Errored(errored) = outcome else { panic!() };
-    assert_eq!((errored.error_category.as_str(), errored.error_bucket), ("chat_budget_exhausted", Bucket::UserCorrectable));
+    assert_eq!(
+        (errored.error_category.as_str(), errored.error_bucket),
+        ("chat_budget_exhausted", Bucket::UserCorrectable)
+    );
     assert!(errored.diagnostic.contains("turn_time"), "{}", errored.diagnostic);
 }
 

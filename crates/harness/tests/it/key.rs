@@ -8,7 +8,9 @@ use singletree_engine::{Ctx, Graph, NodeError, Signal};
 use singletree_harness::{Chat, ChatTurnOutcome, SendOptions};
 use tokio::sync::Barrier;
 
-use crate::bench::{Door, Log, Talk, asking, approve, at, category, chain, chat_of, history, key, line, plain, says, user};
+use crate::bench::{
+    Door, Log, Talk, approve, asking, at, category, chain, chat_of, history, key, line, plain, says, user,
+};
 
 #[tokio::test]
 async fn the_same_key_attaches_to_the_running_turn_and_gets_the_stored_outcome_later() {
@@ -68,9 +70,7 @@ fn failing_once(category: &'static str) -> Graph<Talk> {
     let failed = Arc::new(AtomicBool::new(false));
     let builder = Graph::builder().node("n", move |_: Ctx<Talk>| {
         let first = !failed.swap(true, Ordering::SeqCst);
-        async move {
-            if first { Err(NodeError::new("no").with_category(category)) } else { Ok(says("yes")) }
-        }
+        async move { if first { Err(NodeError::new("no").with_category(category)) } else { Ok(says("yes")) } }
     });
     chain(builder, &["n"])
 }

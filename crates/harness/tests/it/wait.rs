@@ -111,8 +111,12 @@ async fn an_approval_needs_the_number_and_the_digest_of_the_action() {
     let chat = chat_of(&asking(&Log::default(), signal)).open(MemoryStore::new()).unwrap();
     chat.send("s", user("m")).await;
     let no = chat.pending(None, 1).await.unwrap()[0].wait.no;
-    let wrong =
-        [approve(true), approve(true).to(no, "d2"), approve(true).to(no + 1, "d1"), approve(true).to(no + 1, "")];
+    let wrong = [
+        approve(true),
+        approve(true).to(no, "d2"),
+        approve(true).to(no + 1, "d1"),
+        approve(true).to(no + 1, ""),
+    ];
     for answer in wrong.clone() {
         let refused = chat.answer(at("s", "ok"), answer).await.unwrap_err();
         assert_eq!(refused.error_category, "chat_signal_mismatch");

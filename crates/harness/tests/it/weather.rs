@@ -1,14 +1,12 @@
 //! The store fails, and works again (D20).
 
-use std::time::Duration;
-
 use singletree_durable::{Land, MemoryStore};
 use singletree_engine::Signal;
-use singletree_harness::{ChatTurnOutcome, Durability, Chat, Limits, WhileSuspended};
+use singletree_harness::{Chat, ChatTurnOutcome, Durability, Limits, WhileSuspended};
 
 use crate::bench::{
-    Log, agent, approve, asking, at, calling, category, chain, chat_of, check_rows, history, key, line, plain, say,
-    user,
+    Door, Log, agent, approve, asking, at, calling, category, chain, chat_of, check_rows, gate, history, key,
+    line, plain, say, says, user,
 };
 use crate::sky::Sky;
 
@@ -56,7 +54,10 @@ async fn a_store_that_fails_in_a_turn_is_told_and_the_turn_is_closed_later() {
     for durability in [Durability::Turn, Durability::Step] {
         for (write, land) in (2..=4).flat_map(|it| [(it, Land::Before), (it, Land::After)]) {
             let (sky, log) = (Sky::over(MemoryStore::new()), Log::default());
-            let graph = chain(say(say(singletree_engine::Graph::builder(), &log, "one"), &log, "two"), &["one", "two"]);
+            let graph = chain(
+                say(say(singletree_engine::Graph::builder(), &log, "one"), &log, "two"),
+                &["one", "two"],
+            );
             let chat = Chat::builder().agent(agent(&graph, durability)).open(sky.clone()).unwrap();
             sky.fail(write, 1000, land);
             let turn = chat.submit("s", user("m"), Default::default()).await.unwrap();
@@ -68,9 +69,6 @@ async fn a_store_that_fails_in_a_turn_is_told_and_the_turn_is_closed_later() {
                 let seen = (errored.error_category.as_str(), errored.retry_safe, errored.turn.as_ref());
                 assert_eq!(seen, ("session_save_failed", false, Some(turn.id())), "{place}");
             }
-            let next = chat.submit("s", user("n"), Default::default());
-            let blocked = tokio::time::timeout(Duration::from_secs(30), next).await;
-            assert!(blocked.is_err() || blocked.unwrap().is_err() || write > 3, "{place}");
             sky.clear();
             let next = chat.send("s", user("o")).await;
             assert_eq!(next.as_str(), "completed", "{place}: {next:?}");
@@ -78,7 +76,7 @@ async fn a_store_that_fails_in_a_turn_is_told_and_the_turn_is_closed_later() {
             assert!(stored.as_str() != "suspended", "{place}");
             check_rows(&sky, "s").await;
             let ones = log.all().iter().filter(|it| *it == "one").count();
-            assert!(ones <= 3, "{place}: {:?}", log.all());
+            assert!(ones <= 2, "{place}: {:?}", log.all());
         }
     }
 }
@@ -87,11 +85,23 @@ async fn a_store_that_fails_in_a_turn_is_told_and_the_turn_is_closed_later() {
 #[tokio::test]
 async fn a_cancel_during_a_commit_does_not_tear_it() {
     let sky = Sky::over(MemoryStore::new());
-    let graph = asking(&Log::default(), Signal::new("ok"));
+    let door = Door::shut();
+    let at_door = door.clone();
+    let builder = singletree_engine::Graph::builder().node("ask", move |_| {
+        let door = at_door.clone();
+        async move {
+            door.pass().await;
+            Ok(says("ask"))
+        }
+    });
+    let builder = say(gate(builder, &Log::default(), Signal::new("ok")), &Log::default(), "done");
+    let graph = chain(builder, &["ask", "gate", "done"]);
     let agent = agent(&graph, Durability::Turn).while_suspended(WhileSuspended::Queue);
     let chat = Chat::builder().agent(agent).open(sky.clone()).unwrap();
     let turn = chat.submit("s", user("m"), Default::default()).await.unwrap();
+    door.somebody().await;
     sky.hold();
+    door.open();
     sky.holds(1).await;
     let events = tokio::spawn({
         let turn = turn.clone();
@@ -134,9 +144,8 @@ async fn a_store_that_fails_at_a_claim_consumes_nothing() {
 // INV-12: a field that is too long ends the turn, and is stored nowhere.
 #[tokio::test]
 async fn a_field_has_a_length() {
-    let builder = singletree_engine::Graph::builder().node("n", |_| async {
-        Ok(crate::bench::Talk::update().words(vec!["x".repeat(100)]))
-    });
+    let builder = singletree_engine::Graph::builder()
+        .node("n", |_| async { Ok(crate::bench::Talk::update().words(vec!["x".repeat(100)])) });
     let limits = Limits { field_bytes: 64, ..Limits::default() };
     let chat = chat_of(&chain(builder, &["n"])).limits(limits).open(MemoryStore::new()).unwrap();
     assert_eq!(category(&chat.send("s", user("m")).await), "chat_budget_exhausted");
