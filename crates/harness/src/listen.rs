@@ -60,8 +60,17 @@ impl Events {
         // Listening begins before the log is read: what happens in between is seen twice and handed out once.
         let live = hot.feed.listen();
         let Begin { next, turn } = begin;
-        let events =
-            Self { chat, hot, live, next, ready: VecDeque::new(), behind: true, failed: false, turn, shown: None };
+        let events = Self {
+            chat,
+            hot,
+            live,
+            next,
+            ready: VecDeque::new(),
+            behind: true,
+            failed: false,
+            turn,
+            shown: None,
+        };
         Box::pin(unfold(events, |mut events| async move { events.next().await.map(|it| (it, events)) }))
     }
 

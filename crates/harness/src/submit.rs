@@ -185,8 +185,7 @@ impl Chat {
         valid: Valid,
     ) -> Result<(Arc<Ticket>, u64), Unaccepted> {
         let invocation = InvocationId::parse(self.house.ids.uuid());
-        let invocation =
-            invocation.map_err(|it| Unaccepted::Refused(Error::Accept { source: it.into() }))?;
+        let invocation = invocation.map_err(|it| Unaccepted::Refused(Error::Accept { source: it.into() }))?;
         let ticket = Ticket::new(None, valid.key.clone());
         let (commit, row, from) = {
             let mut desk = hot.desk();
@@ -242,7 +241,9 @@ impl Chat {
             hot.desk().settle(row.no, landed.is_ok());
             if let Some(told) = told {
                 let landed = landed.map_err(|error| match error {
-                    it @ singletree_durable::Error::Refused { .. } => Unaccepted::Again(not_accepted(it.into())),
+                    it @ singletree_durable::Error::Refused { .. } => {
+                        Unaccepted::Again(not_accepted(it.into()))
+                    }
                     it => Unaccepted::Refused(not_accepted(it.into())),
                 });
                 // Who sent it may have gone; the message is kept.

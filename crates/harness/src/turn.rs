@@ -100,7 +100,7 @@ impl Turn {
         Box::pin(unfold(Some(ours), |ours| async {
             let mut ours = ours?;
             let event = ours.next().await?;
-            let over = event.as_ref().is_ok_and(|it| it.what.outcome().is_some());
+            let over = event.as_ref().map_or(true, |it| it.what.outcome().is_some());
             Some((event, (!over).then_some(ours)))
         }))
     }
