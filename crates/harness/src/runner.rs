@@ -358,7 +358,7 @@ enum Ended {
 }
 
 /// A session that cannot be read is a failed load, whatever the store said (sessions §10).
-fn load_error(error: Error) -> Error {
+pub(crate) fn load_error(error: Error) -> Error {
     match error {
         Error::Store { source } => singletree_engine::Error::SessionLoad { source: source.into() }.into(),
         other => other,

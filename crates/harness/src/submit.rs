@@ -12,6 +12,7 @@ use crate::hot::{Hot, Queued, Ticket, Work};
 use crate::house::{House, Served};
 use crate::outcome::ErroredTurn;
 use crate::record::TurnRowExt;
+use crate::runner::load_error;
 use crate::transition::accept::{Accepted, accept};
 use crate::turn::Turn;
 use crate::{Error, Result};
@@ -71,7 +72,8 @@ impl Chat {
     ///
     /// # Errors
     /// Refused before acceptance, with nothing stored: `chat_message_shape_invalid`, `harness_session_id_unresolved`,
-    /// `chat_queue_full`, `chat_accept_failed`, `chat_idempotency_conflict`, `chat_agent_unknown`, `chat_shutting_down`.
+    /// `session_load_failed`, `chat_queue_full`, `chat_accept_failed`, `chat_idempotency_conflict`, `chat_agent_unknown`,
+    /// `chat_shutting_down`.
     /// `session_save_failed`, with the turn's name, when the store says neither that it accepted nor that it did not (D20).
     ///
     /// # Cancellation
@@ -107,8 +109,9 @@ impl Chat {
         let hot = self.house.hot(&key);
         let mut attempt = 1;
         loop {
-            // What fails here has stored nothing.
-            self.house.ready(&hot).await.map_err(not_accepted)?;
+            // What fails here has stored nothing. A session that cannot be read is a failed load (harness-chat §10.1), also
+            // before its turn is accepted; that the turn cannot be written is `chat_accept_failed` (D3).
+            self.house.ready(&hot).await.map_err(load_error)?;
             if let Some(turn) = self.known(&hot, &valid).await? {
                 return Ok(turn);
             }

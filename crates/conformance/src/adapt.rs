@@ -1,0 +1,122 @@
+//! Everything in which the runner gives way to a fixture. The engine is strict; what is lenient is here, with its reason.
+
+use serde_json::{Map, Value};
+use singletree::engine::{FieldSpec, Shape, Slot};
+use singletree::llm::ChatMessage;
+
+use crate::failure::{Failure, Outcome};
+use crate::fields::{Fields, Spot};
+
+/// R20: graph-engine 020 routes by a field that no schema declares. Only fields that a `state_field_read` edge names are
+/// declared in its place; any other undeclared name is the engine's to refuse.
+#[must_use]
+pub(crate) fn field_of_an_edge(name: &str) -> FieldSpec {
+    FieldSpec::new(name, Shape::Any, Slot::from_json(Value::Null))
+}
+
+/// R12: a text that names a declared field of the same graph is a read of that field, in `update` and `update_pure`.
+#[must_use]
+pub(crate) fn is_read(value: &Value, declares: impl Fn(&str) -> bool) -> Option<String> {
+    value.as_str().filter(|it| declares(it)).map(str::to_owned)
+}
+
+/// Types are written `list<T>`; harness-chat writes `list[T]`.
+#[must_use]
+pub(crate) fn container(text: &str) -> Option<(&str, &str)> {
+    [('<', '>'), ('[', ']')].into_iter().find_map(|(open, close)| {
+        let (outer, rest) = text.split_once(open)?;
+        Some((outer, rest.strip_suffix(close)?)).filter(|_| !outer.contains(['<', '[']))
+    })
+}
+
+/// R35: a store is named by a text, or by a map with `type` or `kind`, and faults that it has.
+///
+/// # Errors
+/// For another store, or another fault.
+pub(crate) fn store(spot: Spot) -> Outcome<StoreSpec> {
+    if let Ok(name) = spot.text() {
+        return in_memory(name, &spot).map(|()| StoreSpec::default());
+    }
+    let mut block = spot.fields()?;
+    let kind = match block.take("type") {
+        Some(kind) => kind,
+        None => block.need("kind")?,
+    };
+    in_memory(kind.text()?, &kind)?;
+    let mut spec = StoreSpec::default();
+    if let Some(behavior) = block.take("behavior") {
+        let mut behavior = behavior.fields()?;
+        spec.load_raises = fault(&mut behavior, "load_raises", "session_load_failed")?;
+        spec.save_raises = fault(&mut behavior, "save_raises", "session_save_failed")?;
+        behavior.finish()?;
+    }
+    block.finish()?;
+    Ok(spec)
+}
+
+/// What a fixture says about its session store.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct StoreSpec {
+    /// Whether every load fails.
+    pub(crate) load_raises: bool,
+    /// Whether every save fails.
+    pub(crate) save_raises: bool,
+}
+
+fn in_memory(name: &str, spot: &Spot) -> Outcome<()> {
+    match name {
+        "in_memory" => Ok(()),
+        other => Err(Failure::reader(&spot.path, format!("unknown store '{other}'"))),
+    }
+}
+
+fn fault(block: &mut Fields, key: &str, known: &str) -> Outcome<bool> {
+    match block.take(key) {
+        None => Ok(false),
+        Some(it) if it.text()? == known => Ok(true),
+        Some(it) => Err(Failure::reader(&it.path, format!("unknown fault '{}'", it.text()?))),
+    }
+}
+
+/// Takes the name of the signal coordinator. Suspending cases that name none get one all the same (harness-chat 005).
+///
+/// # Errors
+/// For another one than that in memory.
+pub(crate) fn coordinator(harness: &mut Fields) -> Outcome<()> {
+    match harness.take("signal_coordinator") {
+        None => Ok(()),
+        Some(it) if it.text()? == "in_memory" => Ok(()),
+        Some(it) => Err(Failure::reader(&it.path, format!("unknown coordinator '{}'", it.text()?))),
+    }
+}
+
+/// R16: the harness suite names a checkpointer only for the paused record, which the paused store keeps. Elsewhere the key
+/// is refused.
+///
+/// # Errors
+/// For another one than that in memory.
+pub(crate) fn checkpointer_for_pauses(block: &mut Fields) -> Outcome<()> {
+    match block.take("checkpointer") {
+        None => Ok(()),
+        Some(it) => in_memory(it.text()?, &it),
+    }
+}
+
+/// What a transport takes of a payload as the message: the fields that the graph declares. harness 011 sends one that its
+/// graph does not have; the engine would refuse it.
+#[must_use]
+pub(crate) fn message_fields(
+    payload: Map<String, Value>,
+    declares: impl Fn(&str) -> bool,
+) -> Map<String, Value> {
+    payload.into_iter().filter(|(name, _)| declares(name)).collect()
+}
+
+/// Makes a chat message of what the fixture says, without looking whether it is a valid one: that is the harness's to say
+/// (harness-chat §3.1).
+///
+/// # Errors
+/// When there is no such type of message at all.
+pub(crate) fn message(spot: &Spot) -> Outcome<ChatMessage> {
+    serde_json::from_value(spot.node.to_json()).map_err(|it| Failure::build(&spot.path, it.to_string()))
+}

@@ -1,0 +1,356 @@
+//! `transmissions:` (the harness suite): a synthetic transport in front of the abstract harness.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+use singletree::Graph;
+use singletree::durable::{BoxError, BoxFuture, InvocationId};
+use singletree::engine::{Descriptor, Snapshot};
+use singletree::harness::{
+    Bucket, DispatchPath, Failure as Failed, Harness, HarnessOutcome, Inbound, Intent, Invoked,
+    MemoryCoordinator, SignalArrival, SignalCoordinator, SignalTarget, TurnReport,
+};
+use tokio::time::Instant;
+
+use crate::adapt;
+use crate::check::{Checker, ensure};
+use crate::expect::signal_descriptor;
+use crate::failure::{Failure, Outcome};
+use crate::fields::{Fields, Spot, unknown};
+use crate::graph::GraphSpec;
+use crate::matcher::Extra;
+use crate::schema::literals;
+use crate::tape::{Reel, Tape};
+
+/// What a case of the harness suite does.
+#[derive(Debug)]
+pub(crate) struct BaseSpec {
+    stateless: bool,
+    transmissions: Vec<Transmission>,
+}
+
+#[derive(Debug)]
+struct Transmission {
+    name: String,
+    payload: Map<String, Value>,
+    signal: Option<Map<String, Value>>,
+    intent: Option<Intent>,
+    expected: Vec<(String, Spot)>,
+}
+
+/// What a transmission gave.
+#[derive(Debug)]
+pub(crate) struct Handled {
+    /// What the harness reported.
+    pub(crate) report: TurnReport<Snapshot>,
+    /// What happened meanwhile.
+    pub(crate) reel: Reel,
+    /// The subscriptions that were made: signal and invocation.
+    pub(crate) subscribed: Vec<(String, String)>,
+    /// What signals led to.
+    pub(crate) resolved: Vec<String>,
+    /// How long the harness took.
+    pub(crate) took: Duration,
+}
+
+impl BaseSpec {
+    /// Takes the suite's keys out of a case.
+    ///
+    /// # Errors
+    /// For what is unknown in them.
+    pub(crate) fn take(block: &mut Fields) -> Outcome<Self> {
+        let mut harness = block.need("harness")?.fields()?;
+        let mode = harness.need("mode")?;
+        let stateless = match mode.text()? {
+            "sessioned" => false,
+            "stateless" => true,
+            other => return Err(Failure::reader(&mode.path, format!("unknown mode '{other}'"))),
+        };
+        adapt::coordinator(&mut harness)?;
+        harness.finish()?;
+        adapt::checkpointer_for_pauses(block)?;
+        let transmissions = block.need("transmissions")?.items()?.into_iter().map(transmission);
+        Ok(Self { stateless, transmissions: transmissions.collect::<Outcome<_>>()? })
+    }
+}
+
+fn transmission(spot: Spot) -> Outcome<Transmission> {
+    let mut block = spot.fields()?;
+    let intent = block.take("dispatch_intent");
+    let intent = intent.map(|it| match it.text()? {
+        "new_session" => Ok(Intent::NewSession),
+        "existing_session" => Ok(Intent::ExistingSession),
+        "signal_resume" => Ok(Intent::SignalResume),
+        other => Err(Failure::reader(&it.path, format!("unknown intent '{other}'"))),
+    });
+    let mut transmission = Transmission {
+        name: block.need("name")?.text()?.to_owned(),
+        payload: literals(block.need("payload")?)?,
+        signal: block.take("signal_payload").map(literals).transpose()?,
+        intent: intent.transpose()?,
+        expected: Vec::new(),
+    };
+    let mut expected = block.need("expected")?.fields()?;
+    while let Some(entry) = expected.next() {
+        transmission.expected.push(entry);
+    }
+    block.finish()?;
+    Ok(transmission)
+}
+
+/// Runs the transmissions and asserts what is expected of each.
+///
+/// # Errors
+/// When a transmission cannot be made.
+pub(crate) async fn run(
+    spec: BaseSpec,
+    graph: Graph<Snapshot>,
+    (declared, tape): (&GraphSpec, &Tape),
+    checker: &mut Checker,
+) -> Outcome<Vec<Handled>> {
+    let coordinator = Arc::new(Watched::default());
+    let harness = if spec.stateless { Harness::stateless(graph) } else { Harness::sessioned(graph) };
+    let harness = harness.coordinator(coordinator.clone()).build();
+    let mut handled = Vec::new();
+    for transmission in spec.transmissions {
+        let inbound = inbound(&transmission, declared, checker)?;
+        let began = Instant::now();
+        let report = harness.handle(inbound).await;
+        let took = began.elapsed();
+        let (subscribed, resolved) = coordinator.cut();
+        let one = Handled { report, reel: tape.cut(), subscribed, resolved, took };
+        if let HarnessOutcome::Suspended(it) = &one.report.outcome {
+            let id = Value::String(it.identity.invocation_id.to_string());
+            checker.bindings.refer("<from previous suspended outcome>", id.clone());
+            checker.bindings.refer(format!("<from {} suspended outcome>", transmission.name), id);
+        }
+        for (key, spot) in transmission.expected {
+            let checked = expect(checker, &key, spot, &one);
+            checker.take(checked);
+        }
+        handled.push(one);
+    }
+    Ok(handled)
+}
+
+/// Makes of a payload what a transport would: names, message, signal.
+fn inbound(from: &Transmission, declared: &GraphSpec, checker: &Checker) -> Outcome<Inbound> {
+    let mut payload = from.payload.clone();
+    let mut name = |key: &str| -> Outcome<Option<String>> {
+        match payload.remove(key) {
+            None => Ok(None),
+            Some(Value::String(text)) => {
+                let referred = checker.bindings.referred(&text).and_then(Value::as_str);
+                Ok(Some(referred.unwrap_or(&text).to_owned()))
+            }
+            Some(_) => Err(Failure::reader(format!("payload.{key}"), "is no text")),
+        }
+    };
+    let (session, signal_id, invocation) = (name("session_id")?, name("signal_id")?, name("invocation_id")?);
+    name("kind")?;
+    let mut inbound = Inbound::message(adapt::message_fields(payload, |it| declared.state.declares(it)));
+    inbound.session_id = session;
+    inbound.intent = from.intent;
+    inbound.signal = match (signal_id, invocation, from.signal.clone()) {
+        (None, None, None) => None,
+        (Some(id), None, signal) => Some(SignalArrival::of_signal(id, signal.unwrap_or_default())),
+        (None, Some(id), signal) => Some(SignalArrival::of_invocation(id, signal.unwrap_or_default())),
+        _ => {
+            return Err(Failure::reader(
+                "payload",
+                "names a signal and an invocation, or none for its signal_payload",
+            ));
+        }
+    };
+    Ok(inbound)
+}
+
+fn expect(checker: &mut Checker, key: &str, spot: Spot, handled: &Handled) -> Outcome<()> {
+    let report = &handled.report;
+    match key {
+        "dispatch_path" => checker.exactly(&spot, report.path.map(DispatchPath::as_str)),
+        "invoke_outcome" => checker.exactly(&spot, report.outcome.as_str()),
+        "final_state" => checker.exactly(&spot, final_state(report)),
+        "descriptor" => match paused(report) {
+            Ok(it) => return signal_descriptor(checker, spot, it),
+            Err(what) => checker.holds(&spot.path, Err(what)),
+        },
+        "error_category" => checker.exactly(&spot, failed(report).map(|it| it.category.clone())),
+        "error_bucket" => checker.exactly(&spot, failed(report).map(|it| it.bucket.as_str())),
+        "invoke_args" => return invoke_args(checker, spot, handled),
+        "signal_subscription_registered" | "harness_signal_subscription_registered" => {
+            checker.truth(&spot, subscribed(handled));
+        }
+        "descriptor_read_from_outcome" => checker.truth(&spot, paused(report).map(drop)),
+        "harness_did_not_block" => checker.truth(&spot, did_not_block(handled)),
+        "signal_correlation_resolved" => {
+            checker.truth(&spot, ensure(!handled.resolved.is_empty(), || "the signal led nowhere".into()));
+        }
+        "resolved_to_invocation_id" => checker.exactly(&spot, handled.resolved.last().cloned()),
+        "outbound_shape" => checker.exactly(&spot, outbound_shape(report)),
+        "outbound_payload_includes" => {
+            let payload = failed(report).map_or(Value::Null, outbound);
+            checker.value(&spot, &payload, Extra::Allowed);
+        }
+        "session_store_load_calls" => checker.exactly(&spot, handled.reel.loads()),
+        "session_store_save_calls" => checker.exactly(&spot, handled.reel.saves().count()),
+        "harness_auto_retried" => {
+            let again = handled.reel.visits.len() > handled.reel.order().len() || handled.reel.loads() > 1;
+            checker.truth(&spot, ensure(again, || "nothing was tried twice".into()));
+        }
+        other => return Err(unknown("expected", other, spot.node.line)),
+    }
+    Ok(())
+}
+
+fn final_state(report: &TurnReport<Snapshot>) -> Value {
+    match &report.outcome {
+        HarnessOutcome::Completed(it) => it.state.to_json().map(Value::Object).unwrap_or_default(),
+        other => json!({"ended": other.as_str()}),
+    }
+}
+
+fn failed(report: &TurnReport<Snapshot>) -> Option<&Failed> {
+    match &report.outcome {
+        HarnessOutcome::Errored(it) => Some(it),
+        HarnessOutcome::Completed(_) | HarnessOutcome::Suspended(_) => None,
+    }
+}
+
+fn paused(report: &TurnReport<Snapshot>) -> Result<&Descriptor, String> {
+    match &report.outcome {
+        HarnessOutcome::Suspended(it) => Ok(&it.descriptor),
+        other => Err(format!("the turn {}", other.as_str())),
+    }
+}
+
+/// Tells whether the pause of a turn was subscribed to: this signal, for this invocation.
+///
+/// # Errors
+/// Why not.
+pub(crate) fn subscribed(handled: &Handled) -> Result<(), String> {
+    let HarnessOutcome::Suspended(it) = &handled.report.outcome else {
+        return Err(format!("the turn {}", handled.report.outcome.as_str()));
+    };
+    let wanted = (it.descriptor.signal_id.clone(), it.identity.invocation_id.to_string());
+    ensure(handled.subscribed.contains(&wanted), || format!("subscribed were {:?}", handled.subscribed))
+}
+
+/// Tells whether the harness handed the turn back at once: with time paused, whoever waits lets it pass.
+///
+/// # Errors
+/// Why not.
+pub(crate) fn did_not_block(handled: &Handled) -> Result<(), String> {
+    paused(&handled.report)?;
+    ensure(handled.took.is_zero(), || format!("it took {:?}", handled.took))
+}
+
+fn outbound_shape(report: &TurnReport<Snapshot>) -> &'static str {
+    match &report.outcome {
+        HarnessOutcome::Completed(_) => "completion_response",
+        HarnessOutcome::Suspended(_) => "suspended_acknowledgment",
+        HarnessOutcome::Errored(_) => "error_response",
+    }
+}
+
+/// What a transport sends of a failure.
+fn outbound(failed: &Failed) -> Value {
+    json!({
+        "category": failed.category,
+        "bucket": failed.bucket.as_str(),
+        "retry_safe": failed.retry_safe,
+        "diagnostic_message": failed.message,
+        "user_action_required": failed.bucket == Bucket::UserCorrectable,
+        "intervention_required": failed.bucket == Bucket::SessionTerminating,
+    })
+}
+
+fn invoke_args(checker: &mut Checker, spot: Spot, handled: &Handled) -> Outcome<()> {
+    let Some(invoked) = &handled.report.invoked else {
+        checker.holds(&spot.path, Err("the graph was not invoked".into()));
+        return Ok(());
+    };
+    let (session, assigned, resumed) = match invoked {
+        Invoked::Start { session, assigned, .. } => {
+            (session.as_ref().map(ToString::to_string), *assigned, None)
+        }
+        Invoked::Resume { invocation, payload } => {
+            (None, false, Some((invocation.to_string(), payload.clone())))
+        }
+    };
+    // What the harness says that it passed is what the engine's nodes see.
+    if let (Invoked::Start { .. }, Some(visit)) = (invoked, handled.reel.visits.first()) {
+        let agree =
+            ensure(visit.session == session, || format!("the engine has session {:?}", visit.session));
+        checker.holds(&spot.path, agree);
+    }
+    let none = || "no session was passed".to_owned();
+    let mut wanted = spot.fields()?;
+    while let Some((key, it)) = wanted.next() {
+        match key.as_str() {
+            "session_id" => checker.exactly(&it, session.clone()),
+            "session_id_present" => checker.truth(&it, ensure(session.is_some(), none)),
+            "session_id_auto_generated" => {
+                checker.truth(&it, ensure(assigned && session.is_some(), || "the caller named it".into()));
+            }
+            "session_id_caller_supplied" => {
+                checker.truth(&it, ensure(!assigned && session.is_some(), || "the harness named it".into()));
+            }
+            "session_id_absent_verified" => {
+                checker.truth(&it, ensure(session.is_none(), || "a session was passed".into()));
+            }
+            "resume_invocation" => checker.exactly(&it, resumed.as_ref().map(|(id, _)| id.clone())),
+            "signal_payload" => {
+                let payload = resumed.as_ref().map(|(_, it)| Value::Object(it.clone()));
+                checker.exactly(&it, payload);
+            }
+            other => return Err(unknown("invoke_args", other, it.node.line)),
+        }
+    }
+    Ok(())
+}
+
+/// A coordinator in memory that writes down what it is asked.
+#[derive(Debug, Default)]
+struct Watched {
+    inner: MemoryCoordinator,
+    asked: Mutex<Asked>,
+}
+
+/// Subscriptions (signal, invocation), and what signals led to.
+type Asked = (Vec<(String, String)>, Vec<String>);
+
+impl Watched {
+    fn cut(&self) -> Asked {
+        std::mem::take(&mut *self.asked.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl SignalCoordinator for Watched {
+    fn subscribe<'a>(
+        &'a self,
+        descriptor: &'a Descriptor,
+        invocation: &'a InvocationId,
+    ) -> BoxFuture<'a, Result<(), BoxError>> {
+        let one = (descriptor.signal_id.clone(), invocation.to_string());
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).0.push(one);
+        self.inner.subscribe(descriptor, invocation)
+    }
+
+    fn resolve<'a>(
+        &'a self,
+        target: &'a SignalTarget,
+    ) -> BoxFuture<'a, Result<Option<InvocationId>, BoxError>> {
+        Box::pin(async move {
+            let found = self.inner.resolve(target).await?;
+            let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+            asked.1.extend(found.as_ref().map(ToString::to_string));
+            Ok(found)
+        })
+    }
+
+    fn unsubscribe<'a>(&'a self, invocation: &'a InvocationId) -> BoxFuture<'a, Result<(), BoxError>> {
+        self.inner.unsubscribe(invocation)
+    }
+}

@@ -1,0 +1,216 @@
+//! Cases: reading them.
+
+use singletree::engine::SessionShape;
+
+use crate::adapt::{self, StoreSpec};
+use crate::base::BaseSpec;
+use crate::chat::ChatSpec;
+use crate::failure::{Failure, Outcome};
+use crate::fields::{Fields, Spot, unknown};
+use crate::graph::{GraphSpec, Subgraphs, take_subgraphs};
+use crate::observers::ObserverSpec;
+use crate::run::InvocationSpec;
+use crate::schema::literals;
+use crate::yaml::{Node, Yaml};
+
+/// A case that was read.
+#[derive(Debug)]
+pub(crate) struct CaseSpec {
+    /// Its graph.
+    pub(crate) graph: GraphSpec,
+    /// The subgraphs that it may use.
+    pub(crate) subgraphs: Subgraphs,
+    /// Its observers.
+    pub(crate) observers: Vec<ObserverSpec>,
+    /// Its session store.
+    pub(crate) store: Option<StoreSpec>,
+    /// Which fields are the session's.
+    pub(crate) shape: Option<SessionShape>,
+    /// Whether the session is saved at the end.
+    pub(crate) auto_save: Option<bool>,
+    /// The record that is there before.
+    pub(crate) seeded: Option<Spot>,
+    /// The migrations of sessions.
+    pub(crate) migrations: Option<Spot>,
+    /// The structural error that is expected.
+    pub(crate) compile_error: Option<Spot>,
+    /// The warnings that are expected.
+    pub(crate) compile_warning: Option<Spot>,
+    /// What is to be done with the graph.
+    pub(crate) program: Program,
+    /// The invariants of the case and of its file.
+    pub(crate) invariants: Vec<Spot>,
+}
+
+/// What is to be done with a case's graph.
+#[derive(Debug)]
+pub(crate) enum Program {
+    /// Compile it.
+    Compile,
+    /// Invoke it, and do all of that so many times.
+    Invoke(Vec<InvocationSpec>, usize),
+    /// Serve it with the abstract harness.
+    Base(BaseSpec),
+    /// Serve it with the chat harness.
+    Chat(ChatSpec),
+}
+
+/// A case of a file, not read yet.
+#[derive(Debug, Clone)]
+pub(crate) struct RawCase {
+    /// Its name; the file's when it is the only one.
+    pub(crate) name: String,
+    own: Node,
+    shared: Option<Node>,
+}
+
+/// Keys of a file that its cases share.
+const SHARED: &[&str] = &["subgraph", "subgraphs", "invariants"];
+
+/// Splits a file into its cases.
+///
+/// # Errors
+/// When the file is no map, or a case has no name.
+pub(crate) fn split(document: Node, fixture: &str) -> Outcome<Vec<RawCase>> {
+    let Yaml::Map(entries) = &document.value else {
+        return Err(Failure::reader("", "the document is no map"));
+    };
+    let Some(cases) = document.get("cases").cloned() else {
+        return Ok(vec![RawCase { name: fixture.to_owned(), own: document, shared: None }]);
+    };
+    let known = |key: &str| SHARED.contains(&key) || ["cases", "description"].contains(&key);
+    if let Some((key, node)) = entries.iter().find(|(key, _)| !known(key)) {
+        return Err(unknown("the file", key, node.line));
+    }
+    let cases = Spot::new(cases, "cases").items()?.into_iter().map(|case| {
+        let name = case.node.get("name").map(Node::to_json);
+        let name = name.as_ref().and_then(serde_json::Value::as_str);
+        let name = name.ok_or_else(|| Failure::reader(&case.path, "the case has no name"))?.to_owned();
+        Ok(RawCase { name, own: case.node, shared: Some(document.clone()) })
+    });
+    cases.collect()
+}
+
+impl RawCase {
+    /// Returns the nodes that the case is made of, for whoever wants to change one.
+    #[must_use]
+    pub(crate) fn own(&self) -> &Node {
+        &self.own
+    }
+
+    /// Returns the same case with another content.
+    #[must_use]
+    pub(crate) fn with(&self, own: Node) -> Self {
+        Self { own, ..self.clone() }
+    }
+
+    /// Reads the case, strictly.
+    ///
+    /// # Errors
+    /// For the first thing that is unknown in it.
+    pub(crate) fn read(self) -> Outcome<CaseSpec> {
+        let mut block = Spot::new(self.own, "").fields()?;
+        let mut subgraphs = Subgraphs::new();
+        let mut invariants = Vec::new();
+        if let Some(shared) = self.shared {
+            let mut shared = Spot::new(shared, "").fields()?;
+            take_subgraphs(&mut shared, &mut subgraphs)?;
+            invariants.extend(shared.take("invariants"));
+        }
+        refuse_what_is_not_built(&mut block)?;
+        invariants.extend(block.take("invariants"));
+        block.text("description")?;
+        let program = take_program(&mut block)?;
+        block.text("name")?;
+        let store = block.take("session_store").map(adapt::store).transpose()?;
+        let spec = CaseSpec {
+            graph: take_graph(&mut block, &mut subgraphs)?,
+            observers: match block.take("observers") {
+                Some(list) => list.items()?.into_iter().map(ObserverSpec::read).collect::<Outcome<_>>()?,
+                None => Vec::new(),
+            },
+            store,
+            shape: block.take("session_state").map(shape).transpose()?,
+            auto_save: block.take("auto_save").map(|it| it.truth()).transpose()?,
+            seeded: block.take("seeded_session"),
+            migrations: block.take("session_migrations"),
+            compile_error: block.take("expected_compile_error"),
+            compile_warning: block.take("expected_compile_warning"),
+            subgraphs,
+            program,
+            invariants,
+        };
+        block.finish()?;
+        Ok(spec)
+    }
+}
+
+fn refuse_what_is_not_built(block: &mut Fields) -> Outcome<()> {
+    for (key, need) in [
+        ("middleware", "middleware"),
+        ("resume", "checkpointers"),
+        ("first_run_expected_error", "checkpointers"),
+        ("saved_record_assertions", "checkpointers"),
+        ("seeded_record", "checkpointers"),
+        ("crash_injection", "checkpointers"),
+        ("migrations", "checkpointers"),
+        ("clock_stub", "middleware"),
+    ] {
+        if let Some(it) = block.take(key) {
+            return Err(Failure::reader(&it.path, format!("'{key}' needs {need}, which is not built")));
+        }
+    }
+    Ok(())
+}
+
+fn take_graph(block: &mut Fields, subgraphs: &mut Subgraphs) -> Outcome<GraphSpec> {
+    let Some(nested) = block.take("graph") else {
+        take_subgraphs(block, subgraphs)?;
+        return GraphSpec::take(block);
+    };
+    let mut nested = nested.fields()?;
+    take_subgraphs(&mut nested, subgraphs)?;
+    let graph = GraphSpec::take(&mut nested)?;
+    nested.finish()?;
+    Ok(graph)
+}
+
+fn shape(spot: Spot) -> Outcome<SessionShape> {
+    let mut block = spot.fields()?;
+    let fields = block.need("fields")?.texts()?;
+    block.finish()?;
+    Ok(SessionShape::fields(fields.iter().map(String::as_str)))
+}
+
+fn take_program(block: &mut Fields) -> Outcome<Program> {
+    let has = |block: &Fields, key: &str| block.keys().any(|it| it == key);
+    if has(block, "transmissions") {
+        return BaseSpec::take(block).map(Program::Base);
+    }
+    if has(block, "chat_turns") {
+        return ChatSpec::take(block).map(Program::Chat);
+    }
+    if let Some(it) = block.take("checkpointer") {
+        return Err(Failure::reader(&it.path, "'checkpointer' needs checkpointers, which are not built"));
+    }
+    let times = block.take("run_count").map(|it| it.whole()).transpose()?.unwrap_or(1);
+    let times = usize::try_from(times).ok().filter(|it| *it > 0);
+    let times = times.ok_or_else(|| Failure::reader("run_count", "is no number of runs"))?;
+    if let Some(list) = block.take("invocations") {
+        let shared = block.take("initial_state").map(literals).transpose()?;
+        let one = |it: Spot| {
+            let mut it = it.fields()?;
+            let spec = InvocationSpec::take(&mut it)?.beginning_with(shared.as_ref());
+            it.finish()?;
+            Ok(spec)
+        };
+        let invocations = list.items()?.into_iter().map(one).collect::<Outcome<_>>()?;
+        return Ok(Program::Invoke(invocations, times));
+    }
+    let runs = has(block, "expected") || has(block, "expected_error");
+    if !runs && (has(block, "expected_compile_error") || has(block, "expected_compile_warning")) {
+        block.take("initial_state");
+        return Ok(Program::Compile);
+    }
+    Ok(Program::Invoke(vec![InvocationSpec::take(block)?], times))
+}

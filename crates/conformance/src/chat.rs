@@ -1,0 +1,254 @@
+//! `chat_turns:` and `signal_arrivals:` (the harness-chat suite): the chat harness, over a journal in memory.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+use singletree::engine::Snapshot;
+use singletree::harness::{Answer, Chat, ChatTurnOutcome, SignalAddress, Subscribed};
+use singletree::llm::ChatMessage;
+use singletree::{Agent, Graph};
+use tokio::time::Instant;
+
+use crate::adapt;
+use crate::chat_expect::{History, expect};
+use crate::check::{Checker, ensure};
+use crate::failure::{Failure, Outcome};
+use crate::fields::{Fields, Spot};
+use crate::journal::WatchedJournal;
+use crate::schema::literals;
+use crate::tape::{Reel, Tape};
+
+/// What a case of the harness-chat suite does.
+#[derive(Debug)]
+pub(crate) struct ChatSpec {
+    turns: Vec<TurnSpec>,
+    arrivals: Vec<ArrivalSpec>,
+}
+
+#[derive(Debug)]
+struct TurnSpec {
+    session: String,
+    message: Spot,
+    listener: Option<String>,
+    expected: Spot,
+}
+
+#[derive(Debug)]
+struct ArrivalSpec {
+    signal: String,
+    payload: Map<String, Value>,
+    expected: Spot,
+}
+
+/// What a turn gave.
+#[derive(Debug)]
+pub(crate) struct Turned {
+    /// Its outcome.
+    pub(crate) outcome: Arc<ChatTurnOutcome>,
+    /// What happened meanwhile.
+    pub(crate) reel: Reel,
+    /// The session's history before it.
+    pub(crate) before: History,
+    /// The session's history after it.
+    pub(crate) after: History,
+    /// How often it called the journal.
+    pub(crate) calls: usize,
+    /// How long it took.
+    pub(crate) took: Duration,
+}
+
+/// What a case gave.
+#[derive(Debug, Default)]
+pub(crate) struct Talked {
+    /// Its turns.
+    pub(crate) turns: Vec<Turned>,
+    /// How many signals arrived.
+    pub(crate) arrivals: usize,
+    /// What listeners heard, by name.
+    pub(crate) heard: BTreeMap<String, Vec<Arc<ChatTurnOutcome>>>,
+    /// What a send after everything else gave, and how often listeners had been called then.
+    pub(crate) next: Option<Arc<ChatTurnOutcome>>,
+}
+
+/// More messages than any fixture makes.
+const HISTORY_MAX: u64 = 1 << 16;
+
+type Heard = Arc<Mutex<BTreeMap<String, Vec<Arc<ChatTurnOutcome>>>>>;
+
+impl ChatSpec {
+    /// Takes the suite's keys out of a case.
+    ///
+    /// # Errors
+    /// For what is unknown in them.
+    pub(crate) fn take(block: &mut Fields) -> Outcome<Self> {
+        let mut harness = block.need("harness")?.fields()?;
+        let mode = harness.need("mode")?;
+        if mode.text()? != "sessioned" {
+            return Err(Failure::reader(&mode.path, "a chat harness has sessions"));
+        }
+        adapt::coordinator(&mut harness)?;
+        harness.finish()?;
+        let turns = block.need("chat_turns")?.items()?.into_iter().map(turn).collect::<Outcome<_>>()?;
+        let arrivals = match block.take("signal_arrivals") {
+            Some(list) => list.items()?.into_iter().map(arrival).collect::<Outcome<_>>()?,
+            None => Vec::new(),
+        };
+        Ok(Self { turns, arrivals })
+    }
+}
+
+fn turn(spot: Spot) -> Outcome<TurnSpec> {
+    let mut block = spot.fields()?;
+    block.text("name")?;
+    let turn = TurnSpec {
+        session: block.need("session_id")?.text()?.to_owned(),
+        message: block.need("user_message")?,
+        listener: block.text("subscribe_listener")?,
+        expected: block.need("expected")?,
+    };
+    block.finish()?;
+    Ok(turn)
+}
+
+fn arrival(spot: Spot) -> Outcome<ArrivalSpec> {
+    let mut block = spot.fields()?;
+    let arrival = ArrivalSpec {
+        signal: block.need("signal_id")?.text()?.to_owned(),
+        payload: literals(block.need("signal_payload")?)?,
+        expected: block.need("expected_listener_callback")?,
+    };
+    block.finish()?;
+    Ok(arrival)
+}
+
+/// A conversation that is going on.
+struct Room<'a> {
+    chat: Chat,
+    journal: WatchedJournal,
+    /// A second harness over the same journal, without its faults, that reads what is kept.
+    reader: Chat,
+    tape: &'a Tape,
+    heard: Heard,
+    listeners: Vec<Subscribed>,
+    /// The session that each listener hears of.
+    sessions: BTreeMap<String, String>,
+}
+
+/// Runs the turns and signals and asserts what is expected of each. `ask_again` sends one more message at the end.
+///
+/// # Errors
+/// When the harness cannot be made.
+pub(crate) async fn run(
+    spec: ChatSpec,
+    graph: Graph<Snapshot>,
+    (journal, tape): (WatchedJournal, &Tape),
+    ask_again: bool,
+    checker: &mut Checker,
+) -> Outcome<Talked> {
+    let refused = |it: singletree::harness::Error| Failure::build("harness", it.to_string());
+    let agent = Agent::new("conformance", &graph);
+    let chat = Chat::builder().agent(agent.clone()).open(journal.clone()).map_err(refused)?;
+    let reader = Chat::builder().agent(agent).open(journal.inner().clone()).map_err(refused)?;
+    let mut room = Room {
+        chat,
+        journal,
+        reader,
+        tape,
+        heard: Heard::default(),
+        listeners: Vec::new(),
+        sessions: BTreeMap::new(),
+    };
+    let mut talked = Talked::default();
+    let last = spec.turns.last().map(|it| it.session.clone());
+    for turn in spec.turns {
+        talked.turns.push(room.turn(turn, checker).await?);
+    }
+    for arrival in spec.arrivals {
+        room.arrival(arrival, checker).await?;
+        talked.arrivals += 1;
+    }
+    if let (true, Some(session)) = (ask_again, last) {
+        let outcome = room.chat.send(&session, ChatMessage::user("And now?")).await;
+        talked.next = Some(Arc::new(outcome));
+    }
+    talked.heard.clone_from(&room.heard.lock().unwrap_or_else(PoisonError::into_inner));
+    Ok(talked)
+}
+
+impl Room<'_> {
+    async fn turn(&mut self, spec: TurnSpec, checker: &mut Checker) -> Outcome<Turned> {
+        if let Some(name) = spec.listener {
+            let heard = self.heard.clone();
+            heard.lock().unwrap_or_else(PoisonError::into_inner).entry(name.clone()).or_default();
+            self.sessions.insert(name.clone(), spec.session.clone());
+            let listening = self.chat.subscribe(&spec.session, move |outcome| {
+                heard
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .entry(name.clone())
+                    .or_default()
+                    .push(outcome);
+            });
+            let listening = listening.map_err(|it| Failure::build("subscribe_listener", it.to_string()))?;
+            self.listeners.push(listening);
+        }
+        let message = adapt::message(&spec.message)?;
+        let before = self.history(&spec.session).await;
+        let (calls, began) = (self.journal.calls(), Instant::now());
+        let outcome = Arc::new(self.chat.send(&spec.session, message).await);
+        let turned = Turned {
+            took: began.elapsed(),
+            calls: self.journal.calls() - calls,
+            outcome,
+            reel: self.tape.cut(),
+            before,
+            after: self.history(&spec.session).await,
+        };
+        let checked = expect(checker, spec.expected, &turned.outcome, &turned.after);
+        checker.take(checked);
+        Ok(turned)
+    }
+
+    async fn arrival(&mut self, spec: ArrivalSpec, checker: &mut Checker) -> Outcome<()> {
+        let path = spec.expected.path.clone();
+        let before = self.count();
+        let answer = Answer::new(spec.payload);
+        match self.chat.answer(SignalAddress::Signal(spec.signal), answer).await {
+            Ok(turn) => drop(turn.outcome().await),
+            Err(errored) => {
+                checker.holds(&path, Err(format!("the signal was refused: {}", errored.error_category)));
+                return Ok(());
+            }
+        }
+        let mut wanted = spec.expected.fields()?;
+        let listener = wanted.need("listener")?;
+        let name = listener.text()?.to_owned();
+        let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let calls = heard.get(&name);
+        checker.holds(&listener.path, ensure(calls.is_some(), || format!("nobody listens as '{name}'")));
+        let told = self.count() - before;
+        checker.holds(&path, ensure(told == 1, || format!("listeners were called {told} times")));
+        if let Some(outcome) = calls.and_then(|it| it.last()) {
+            let after = match self.sessions.get(&name) {
+                Some(session) => self.history(session).await,
+                None => History::default(),
+            };
+            crate::chat_expect::expect_fields(checker, wanted, outcome, &after)?;
+        }
+        Ok(())
+    }
+
+    fn count(&self) -> usize {
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner).values().map(Vec::len).sum()
+    }
+
+    /// Reads a session's history as another process would.
+    async fn history(&self, session: &str) -> History {
+        let entries = self.reader.history(session, 0, HISTORY_MAX).await.unwrap_or_default();
+        History(
+            entries.iter().map(|it| serde_json::to_value(it.message.as_ref()).unwrap_or_default()).collect(),
+        )
+    }
+}

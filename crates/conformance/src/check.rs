@@ -1,0 +1,131 @@
+//! Asserting: every assertion is counted under its path, so that an invariant can be shown to restate one that was made.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::failure::{Failure, Outcome};
+use crate::fields::Spot;
+use crate::matcher::{Bindings, Extra, Matcher};
+
+/// Collects what does not hold, and what was asserted at all.
+#[derive(Debug, Default)]
+pub(crate) struct Checker {
+    /// What does not hold.
+    pub(crate) failures: Vec<Failure>,
+    /// What tokens stand for.
+    pub(crate) bindings: Bindings,
+    asserted: BTreeSet<String>,
+}
+
+impl Checker {
+    /// Adds the failure of something that gave none of its values.
+    pub(crate) fn take<T>(&mut self, outcome: Outcome<T>) -> Option<T> {
+        outcome.map_err(|it| self.failures.push(it)).ok()
+    }
+
+    /// Asserts that a value is what the fixture says.
+    pub(crate) fn value(&mut self, spot: &Spot, actual: &Value, extra: Extra) {
+        if let Some(matcher) = self.take(Matcher::read(spot)) {
+            let checked = matcher.check(actual, extra, &mut self.bindings);
+            self.holds(&spot.path, checked);
+        }
+    }
+
+    /// Asserts that a value is exactly what the fixture says.
+    pub(crate) fn exactly(&mut self, spot: &Spot, actual: impl Into<Value>) {
+        self.value(spot, &actual.into(), Extra::Refused);
+    }
+
+    /// Asserts that something holds, and counts it under a path.
+    pub(crate) fn holds(&mut self, path: &str, checked: Result<(), String>) {
+        self.asserted.insert(path.to_owned());
+        if let Err(what) = checked {
+            self.failures.push(Failure::assertion(path, what));
+        }
+    }
+
+    /// Asserts that a truth value is what the fixture says.
+    pub(crate) fn truth(&mut self, spot: &Spot, actual: Result<(), String>) {
+        let Some(wanted) = self.take(spot.truth()) else { return };
+        let checked = match (wanted, actual) {
+            (true, Err(what)) => Err(what),
+            (false, Ok(())) => Err("the fixture says that this is not so, and it is".into()),
+            (true, Ok(())) | (false, Err(_)) => Ok(()),
+        };
+        self.holds(&spot.path, checked);
+    }
+
+    /// Tells whether an assertion was made whose path ends with these keys.
+    #[must_use]
+    pub(crate) fn asserted(&self, keys: &str) -> bool {
+        self.asserted.iter().any(|path| {
+            let path = plain(path);
+            path == keys || path.ends_with(&format!(".{keys}")) || path.contains(&format!("{keys}."))
+        })
+    }
+
+    /// Returns how many assertions were made.
+    #[must_use]
+    pub(crate) fn count(&self) -> usize {
+        self.asserted.len()
+    }
+}
+
+/// A path without the numbers of its items.
+fn plain(path: &str) -> String {
+    let mut plain = String::with_capacity(path.len());
+    let mut inside = false;
+    for it in path.chars() {
+        match it {
+            '[' => inside = true,
+            ']' => inside = false,
+            other if !inside => plain.push(other),
+            _ => {}
+        }
+    }
+    plain
+}
+
+/// Says that something holds, or why not.
+///
+/// # Errors
+/// With the words, when it does not.
+pub(crate) fn ensure(holds: bool, what: impl FnOnce() -> String) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(what()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::yaml::parse;
+
+    fn spot(text: &str) -> Spot {
+        Spot::new(parse(text).unwrap(), "invocations[1].expected.it")
+    }
+
+    #[test]
+    fn a_truth_value_is_asserted_both_ways() {
+        for (said, is, fails) in [
+            ("true", Ok(()), false),
+            ("true", Err("no".to_owned()), true),
+            ("false", Ok(()), true),
+            ("false", Err("no".to_owned()), false),
+            ("7", Ok(()), true),
+        ] {
+            let mut checker = Checker::default();
+            checker.truth(&spot(said), is.clone());
+            assert_eq!(!checker.failures.is_empty(), fails, "{said} {is:?}");
+        }
+    }
+
+    #[test]
+    fn only_what_was_asserted_can_be_restated() {
+        let mut checker = Checker::default();
+        checker.exactly(&spot("1"), 1);
+        assert!(checker.asserted("it"));
+        assert!(checker.asserted("expected.it"));
+        assert!(!checker.asserted("t"));
+        assert!(!checker.asserted("final_state"));
+    }
+}

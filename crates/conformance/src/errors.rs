@@ -1,0 +1,136 @@
+//! Expectations about errors (conformance-adapter §5.8, §5.13).
+
+use std::error::Error as StdError;
+
+use serde_json::{Value, json};
+use singletree::durable::MigrationError;
+use singletree::engine::{Error, chain};
+
+use crate::check::{Checker, ensure};
+use crate::failure::{Failure, Outcome};
+use crate::fields::Spot;
+use crate::matcher::Extra;
+use crate::run::Run;
+use crate::sessions::KeyError;
+
+/// Tells an error in one line.
+#[must_use]
+pub(crate) fn told(error: &Error) -> String {
+    format!("{} ({})", chain(error), error.category())
+}
+
+/// Asserts what a fixture says of an error. `surface` is for `expected_error`, whose category is the engine's own; in
+/// `error` it may also be the category of the cause (R29).
+///
+/// # Errors
+/// For what is unknown in it.
+pub(crate) fn expect(checker: &mut Checker, spot: Spot, run: &Run, surface: bool) -> Outcome<()> {
+    let Err(error) = &run.ended else {
+        checker.holds(&spot.path, Err(format!("it did not fail: it {}", run.word())));
+        return Ok(());
+    };
+    let mut wanted = spot.fields()?;
+    let category = wanted.need("category")?;
+    let is_derived = !surface && category.text()? == error.derived_category();
+    let actual = if is_derived { error.derived_category() } else { error.category() };
+    checker.exactly(&category, actual.to_owned());
+    if let Some(it) = wanted.take("raised_from") {
+        checker.exactly(&it, error.place().map(|it| it.node.as_ref().to_owned()));
+    }
+    if let Some(it) = wanted.take("message") {
+        checker.exactly(&it, message(error));
+    }
+    if let Some(it) = wanted.take("recoverable_state") {
+        let state = error.state().map(|it| it.to_json().map(Value::Object).unwrap_or_default());
+        checker.exactly(&it, state.unwrap_or_default());
+    }
+    if let Some(it) = wanted.take("execution_order") {
+        checker.exactly(&it, run.reel.order());
+    }
+    if let Some(it) = wanted.take("raised_at") {
+        let place = if run.at_registration { "registration" } else { "invocation" };
+        checker.exactly(&it, place);
+    }
+    if let Some(it) = wanted.take("carries") {
+        carries(checker, it, error)?;
+    }
+    if let Some(it) = wanted.take("cause") {
+        cause(checker, it, error)?;
+    }
+    wanted.finish()
+}
+
+/// What the failing node or edge itself said.
+fn message(error: &Error) -> String {
+    match error {
+        Error::Node { source, .. } => source.to_string(),
+        Error::Edge { source, .. } => source.to_string(),
+        other => other.to_string(),
+    }
+}
+
+/// Returns the fields that an error exposes, under the specifications' names.
+fn exposed(error: &Error) -> Value {
+    match error {
+        Error::SessionMigration { from, to, source } => match source.as_ref() {
+            MigrationError::Missing {
+                from_version,
+                to_version,
+                registered_migrations_count,
+                registry_description,
+            } => json!({
+                "from_version": from_version,
+                "to_version": to_version,
+                "registered_migrations_count": registered_migrations_count,
+                "registry_description": registry_description,
+            }),
+            _ => json!({"from_version": from, "to_version": to}),
+        },
+        Error::Reducer { field, reducer, source, .. } => {
+            json!({"field": field, "reducer": reducer, "message": source.to_string()})
+        }
+        Error::Routing { destination, .. } => json!({"destination": destination}),
+        Error::SuspensionRecord { invocation, .. } => json!({"invocation_id": invocation}),
+        _ => json!({}),
+    }
+}
+
+fn carries(checker: &mut Checker, spot: Spot, error: &Error) -> Outcome<()> {
+    let fields = exposed(error);
+    let mut wanted = spot.fields()?;
+    while let Some((key, it)) = wanted.next() {
+        let value = |name: &str| fields.get(name).filter(|it| !it.is_null());
+        if let Some(name) = key.strip_suffix("_present") {
+            checker.truth(&it, ensure(value(name).is_some(), || format!("the error has no '{name}'")));
+        } else if let Some(name) = key.strip_suffix("_mentions") {
+            let text = value(name).and_then(Value::as_str).unwrap_or_default();
+            let part = it.text()?;
+            checker.holds(
+                &it.path,
+                ensure(text.contains(part), || format!("'{text}' does not mention '{part}'")),
+            );
+        } else {
+            match value(&key) {
+                Some(value) => checker.value(&it, value, Extra::Allowed),
+                None => checker.holds(&it.path, Err(format!("the error has no '{key}'"))),
+            }
+        }
+    }
+    Ok(())
+}
+
+fn cause(checker: &mut Checker, spot: Spot, error: &Error) -> Outcome<()> {
+    let mut wanted = spot.fields()?;
+    let kind = wanted.need("exception_type")?;
+    if kind.text()? != "KeyError" {
+        return Err(Failure::reader(&kind.path, format!("no mock raises '{}'", kind.text()?)));
+    }
+    let mut found = false;
+    let mut next: Option<&(dyn StdError + 'static)> = Some(error);
+    while let Some(one) = next {
+        found |= one.is::<KeyError>();
+        next = one.source();
+    }
+    checker.holds(&kind.path, ensure(found, || "it is not among the causes".into()));
+    wanted.finish()
+}

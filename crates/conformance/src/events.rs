@@ -1,0 +1,217 @@
+//! Expectations about observer events (conformance-adapter §5.8).
+
+use serde_json::{Map, Value, json};
+use singletree::engine::{AttemptEnd, NodeEvent, Snapshot};
+
+use crate::check::{Checker, ensure};
+use crate::failure::{Failure, Outcome};
+use crate::fields::{Spot, unknown};
+use crate::matcher::Extra;
+use crate::tape::{Delivery, Reel};
+
+/// The keys of an event that are asserted.
+const KEYS: &[&str] = &[
+    "step",
+    "phase",
+    "node_name",
+    "namespace",
+    "pre_state",
+    "post_state",
+    "parent_states",
+    "attempt_index",
+    "error",
+    "descriptor",
+];
+
+fn state(snapshot: &Snapshot) -> Value {
+    snapshot.to_json().map_or_else(|it| json!({"unreadable": it.to_string()}), Value::Object)
+}
+
+/// Returns an event as the fixtures write it.
+#[must_use]
+pub(crate) fn event_json(event: &NodeEvent) -> Value {
+    let mut map = Map::new();
+    let namespace: Vec<&str> = event.namespace.iter().map(AsRef::as_ref).collect();
+    map.insert("step".into(), event.step.into());
+    map.insert("phase".into(), event.phase.as_str().into());
+    map.insert("node_name".into(), event.node_name.as_ref().into());
+    map.insert("namespace".into(), namespace.into());
+    map.insert("pre_state".into(), state(&event.pre_state));
+    map.insert("parent_states".into(), event.parent_states.iter().map(state).collect::<Vec<_>>().into());
+    map.insert("attempt_index".into(), event.attempt_index.into());
+    match &event.end {
+        Some(AttemptEnd::Merged(after)) => drop(map.insert("post_state".into(), state(after))),
+        Some(AttemptEnd::Failed(error)) => {
+            drop(map.insert("error".into(), json!({"category": error.category})))
+        }
+        None => {}
+    }
+    if let Some(descriptor) = &event.descriptor {
+        let descriptor = serde_json::to_value(descriptor).unwrap_or_default();
+        map.insert("descriptor".into(), descriptor);
+    }
+    Value::Object(map)
+}
+
+/// Asserts the exact list of events of each named observer. An event asserts the keys that it names; one that names no
+/// `error` must not have failed.
+///
+/// # Errors
+/// For what is unknown in the lists.
+pub(crate) fn by_observer(
+    checker: &mut Checker,
+    spot: Spot,
+    known: &[String],
+    events: impl Fn(&str) -> Vec<NodeEvent>,
+) -> Outcome<()> {
+    let mut lists = spot.fields()?;
+    while let Some((observer, list)) = lists.next() {
+        if !known.contains(&observer) {
+            return Err(Failure::reader(&list.path, format!("no observer is called '{observer}'")));
+        }
+        event_list(checker, list, &events(&observer))?;
+    }
+    Ok(())
+}
+
+/// Asserts one list of events.
+///
+/// # Errors
+/// For what is unknown in it.
+pub(crate) fn event_list(checker: &mut Checker, list: Spot, events: &[NodeEvent]) -> Outcome<()> {
+    let path = list.path.clone();
+    let wanted = list.items()?;
+    checker.holds(
+        &path,
+        ensure(wanted.len() == events.len(), || {
+            let seen: Vec<_> = events
+                .iter()
+                .map(|it| format!("{} {} {}", it.step, it.node_name, it.phase.as_str()))
+                .collect();
+            format!("expected {} events, found {}: {}", wanted.len(), events.len(), seen.join(", "))
+        }),
+    );
+    for (wanted, event) in wanted.iter().zip(events) {
+        let mut keys = wanted.clone().fields()?;
+        let mut names_error = false;
+        while let Some((key, it)) = keys.next() {
+            names_error |= key == "error";
+            match key.as_str() {
+                "fan_out_index" | "branch_name" => {
+                    return Err(Failure::reader(
+                        &it.path,
+                        format!("'{key}' needs fan-out or branches, which are not built"),
+                    ));
+                }
+                known if KEYS.contains(&known) => {}
+                other => return Err(unknown(&wanted.path, other, it.node.line)),
+            }
+        }
+        let mut actual = event_json(event);
+        // An error may be written as its bare category.
+        if let (Some(category), Some(error)) = (wanted.node.get("error"), actual.get_mut("error"))
+            && category.to_json().is_string()
+        {
+            *error = error["category"].clone();
+        }
+        checker.value(wanted, &actual, Extra::Allowed);
+        if !names_error && let Some(error) = event.error() {
+            checker.holds(
+                &wanted.path,
+                Err(format!("the attempt failed ({}): {}", error.category, error.message)),
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Asserts who was told of what, in order.
+///
+/// # Errors
+/// For what is unknown in the list.
+pub(crate) fn delivery_order(checker: &mut Checker, spot: Spot, deliveries: &[Delivery]) -> Outcome<()> {
+    for one in spot.clone().items()? {
+        let mut keys = one.fields()?;
+        for key in ["observer", "step", "phase"] {
+            keys.need(key)?;
+        }
+        keys.finish()?;
+    }
+    let told = deliveries
+        .iter()
+        .map(|it| json!({"observer": it.observer, "step": it.event.step, "phase": it.event.phase.as_str()}));
+    checker.exactly(&spot, told.collect::<Vec<_>>());
+    Ok(())
+}
+
+/// Asserts predicates over a list of events, by the grammar of their names (conformance-adapter §5.9).
+///
+/// # Errors
+/// For an unknown predicate.
+pub(crate) fn predicates(checker: &mut Checker, spot: Spot, events: &[NodeEvent]) -> Outcome<()> {
+    let mut named = spot.fields()?;
+    while let Some((name, value)) = named.next() {
+        if let Some(node) = name.strip_suffix("_node_events_count") {
+            checker.exactly(&value, events.iter().filter(|it| it.node_name.as_ref() == node).count());
+        } else if let Some((node, phase)) = name.strip_suffix("_present").and_then(|it| it.rsplit_once('_')) {
+            let seen = events.iter().any(|it| it.node_name.as_ref() == node && it.phase.as_str() == phase);
+            checker.truth(&value, ensure(seen, || format!("there is no event {phase} of node '{node}'")));
+        } else {
+            predicate(checker, &name, &value, events)?;
+        }
+    }
+    Ok(())
+}
+
+fn predicate(checker: &mut Checker, name: &str, value: &Spot, events: &[NodeEvent]) -> Outcome<()> {
+    let inner: Vec<_> = events.iter().filter(|it| it.namespace.len() > 1).collect();
+    match name {
+        "inner_event_count" => checker.exactly(value, inner.len()),
+        "inner_attempt_indices_seen" => {
+            let mut seen: Vec<_> = inner.iter().map(|it| it.attempt_index).collect();
+            seen.sort_unstable();
+            seen.dedup();
+            checker.exactly(value, seen);
+        }
+        "inner_event_identities_unique" => {
+            let mut seen = std::collections::BTreeSet::new();
+            let unique = inner.iter().all(|it| seen.insert((&it.namespace, it.attempt_index, it.phase)));
+            checker.truth(value, ensure(unique, || "two inner events have one identity".into()));
+        }
+        "no_completed_event_for_suspending_node" => checker.truth(value, no_completed(events)),
+        "suspended_event_carries_descriptor" => checker.truth(value, carries_descriptor(events)),
+        "started_followed_by_suspended_in_order" => checker.truth(value, started_then_suspended(events)),
+        other => return Err(Failure::reader(&value.path, format!("unknown predicate '{other}'"))),
+    }
+    Ok(())
+}
+
+fn suspended(events: &[NodeEvent]) -> Result<usize, String> {
+    let at = events.iter().position(|it| it.phase.as_str() == "suspended");
+    at.ok_or_else(|| "there is no suspended event".into())
+}
+
+fn no_completed(events: &[NodeEvent]) -> Result<(), String> {
+    let at = suspended(events)?;
+    let completed = events.iter().any(|it| it.phase.as_str() == "completed" && it.step == events[at].step);
+    ensure(!completed, || "the suspending node has a completed event, too".into())
+}
+
+fn carries_descriptor(events: &[NodeEvent]) -> Result<(), String> {
+    let at = suspended(events)?;
+    ensure(events[at].descriptor.is_some(), || "the suspended event has no descriptor".into())
+}
+
+fn started_then_suspended(events: &[NodeEvent]) -> Result<(), String> {
+    let at = suspended(events)?;
+    let before = at.checked_sub(1).map(|it| &events[it]);
+    let follows =
+        before.is_some_and(|it| it.phase.as_str() == "started" && it.namespace == events[at].namespace);
+    ensure(follows, || "no started event of the node comes right before its suspended event".into())
+}
+
+/// Returns what an observer took in a run.
+#[must_use]
+pub(crate) fn taken(reel: &Reel, observer: &str) -> Vec<NodeEvent> {
+    reel.taken_by(observer).cloned().collect()
+}

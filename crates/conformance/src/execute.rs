@@ -1,0 +1,266 @@
+//! Running one case, alone: its own runtime, its own stores, time that stands still.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use singletree::durable::{SessionStore, Timestamp};
+use singletree::engine::{Clock, Error, GraphBuilder, Outcome as Ended, Snapshot, UNVERSIONED};
+use tokio::time::Instant;
+
+use crate::case::{CaseSpec, Program, RawCase};
+use crate::check::Checker;
+use crate::errors;
+use crate::expect::{Around, expect};
+use crate::failure::{Failure, Outcome};
+use crate::fields::Spot;
+use crate::graph::{Built, Refusal, Workshop};
+use crate::invariants::{self, Evidence};
+use crate::journal::WatchedJournal;
+use crate::run::{InvocationSpec, Run, run};
+use crate::sessions::{self, WatchedSessions};
+use crate::tape::Tape;
+use crate::{base, chat};
+
+/// Time that passes in a case before it counts as stuck. It is not waited for: time stands still while anything can run.
+const STUCK_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Reads and runs a case. An empty list means that it passes.
+#[must_use]
+pub(crate) fn execute(case: RawCase) -> Vec<Failure> {
+    let caught = catch_unwind(AssertUnwindSafe(|| {
+        let spec = match case.read() {
+            Ok(spec) => spec,
+            Err(failure) => return vec![failure],
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+        match runtime {
+            Ok(runtime) => runtime.block_on(within(spec)),
+            Err(error) => vec![Failure::build("runtime", error.to_string())],
+        }
+    }));
+    caught
+        .unwrap_or_else(|panic| vec![Failure::assertion("the case", format!("panicked: {}", words(&panic)))])
+}
+
+fn words(panic: &Box<dyn Any + Send>) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a message")
+}
+
+async fn within(spec: CaseSpec) -> Vec<Failure> {
+    let mut checker = Checker::default();
+    match tokio::time::timeout(STUCK_AFTER, perform(spec, &mut checker)).await {
+        Ok(Ok(())) if checker.failures.is_empty() && checker.count() == 0 => {
+            checker.failures.push(Failure::assertion("the case", "nothing was asserted"));
+        }
+        Ok(Ok(())) => {}
+        Ok(Err(failure)) => checker.failures.push(failure),
+        Err(_) => checker.failures.push(Failure::assertion("the case", "does not end")),
+    }
+    checker.failures
+}
+
+/// The clock of a case: it begins at a fixed time and follows the runtime's.
+#[derive(Debug)]
+struct CaseClock(Instant);
+
+impl Clock for CaseClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(1_000_000_000_000).after(self.0.elapsed())
+    }
+}
+
+/// What a case is run with.
+struct Stage {
+    tape: Tape,
+    store: Option<Arc<WatchedSessions>>,
+}
+
+async fn perform(mut spec: CaseSpec, checker: &mut Checker) -> Outcome<()> {
+    let tape = Tape::default();
+    let stage = Stage { store: spec.store.map(|it| Arc::new(WatchedSessions::new(it, tape.clone()))), tape };
+    let blocks = std::mem::take(&mut spec.invariants);
+    let mut evidence = Evidence { inner_fields: inner_fields(&spec), ..Evidence::default() };
+    let built = build(&spec, &stage)?;
+    let built = match built {
+        Ok(built) => expect_compiled(&spec, &built, checker).map(|()| Some(built))?,
+        Err(error) => {
+            refused(&spec, *error, &mut evidence, checker).await;
+            None
+        }
+    };
+    let mut inner_blocks = Vec::new();
+    if let Some(built) = built {
+        let program = std::mem::replace(&mut spec.program, Program::Compile);
+        inner_blocks = play(&spec, program, (&stage, &built), &mut evidence, (&blocks, checker)).await?;
+    }
+    for block in inner_blocks.into_iter().chain(blocks) {
+        invariants::check(checker, block, &evidence);
+    }
+    Ok(())
+}
+
+/// Returns the fields of the case's one subgraph.
+fn inner_fields(spec: &CaseSpec) -> Vec<String> {
+    let mut graphs = spec.subgraphs.values();
+    match (graphs.next(), graphs.next()) {
+        (Some(only), None) => only.state.names().map(str::to_owned).collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn build(spec: &CaseSpec, stage: &Stage) -> Outcome<Result<Built, Box<Error>>> {
+    let migrations = sessions::migrations(spec.migrations.clone(), &stage.tape)?;
+    let finish = |builder: GraphBuilder<Snapshot>| {
+        let tape = stage.tape.clone();
+        let mut builder = builder
+            .clock(Arc::new(CaseClock(Instant::now())))
+            .session_migrations(migrations)
+            .on_mishap(move |_| tape.write().mishaps += 1);
+        // The chat harness keeps sessions in its journal.
+        if let (Some(store), false) = (&stage.store, matches!(spec.program, Program::Chat(_))) {
+            let store: Arc<dyn SessionStore> = store.clone();
+            builder = builder.session_store(store);
+        }
+        if let Some(shape) = &spec.shape {
+            builder = builder.session_shape(shape.clone());
+        }
+        match spec.auto_save {
+            Some(auto_save) => builder.auto_save(auto_save),
+            None => builder,
+        }
+    };
+    match Workshop::new(stage.tape.clone(), &spec.subgraphs).build(&spec.graph, finish) {
+        Ok(built) => Ok(Ok(built)),
+        Err(Refusal::Engine(error)) => Ok(Err(error)),
+        Err(Refusal::Fixture(failure)) => Err(failure),
+    }
+}
+
+fn expect_compiled(spec: &CaseSpec, built: &Built, checker: &mut Checker) -> Outcome<()> {
+    if let Some(wanted) = &spec.compile_error {
+        checker.holds(&wanted.path, Err("the graph compiled".into()));
+    }
+    let Some(wanted) = spec.compile_warning.clone() else { return Ok(()) };
+    let mut found: Vec<&str> = built.graph.warnings().iter().map(|it| it.kind.category()).collect();
+    found.sort_unstable();
+    found.dedup();
+    // A text must be among the warnings; a list is all of them (conformance-adapter §5.8).
+    if let Ok(one) = wanted.text() {
+        let there = found.contains(&one);
+        checker.holds(&wanted.path, crate::check::ensure(there, || format!("the warnings are {found:?}")));
+        return Ok(());
+    }
+    let path = wanted.path.clone();
+    let mut all = wanted.texts()?;
+    all.sort_unstable();
+    let same = all.iter().map(String::as_str).eq(found.iter().copied());
+    checker.holds(&path, crate::check::ensure(same, || format!("expected {all:?}, found {found:?}")));
+    Ok(())
+}
+
+/// The graph was not compiled: that is what the case expects, or it fails.
+async fn refused(spec: &CaseSpec, error: Error, evidence: &mut Evidence, checker: &mut Checker) {
+    if let Some(wanted) = &spec.compile_error {
+        checker.exactly(wanted, error.category());
+        return;
+    }
+    let Program::Invoke(invocations, _) = &spec.program else {
+        checker.holds("compile", Err(errors::told(&error)));
+        return;
+    };
+    let Some(first) = invocations.first().filter(|it| it.expects("expected_error").is_some()) else {
+        checker.holds("compile", Err(errors::told(&error)));
+        return;
+    };
+    let run = Run::refused(error);
+    let around = Around { spec: first, observers: &[], store: None };
+    let blocks = expect(checker, &run, &around).await;
+    evidence.runs.push(run);
+    for block in blocks {
+        invariants::check(checker, block, evidence);
+    }
+}
+
+async fn play(
+    spec: &CaseSpec,
+    program: Program,
+    (stage, built): (&Stage, &Built),
+    evidence: &mut Evidence,
+    (blocks, checker): (&[Spot], &mut Checker),
+) -> Outcome<Vec<Spot>> {
+    match program {
+        Program::Compile => Ok(Vec::new()),
+        Program::Invoke(invocations, times) => {
+            seed(spec, stage, invocations.first()).await?;
+            let mut found = Vec::new();
+            for _ in 0..times {
+                found.clear();
+                for invocation in &invocations {
+                    found.extend(invoke(spec, invocation, (stage, built), evidence, checker).await?);
+                }
+            }
+            repeated(&evidence.runs, times, checker);
+            Ok(found)
+        }
+        Program::Base(base) => {
+            let declared = (&spec.graph, &stage.tape);
+            evidence.handled = base::run(base, built.graph.clone(), declared, checker).await?;
+            Ok(Vec::new())
+        }
+        Program::Chat(chat) => {
+            let journal = WatchedJournal::new(spec.store.unwrap_or_default());
+            let again = "next_send_call_does_not_consume_the_post_resume_reply";
+            let ask_again = blocks.iter().any(|it| it.node.get(again).is_some());
+            let with = (journal, &stage.tape);
+            evidence.talked = chat::run(chat, built.graph.clone(), with, ask_again, checker).await?;
+            Ok(Vec::new())
+        }
+    }
+}
+
+async fn seed(spec: &CaseSpec, stage: &Stage, first: Option<&InvocationSpec>) -> Outcome<()> {
+    let Some(seeded) = spec.seeded.clone() else { return Ok(()) };
+    let path = seeded.path.clone();
+    let no = |what: &str| Failure::reader(&path, what);
+    let store = stage.store.as_ref().ok_or_else(|| no("there is no store to put it into"))?;
+    let session = first.and_then(|it| it.session.as_deref()).ok_or_else(|| no("no session is named"))?;
+    let version = spec.graph.state.version().unwrap_or(UNVERSIONED);
+    store.seed(session, &sessions::seeded(seeded, version)?).await
+}
+
+async fn invoke(
+    spec: &CaseSpec,
+    invocation: &InvocationSpec,
+    (stage, built): (&Stage, &Built),
+    evidence: &mut Evidence,
+    checker: &mut Checker,
+) -> Outcome<Vec<Spot>> {
+    let is_first = evidence.runs.is_empty();
+    let ran = run(invocation, built, (&spec.observers, is_first), &stage.tape, checker).await?;
+    let observers: Vec<String> = spec.observers.iter().map(|it| it.name.clone()).collect();
+    let around = Around { spec: invocation, observers: &observers, store: stage.store.as_deref() };
+    let blocks = expect(checker, &ran, &around).await;
+    evidence.runs.push(ran);
+    Ok(blocks)
+}
+
+/// A case that runs several times gives the same each time (graph-engine §5).
+fn repeated(runs: &[Run], times: usize, checker: &mut Checker) {
+    if times < 2 {
+        return;
+    }
+    let each = runs.len() / times;
+    let shown = |it: &Run| {
+        let state = match &it.ended {
+            Ok(Ended::Completed(it)) => it.state.to_json().map(Value::Object).unwrap_or_default(),
+            Ok(Ended::Suspended(_)) | Err(_) => Value::Null,
+        };
+        (it.word(), state, it.reel.order())
+    };
+    let same = (each..runs.len()).all(|at| shown(&runs[at]) == shown(&runs[at % each]));
+    checker.holds("run_count", crate::check::ensure(same, || "the runs differ".into()));
+}

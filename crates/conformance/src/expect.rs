@@ -1,0 +1,314 @@
+//! Expectations about one invocation (conformance-adapter §5.8): each key is asserted, an unknown one is an error.
+
+use serde_json::{Map, Value, json};
+use singletree::engine::{DrainSummary, Outcome as Ended, Phase, Snapshot, Subscription};
+
+use crate::check::{Checker, ensure};
+use crate::errors;
+use crate::events;
+use crate::failure::{Failure, Outcome};
+use crate::fields::{Spot, unknown};
+use crate::matcher::Extra;
+use crate::run::{InvocationSpec, Run};
+use crate::sessions::{WatchedSessions, state_of};
+use crate::tape::StoreCall;
+
+/// What expectations are checked against besides the run.
+#[derive(Debug)]
+pub(crate) struct Around<'a> {
+    /// The invocation as the fixture describes it.
+    pub(crate) spec: &'a InvocationSpec,
+    /// The names of the observers.
+    pub(crate) observers: &'a [String],
+    /// The session store, when there is one.
+    pub(crate) store: Option<&'a WatchedSessions>,
+}
+
+/// Asserts everything that a fixture expects of a run, and that it ended as it should. Returns the invariants that stand
+/// among the expectations.
+pub(crate) async fn expect(checker: &mut Checker, run: &Run, around: &Around<'_>) -> Vec<Spot> {
+    expect_end(checker, run, around.spec);
+    let mut invariants = Vec::new();
+    for (key, spot) in &around.spec.expected {
+        let (key, spot) = (key.as_str(), spot.clone());
+        if key == "invariants" {
+            invariants.push(spot);
+            continue;
+        }
+        let checked = match key {
+            "store_after" => store_after(checker, spot, around.store).await,
+            "observer_events"
+            | "delivery_order"
+            | "observer_event_invariants"
+            | "final_accumulator_state" => of_events(checker, key, spot, run, around),
+            "node_drain_summaries"
+            | "node_accumulator_snapshots"
+            | "node_accumulator_snapshot_invariants" => of_node_drains(checker, key, spot, run),
+            _ if of_sessions(checker, key, &spot, run) => Ok(()),
+            _ => of_run(checker, key, spot, run),
+        };
+        checker.take(checked);
+    }
+    invariants
+}
+
+/// Asserts how the run ended; a fixture that says nothing expects it to complete.
+fn expect_end(checker: &mut Checker, run: &Run, spec: &InvocationSpec) {
+    if spec.expects("outcome").is_some() || spec.expects("expected_error").is_some() {
+        return;
+    }
+    let why = match &run.ended {
+        Ok(Ended::Completed(_)) => return,
+        Ok(Ended::Suspended(it)) => format!("it suspended at node '{}'", it.node_name),
+        Err(error) => format!("it failed: {}", errors::told(error)),
+    };
+    checker.holds(&format!("{} (completes)", spec.path()), Err(why));
+}
+
+fn state(snapshot: Option<&Snapshot>) -> Value {
+    match snapshot.map(Snapshot::to_json) {
+        Some(Ok(map)) => Value::Object(map),
+        Some(Err(error)) => json!({"unreadable": error.to_string()}),
+        None => Value::Null,
+    }
+}
+
+/// The state of a run that ended in a certain way; null when it ended in another.
+fn state_if(run: &Run, word: &str) -> Value {
+    if run.word() == word { state(run.state()) } else { json!({"ended": run.word()}) }
+}
+
+fn of_run(checker: &mut Checker, key: &str, spot: Spot, run: &Run) -> Outcome<()> {
+    match key {
+        "outcome" => {
+            let known = ["completed", "suspended", "errored"];
+            if !known.contains(&spot.text()?) {
+                return Err(Failure::reader(&spot.path, format!("unknown outcome '{}'", spot.text()?)));
+            }
+            let ended = run.word().to_owned();
+            checker.exactly(&spot, ended);
+            if let (Err(error), Ok("completed" | "suspended")) = (&run.ended, spot.text()) {
+                checker.holds(&spot.path, Err(errors::told(error)));
+            }
+        }
+        "final_state" | "expected_final_state" => checker.exactly(&spot, state_if(run, "completed")),
+        "suspended_state" => checker.exactly(&spot, state_if(run, "suspended")),
+        "final_state_at_error" => checker.exactly(&spot, state_if(run, "errored")),
+        "execution_order" => checker.exactly(&spot, run.reel.order()),
+        "expected_error" | "error" => return errors::expect(checker, spot, run, key == "expected_error"),
+        "no_propagated_error" => {
+            let propagated = run.ended.as_ref().map(drop).map_err(errors::told);
+            checker.truth(&spot, propagated);
+        }
+        "empty_phases_raises_at_registration" => checker.truth(&spot, empty_phases_are_refused()),
+        "descriptor" => return descriptor(checker, spot, run),
+        "suspending_node" => match &run.ended {
+            // R15: the node of the outermost graph that is suspended as a consequence.
+            Ok(Ended::Suspended(it)) => checker.exactly(&spot, it.outer_node()),
+            _ => checker.holds(&spot.path, Err(format!("it {}", run.word()))),
+        },
+        "drain_summary" => match &run.drained {
+            Some(drained) => return summary(checker, spot, &drained.summary),
+            None => return Err(Failure::reader(&spot.path, "the invocation asks for no drain")),
+        },
+        "migrations_run" => checker.exactly(&spot, run.reel.migrations.clone()),
+        "inner_pre_state" => {
+            let inner = run.reel.visits.iter().find(|it| it.namespace.len() > 1);
+            checker.exactly(&spot, inner.map_or(Value::Null, |it| Value::Object(it.pre_state.clone())));
+        }
+        other => match other.strip_prefix("loaded_invoke_state_for_") {
+            Some(field) => {
+                let first = run.reel.visits.first().map(|it| &it.pre_state);
+                checker.exactly(&spot, first.and_then(|it| it.get(field)).cloned().unwrap_or_default());
+            }
+            None => return Err(unknown("expected", other, spot.node.line)),
+        },
+    }
+    Ok(())
+}
+
+fn empty_phases_are_refused() -> Result<(), String> {
+    struct Deaf;
+    impl singletree::engine::Observer for Deaf {
+        fn observe<'a>(
+            &'a self,
+            _event: &'a singletree::engine::Event,
+        ) -> singletree::durable::BoxFuture<'a, Result<(), singletree::durable::BoxError>> {
+            Box::pin(std::future::ready(Ok(())))
+        }
+    }
+    let made = Subscription::new(Deaf).phases(Vec::<Phase>::new());
+    ensure(made.is_err(), || "an observer of no phase was registered".into())
+}
+
+/// Asserts a signal descriptor: exactly, or its metadata as a subset.
+///
+/// # Errors
+/// For what is unknown in it.
+pub(crate) fn signal_descriptor(
+    checker: &mut Checker,
+    spot: Spot,
+    actual: &singletree::engine::Descriptor,
+) -> Outcome<()> {
+    let mut wanted = spot.fields()?;
+    checker.exactly(&wanted.need("signal_id")?, actual.signal_id.clone());
+    let metadata = actual.metadata.clone().unwrap_or_default();
+    if let Some(exact) = wanted.take("metadata") {
+        checker.exactly(&exact, metadata.clone());
+    }
+    if let Some(part) = wanted.take("metadata_includes") {
+        checker.value(&part, &metadata, Extra::Allowed);
+    }
+    wanted.finish()
+}
+
+fn descriptor(checker: &mut Checker, spot: Spot, run: &Run) -> Outcome<()> {
+    match &run.ended {
+        Ok(Ended::Suspended(it)) => signal_descriptor(checker, spot, &it.descriptor),
+        _ => {
+            checker.holds(&spot.path, Err(format!("it {}", run.word())));
+            Ok(())
+        }
+    }
+}
+
+fn summary(checker: &mut Checker, spot: Spot, actual: &DrainSummary) -> Outcome<()> {
+    let mut wanted = spot.fields()?;
+    if let Some(it) = wanted.take("timeout_reached") {
+        checker.exactly(&it, actual.timeout_reached);
+    }
+    if let Some(it) = wanted.take("undelivered_count") {
+        checker.exactly(&it, actual.undelivered_count);
+    }
+    if let Some(it) = wanted.take("undelivered_count_min") {
+        let (min, count) = (it.whole()?, actual.undelivered_count);
+        let enough = i64::try_from(count).is_ok_and(|it| it >= min);
+        checker.holds(&it.path, ensure(enough, || format!("expected at least {min}, found {count}")));
+    }
+    wanted.finish()
+}
+
+fn of_events(checker: &mut Checker, key: &str, spot: Spot, run: &Run, around: &Around<'_>) -> Outcome<()> {
+    match key {
+        "delivery_order" => events::delivery_order(checker, spot, &run.reel.deliveries),
+        "observer_event_invariants" => {
+            let only = around.observers.first();
+            let only = only.ok_or_else(|| Failure::reader(&spot.path, "there is no observer"))?;
+            events::predicates(checker, spot, &events::taken(&run.reel, only))
+        }
+        _ => events::by_observer(checker, spot, around.observers, |it| events::taken(&run.reel, it)),
+    }
+}
+
+fn of_node_drains(checker: &mut Checker, key: &str, spot: Spot, run: &Run) -> Outcome<()> {
+    let mut nodes = spot.fields()?;
+    while let Some((node, wanted)) = nodes.next() {
+        let Some(drain) = run.reel.drains.iter().find(|it| it.node == node) else {
+            checker.holds(&wanted.path, Err(format!("node '{node}' drained nothing")));
+            continue;
+        };
+        if key == "node_drain_summaries" {
+            summary(checker, wanted, &drain.summary)?;
+            continue;
+        }
+        let mut observers = wanted.fields()?;
+        while let Some((observer, list)) = observers.next() {
+            match &drain.snapshot {
+                Some((name, events)) if *name == observer && key == "node_accumulator_snapshots" => {
+                    events::event_list(checker, list, events)?;
+                }
+                Some((name, events)) if *name == observer => events::predicates(checker, list, events)?,
+                _ => {
+                    return Err(Failure::reader(
+                        &list.path,
+                        format!("'{observer}' is not what the node notes"),
+                    ));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Asserts what is said of sessions; false when the key says nothing of them.
+fn of_sessions(checker: &mut Checker, key: &str, spot: &Spot, run: &Run) -> bool {
+    let (loads, saves) = (run.reel.loads(), run.reel.saves().count());
+    let none =
+        |what: &str, count: usize| ensure(count == 0, || format!("the store was called: {count} {what}"));
+    match key {
+        "no_session_load" => checker.truth(spot, none("loads", loads)),
+        "no_session_save" => checker.truth(spot, none("saves", saves)),
+        "store_untouched" => checker.truth(spot, none("calls", loads + saves)),
+        "no_auto_save_on_end" => {
+            let auto = saves.saturating_sub(run.reel.explicit_saves);
+            checker.truth(spot, none("saves that no node asked for", auto));
+        }
+        "loaded_session_state" => {
+            let loaded = run.reel.calls.iter().find_map(|it| match it {
+                StoreCall::Load(found) => Some(found),
+                StoreCall::Save(_) => None,
+            });
+            let state = match loaded {
+                None => return absent(checker, spot, "the session was not loaded"),
+                Some(None) => Some(Value::Null),
+                Some(Some(record)) => checker.take(state_of(record)),
+            };
+            if let Some(state) = state {
+                checker.exactly(spot, state);
+            }
+        }
+        "saved_session_assertions" => match run.reel.saves().next_back() {
+            None => return absent(checker, spot, "the session was not saved"),
+            Some(record) => {
+                let checked =
+                    state_of(record).and_then(|it| saved(checker, spot.clone(), &record.schema_version, it));
+                checker.take(checked);
+            }
+        },
+        _ => return false,
+    }
+    true
+}
+
+fn absent(checker: &mut Checker, spot: &Spot, what: &str) -> bool {
+    checker.holds(&spot.path, Err(what.into()));
+    true
+}
+
+fn saved(checker: &mut Checker, spot: Spot, version: &str, state: Value) -> Outcome<()> {
+    let mut wanted = spot.fields()?;
+    if let Some(it) = wanted.take("schema_version") {
+        checker.exactly(&it, version);
+    }
+    if let Some(it) = wanted.take("excludes_fields") {
+        let path = it.path.clone();
+        let empty = Map::new();
+        let saved = state.as_object().unwrap_or(&empty);
+        for field in it.texts()? {
+            let outside = ensure(!saved.contains_key(&field), || format!("field '{field}' was saved"));
+            checker.holds(&path, outside);
+        }
+    }
+    if let Some(it) = wanted.take("state") {
+        checker.exactly(&it, state);
+    }
+    wanted.finish()
+}
+
+async fn store_after(checker: &mut Checker, spot: Spot, store: Option<&WatchedSessions>) -> Outcome<()> {
+    let store = store.ok_or_else(|| Failure::reader(&spot.path, "no session store is registered"))?;
+    let mut wanted = spot.fields()?;
+    let path = wanted.path().to_owned();
+    let session = wanted.need("load_returns_for_session_id")?;
+    let found = store.peek(session.text()?).await?;
+    if let Some(it) = wanted.take("loaded_state") {
+        let state = found.as_ref().map(state_of).transpose()?.unwrap_or_default();
+        checker.exactly(&it, state);
+    } else {
+        checker.holds(&path, ensure(found.is_some(), || "nothing is stored".into()));
+    }
+    if let Some(it) = wanted.take("loaded_schema_version") {
+        checker.exactly(&it, found.map(|it| Value::String(it.schema_version)).unwrap_or_default());
+    }
+    wanted.finish()
+}

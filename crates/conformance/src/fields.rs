@@ -1,0 +1,219 @@
+//! Strict reading: a map is consumed key by key, and what is left over is an error.
+
+use std::collections::VecDeque;
+
+use crate::failure::{Failure, Outcome};
+use crate::yaml::{Node, Yaml};
+
+/// A node and the path that leads to it.
+#[derive(Debug, Clone)]
+pub(crate) struct Spot {
+    /// The node.
+    pub(crate) node: Node,
+    /// The path, as in `expected.final_state`.
+    pub(crate) path: String,
+}
+
+/// A map that is being consumed.
+#[derive(Debug)]
+pub(crate) struct Fields {
+    path: String,
+    left: VecDeque<(String, Node)>,
+}
+
+impl Spot {
+    /// Puts a node at a path.
+    pub(crate) fn new(node: Node, path: impl Into<String>) -> Self {
+        Self { node, path: path.into() }
+    }
+
+    /// Says that the value is of a form that nobody expects here.
+    #[must_use]
+    pub(crate) fn wrong(&self, wanted: &str) -> Failure {
+        let line = self.node.line;
+        Failure::reader(&self.path, format!("expected {wanted}, found {} (line {line})", self.node.kind()))
+    }
+
+    /// Takes the value apart as a map.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub(crate) fn fields(self) -> Outcome<Fields> {
+        match self.node.value {
+            Yaml::Map(entries) => Ok(Fields { path: self.path, left: entries.into() }),
+            _ => Err(self.wrong("a map")),
+        }
+    }
+
+    /// Takes the value apart as a list.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub(crate) fn items(self) -> Outcome<Vec<Self>> {
+        match self.node.value {
+            Yaml::List(items) => {
+                let path = self.path;
+                Ok(items
+                    .into_iter()
+                    .enumerate()
+                    .map(|(at, it)| Self::new(it, format!("{path}[{at}]")))
+                    .collect())
+            }
+            _ => Err(self.wrong("a list")),
+        }
+    }
+
+    /// Returns the text.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub(crate) fn text(&self) -> Outcome<&str> {
+        match &self.node.value {
+            Yaml::Str(text) => Ok(text),
+            _ => Err(self.wrong("text")),
+        }
+    }
+
+    /// Returns the texts of a list.
+    ///
+    /// # Errors
+    /// When it is none, or an item is no text.
+    pub(crate) fn texts(self) -> Outcome<Vec<String>> {
+        self.items()?.iter().map(|it| it.text().map(str::to_owned)).collect()
+    }
+
+    /// Returns the truth value.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub(crate) fn truth(&self) -> Outcome<bool> {
+        match self.node.value {
+            Yaml::Bool(it) => Ok(it),
+            _ => Err(self.wrong("true or false")),
+        }
+    }
+
+    /// Returns the whole number.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub(crate) fn whole(&self) -> Outcome<i64> {
+        match self.node.value {
+            Yaml::Int(it) => Ok(it),
+            _ => Err(self.wrong("a whole number")),
+        }
+    }
+
+    /// Returns the number, whole or not.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub(crate) fn number(&self) -> Outcome<f64> {
+        match self.node.value {
+            #[expect(clippy::cast_precision_loss, reason = "fixtures count in small numbers")]
+            Yaml::Int(it) => Ok(it as f64),
+            Yaml::Float(it) => Ok(it),
+            _ => Err(self.wrong("a number")),
+        }
+    }
+
+    /// Tells whether the value is null.
+    #[must_use]
+    pub(crate) fn is_null(&self) -> bool {
+        self.node.value == Yaml::Null
+    }
+}
+
+impl Fields {
+    /// Returns the path of the map.
+    #[must_use]
+    pub(crate) fn path(&self) -> &str {
+        &self.path
+    }
+
+    fn spot(&self, key: &str, node: Node) -> Spot {
+        let path = if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) };
+        Spot { node, path }
+    }
+
+    /// Takes the value of a key, if it is there.
+    pub(crate) fn take(&mut self, key: &str) -> Option<Spot> {
+        let at = self.left.iter().position(|(it, _)| it == key)?;
+        let (_, node) = self.left.remove(at)?;
+        Some(self.spot(key, node))
+    }
+
+    /// Takes the value of a key that must be there.
+    ///
+    /// # Errors
+    /// When it is not.
+    pub(crate) fn need(&mut self, key: &str) -> Outcome<Spot> {
+        self.take(key).ok_or_else(|| Failure::reader(&self.path, format!("key '{key}' is missing")))
+    }
+
+    /// Takes the text of a key, if it is there.
+    ///
+    /// # Errors
+    /// When it is no text.
+    pub(crate) fn text(&mut self, key: &str) -> Outcome<Option<String>> {
+        self.take(key).map(|it| it.text().map(str::to_owned)).transpose()
+    }
+
+    /// Takes the next entry, whatever its key.
+    pub(crate) fn next(&mut self) -> Option<(String, Spot)> {
+        let (key, node) = self.left.pop_front()?;
+        let spot = self.spot(&key, node);
+        Some((key, spot))
+    }
+
+    /// Returns the keys that are left.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &str> {
+        self.left.iter().map(|(key, _)| key.as_str())
+    }
+
+    /// Ends the reading.
+    ///
+    /// # Errors
+    /// For the first key that nobody took.
+    pub(crate) fn finish(self) -> Outcome<()> {
+        match self.left.front() {
+            None => Ok(()),
+            Some((key, node)) => Err(unknown(&self.path, key, node.line)),
+        }
+    }
+}
+
+/// Says that a key is unknown.
+#[must_use]
+pub(crate) fn unknown(path: &str, key: &str, line: usize) -> Failure {
+    let path = if path.is_empty() { "the case" } else { path };
+    Failure::reader(path, format!("unknown key '{key}' (line {line})"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::yaml::parse;
+
+    fn fields(text: &str) -> Fields {
+        Spot::new(parse(text).unwrap(), "").fields().unwrap()
+    }
+
+    #[test]
+    fn what_nobody_took_is_an_error_by_name() {
+        let mut read = fields("a: 1\nb: 2\n");
+        assert_eq!(read.take("a").unwrap().whole().unwrap(), 1);
+        assert_eq!(
+            read.finish().unwrap_err().to_string(),
+            "not understood: the case: unknown key 'b' (line 2)"
+        );
+    }
+
+    #[test]
+    fn a_value_of_another_form_is_an_error_by_path() {
+        let mut read = fields("a: {b: text}");
+        let mut inner = read.take("a").unwrap().fields().unwrap();
+        let failure = inner.need("b").unwrap().whole().unwrap_err();
+        assert_eq!(failure.to_string(), "not understood: a.b: expected a whole number, found text (line 1)");
+    }
+}

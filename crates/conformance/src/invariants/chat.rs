@@ -1,0 +1,93 @@
+//! Invariants of harness-chat that are measured.
+
+use serde_json::Value;
+use singletree::harness::ChatTurnOutcome;
+
+use super::{Evidence, Measure};
+use crate::chat::Turned;
+use crate::check::ensure;
+
+/// Invariants that are true or not.
+pub(super) const MEASURED: &[(&str, Measure)] = &[
+    ("chat_harness_does_not_block_on_suspended_outcome", no_time_passed),
+    ("compose_pending_state_persisted_before_suspend_node_runs", pending_is_kept),
+    ("listener_fires_exactly_once_per_resumed_turn", fired_once),
+    ("next_send_call_does_not_consume_the_post_resume_reply", next_send_is_its_own),
+    ("chat_harness_does_not_invoke_graph_when_session_load_fails", graph_not_invoked),
+    ("session_state_preserved_after_transient_error", history_unchanged),
+    ("message_validation_runs_at_send_api_boundary_before_session_load", journal_untouched),
+    ("graph_body_not_invoked_when_message_validation_fails", graph_not_invoked),
+];
+
+fn turn(evidence: &Evidence, ended: &str) -> Result<usize, String> {
+    let at = evidence.talked.turns.iter().position(|it| it.outcome.as_str() == ended);
+    at.ok_or_else(|| format!("no turn {ended}"))
+}
+
+fn last(evidence: &Evidence) -> Result<&Turned, String> {
+    evidence.talked.turns.last().ok_or_else(|| "there was no turn".into())
+}
+
+/// With time paused, whoever waits for a signal lets it pass.
+fn no_time_passed(evidence: &Evidence) -> Result<(), String> {
+    let turned = &evidence.talked.turns[turn(evidence, "suspended")?];
+    ensure(turned.took.is_zero(), || format!("the turn took {:?}", turned.took))
+}
+
+/// The pending message is in the state that the suspending node received, and it is kept afterwards.
+fn pending_is_kept(evidence: &Evidence) -> Result<(), String> {
+    let turned = &evidence.talked.turns[turn(evidence, "suspended")?];
+    let ChatTurnOutcome::Suspended(outcome) = turned.outcome.as_ref() else {
+        return Err("not suspended".into());
+    };
+    let pending = outcome.pending_messages.last().ok_or("no message is pending")?;
+    let pending = serde_json::to_value(pending.as_ref()).map_err(|it| it.to_string())?;
+    let gate = turned.reel.visits.last().ok_or("nothing ran")?;
+    let seen =
+        gate.pre_state.get("messages").and_then(Value::as_array).is_some_and(|it| it.contains(&pending));
+    ensure(seen, || "the suspending node did not see it".into())?;
+    ensure(turned.after.0.contains(&pending), || "it is not kept".into())
+}
+
+fn fired_once(evidence: &Evidence) -> Result<(), String> {
+    let talked = &evidence.talked;
+    let count: usize = talked.heard.values().map(Vec::len).sum();
+    let wanted = talked.arrivals * talked.heard.len();
+    ensure(wanted > 0 && count == wanted, || format!("{} resumed turns, {count} calls", talked.arrivals))
+}
+
+fn next_send_is_its_own(evidence: &Evidence) -> Result<(), String> {
+    let next = evidence.talked.next.as_ref().ok_or("nobody sent again")?;
+    let mut heard = evidence.talked.heard.values().flatten().peekable();
+    ensure(heard.peek().is_some(), || "nobody heard of the resumed turn".into())?;
+    ensure(heard.all(|it| it.turn() != next.turn()), || "the next send returned the resumed turn".into())?;
+    let resumed = evidence.talked.heard.values().flatten().filter_map(|it| match it.as_ref() {
+        ChatTurnOutcome::Completed(it) => Some(it.replies.as_slice()),
+        ChatTurnOutcome::Suspended(_) | ChatTurnOutcome::Errored(_) => None,
+    });
+    let replies: Vec<_> = resumed.flatten().collect();
+    let told = match next.as_ref() {
+        ChatTurnOutcome::Completed(it) => it.replies.iter().filter(|it| replies.contains(it)).count(),
+        ChatTurnOutcome::Suspended(it) => {
+            it.pending_messages.iter().filter(|it| replies.contains(it)).count()
+        }
+        ChatTurnOutcome::Errored(it) => return Err(format!("the next send failed: {}", it.error_category)),
+    };
+    ensure(told == 0, || "the next send brings the resumed turn's replies".into())
+}
+
+fn graph_not_invoked(evidence: &Evidence) -> Result<(), String> {
+    let turned = last(evidence)?;
+    ensure(turned.reel.visits.is_empty(), || "a node ran".into())
+}
+
+/// What was there before the failed turn is there after it.
+fn history_unchanged(evidence: &Evidence) -> Result<(), String> {
+    let turned = &evidence.talked.turns[turn(evidence, "errored")?];
+    ensure(turned.before == turned.after, || format!("the history became {:?}", turned.after))
+}
+
+fn journal_untouched(evidence: &Evidence) -> Result<(), String> {
+    let calls = last(evidence)?.calls;
+    ensure(calls == 0, || format!("the journal was called {calls} times"))
+}

@@ -1,0 +1,74 @@
+//! The command line of the conformance runner.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+use singletree_conformance::{Counts, Manifest, Report, judge, load};
+
+/// Runs the fixtures of the OpenArmature specifications against singletree.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// The folder of capabilities: DIR/<capability>/conformance/*.yaml.
+    #[arg(long, value_name = "DIR")]
+    spec: PathBuf,
+    /// Only cases whose id (capability/fixture::case) contains this.
+    #[arg(long, value_name = "TEXT")]
+    filter: Option<String>,
+    /// Writes a JSON list with one row for each case into this file.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Writes the page of the documentation into this file.
+    #[arg(long, value_name = "FILE")]
+    page: Option<PathBuf>,
+    /// Names the cases and runs none.
+    #[arg(long)]
+    list: bool,
+    /// Declares nothing: what does not pass has failed.
+    #[arg(long)]
+    no_manifest: bool,
+}
+
+/// Usage, or a folder that cannot be read.
+const UNUSABLE: u8 = 2;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match run(&arguments) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            // Nobody is left to tell when this fails, too.
+            drop(writeln!(std::io::stderr(), "error: {error}"));
+            ExitCode::from(UNUSABLE)
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<bool, Box<dyn std::error::Error>> {
+    let manifest = if arguments.no_manifest { Manifest::empty() } else { Manifest::ours()? };
+    let mut cases = load(&arguments.spec).map_err(|it| format!("{}: {it}", arguments.spec.display()))?;
+    if let Some(filter) = &arguments.filter {
+        cases.retain(|it| it.id().contains(filter));
+    }
+    let mut out = std::io::stdout().lock();
+    if arguments.list {
+        for case in &cases {
+            writeln!(out, "{}", case.id())?;
+        }
+        return Ok(true);
+    }
+    // A case that panics is told of in its row.
+    std::panic::set_hook(Box::new(|_| {}));
+    let rows: Vec<_> = cases.iter().map(|it| judge(it, &manifest)).collect();
+    if let Some(path) = &arguments.json {
+        let lines: Vec<String> = rows.iter().map(serde_json::to_string).collect::<Result<_, _>>()?;
+        std::fs::write(path, format!("[\n{}\n]\n", lines.join(",\n")))?;
+    }
+    if let Some(path) = &arguments.page {
+        std::fs::write(path, Report(&rows).page())?;
+    }
+    write!(out, "{}", Report(&rows))?;
+    Ok(Counts::of(&rows).failed == 0)
+}

@@ -1,0 +1,211 @@
+//! Matchers: what an expected value demands of an actual one (conformance-adapter §5.10).
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::failure::{Failure, Outcome};
+use crate::fields::Spot;
+use crate::yaml::{Node, Yaml};
+
+/// What a value must be.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Matcher {
+    /// Exactly this.
+    Exactly(Value),
+    /// `<uuid>`: a UUID of version 4 in its usual form.
+    Uuid,
+    /// `<uuid-hex>`: 32 lowercase hexadecimal digits.
+    UuidHex,
+    /// `<any-string>`: text that is not empty.
+    AnyString,
+    /// `<name_X>`: whatever it was the first time.
+    Bound(String),
+    /// `<from ...>`: what the case refers to.
+    Reference(String),
+    /// A list, item by item.
+    List(Vec<Self>),
+    /// A map, key by key.
+    Map(BTreeMap<String, Self>),
+}
+
+/// Whether a map may hold more than is expected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Extra {
+    /// No: the comparison is exact.
+    Refused,
+    /// Yes, at this level.
+    Allowed,
+}
+
+/// What tokens stand for within one case.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Bindings {
+    bound: BTreeMap<String, Value>,
+    references: BTreeMap<String, Value>,
+}
+
+impl Bindings {
+    /// Says what a reference stands for.
+    pub(crate) fn refer(&mut self, token: impl Into<String>, value: Value) {
+        self.references.insert(token.into(), value);
+    }
+
+    /// Returns what a reference stands for.
+    #[must_use]
+    pub(crate) fn referred(&self, token: &str) -> Option<&Value> {
+        self.references.get(token)
+    }
+}
+
+impl Matcher {
+    /// Reads an expected value.
+    ///
+    /// # Errors
+    /// For a token that nobody knows.
+    pub(crate) fn read(spot: &Spot) -> Outcome<Self> {
+        Self::of(&spot.node, &spot.path)
+    }
+
+    fn of(node: &Node, path: &str) -> Outcome<Self> {
+        Ok(match &node.value {
+            Yaml::Str(text) if text.starts_with('<') && text.ends_with('>') => {
+                token(text).ok_or_else(|| Failure::reader(path, format!("unknown token {text}")))?
+            }
+            Yaml::List(items) => Self::List(
+                items
+                    .iter()
+                    .enumerate()
+                    .map(|(at, it)| Self::of(it, &format!("{path}[{at}]")))
+                    .collect::<Outcome<_>>()?,
+            ),
+            Yaml::Map(entries) => Self::Map(
+                entries
+                    .iter()
+                    .map(|(key, it)| Ok((key.clone(), Self::of(it, &format!("{path}.{key}"))?)))
+                    .collect::<Outcome<_>>()?,
+            ),
+            Yaml::Null | Yaml::Bool(_) | Yaml::Int(_) | Yaml::Float(_) | Yaml::Str(_) => {
+                Self::Exactly(node.to_json())
+            }
+        })
+    }
+
+    /// Compares a value.
+    ///
+    /// # Errors
+    /// Where and how it differs.
+    pub(crate) fn check(&self, actual: &Value, extra: Extra, bindings: &mut Bindings) -> Result<(), String> {
+        let no = |wanted: &str| Err(format!("expected {wanted}, found {actual}"));
+        match self {
+            Self::Exactly(wanted) if same(wanted, actual) => Ok(()),
+            Self::Exactly(wanted) => no(&wanted.to_string()),
+            Self::Uuid => {
+                if actual.as_str().is_some_and(is_uuid4) {
+                    Ok(())
+                } else {
+                    no("a UUID of version 4")
+                }
+            }
+            Self::UuidHex => {
+                if actual.as_str().is_some_and(is_uuid_hex) {
+                    Ok(())
+                } else {
+                    no("32 hex digits")
+                }
+            }
+            Self::AnyString => {
+                if actual.as_str().is_some_and(|it| !it.is_empty()) {
+                    Ok(())
+                } else {
+                    no("text that is not empty")
+                }
+            }
+            Self::Bound(name) => {
+                let bound = bindings.bound.entry(name.clone()).or_insert_with(|| actual.clone());
+                if bound == actual {
+                    Ok(())
+                } else {
+                    Err(format!("expected {name} = {bound}, found {actual}"))
+                }
+            }
+            Self::Reference(name) => match bindings.referred(name) {
+                Some(wanted) if wanted == actual => Ok(()),
+                Some(wanted) => no(&format!("{name} = {wanted}")),
+                None => Err(format!("{name} refers to nothing")),
+            },
+            Self::List(wanted) => {
+                let Some(items) = actual.as_array() else { return no("a list") };
+                if items.len() != wanted.len() {
+                    return Err(format!("expected {} items, found {}: {actual}", wanted.len(), items.len()));
+                }
+                wanted.iter().zip(items).enumerate().try_for_each(|(at, (wanted, item))| {
+                    wanted.check(item, Extra::Refused, bindings).map_err(|it| format!("[{at}]: {it}"))
+                })
+            }
+            Self::Map(wanted) => check_map(wanted, actual, extra, bindings),
+        }
+    }
+}
+
+fn check_map(
+    wanted: &BTreeMap<String, Matcher>,
+    actual: &Value,
+    extra: Extra,
+    bindings: &mut Bindings,
+) -> Result<(), String> {
+    let Some(map) = actual.as_object() else { return Err(format!("expected a map, found {actual}")) };
+    if extra == Extra::Refused
+        && let Some(key) = map.keys().find(|it| !wanted.contains_key(*it))
+    {
+        return Err(format!("'{key}' is there and not expected: {actual}"));
+    }
+    wanted.iter().try_for_each(|(key, wanted)| match map.get(key) {
+        None => Err(format!("'{key}' is not there: {actual}")),
+        Some(value) => wanted.check(value, Extra::Refused, bindings).map_err(|it| format!("{key}: {it}")),
+    })
+}
+
+/// Numbers are equal by value, 1 and 1.0; truth values and numbers are not.
+fn same(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Number(x), Value::Number(y)) => x == y || x.as_f64() == y.as_f64(),
+        _ => a == b,
+    }
+}
+
+fn token(text: &str) -> Option<Matcher> {
+    let name = &text[1..text.len() - 1];
+    let word = |it: &str| !it.is_empty() && it.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    match name {
+        "uuid" => Some(Matcher::Uuid),
+        "any-string" => Some(Matcher::AnyString),
+        "uuid-hex" => Some(Matcher::UuidHex),
+        _ if name.starts_with("uuid-hex-") => Some(Matcher::UuidHex),
+        _ if name.starts_with("from ") || name.starts_with("invocation_id from ") => {
+            Some(Matcher::Reference(text.to_owned()))
+        }
+        _ if word(name) && name.contains('_') => Some(Matcher::Bound(text.to_owned())),
+        _ => None,
+    }
+}
+
+/// Tells whether a text is a UUID of version 4 in its usual form.
+#[must_use]
+pub(crate) fn is_uuid4(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    bytes.len() == 36
+        && bytes.iter().enumerate().all(|(at, it)| match at {
+            8 | 13 | 18 | 23 => *it == b'-',
+            14 => *it == b'4',
+            19 => matches!(it, b'8' | b'9' | b'a' | b'b'),
+            _ => matches!(it, b'0'..=b'9' | b'a'..=b'f'),
+        })
+}
+
+fn is_uuid_hex(text: &str) -> bool {
+    text.len() == 32 && text.bytes().all(|it| matches!(it, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+#[cfg(test)]
+mod tests;

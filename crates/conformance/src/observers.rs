@@ -1,0 +1,181 @@
+//! Observer directives (conformance-adapter §5.5).
+
+use std::time::Duration;
+
+use singletree::durable::{BoxError, BoxFuture};
+use singletree::engine::{Event, InvokeOptions, Observer, Phase, Subscription};
+
+use crate::failure::{Failure, Outcome};
+use crate::fields::{Fields, Spot};
+use crate::graph::Built;
+use crate::nodes::millis;
+use crate::tape::{Delivery, Tape};
+
+/// An observer.
+#[derive(Debug, Clone)]
+pub(crate) struct ObserverSpec {
+    /// Its name.
+    pub(crate) name: String,
+    per_invocation: bool,
+    target: String,
+    raises: bool,
+    phases: Option<Vec<Phase>>,
+    sleep: Sleep,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Sleep {
+    first: Duration,
+    later: Duration,
+}
+
+impl ObserverSpec {
+    /// Reads an observer.
+    ///
+    /// # Errors
+    /// For what is unknown in it.
+    pub(crate) fn read(spot: Spot) -> Outcome<Self> {
+        let mut block = spot.fields()?;
+        let name = block.need("name")?.text()?.to_owned();
+        let attach = block.need("attach")?;
+        let per_invocation = match attach.text()? {
+            "graph" => false,
+            "invocation" => true,
+            other => return Err(Failure::reader(&attach.path, format!("unknown place '{other}'"))),
+        };
+        let target = block.text("target")?.unwrap_or_else(|| "outer".into());
+        let behavior = block.need("behavior")?;
+        let raises = match behavior.text()? {
+            "record" | "accumulate" => false,
+            "raise" => true,
+            "otel" => {
+                return Err(Failure::reader(
+                    &behavior.path,
+                    "'otel' needs captured spans, which are not built",
+                ));
+            }
+            other => return Err(Failure::reader(&behavior.path, format!("unknown behavior '{other}'"))),
+        };
+        let phases = block.take("phases").map(|it| it.items()?.iter().map(phase).collect()).transpose()?;
+        let sleep = sleep(&mut block)?;
+        block.finish()?;
+        Ok(Self { name, per_invocation, target, raises, phases, sleep })
+    }
+
+    fn subscription(&self, tape: &Tape, is_first: bool) -> Outcome<Subscription> {
+        let ear = Ear {
+            name: self.name.clone(),
+            tape: tape.clone(),
+            raises: self.raises,
+            sleep: if is_first { self.sleep.first } else { self.sleep.later },
+        };
+        let subscription = Subscription::new(ear);
+        match &self.phases {
+            None => Ok(subscription),
+            Some(phases) => subscription
+                .phases(phases.iter().copied())
+                .map_err(|it| Failure::build(format!("observers.{}", self.name), it.to_string())),
+        }
+    }
+}
+
+/// Attaches what watches the graph itself; the returned guard takes it off again.
+///
+/// # Errors
+/// For a target that is no graph.
+pub(crate) fn attach(
+    specs: &[ObserverSpec],
+    built: &Built,
+    tape: &Tape,
+    is_first: bool,
+) -> Outcome<Attached> {
+    let mut attached = Attached::default();
+    for spec in specs.iter().filter(|it| !it.per_invocation) {
+        let graph = match spec.target.as_str() {
+            "outer" => &built.graph,
+            name => built.inner.get(name).ok_or_else(|| {
+                Failure::reader(format!("observers.{}", spec.name), format!("unknown target '{name}'"))
+            })?,
+        };
+        let id = graph.attach(spec.subscription(tape, is_first)?);
+        attached.0.push((graph.clone(), id));
+    }
+    Ok(attached)
+}
+
+/// Adds what watches one invocation.
+///
+/// # Errors
+/// When a subscription is refused.
+pub(crate) fn options(
+    specs: &[ObserverSpec],
+    tape: &Tape,
+    is_first: bool,
+    options: InvokeOptions,
+) -> Outcome<InvokeOptions> {
+    specs
+        .iter()
+        .filter(|it| it.per_invocation)
+        .try_fold(options, |options, spec| Ok(options.observer(spec.subscription(tape, is_first)?)))
+}
+
+/// Observers that are attached to graphs.
+#[derive(Debug, Default)]
+pub(crate) struct Attached(
+    Vec<(singletree::Graph<singletree::engine::Snapshot>, singletree::engine::ObserverId)>,
+);
+
+impl Attached {
+    /// Takes them off.
+    pub(crate) fn detach(self) {
+        for (graph, id) in self.0 {
+            graph.detach(id);
+        }
+    }
+}
+
+fn phase(spot: &Spot) -> Outcome<Phase> {
+    match spot.text()? {
+        "started" => Ok(Phase::Started),
+        "completed" => Ok(Phase::Completed),
+        "suspended" => Ok(Phase::Suspended),
+        other => Err(Failure::reader(&spot.path, format!("unknown phase '{other}'"))),
+    }
+}
+
+fn sleep(block: &mut Fields) -> Outcome<Sleep> {
+    let Some(spot) = block.take("sleep_ms_per_event") else { return Ok(Sleep::default()) };
+    if let Ok(same) = millis(&spot) {
+        return Ok(Sleep { first: same, later: same });
+    }
+    let mut each = spot.fields()?;
+    let sleep = Sleep {
+        first: millis(&each.need("first_invocation")?)?,
+        later: millis(&each.need("subsequent_invocations")?)?,
+    };
+    each.finish()?;
+    Ok(sleep)
+}
+
+/// Takes events and writes them down, after the time that it needs for each.
+struct Ear {
+    name: String,
+    tape: Tape,
+    raises: bool,
+    sleep: Duration,
+}
+
+impl Observer for Ear {
+    fn observe<'a>(&'a self, event: &'a Event) -> BoxFuture<'a, Result<(), BoxError>> {
+        Box::pin(async move {
+            if !self.sleep.is_zero() {
+                tokio::time::sleep(self.sleep).await;
+            }
+            if let Event::Node(event) = event {
+                let delivery = Delivery { observer: self.name.clone(), event: event.clone() };
+                self.tape.write().deliveries.push(delivery);
+            }
+            if self.raises { Err("the fixture lets this observer fail".into()) } else { Ok(()) }
+        })
+    }
+}

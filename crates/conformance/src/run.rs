@@ -1,0 +1,229 @@
+//! One invocation of a case's graph, and what it gave.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+use singletree::durable::{InvocationId, SessionId};
+use singletree::engine::{DrainSummary, Error, InvokeOptions, Outcome as Ended, Snapshot, Update};
+use tokio::time::Instant;
+
+use crate::check::Checker;
+use crate::failure::{Failure, Outcome};
+use crate::fields::{Fields, Spot};
+use crate::graph::Built;
+use crate::nodes::seconds;
+use crate::observers::{self, ObserverSpec};
+use crate::schema::literals;
+use crate::tape::{Reel, Tape};
+
+/// An invocation as the fixture describes it.
+#[derive(Debug, Clone)]
+pub(crate) struct InvocationSpec {
+    name: Option<String>,
+    path: String,
+    /// The session that it is bound to.
+    pub(crate) session: Option<String>,
+    initial: Option<Map<String, Value>>,
+    resume: Option<Spot>,
+    payload: Map<String, Value>,
+    drain: Option<Option<Duration>>,
+    /// What is expected of it, by key.
+    pub(crate) expected: Vec<(String, Spot)>,
+}
+
+/// Keys of an invocation that are expectations without an `expected:` around them (R35).
+const INLINE: &[&str] = &[
+    "expected_final_state",
+    "expected_error",
+    "loaded_session_state",
+    "saved_session_assertions",
+    "no_session_load",
+    "no_session_save",
+    "store_after",
+];
+
+impl InvocationSpec {
+    /// Takes an invocation's keys out of a block, which may be that of the whole case.
+    ///
+    /// # Errors
+    /// For what is unknown in them.
+    pub(crate) fn take(block: &mut Fields) -> Outcome<Self> {
+        let mut spec = Self {
+            name: block.text("name")?,
+            path: block.path().to_owned(),
+            session: block.text("session_id")?,
+            initial: block.take("initial_state").map(literals).transpose()?,
+            resume: block.take("resume_invocation"),
+            payload: block.take("signal_payload").map(literals).transpose()?.unwrap_or_default(),
+            drain: None,
+            expected: Vec::new(),
+        };
+        for key in ["invoke", "invoke_with"] {
+            if let Some(how) = block.take(key) {
+                let mut how = how.fields()?;
+                spec.drain = spec.drain.or(take_drain(&mut how)?);
+                how.finish()?;
+            }
+        }
+        spec.drain = spec.drain.or(take_drain(block)?);
+        if let Some(expected) = block.take("expected") {
+            let mut expected = expected.fields()?;
+            while let Some(entry) = expected.next() {
+                spec.expected.push(entry);
+            }
+        }
+        for key in INLINE {
+            spec.expected.extend(block.take(key).map(|it| ((*key).to_owned(), it)));
+        }
+        let scratch: Vec<_> =
+            block.keys().filter(|it| it.starts_with("loaded_invoke_state_for_")).map(str::to_owned).collect();
+        for key in scratch {
+            spec.expected.extend(block.take(&key).map(|it| (key, it)));
+        }
+        Ok(spec)
+    }
+
+    /// Takes the initial state of the whole case when the invocation has none of its own (graph-engine 030).
+    #[must_use]
+    pub(crate) fn beginning_with(mut self, shared: Option<&Map<String, Value>>) -> Self {
+        self.initial = self.initial.or_else(|| shared.cloned());
+        self
+    }
+
+    /// Returns what is expected under a key.
+    #[must_use]
+    pub(crate) fn expects(&self, key: &str) -> Option<&Spot> {
+        self.expected.iter().find(|(it, _)| it == key).map(|(_, spot)| spot)
+    }
+
+    /// Returns where in the case the invocation stands.
+    #[must_use]
+    pub(crate) fn path(&self) -> &str {
+        &self.path
+    }
+}
+
+fn take_drain(block: &mut Fields) -> Outcome<Option<Option<Duration>>> {
+    let Some(drain) = block.take("drain") else { return Ok(None) };
+    let mut drain = drain.fields()?;
+    let timeout = drain.take("timeout_seconds").map(|it| seconds(&it)).transpose()?.flatten();
+    drain.finish()?;
+    Ok(Some(timeout))
+}
+
+/// A drain of the whole graph.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Drained {
+    /// What it returned.
+    pub(crate) summary: DrainSummary,
+    /// How long it took.
+    pub(crate) took: Duration,
+    /// How long it was allowed to take.
+    pub(crate) limit: Option<Duration>,
+}
+
+/// What an invocation gave.
+#[derive(Debug)]
+pub(crate) struct Run {
+    /// How it ended.
+    pub(crate) ended: Result<Ended<Snapshot>, Error>,
+    /// Whether it failed before it could begin: when the graph was compiled.
+    pub(crate) at_registration: bool,
+    /// What happened meanwhile.
+    pub(crate) reel: Reel,
+    /// The drain that the fixture asks for.
+    pub(crate) drained: Option<Drained>,
+}
+
+impl Run {
+    /// A run that did not begin.
+    #[must_use]
+    pub(crate) fn refused(error: Error) -> Self {
+        Self { ended: Err(error), at_registration: true, reel: Reel::default(), drained: None }
+    }
+
+    /// Returns the specification's word for how it ended.
+    #[must_use]
+    pub(crate) fn word(&self) -> &'static str {
+        match &self.ended {
+            Ok(Ended::Completed(_)) => "completed",
+            Ok(Ended::Suspended(_)) => "suspended",
+            Err(_) => "errored",
+        }
+    }
+
+    /// Returns the state at the end, also where it failed.
+    #[must_use]
+    pub(crate) fn state(&self) -> Option<&Snapshot> {
+        match &self.ended {
+            Ok(ended) => Some(ended.state()),
+            Err(error) => error.state(),
+        }
+    }
+
+    /// Returns the invocation's id, as far as anybody was told.
+    #[must_use]
+    pub(crate) fn invocation(&self) -> Option<String> {
+        match &self.ended {
+            Ok(ended) => Some(ended.identity().invocation_id.to_string()),
+            Err(_) => self.reel.visits.first().map(|it| it.invocation.clone()),
+        }
+    }
+}
+
+/// Invokes or resumes the graph as the fixture says, drains, and cuts the tape.
+///
+/// # Errors
+/// When the fixture asks for something that cannot be asked.
+pub(crate) async fn run(
+    spec: &InvocationSpec,
+    built: &Built,
+    (observers, is_first): (&[ObserverSpec], bool),
+    tape: &Tape,
+    checker: &mut Checker,
+) -> Outcome<Run> {
+    let attached = observers::attach(observers, built, tape, is_first)?;
+    let mut options = observers::options(observers, tape, is_first, InvokeOptions::new())?;
+    if let Some(session) = &spec.session {
+        let session = SessionId::parse(session);
+        options = options.session(session.map_err(|it| Failure::build(&spec.path, it.to_string()))?);
+    }
+    let ended = match &spec.resume {
+        None => {
+            let fields = spec.initial.iter().flatten();
+            let initial =
+                fields.fold(Update::new(), |it, (name, value)| it.with_json(name.clone(), value.clone()));
+            built.graph.invoke(initial, options).await
+        }
+        Some(which) => {
+            let text = which.text()?;
+            let id = checker.bindings.referred(text).and_then(Value::as_str).unwrap_or(text).to_owned();
+            let id = InvocationId::parse(id).map_err(|it| Failure::build(&which.path, it.to_string()))?;
+            built.graph.resume(&id, spec.payload.clone(), options).await
+        }
+    };
+    let began = Instant::now();
+    let limit = spec.drain.flatten();
+    let summary = built.graph.drain(limit).await.map_err(|it| Failure::build(&spec.path, it.to_string()))?;
+    let drained = spec.drain.map(|_| Drained { summary, took: began.elapsed(), limit });
+    attached.detach();
+    let run = Run { ended, at_registration: false, reel: tape.cut(), drained };
+    refer(spec, &run, checker);
+    Ok(run)
+}
+
+/// Says what the later invocations of the case may refer to.
+fn refer(spec: &InvocationSpec, run: &Run, checker: &mut Checker) {
+    let Some(id) = run.invocation() else { return };
+    let mut refer = |token: String| checker.bindings.refer(token, Value::String(id.clone()));
+    match run.word() {
+        "suspended" => {
+            refer("<from previous suspended outcome>".into());
+            if let Some(name) = &spec.name {
+                refer(format!("<from {name} suspended outcome>"));
+            }
+        }
+        "completed" => refer("<invocation_id from initial completed invoke>".into()),
+        _ => {}
+    }
+}

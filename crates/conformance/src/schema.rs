@@ -1,0 +1,179 @@
+//! `state:` and its fields (conformance-adapter §5.2).
+
+use serde_json::{Map, Value};
+use singletree::engine::{FieldSpec, Key, Reducer, Schema, Shape, Slot};
+
+use crate::adapt;
+use crate::failure::{Failure, Outcome};
+use crate::fields::{Fields, Spot};
+
+/// A declared state.
+#[derive(Debug, Clone)]
+pub(crate) struct StateSpec {
+    fields: Vec<FieldSpec>,
+    version: Option<String>,
+}
+
+impl StateSpec {
+    /// Reads a state block.
+    ///
+    /// # Errors
+    /// For what is unknown in it.
+    pub(crate) fn read(spot: Spot) -> Outcome<Self> {
+        let mut block = spot.fields()?;
+        let version = block.text("schema_version")?;
+        let mut declared = block.need("fields")?.fields()?;
+        let mut fields = Vec::new();
+        while let Some((name, field)) = declared.next() {
+            fields.push(read_field(name, field.fields()?)?);
+        }
+        block.finish()?;
+        Ok(Self { fields, version })
+    }
+
+    /// Tells whether a field is declared.
+    #[must_use]
+    pub(crate) fn declares(&self, name: &str) -> bool {
+        self.fields.iter().any(|it| it.name() == name)
+    }
+
+    /// Returns the names of the fields.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.fields.iter().map(FieldSpec::name)
+    }
+
+    /// Returns the version, when one is declared.
+    #[must_use]
+    pub(crate) fn version(&self) -> Option<&str> {
+        self.version.as_deref()
+    }
+
+    /// Makes the schema, with fields that only the fixture's edges know.
+    #[must_use]
+    pub(crate) fn schema(&self, name: &str, edge_fields: &[String]) -> Schema {
+        let extra = edge_fields.iter().filter(|it| !self.declares(it)).map(|it| adapt::field_of_an_edge(it));
+        let schema = Schema::new(name, self.fields.iter().cloned().chain(extra).collect());
+        match &self.version {
+            Some(version) => schema.with_version(version),
+            None => schema,
+        }
+    }
+}
+
+fn read_field(name: String, mut block: Fields) -> Outcome<FieldSpec> {
+    let kind = block.need("type")?;
+    let shape = shape(kind.text()?).ok_or_else(|| {
+        Failure::reader(&kind.path, format!("unknown type '{}'", kind.text().unwrap_or_default()))
+    })?;
+    let required = block.take("required").map(|it| it.truth()).transpose()?.unwrap_or(false);
+    let default = block.take("default").map(|it| it.node.to_json());
+    let mut spec = match default {
+        Some(default) if !required => FieldSpec::new(name, shape, Slot::from_json(default)),
+        Some(_) => return Err(Failure::reader(block.path(), "a required field has no default")),
+        None => FieldSpec::required(name, shape),
+    };
+    // Two reducers are what case `conflicting_reducers` is about: the engine refuses them.
+    for key in ["reducer", "alt_reducer"] {
+        if let Some(declared) = block.take(key) {
+            spec = spec.reducer(reducer(declared)?);
+        }
+    }
+    block.finish()?;
+    Ok(spec)
+}
+
+/// Reads a type: primitives, containers, and barewords for records that the fixture does not look into.
+fn shape(text: &str) -> Option<Shape> {
+    let text = text.trim();
+    if let Some((outer, inner)) = adapt::container(text) {
+        return match outer {
+            "list" => Some(shape(inner)?.list()),
+            "dict" => {
+                let (key, value) = inner.split_once(',')?;
+                matches!(shape(key)?, Shape::Str).then(|| shape(value).map(|it| Shape::Dict(Box::new(it))))?
+            }
+            _ => None,
+        };
+    }
+    Some(match text {
+        "string" | "str" => Shape::Str,
+        "int" => Shape::Int,
+        "float" => Shape::Float,
+        "bool" => Shape::Bool,
+        "any" => Shape::Any,
+        "list" => Shape::Any.list(),
+        "dict" => Shape::Dict(Box::new(Shape::Any)),
+        name if name.starts_with(|it: char| it.is_ascii_alphabetic())
+            && name.chars().all(|it| it.is_ascii_alphanumeric() || it == '_') =>
+        {
+            Shape::Record(name.to_owned())
+        }
+        _ => return None,
+    })
+}
+
+fn reducer(spot: Spot) -> Outcome<Reducer> {
+    if let Ok(name) = spot.text() {
+        return Ok(match name {
+            "last_write_wins" => Reducer::LastWriteWins,
+            "append" => Reducer::Append,
+            "merge" => Reducer::Merge,
+            "concat_flatten" => Reducer::ConcatFlatten,
+            "merge_all" => Reducer::MergeAll,
+            other => return Err(Failure::reader(&spot.path, format!("unknown reducer '{other}'"))),
+        });
+    }
+    let mut block = spot.fields()?;
+    let path = block.path().to_owned();
+    let (name, kwargs) = block.next().ok_or_else(|| Failure::reader(&path, "a reducer without a name"))?;
+    block.finish()?;
+    let mut kwargs = kwargs.fields()?;
+    let reducer = match name.as_str() {
+        "bounded_append" => Reducer::BoundedAppend(kwargs.need("max_len")?.whole()?),
+        "dedupe_append" => Reducer::DedupeAppend(key(&mut kwargs)?),
+        "merge_by_key" => Reducer::MergeByKey(key(&mut kwargs)?),
+        other => return Err(Failure::reader(path, format!("unknown reducer '{other}'"))),
+    };
+    kwargs.finish()?;
+    Ok(reducer)
+}
+
+fn key(kwargs: &mut Fields) -> Outcome<Option<Key>> {
+    match kwargs.take("key") {
+        Some(it) if !it.is_null() => Ok(Some(Key::field(it.text()?))),
+        Some(_) | None => Ok(None),
+    }
+}
+
+/// Reads a map of literal values.
+///
+/// # Errors
+/// When it is no map.
+pub(crate) fn literals(spot: Spot) -> Outcome<Map<String, Value>> {
+    match spot.node.to_json() {
+        Value::Object(map) => Ok(map),
+        _ => Err(spot.wrong("a map")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_are_read_as_the_specification_lists_them() {
+        for (text, read) in [
+            ("list<list<int>>", "list<list<int>>"),
+            ("dict<string,string>", "dict<string,string>"),
+            ("list<dict<string, int>>", "list<dict<string,int>>"),
+            ("list[ChatMessage]", "list<ChatMessage>"),
+            ("list", "list<any>"),
+            ("str", "string"),
+        ] {
+            assert_eq!(shape(text).unwrap().to_string(), read);
+        }
+        for wrong in ["list<", "dict<int,string>", "set<int>", "", "in t", "list<int"] {
+            assert_eq!(shape(wrong), None, "{wrong}");
+        }
+    }
+}

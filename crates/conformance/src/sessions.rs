@@ -1,0 +1,176 @@
+//! Session directives (conformance-adapter §5.6): a store that counts, and one that fails as the fixture says.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+use singletree::MemoryStore;
+use singletree::durable::{
+    BoxError, BoxFuture, Error, Expected, Json, Migrations, Result, SessionFilter, SessionId, SessionKey,
+    SessionRecord, SessionStore, SessionSummary, TenantId, Timestamp, Version,
+};
+
+use crate::adapt::StoreSpec;
+use crate::failure::{Failure, Outcome};
+use crate::fields::Spot;
+use crate::schema::literals;
+use crate::tape::{StoreCall, Tape};
+
+/// A session store in memory that writes down what it is asked.
+#[derive(Debug)]
+pub(crate) struct WatchedSessions {
+    inner: Arc<dyn SessionStore>,
+    spec: StoreSpec,
+    tape: Tape,
+}
+
+impl WatchedSessions {
+    /// Makes an empty store.
+    #[must_use]
+    pub(crate) fn new(spec: StoreSpec, tape: Tape) -> Self {
+        Self { inner: Arc::new(MemoryStore::new().session_store()), spec, tape }
+    }
+
+    /// Looks at what is stored, without being counted.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub(crate) async fn peek(&self, session: &str) -> Outcome<Option<SessionRecord>> {
+        let record = self.inner.load(&key(session)?).await;
+        let record = record.map_err(|it| Failure::build("session_store", it.to_string()))?;
+        Ok(record.map(|(record, _)| record))
+    }
+
+    /// Puts a record into the store, without being counted.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub(crate) async fn seed(&self, session: &str, record: &SessionRecord) -> Outcome<()> {
+        let saved = self.inner.save(&key(session)?, record, Expected::Any).await;
+        saved.map(drop).map_err(|it| Failure::build("seeded_session", it.to_string()))
+    }
+}
+
+fn key(session: &str) -> Outcome<SessionKey> {
+    let session = SessionId::parse(session).map_err(|it| Failure::build("session_id", it.to_string()))?;
+    Ok(SessionKey::new(TenantId::single(), session))
+}
+
+fn broken(doing: &'static str) -> Error {
+    Error::Unavailable { doing, source: "the fixture lets this store fail".into() }
+}
+
+impl SessionStore for WatchedSessions {
+    fn load<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Option<(SessionRecord, Version)>>> {
+        Box::pin(async move {
+            let found = self.inner.load(key).await?;
+            self.tape.write().calls.push(StoreCall::Load(found.as_ref().map(|(it, _)| it.clone())));
+            if self.spec.load_raises { Err(broken("load a session")) } else { Ok(found) }
+        })
+    }
+
+    fn save<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        record: &'a SessionRecord,
+        expected: Expected,
+    ) -> BoxFuture<'a, Result<Version>> {
+        Box::pin(async move {
+            self.tape.write().calls.push(StoreCall::Save(record.clone()));
+            if self.spec.save_raises {
+                return Err(broken("save a session"));
+            }
+            self.inner.save(key, record, expected).await
+        })
+    }
+
+    fn delete<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<()>> {
+        self.inner.delete(key)
+    }
+
+    fn list<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        filter: &'a SessionFilter,
+    ) -> BoxFuture<'a, Result<Vec<SessionSummary>>> {
+        self.inner.list(tenant, filter)
+    }
+}
+
+/// Reads a record that is in the store before the case begins.
+///
+/// # Errors
+/// For what is unknown in it.
+pub(crate) fn seeded(spot: Spot, version: &str) -> Outcome<SessionRecord> {
+    let mut block = spot.fields()?;
+    let schema_version = block.text("schema_version")?.unwrap_or_else(|| version.to_owned());
+    let mut state = BTreeMap::new();
+    for (field, value) in literals(block.need("state")?)? {
+        let value = Json::of(&value).map_err(|it| Failure::build("seeded_session", it.to_string()))?;
+        state.insert(field, value);
+    }
+    block.finish()?;
+    Ok(SessionRecord { schema_version, state, updated_at: Timestamp::from_millis(0) })
+}
+
+/// Returns a record's state as JSON.
+///
+/// # Errors
+/// When it holds no JSON.
+pub(crate) fn state_of(record: &SessionRecord) -> Outcome<Value> {
+    let fields = record.state.iter().map(|(name, value)| {
+        let value =
+            value.decode::<Value>().map_err(|it| Failure::assertion("session record", it.to_string()))?;
+        Ok((name.clone(), value))
+    });
+    Ok(Value::Object(fields.collect::<Outcome<_>>()?))
+}
+
+/// A missing key, as one of the mocks raises it.
+#[derive(Debug, thiserror::Error)]
+#[error("no key 'missing_key' (KeyError)")]
+pub(crate) struct KeyError;
+
+type State = BTreeMap<String, Value>;
+
+/// Reads the migrations that a case registers. Each is a mock that the fixtures name.
+///
+/// # Errors
+/// For an unknown mock.
+pub(crate) fn migrations(spot: Option<Spot>, tape: &Tape) -> Outcome<Migrations> {
+    let mut migrations = Migrations::new();
+    let Some(spot) = spot else { return Ok(migrations) };
+    for one in spot.items()? {
+        let mut block = one.fields()?;
+        let from = block.need("from_version")?.text()?.to_owned();
+        let to = block.need("to_version")?.text()?.to_owned();
+        let mock = block.need("migrate")?;
+        let run = mock_of(mock.text()?).ok_or_else(|| {
+            Failure::reader(&mock.path, format!("unknown migration '{}'", mock.text().unwrap_or_default()))
+        })?;
+        block.finish()?;
+        let (tape, step) = (tape.clone(), format!("{from}->{to}"));
+        migrations = migrations.with(from, to, move |state| {
+            tape.write().migrations.push(step.clone());
+            run(state)
+        });
+    }
+    Ok(migrations)
+}
+
+fn mock_of(name: &str) -> Option<fn(State) -> std::result::Result<State, BoxError>> {
+    Some(match name {
+        "add_ten_to_value" => |state| with_value(state, |it| it + 10),
+        "multiply_value_by_two" => |state| with_value(state, |it| it * 2),
+        "identity_passthrough" | "irrelevant" => Ok,
+        "raises_keyerror" => |_| Err(KeyError.into()),
+        "should_not_run" => |_| Err("a migration ran that should not".into()),
+        _ => return None,
+    })
+}
+
+fn with_value(mut state: State, change: impl Fn(i64) -> i64) -> std::result::Result<State, BoxError> {
+    let value = state.get("value").and_then(Value::as_i64).ok_or("the state has no number 'value'")?;
+    state.insert("value".into(), change(value).into());
+    Ok(state)
+}
