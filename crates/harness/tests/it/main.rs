@@ -3,6 +3,7 @@
 
 mod bench;
 mod crash;
+mod crash_file;
 mod ending;
 mod event;
 mod first;
