@@ -8,6 +8,7 @@ mod base_signals;
 mod base_subscriptions;
 mod bench;
 mod crash;
+mod crash_file;
 mod ending;
 mod event;
 mod first;

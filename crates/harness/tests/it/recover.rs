@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use singletree_durable::MemoryStore;
-use singletree_engine::{Ctx, Graph, Signal};
-use singletree_harness::{Agent, Chat, ChatTurnOutcome, Durability, Limits, TurnId};
+use singletree_engine::{Ctx, Graph, Item, Signal};
+use singletree_harness::{Agent, Chat, ChatTurnOutcome, Durability, Limits, TurnId, WhileSuspended};
 
 use crate::bench::{
     Door, Log, Talk, TokioClock, agent, approve, asking, at, called, category, chain, chat_of, check_rows,
-    history, key, line, plain, say, says, user,
+    gate, history, key, line, plain, say, says, user,
 };
 
 /// A graph that saves an open call, then never ends.
@@ -114,5 +114,68 @@ async fn a_turn_whose_graph_has_changed_is_closed_by_category() {
     for session in ["s", "w"] {
         check_rows(&store, session).await;
         assert_eq!(line(&chat.send(session, user("n")).await), "completed 3.2 [a:other]");
+    }
+}
+
+// D7: what a node recorded before it was done is there when it runs again, also in the first node.
+#[tokio::test]
+async fn a_fact_that_the_first_node_recorded_survives_its_process() {
+    let (store, door, log) = (MemoryStore::new(), Door::shut(), Log::default());
+    let (at_door, noted) = (door.clone(), log.clone());
+    let builder = Graph::builder().node("n", move |cx: Ctx<Talk>| {
+        let (door, log) = (at_door.clone(), noted.clone());
+        async move {
+            if cx.records().is_empty() {
+                cx.record("effect", Item::from_text("\"sent\"")).await?;
+                log.note("effect");
+                door.pass().await;
+            }
+            Ok(says("done"))
+        }
+    });
+    let graph = chain(builder, &["n"]);
+    let chat = chat_of(&graph).open(store.clone()).unwrap();
+    chat.submit("s", user("m"), key("k")).await.unwrap();
+    door.somebody().await;
+    let store = store.reopen();
+    let chat = chat_of(&graph).open(store.clone()).unwrap();
+    let swept = chat.sweep().await.unwrap();
+    assert_eq!(line(swept[0].outcome().await.as_ref()), "completed 3.1 [a:done]");
+    assert_eq!(log.all(), ["effect"]);
+    assert_eq!(history(&chat, "s").await, ["u:m", "a:done"]);
+    check_rows(&store, "s").await;
+}
+
+// D1, INV-1: a resume that died goes before the sends that were parked behind its wait, whatever their numbers.
+#[tokio::test]
+async fn a_resume_that_died_goes_before_parked_sends() {
+    for durability in [Durability::Turn, Durability::Step] {
+        let (store, door) = (MemoryStore::new(), Door::shut());
+        let at_door = door.clone();
+        let builder = gate(say(Graph::builder(), &Log::default(), "ask"), &Log::default(), Signal::new("ok"));
+        let builder = builder.node("act", move |_: Ctx<Talk>| {
+            let door = at_door.clone();
+            async move {
+                door.pass().await;
+                Ok(says("done"))
+            }
+        });
+        let graph = chain(builder, &["ask", "gate", "act"]);
+        let agent = agent(&graph, durability).while_suspended(WhileSuspended::Queue);
+        let open = |store| Chat::builder().agent(agent.clone()).open(store).unwrap();
+        let chat = open(store.clone());
+        chat.send("s", user("m")).await;
+        let parked = chat.submit("s", user("n"), key("k")).await.unwrap();
+        let resumed = chat.answer(at("s", "ok"), approve(true)).await.unwrap();
+        door.somebody().await;
+        door.open();
+        let store = store.reopen();
+        let chat = open(store.clone());
+        let swept: Vec<_> = chat.sweep().await.unwrap();
+        assert_eq!(swept.iter().map(|it| it.id()).collect::<Vec<_>>(), [resumed.id(), parked.id()]);
+        assert_eq!(line(swept[0].outcome().await.as_ref()), "completed 3.3 [a:done]");
+        assert_eq!(line(swept[1].outcome().await.as_ref()), "suspended 3.2 ok [a:ask]");
+        assert_eq!(history(&chat, "s").await, ["u:m", "a:ask", "a:done", "u:n", "a:ask"]);
+        check_rows(&store, "s").await;
     }
 }
