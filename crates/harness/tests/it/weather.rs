@@ -21,7 +21,8 @@ async fn a_store_that_fails_at_accept_leaves_nothing() {
     assert_eq!(seen, ("chat_accept_failed", "retryable_transient", true));
     sky.blind();
     let refused = chat.submit("s", user("m"), key("k")).await.unwrap_err();
-    assert_eq!((refused.error_category.as_str(), refused.retry_safe), ("chat_accept_failed", true));
+    // A session that cannot be read is a failed load, also here (harness-chat §10.1).
+    assert_eq!(refused.error_category, "session_load_failed");
     sky.clear();
     assert_eq!(line(&chat.send_with("s", user("m"), key("k")).await), "completed 3.1 [a:hello]");
     assert_eq!(history(&chat, "s").await, ["u:m", "a:hello"]);
