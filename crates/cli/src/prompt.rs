@@ -31,7 +31,8 @@ pub(crate) struct Prompt {
 impl Prompt {
     /// Makes an editor that remembers lines in a file.
     pub(crate) fn new(history: PathBuf) -> Result<Self> {
-        let config = Config::builder().max_history_size(HISTORY_MAX).and_then(|it| it.history_ignore_dups(true));
+        let config =
+            Config::builder().max_history_size(HISTORY_MAX).and_then(|it| it.history_ignore_dups(true));
         let config = config.map_err(unreadable)?.auto_add_history(false).build();
         let mut editor = Editor::with_config(config).map_err(unreadable)?;
         match editor.load_history(&history) {

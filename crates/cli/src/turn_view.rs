@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::io;
 
 use serde_json::Value;
+use singletree::durable::Timestamp;
 use singletree::harness::MessageId;
 use singletree::llm::{Role, ToolCall};
 use singletree::{ChatEvent, ChatEventKind, ChatMessage, ChatTurnOutcome};
@@ -15,12 +16,18 @@ const RESULT_LINES_MAX: usize = 12;
 
 /// Shows the events of one turn.
 ///
-/// Deltas and tool activity may be missing, as for whoever comes late; then the recorded messages tell the same, so that
-/// what stands on the screen in the end does not depend on it.
+/// Deltas and tool activity are provisional: they may be missing, and who comes late may get them after what they led
+/// to. The recorded messages tell the same, so that what stands on the screen in the end does not depend on them.
 #[derive(Debug, Default)]
 pub(crate) struct TurnView {
     /// The message that is on its way, as far as it is on the screen.
     piece: Option<Piece>,
+    /// The text so far of a message before which others are still to come.
+    held: Option<Piece>,
+    /// Before which of the turn's messages all are recorded.
+    recorded: u64,
+    /// When the last recorded event was.
+    at: Option<Timestamp>,
     calls: HashMap<String, Call>,
     /// Whether to show what the user said, who did not type it here.
     echo: bool,
@@ -30,10 +37,12 @@ pub(crate) struct TurnView {
 struct Piece {
     id: MessageId,
     run: u32,
+    /// The number of the next delta.
+    next: u64,
     text: String,
 }
 
-/// A tool call of the last assistant message.
+/// A tool call of the turn. Ids are unique within their message only: one that ended may begin anew.
 #[derive(Debug, Default)]
 struct Call {
     line: Option<String>,
@@ -49,16 +58,23 @@ impl TurnView {
 
     /// Shows what happened.
     pub(crate) fn show(&mut self, event: &ChatEvent, screen: &mut Screen) -> io::Result<()> {
+        if event.id.is_some() {
+            self.at = Some(event.at);
+        }
+        let late = self.at.is_some_and(|it| event.at < it);
         match &event.what {
             ChatEventKind::TurnAccepted { message: Some(message) } if self.echo => {
                 screen.line(&format!("{PROMPT}{}", message.text()))
             }
-            ChatEventKind::Delta { id, run, text, so_far, n: _ } => {
-                self.delta(id, *run, (text, *so_far), screen)
+            ChatEventKind::Delta { id, .. } if id.k < self.recorded => Ok(()),
+            ChatEventKind::Delta { id, run, n, text, so_far } => {
+                let delta = Piece { id: id.clone(), run: *run, next: n + 1, text: text.clone() };
+                if *so_far { self.so_far(delta, screen) } else { self.delta(delta, screen) }
             }
             ChatEventKind::MessageAppended { id, message, side } => {
                 self.message(Some(id), message, side.as_ref(), screen)
             }
+            ChatEventKind::ToolStarted { .. } | ChatEventKind::ToolFinished { .. } if late => Ok(()),
             ChatEventKind::ToolStarted { call, name, arguments } => {
                 let line = call_line(name, &arguments.to_string());
                 self.calls.entry(call.clone()).or_default().line = Some(line);
@@ -87,17 +103,18 @@ impl TurnView {
         side: Option<&Value>,
         screen: &mut Screen,
     ) -> io::Result<()> {
+        if let Some(id) = id {
+            self.recorded = id.k + 1;
+        }
         match message.role {
-            Role::User if self.echo && id.is_none() => {
-                screen.line(&format!("{PROMPT}{}", message.text()))
-            }
+            Role::User if self.echo && id.is_none() => screen.line(&format!("{PROMPT}{}", message.text())),
             // Its turn's acceptance has told it already.
             Role::User => Ok(()),
             Role::System => screen.styled(Style::Dim, &message.text()),
             Role::Assistant => {
-                let text = message.text();
+                let text = message.text().into_owned();
                 match id {
-                    Some(id) => self.reach(id, None, &text, screen)?,
+                    Some(id) => self.reach(Piece { id: id.clone(), run: 0, next: 0, text }, screen)?,
                     None => screen.piece(&text)?,
                 }
                 screen.end()?;
@@ -105,57 +122,73 @@ impl TurnView {
                 if side.is_some_and(|it| it["interrupted"] == true) {
                     screen.styled(Style::Dim, "  (interrupted)")?;
                 }
-                let calls = message.tool_calls.iter();
-                // The ids of calls are unique within their message only.
-                self.calls = calls.map(|it| (it.id.clone(), Call::of(it))).collect();
-                Ok(())
+                self.calls.extend(message.tool_calls.iter().map(|it| (it.id.clone(), Call::of(it))));
+                self.release(screen)
             }
             Role::Tool => {
-                let call = message.tool_call_id.as_deref().unwrap_or_default();
-                self.result(call, &message.text(), true, screen)
+                let (call, text) = (message.tool_call_id.as_deref().unwrap_or_default(), message.text());
+                self.result(call, &text, !text.starts_with(FAILED), screen)?;
+                self.release(screen)
             }
         }
     }
 
-    fn delta(
-        &mut self,
-        id: &MessageId,
-        run: u32,
-        (text, so_far): (&str, bool),
-        screen: &mut Screen,
-    ) -> io::Result<()> {
-        if so_far {
-            return self.reach(id, Some(run), text, screen);
+    /// Takes the text so far, which may have overtaken the recorded messages before it.
+    fn so_far(&mut self, all: Piece, screen: &mut Screen) -> io::Result<()> {
+        if all.id.k > self.recorded && self.piece.as_ref().is_none_or(|it| it.id != all.id) {
+            self.held = Some(all);
+            return Ok(());
+        }
+        self.reach(all, screen)
+    }
+
+    /// Shows the text that was held back, once it is its turn.
+    fn release(&mut self, screen: &mut Screen) -> io::Result<()> {
+        match self.held.take_if(|it| it.id.k <= self.recorded) {
+            Some(all) if all.id.k == self.recorded => self.reach(all, screen),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    fn delta(&mut self, delta: Piece, screen: &mut Screen) -> io::Result<()> {
+        // Where the pieces come from the first on, they tell the same; else it takes what was held back.
+        if let Some(all) = self.held.take_if(|it| it.id == delta.id && it.run == delta.run)
+            && delta.next > 1
+        {
+            self.reach(all, screen)?;
         }
         match &mut self.piece {
-            Some(piece) if piece.id == *id && piece.run == run => {
-                piece.text.push_str(text);
-                screen.piece(text)
+            Some(piece) if piece.id == delta.id && piece.run == delta.run => {
+                // Who got the text so far may get pieces of it again.
+                if delta.next <= piece.next {
+                    return Ok(());
+                }
+                piece.next = delta.next;
+                piece.text.push_str(&delta.text);
+                screen.piece(&delta.text)
             }
+            Some(piece) if piece.id == delta.id && piece.run > delta.run => Ok(()),
             Some(_) | None => {
+                // A higher run takes back what a lower one said.
                 screen.end()?;
-                self.piece = Some(Piece { id: id.clone(), run, text: text.to_owned() });
-                screen.piece(text)
+                let shown = screen.piece(&delta.text);
+                self.piece = Some(delta);
+                shown
             }
         }
     }
 
     /// Brings a message on the screen to this text: by what is missing, or anew where it is another one.
-    fn reach(
-        &mut self,
-        id: &MessageId,
-        run: Option<u32>,
-        text: &str,
-        screen: &mut Screen,
-    ) -> io::Result<()> {
-        let before = self.piece.as_ref().filter(|it| it.id == *id);
-        let missing = before.and_then(|it| text.strip_prefix(it.text.as_str()));
-        let run = run.or(before.map(|it| it.run)).unwrap_or_default();
-        if missing.is_none() {
-            screen.end()?;
+    fn reach(&mut self, all: Piece, screen: &mut Screen) -> io::Result<()> {
+        let before = self.piece.as_ref().filter(|it| it.id == all.id);
+        match before.and_then(|it| all.text.strip_prefix(it.text.as_str())) {
+            Some(missing) => screen.piece(missing)?,
+            None => {
+                screen.end()?;
+                screen.piece(&all.text)?;
+            }
         }
-        screen.piece(missing.unwrap_or(text))?;
-        self.piece = Some(Piece { id: id.clone(), run, text: text.to_owned() });
+        self.piece = Some(all);
         Ok(())
     }
 
@@ -207,6 +240,9 @@ impl Call {
         Self { line: Some(call_line(&call.name, &arguments.to_string())), ..Self::default() }
     }
 }
+
+/// How the result of a call that failed begins.
+const FAILED: &str = "error: ";
 
 /// What stands before what the user says.
 pub(crate) const PROMPT: &str = "you> ";

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use singletree::agent::demo::{self, DemoParts};
+use singletree::durable::{Journal, SessionId, SessionKey, TenantId, WaitQuery};
 use singletree::engine::{Clock, SystemClock};
-use singletree::harness::Agent;
+use singletree::harness::{self, Agent};
 use singletree::llm::{BoxFuture, Pace};
 use singletree::{Chat, SqliteStore};
 
@@ -47,6 +48,17 @@ impl House {
         let Some(name) = name.filter(|name| !self.chat.agents().any(|it| it == *name)) else { return Ok(()) };
         let known: Vec<&str> = self.chat.agents().collect();
         Err(Error::Usage(format!("there is no agent '{name}'; there is: {}", known.join(", "))))
+    }
+
+    /// Finds the action that a signal was last about in a session, answered or not: the number of its wait and the
+    /// action's digest. Who answers again must name them too.
+    pub(crate) async fn action(&self, session: &str, signal: &str) -> Result<Option<(u64, String)>> {
+        let session = SessionId::parse(session).map_err(|it| Error::Usage(it.to_string()))?;
+        let key = SessionKey::new(TenantId::single(), session);
+        let waits = self.store.waits(&WaitQuery::Signal(key, signal.to_owned())).await;
+        let waits = waits.map_err(harness::Error::from)?;
+        let last = waits.into_iter().map(|(_, wait)| wait).max_by_key(|it| it.no);
+        Ok(last.and_then(|it| Some((it.no, it.action?))))
     }
 
     /// Lets what runs end, and closes the database.

@@ -133,6 +133,8 @@ impl Chat {
             }
             self.house.kick(&hot);
             return match told.await {
+                // It was ended by something else before its turn came: what that was, the store says.
+                Ok(Err(Error::Correlation { .. })) => continue,
                 Ok(Ok(id)) => Ok(Turn::waiting(self.clone(), key, id, ticket.told())),
                 Ok(Err(error)) => Err(error),
                 Err(_) => Err(Error::ShuttingDown),

@@ -176,7 +176,7 @@ impl Chat {
         session_id: &str,
         message: ChatMessage,
     ) -> Result<impl Stream<Item = Result<ChatEvent>> + Send + use<>, Box<ErroredTurn>> {
-        Ok(self.submit(session_id, message, SendOptions::default()).await?.events())
+        Ok(self.submit(session_id, message, SendOptions::new().listen()).await?.events())
     }
 
     /// Takes over what processes that died have left, and watches deadlines from now on. Call it once at start.

@@ -189,7 +189,10 @@ impl House {
     }
 
     /// Waits for something that reads the store more than once, within the limit (D20).
-    pub(crate) async fn limited<T>(&self, reading: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    pub(crate) async fn limited<T>(
+        &self,
+        reading: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
         within(self.limits.read_time, reading).await?
     }
 

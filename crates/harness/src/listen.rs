@@ -27,7 +27,7 @@ const PAGE: u64 = 128;
 pub(crate) struct Events {
     chat: Chat,
     hot: Arc<Hot>,
-    live: Receiver<Arc<ChatEvent>>,
+    live: Live,
     /// The sequence number of the next durable event to hand out.
     next: u64,
     ready: VecDeque<ChatEvent>,
@@ -41,13 +41,18 @@ pub(crate) struct Events {
 }
 
 /// Where listening begins.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Begin {
     /// The first event of the log that is wanted.
     pub(crate) next: u64,
     /// The only turn that is wanted, when only one is.
     pub(crate) turn: Option<u64>,
+    /// What has been heard since that event, when somebody has listened already.
+    pub(crate) live: Option<Live>,
 }
+
+/// What one listener hears.
+pub(crate) type Live = Receiver<Arc<ChatEvent>>;
 
 impl Events {
     /// Listens from an event of the log on.
@@ -58,10 +63,11 @@ impl Events {
     ) -> impl Stream<Item = Result<ChatEvent>> + Send + use<> {
         let hot = chat.house.hot(&key);
         // Listening begins before the log is read: what happens in between is seen twice and handed out once.
-        let live = hot.feed.listen();
-        let Begin { next, turn } = begin;
+        let Begin { next, turn, live } = begin;
+        let behind = live.is_none();
+        let live = live.unwrap_or_else(|| hot.feed.listen());
         let events =
-            Self { chat, hot, live, next, ready: VecDeque::new(), behind: true, failed: false, turn, shown: None };
+            Self { chat, hot, live, next, ready: VecDeque::new(), behind, failed: false, turn, shown: None };
         Box::pin(unfold(events, |mut events| async move { events.next().await.map(|it| (it, events)) }))
     }
 
@@ -296,6 +302,6 @@ impl Chat {
             }
             after => after.map_or(0, |it| it.seq + 1),
         };
-        Ok(Events::open(self.clone(), key, Begin { next, turn: None }))
+        Ok(Events::open(self.clone(), key, Begin { next, turn: None, live: None }))
     }
 }

@@ -22,6 +22,7 @@ use crate::{Error, Result};
 pub struct SendOptions {
     key: Option<String>,
     agent: Option<String>,
+    pub(crate) listen: bool,
 }
 
 impl SendOptions {
@@ -36,6 +37,14 @@ impl SendOptions {
     #[must_use]
     pub fn key(mut self, key: impl Into<String>) -> Self {
         self.key = Some(key.into());
+        self
+    }
+
+    /// Listens from before the turn begins, so that [`Turn::events`](crate::Turn::events) misses none of what is only shown
+    /// while it happens: deltas and tool activity.
+    #[must_use]
+    pub fn listen(mut self) -> Self {
+        self.listen = true;
         self
     }
 
@@ -107,6 +116,7 @@ impl Chat {
             self.house.served(agent)?;
         }
         let hot = self.house.hot(&key);
+        let live = options.listen.then(|| hot.feed.listen());
         let mut attempt = 1;
         loop {
             // What fails here has stored nothing. A session that cannot be read is a failed load (harness-chat §10.1), also
@@ -119,7 +129,7 @@ impl Chat {
             match self.accept(&hot, &served, valid.clone()).await {
                 Ok((ticket, from)) => {
                     let id = ticket.id().ok_or(Error::ShuttingDown)?;
-                    return Ok(Turn::waiting(self.clone(), key, id, ticket.told()).beginning_at(from));
+                    return Ok(Turn::waiting(self.clone(), key, id, ticket.told()).beginning_at(from, live));
                 }
                 Err(Unaccepted::Again(_)) if attempt < ATTEMPTS => attempt += 1,
                 Err(Unaccepted::Again(error) | Unaccepted::Refused(error)) => return Err(error),
@@ -188,8 +198,7 @@ impl Chat {
         valid: Valid,
     ) -> Result<(Arc<Ticket>, u64), Unaccepted> {
         let invocation = InvocationId::parse(self.house.ids.uuid());
-        let invocation =
-            invocation.map_err(|it| Unaccepted::Refused(Error::Accept { source: it.into() }))?;
+        let invocation = invocation.map_err(|it| Unaccepted::Refused(Error::Accept { source: it.into() }))?;
         let ticket = Ticket::new(None, valid.key.clone());
         let (commit, row, from) = {
             let mut desk = hot.desk();
@@ -245,7 +254,9 @@ impl Chat {
             hot.desk().settle(row.no, landed.is_ok());
             if let Some(told) = told {
                 let landed = landed.map_err(|error| match error {
-                    it @ singletree_durable::Error::Refused { .. } => Unaccepted::Again(not_accepted(it.into())),
+                    it @ singletree_durable::Error::Refused { .. } => {
+                        Unaccepted::Again(not_accepted(it.into()))
+                    }
                     it => Unaccepted::Refused(not_accepted(it.into())),
                 });
                 // Who sent it may have gone; the message is kept.

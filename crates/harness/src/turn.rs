@@ -1,6 +1,6 @@
 //! A turn that was accepted: its name, its events, its end.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::StreamExt;
 use futures_util::stream::unfold;
@@ -9,7 +9,7 @@ use singletree_durable::{SessionKey, TurnQuery, TurnRow};
 use crate::chat::Chat;
 use crate::event::ChatEvent;
 use crate::hot::Told;
-use crate::listen::{Begin, Events};
+use crate::listen::{Begin, Events, Live};
 use crate::outcome::ChatTurnOutcome;
 use crate::record::{TurnRowExt, read_outcome};
 use crate::turn_id::TurnId;
@@ -26,6 +26,8 @@ pub struct Turn {
     no: Option<u64>,
     /// Before which event of the log there is none of the turn.
     from: u64,
+    /// What was heard since before the turn began; the first listener takes it.
+    live: Option<Arc<Mutex<Option<Live>>>>,
 }
 
 #[derive(Debug, Clone)]
@@ -36,12 +38,13 @@ enum End {
 
 impl Turn {
     pub(crate) fn waiting(chat: Chat, key: SessionKey, id: TurnId, told: Told) -> Self {
-        Self { chat, key, id, end: End::Waiting(told), no: None, from: 0 }
+        Self { chat, key, id, end: End::Waiting(told), no: None, from: 0, live: None }
     }
 
-    /// Says where in the log the turn begins.
-    pub(crate) fn beginning_at(mut self, from: u64) -> Self {
+    /// Says where in the log the turn begins, and hands over what listens to it already.
+    pub(crate) fn beginning_at(mut self, from: u64, live: Option<Live>) -> Self {
         self.from = from;
+        self.live = live.map(|it| Arc::new(Mutex::new(Some(it))));
         self
     }
 
@@ -90,8 +93,9 @@ impl Turn {
     /// Dropping the stream changes nothing.
     pub fn events(&self) -> impl futures_core::Stream<Item = Result<ChatEvent>> + Send + use<> {
         let id = self.id.clone();
+        let live = self.live.as_ref().and_then(|it| it.lock().unwrap_or_else(PoisonError::into_inner).take());
         let ours =
-            Events::open(self.chat.clone(), self.key.clone(), Begin { next: self.from, turn: self.no });
+            Events::open(self.chat.clone(), self.key.clone(), Begin { next: self.from, turn: self.no, live });
         let ours = ours.filter(move |event| {
             let ours = event.as_ref().map_or(true, |it| it.turn == id);
             std::future::ready(ours)
@@ -100,7 +104,7 @@ impl Turn {
         Box::pin(unfold(Some(ours), |ours| async {
             let mut ours = ours?;
             let event = ours.next().await?;
-            let over = event.as_ref().is_ok_and(|it| it.what.outcome().is_some());
+            let over = event.as_ref().map_or(true, |it| it.what.outcome().is_some());
             Some((event, (!over).then_some(ours)))
         }))
     }
@@ -139,7 +143,7 @@ impl Chat {
                 }
             }
         };
-        Ok(Turn { chat: self.clone(), key, id, end, no: Some(row.no), from: 0 })
+        Ok(Turn { chat: self.clone(), key, id, end, no: Some(row.no), from: 0, live: None })
     }
 
     async fn ended(&self, key: &SessionKey, row: &TurnRow) -> Result<End> {

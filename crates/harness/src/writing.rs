@@ -177,12 +177,13 @@ impl Writing {
             });
             (next, 0)
         });
-        // Only what has a place in an older generation already needs a row of its own in this one (INV-4).
-        let copies = extended.is_none() && before.is_some_and(|it| matches!(it.kept, Kept::Rows { .. }));
+        // An item that has a place in an earlier generation needs a row of its own in the new one; of a list that was not
+        // kept as rows before, none has.
+        let rewritten = extended.is_none() && before.is_some_and(|it| it.kept != Kept::Value);
         let mut copied = Numbers::default();
         for (seq, item) in (from..).zip(list.iter_from(from)) {
             let at = Placement { field: name.as_ref().to_owned(), generation, seq };
-            if copies {
+            if rewritten {
                 self.new_item(author, item, Beside::at(at), &mut copied)?;
             } else {
                 self.place(author, item, at, numbers)?;

@@ -3,9 +3,10 @@
 use super::Finding;
 use crate::Repo;
 
-/// Packages in `Cargo.lock`: 165 when the frame was laid, and ten to grow. Raise it only
-/// in a commit that says here what the new ones are for.
-const CEILING: usize = 175;
+/// Packages in `Cargo.lock`: 177 on the day the house was first whole (165 for the frame,
+/// twelve of our own crate and of what reads fixtures and names their cases), and ten to
+/// grow. Raise it only in a commit that says here what the new ones are for.
+const CEILING: usize = 187;
 
 pub(super) fn check(repo: &Repo) -> Vec<Finding> {
     let count = repo.lock.count;
@@ -24,7 +25,7 @@ mod tests {
     fn one_package_too_many_is_found() {
         let repo =
             |packages| Repo { lock: Lock::parse(&"[[package]]\n".repeat(packages)), ..Repo::default() };
-        assert_finds(check, &repo(175), &[]);
-        assert_finds(check, &repo(176), &["Cargo.lock: 176 packages, 175 is the ceiling"]);
+        assert_finds(check, &repo(187), &[]);
+        assert_finds(check, &repo(188), &["Cargo.lock: 188 packages, 187 is the ceiling"]);
     }
 }

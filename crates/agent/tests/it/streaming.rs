@@ -103,3 +103,26 @@ async fn what_send_streaming_returns_ends_with_the_outcome() {
     assert_eq!(outcomes.len(), 1);
     assert!(ended.last().unwrap().as_ref().unwrap().what.outcome().is_some());
 }
+
+// D9: who sends with streaming hears every piece, however quick the turn was.
+#[tokio::test]
+async fn what_send_streaming_returns_misses_no_piece() {
+    let world = World::default();
+    let chat = open(small(&world, Recovery::Report), MemoryStore::new());
+    let events = chat.send_streaming(SESSION, ChatMessage::user("say one two three")).await.unwrap();
+    // The turn is over before anybody looks.
+    while chat.session(SESSION).await.unwrap().messages < 2 {
+        tokio::task::yield_now().await;
+    }
+    let heard: Vec<_> = events.map(|it| it.unwrap().what).collect().await;
+    let pieces: Vec<_> = heard
+        .iter()
+        .filter_map(|it| match it {
+            ChatEventKind::Delta { n, text, so_far, .. } => Some((*n, text.as_str(), *so_far)),
+            _ => None,
+        })
+        .collect();
+    assert!(pieces.len() > 1, "{heard:?}");
+    assert!(pieces.iter().zip(0..).all(|((n, _, so_far), expected)| *n == expected && !so_far), "{pieces:?}");
+    assert_eq!(pieces.iter().map(|(_, text, _)| *text).collect::<String>(), "You said: one two three");
+}

@@ -35,7 +35,8 @@ async fn answer(args: Answer, house: &House) -> Result<u8> {
     super::tell(house, turn.session(), &outcome, (common.json, &mut screen)).await
 }
 
-/// Answers the one wait of this name; where there is none or more than one, the harness says what that means.
+/// Answers the one wait of this name. Where there is none, it was answered already, or there are more: the harness says
+/// what that means.
 async fn take(
     house: &House,
     (signal, session): (String, Option<String>),
@@ -47,9 +48,15 @@ async fn take(
     if let [wait] = waits.as_slice() {
         return ask::answer(&house.chat, wait, reply, from).await;
     }
+    let mut answer = singletree::Answer::new(reply.payload());
     let address = match session {
-        Some(session) => SignalAddress::Session { session, signal },
         None => SignalAddress::Signal(signal),
+        Some(session) => {
+            if let Some((wait, action)) = house.action(&session, &signal).await? {
+                answer = answer.to(wait, action);
+            }
+            SignalAddress::Session { session, signal }
+        }
     };
-    Ok(house.chat.answer(address, singletree::Answer::new(reply.payload())).await?)
+    Ok(house.chat.answer(address, answer).await?)
 }

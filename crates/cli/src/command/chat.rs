@@ -127,7 +127,11 @@ impl Conversation<'_> {
 
     /// Sends a message, shows its turn, and returns whether something waits now.
     async fn send(&mut self, text: &str) -> Result<bool> {
-        let options = self.agent.map_or_else(SendOptions::new, |it| SendOptions::new().agent(it));
+        let options = SendOptions::new().listen();
+        let options = match self.agent {
+            Some(agent) => options.agent(agent),
+            None => options,
+        };
         let turn = self.chat.submit(self.session, ChatMessage::user(text), options).await?;
         self.follow(&turn).await
     }

@@ -39,7 +39,11 @@ pub(super) async fn show_waiting(talk: &mut Conversation<'_>) -> Result<()> {
 }
 
 async fn send(talk: &mut Conversation<'_>, text: &str) -> Result<Arc<ChatTurnOutcome>> {
-    let options = talk.agent.map_or_else(SendOptions::new, |it| SendOptions::new().agent(it));
+    let options = SendOptions::new().listen();
+    let options = match talk.agent {
+        Some(agent) => options.agent(agent),
+        None => options,
+    };
     let turn = talk.chat.submit(talk.session, ChatMessage::user(text), options).await?;
     follow(talk.chat, &turn, TurnView::default(), &mut talk.screen, Interrupt::EndsProcess).await
 }

@@ -1,11 +1,9 @@
 //! What a failed turn tells its transport (harness §7, D14, D15).
 
-use singletree_engine::{Error as RunError, chain};
-
 use super::route::Mode;
 use crate::Error;
 use crate::bucket::{Bucket, BucketTable, Disposition, Surface};
-use crate::reply::Redact;
+use crate::reply::{Redact, cut, innermost};
 
 /// An errored turn, put in its bucket (harness §5.2, §7).
 #[derive(Debug)]
@@ -49,22 +47,4 @@ impl Telling<'_> {
             error,
         }
     }
-}
-
-/// Writes what went wrong without the frames around it: for a failed node that is the node's own error.
-fn innermost(error: &Error) -> String {
-    match error {
-        Error::Run { source: RunError::Node { source, .. } } => chain(source),
-        Error::Run { source } => chain(source),
-        other => chain(other),
-    }
-}
-
-/// Cuts a text at a character's border.
-fn cut(text: &str, max: usize) -> String {
-    if text.len() <= max {
-        return text.to_owned();
-    }
-    let end = (0..=max).rev().find(|it| text.is_char_boundary(*it)).unwrap_or(0);
-    format!("{}…", &text[..end])
 }

@@ -1,5 +1,6 @@
 //! What the tests share: a state, graphs of a few words, a clock that follows tokio's, and a look at the rows.
 
+use std::borrow::Borrow;
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Map, Value, json};
@@ -173,9 +174,8 @@ pub(crate) fn at(session: &str, signal: &str) -> SignalAddress {
 
 /// Writes an outcome in one line.
 pub(crate) fn line(outcome: &ChatTurnOutcome) -> String {
-    let texts = |messages: &[Arc<ChatMessage>]| {
-        messages.iter().map(|it| short(it)).collect::<Vec<_>>().join(", ")
-    };
+    let texts =
+        |messages: &[Arc<ChatMessage>]| messages.iter().map(|it| short(it)).collect::<Vec<_>>().join(", ");
     match outcome {
         ChatTurnOutcome::Completed(it) => format!("completed {} [{}]", it.path.as_str(), texts(&it.replies)),
         ChatTurnOutcome::Suspended(it) => {
@@ -205,8 +205,8 @@ pub(crate) async fn history(chat: &Chat, session: &str) -> Vec<String> {
     }
 }
 
-pub(crate) fn category(outcome: &ChatTurnOutcome) -> String {
-    match outcome {
+pub(crate) fn category(outcome: impl Borrow<ChatTurnOutcome>) -> String {
+    match outcome.borrow() {
         ChatTurnOutcome::Errored(it) => it.error_category.clone(),
         other => other.as_str().to_owned(),
     }

@@ -47,7 +47,11 @@ fn cycle(log: &Log) -> Graph<Talk> {
             async move {
                 let answer = ChatMessage::tool(format!("c{count}"), format!("r{count}"));
                 let words = words.into_iter().chain([format!("w{count}")]).collect::<Vec<_>>();
-                Ok(Talk::update().count(count + 1).words(words).notes([format!("n{count}")]).messages([answer]))
+                Ok(Talk::update()
+                    .count(count + 1)
+                    .words(words)
+                    .notes([format!("n{count}")])
+                    .messages([answer]))
             }
         })
         .conditional_edge("model", |state: &Talk| {

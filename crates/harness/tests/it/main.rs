@@ -1,12 +1,23 @@
 //! The harness through its public surface.
 #![expect(clippy::unwrap_used, reason = "a test may unwrap")]
 
-mod bench;
-mod crash;
 mod base_failures;
 mod base_paths;
 mod base_rig;
 mod base_signals;
 mod base_subscriptions;
+mod bench;
+mod crash;
+mod crash_file;
+mod ending;
+mod event;
 mod first;
+mod key;
+mod level;
+mod order;
+mod recover;
+mod refuse;
+mod session;
 mod sky;
+mod wait;
+mod weather;

@@ -1,0 +1,141 @@
+//! What stands on the screen, whatever came and whatever was missed.
+
+use std::cell::RefCell;
+use std::io::Write;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use serde_json::json;
+use singletree::durable::{InvocationId, SessionId};
+use singletree::harness::EventId;
+use singletree::llm::Map;
+use singletree::{TurnId, llm};
+
+use super::*;
+
+/// A screen that can be read.
+#[derive(Clone, Default)]
+struct Paper(Rc<RefCell<Vec<u8>>>);
+
+impl Write for Paper {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.borrow_mut().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn turn() -> TurnId {
+    TurnId::new(InvocationId::parse("t").unwrap(), 0)
+}
+
+fn event(at: i64, kept: bool, what: ChatEventKind) -> ChatEvent {
+    let id = kept.then(|| EventId { epoch: "e".into(), seq: 0 });
+    let session = SessionId::parse("s").unwrap();
+    ChatEvent { id, session, turn: turn(), at: Timestamp::from_millis(at), what }
+}
+
+fn message(k: u64) -> MessageId {
+    MessageId { turn: turn(), k }
+}
+
+fn delta((k, run, n): (u64, u32, u64), text: &str, so_far: bool) -> ChatEvent {
+    let text = text.to_owned();
+    event(5, false, ChatEventKind::Delta { id: message(k), run, n, text, so_far })
+}
+
+fn appended(k: u64, at: i64, message_: ChatMessage) -> ChatEvent {
+    let message_ = Arc::new(message_);
+    event(at, true, ChatEventKind::MessageAppended { id: message(k), message: message_, side: None })
+}
+
+fn started(at: i64) -> ChatEvent {
+    let (call, name) = ("c".to_owned(), "clock".to_owned());
+    event(at, false, ChatEventKind::ToolStarted { call, name, arguments: json!({}) })
+}
+
+fn finished(at: i64) -> ChatEvent {
+    let (call, name, content) = ("c".to_owned(), "clock".to_owned(), "noon".to_owned());
+    event(at, false, ChatEventKind::ToolFinished { call, name, success: true, content })
+}
+
+fn asking() -> ChatMessage {
+    ChatMessage::assistant("").with_tool_calls([llm::ToolCall::new("c", "clock", Map::new())])
+}
+
+fn check(events: &[ChatEvent], expect: &str) {
+    let paper = Paper::default();
+    let mut screen = Screen::over(Box::new(paper.clone()), false);
+    let mut view = TurnView::default();
+    for event in events {
+        view.show(event, &mut screen).unwrap();
+    }
+    assert_eq!(String::from_utf8(paper.0.borrow().clone()).unwrap(), expect);
+}
+
+#[test]
+fn a_text_stands_once_however_it_came() {
+    let whole = || appended(0, 9, ChatMessage::assistant("one two"));
+    let (one, two) = (|| delta((0, 1, 0), "one ", false), || delta((0, 1, 1), "two", false));
+    check(&[one(), two(), whole()], "one two\n");
+    check(&[one(), whole()], "one two\n");
+    check(&[whole()], "one two\n");
+    check(&[whole(), one(), two()], "one two\n");
+    let so_far = || delta((0, 1, 0), "one ", true);
+    check(&[so_far(), one(), two(), whole()], "one two\n");
+    check(&[one(), so_far(), two(), whole()], "one two\n");
+}
+
+#[test]
+fn a_higher_run_takes_back_what_a_lower_one_said() {
+    let whole = || appended(0, 9, ChatMessage::assistant("two"));
+    let (one, two) = (|| delta((0, 1, 0), "one", false), || delta((0, 2, 0), "two", false));
+    check(&[one(), two(), whole()], "one\ntwo\n");
+    check(&[two(), one(), whole()], "two\n");
+    check(&[one(), whole()], "one\ntwo\n");
+}
+
+#[test]
+fn a_call_and_its_result_stand_once_however_they_came() {
+    let result = || appended(1, 7, ChatMessage::tool("c", "noon"));
+    let expect = "  * clock {}\n  = noon\n";
+    check(&[appended(0, 5, asking()), started(6), finished(6), result()], expect);
+    check(&[appended(0, 5, asking()), started(6), result()], expect);
+    check(&[appended(0, 5, asking()), result()], expect);
+    check(&[appended(0, 5, asking()), result(), started(6), finished(6)], expect);
+    // The same id in a later message is another call.
+    let twice = format!("{expect}{expect}");
+    let (again, last) = (appended(2, 8, asking()), appended(3, 9, ChatMessage::tool("c", "noon")));
+    check(&[appended(0, 5, asking()), result(), again, started(6), last], &twice);
+}
+
+#[test]
+fn the_text_so_far_waits_for_what_comes_before_it() {
+    let (call, result) = (|| appended(0, 5, asking()), || appended(1, 6, ChatMessage::tool("c", "noon")));
+    let whole = || appended(2, 9, ChatMessage::assistant("one two"));
+    let (one, two) = (|| delta((2, 1, 0), "one ", false), || delta((2, 1, 1), "two", false));
+    let so_far = || delta((2, 1, 0), "one ", true);
+    let expect = "  * clock {}\n  = noon\none two\n";
+    check(&[so_far(), call(), result(), one(), two(), whole()], expect);
+    check(&[so_far(), call(), result(), two(), whole()], expect);
+    check(&[so_far(), call(), result(), whole()], expect);
+    check(&[so_far(), call(), result()], "  * clock {}\n  = noon\none ");
+    // An agent that records only at the end shows its text all the same.
+    check(&[so_far(), one(), two()], "one two");
+    check(&[so_far(), two()], "one two");
+}
+
+// spec: D8
+#[test]
+fn a_call_that_was_never_run_tells_why() {
+    let denied = json!({ "status": "denied", "reason": "no" }).to_string();
+    check(&[appended(0, 5, asking()), appended(1, 6, ChatMessage::tool("c", denied))], "  ! denied: no\n");
+}
+
+#[test]
+fn what_is_said_does_not_steer_the_terminal() {
+    check(&[appended(0, 5, ChatMessage::assistant("a\u{1b}[2Jb\rc\n"))], "a[2Jbc\n");
+}

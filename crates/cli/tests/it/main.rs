@@ -1,0 +1,14 @@
+//! End-to-end tests: the real binary, in a terminal, in a pipe, and from scripts.
+#![expect(clippy::unwrap_used, reason = "a test may unwrap")]
+
+mod home;
+mod screen;
+mod terminal;
+
+mod colours;
+mod piped;
+mod refused;
+mod scripts;
+mod sessions;
+mod slash;
+mod story;

@@ -1,0 +1,98 @@
+//! What a person can do in a chat beside talking.
+
+use crate::home::Home;
+use crate::terminal::Terminal;
+
+const PROMPT: &str = "you> ";
+const QUESTION: &str = "approve, reject or later? ";
+
+#[test]
+fn an_approval_can_wait_and_be_rejected_later() {
+    let home = Home::new();
+    let mut terminal = Terminal::start(&home, &["chat", "--session", "s"], &[]);
+    terminal.say(PROMPT, "/pending");
+    terminal.wait_for("nothing waits for an answer");
+    terminal.say(PROMPT, "send hello to Bob");
+    terminal.say(QUESTION, "yes");
+    terminal.say(QUESTION, "later");
+    terminal.say(PROMPT, "thanks");
+    terminal.wait_for("chat_session_suspended");
+    terminal.say(PROMPT, "/pending");
+    terminal.wait_for("approval wanted: send_message");
+    terminal.say(QUESTION, "reject");
+    terminal.wait_for("! denied: ");
+    terminal.wait_for("Nothing was sent to Bob.");
+    terminal.say(PROMPT, "/quit");
+    assert!(terminal.end().2.success());
+    assert_eq!(home.outbox(), [] as [serde_json::Value; 0]);
+}
+
+#[test]
+fn commands_show_and_give_up() {
+    let home = Home::new();
+    let mut terminal = Terminal::start(&home, &["chat", "--session", "s"], &[]);
+    terminal.say(PROMPT, "/help");
+    terminal.wait_for("/sessions ");
+    terminal.say(PROMPT, "/dance");
+    terminal.wait_for("there is no command /dance");
+    terminal.say(PROMPT, "/history");
+    terminal.wait_for("nothing was said yet");
+    terminal.say(PROMPT, "send hello to Bob");
+    terminal.say(QUESTION, "later");
+    terminal.say(PROMPT, "/cancel");
+    terminal.wait_for("given up: ");
+    terminal.say(PROMPT, "thanks");
+    terminal.wait_for("You are welcome.");
+    terminal.say(PROMPT, "/sessions");
+    terminal.wait_for("s  demo  ");
+    terminal.say(PROMPT, "/history");
+    terminal.wait_for("you> send hello to Bob\n  ! cancelled: ");
+    terminal.wait_for("you> thanks\nYou are welcome.\n");
+    terminal.wait_for(PROMPT);
+    // The arrow brings back what was typed.
+    terminal.press("\u{1b}[A\u{1b}[A\u{1b}[A\r");
+    terminal.wait_for("thanks\nYou are welcome.\n");
+    terminal.wait_for(PROMPT);
+    terminal.press("\u{4}");
+    assert!(terminal.end().2.success());
+}
+
+// spec: D10
+#[test]
+fn ctrl_c_cancels_a_reply_and_leaves_at_the_prompt() {
+    let home = Home::new();
+    let mut terminal = Terminal::start(&home, &["chat", "--session", "s"], &[]);
+    terminal.say(PROMPT, "tell me a story");
+    terminal.wait_for("a lighthouse keeper");
+    terminal.press("\u{3}");
+    terminal.wait_for("(interrupted)");
+    terminal.wait_for("chat_turn_cancelled");
+    terminal.wait_for(PROMPT);
+    terminal.press("\u{3}");
+    assert!(terminal.end().2.success());
+    let (_, shown) = home.json(&["sessions", "show", "s"]);
+    let history = shown["history"].as_array().unwrap();
+    assert_eq!(history.len(), 2);
+    let text = history[1]["message"]["content"].as_str().unwrap();
+    assert!(
+        text.starts_with("Once there was a lighthouse keeper") && !text.contains("wrote that down"),
+        "{text}"
+    );
+    assert_eq!(history[1]["side"]["interrupted"], true);
+}
+
+#[test]
+fn what_is_typed_is_remembered_in_the_next_chat() {
+    let home = Home::new();
+    let mut terminal = Terminal::start(&home, &["chat"], &[]);
+    terminal.say(PROMPT, "what is 6*7");
+    terminal.say(PROMPT, "/quit");
+    terminal.end();
+    let mut terminal = Terminal::start(&home, &["chat"], &[]);
+    terminal.wait_for(PROMPT);
+    terminal.press("\u{1b}[A\u{1b}[A\r");
+    terminal.wait_for("6*7 = 42");
+    terminal.wait_for(PROMPT);
+    terminal.press("\u{4}");
+    assert!(terminal.end().2.success());
+}

@@ -1,0 +1,198 @@
+//! Events: the log, what happens, and no gap between them (D9).
+
+use std::pin::Pin;
+
+use futures_core::Stream;
+use futures_util::StreamExt;
+use singletree_durable::MemoryStore;
+use singletree_engine::{Ctx, Graph, Signal};
+use singletree_harness::{Chat, ChatEvent, ChatEventKind, EventId, Limits, TurnStream};
+
+use crate::bench::{Door, Log, Talk, approve, asking, at, chain, chat_of, line, plain, says, short, user};
+
+type Listening = Pin<Box<dyn Stream<Item = singletree_harness::Result<ChatEvent>> + Send>>;
+
+fn listen(chat: &Chat, after: Option<u64>) -> Listening {
+    let after = after.map(|seq| EventId { epoch: "m0".into(), seq });
+    Box::pin(chat.events("s", after).unwrap())
+}
+
+/// Writes an event in one line.
+fn told(event: &ChatEvent) -> String {
+    let id = event.id.as_ref().map_or("-".to_owned(), |it| it.seq.to_string());
+    let more = match &event.what {
+        ChatEventKind::TurnAccepted { message } => message.as_ref().map(|it| short(it)).unwrap_or_default(),
+        ChatEventKind::MessageAppended { id, message, .. } => format!("{} {}", id.k, short(message)),
+        ChatEventKind::Delta { run, n, text, so_far, .. } => format!("{run}.{n} {text} {so_far}"),
+        ChatEventKind::SignalReceived { signal, how, from, .. } => format!("{signal} {how} {from:?}"),
+        other => other.outcome().map(|it| line(it)).unwrap_or_default(),
+    };
+    format!("{id} {} {more}", event.what.as_str())
+}
+
+async fn take(events: &mut Listening, count: usize) -> Vec<String> {
+    let mut taken = Vec::new();
+    for _ in 0..count {
+        taken.push(told(&events.next().await.unwrap().unwrap()));
+    }
+    taken
+}
+
+const STORY: [&str; 10] = [
+    "0 turn.accepted u:m",
+    "1 message.appended 1 a:ask",
+    "2 turn.suspended suspended 3.1 ok [a:ask]",
+    "3 signal.received ok consumed Some(\"ann\")",
+    "4 message.appended 0 a:done",
+    "5 turn.completed completed 3.3 [a:done]",
+    "6 turn.accepted u:n",
+    "7 message.appended 1 a:ask",
+    "8 turn.suspended suspended 3.2 ok [a:ask]",
+    "9 signal.received ok cancelled None",
+];
+
+async fn story(chat: &Chat) {
+    chat.send("s", user("m")).await;
+    let answer = approve(true).from("ann");
+    chat.answer(at("s", "ok"), answer).await.unwrap().outcome().await;
+    let last = chat.submit("s", user("n"), Default::default()).await.unwrap();
+    last.outcome().await;
+    chat.cancel(last.id()).await.unwrap().outcome().await;
+}
+
+#[tokio::test]
+async fn the_log_is_the_same_live_later_and_after_a_restart() {
+    let store = MemoryStore::new();
+    let graph = asking(&Log::default(), Signal::new("ok"));
+    let open = |store| chat_of(&graph).open(store).unwrap();
+    let chat = open(store.clone());
+    let mut live = listen(&chat, None);
+    let live = tokio::spawn(async move { take(&mut live, 11).await });
+    story(&chat).await;
+    let whole = take(&mut listen(&chat, None), 11).await;
+    assert_eq!(whole[..10], STORY);
+    assert_eq!(whole[10], "10 turn.errored errored chat_turn_cancelled");
+    assert_eq!(live.await.unwrap(), whole);
+    for after in 0..10 {
+        let chat = open(store.reopen());
+        let from = usize::try_from(after).unwrap() + 1;
+        assert_eq!(take(&mut listen(&chat, Some(after)), 11 - from).await, whole[from..]);
+    }
+}
+
+#[tokio::test]
+async fn a_listener_goes_on_from_the_log_to_what_happens() {
+    let store = MemoryStore::new();
+    let graph = plain(&Log::default());
+    let chat = chat_of(&graph).open(store.clone()).unwrap();
+    chat.send("s", user("m")).await;
+    let chat = chat_of(&graph).open(store.reopen()).unwrap();
+    let mut events = listen(&chat, Some(1));
+    assert_eq!(take(&mut events, 1).await, ["2 turn.completed completed 3.1 [a:hello]"]);
+    chat.send("s", user("n")).await;
+    assert_eq!(
+        take(&mut events, 3).await,
+        ["3 turn.accepted u:n", "4 message.appended 1 a:hello", "5 turn.completed completed 3.2 [a:hello]"]
+    );
+}
+
+#[tokio::test]
+async fn a_listener_that_is_too_slow_reads_what_it_missed() {
+    let limits = Limits { feed_backlog: 2, ..Limits::default() };
+    let chat = chat_of(&plain(&Log::default())).limits(limits).open(MemoryStore::new()).unwrap();
+    let mut events = listen(&chat, None);
+    chat.send("s", user("m")).await;
+    take(&mut events, 3).await;
+    for _ in 0..200 {
+        chat.send("s", user("m")).await;
+    }
+    for seq in 3..603 {
+        let event = events.next().await.unwrap().unwrap();
+        assert_eq!(event.id.unwrap().seq, seq);
+    }
+}
+
+#[tokio::test]
+async fn another_log_is_told_so() {
+    let chat = chat_of(&plain(&Log::default())).open(MemoryStore::with_epoch("new")).unwrap();
+    let old: EventId = "m0.7".parse().unwrap();
+    let Err(refused) = chat.events("s", Some(old)) else { panic!("an id of another log") };
+    assert_eq!(refused.category(), "chat_events_expired");
+    assert!(refused.to_string().contains("new.0"), "{refused}");
+    assert_eq!("nothing".parse::<EventId>().unwrap_err().category(), "chat_events_expired");
+}
+
+fn streaming(door: &Door) -> Graph<Talk> {
+    let door = door.clone();
+    let builder = Graph::builder().node("n", move |cx: Ctx<Talk>| {
+        let door = door.clone();
+        async move {
+            let stream = cx.extension::<TurnStream>().unwrap();
+            stream.tool_started("c", "clock", serde_json::json!({}));
+            stream.tool_finished("c", "clock", true, "noon");
+            stream.message(1).delta("wrong");
+            let message = stream.message(1);
+            message.delta("ha");
+            message.delta("lf");
+            door.pass().await;
+            message.delta(" more");
+            Ok(says("half more"))
+        }
+    });
+    chain(builder, &["n"])
+}
+
+#[tokio::test]
+async fn a_streamed_turn_ends_with_its_outcome_and_who_comes_late_gets_the_text_so_far() {
+    let door = Door::shut();
+    let chat = chat_of(&streaming(&door)).open(MemoryStore::new()).unwrap();
+    let first = chat.send_streaming("s", user("m")).await.unwrap();
+    let other = chat.submit("s", user("n"), Default::default()).await.unwrap();
+    door.somebody().await;
+    let mut late = listen(&chat, None);
+    assert_eq!(
+        take(&mut late, 3).await,
+        ["0 turn.accepted u:m", "1 turn.accepted u:n", "- delta 2.1 half true"]
+    );
+    door.open();
+    assert_eq!(
+        take(&mut late, 3).await,
+        [
+            "- delta 2.2  more false",
+            "2 message.appended 1 a:half more",
+            "3 turn.completed completed 3.1 [a:half more]"
+        ]
+    );
+    let outcome = other.outcome().await;
+    let first: Vec<_> = first.map(|it| told(&it.unwrap())).collect().await;
+    assert_eq!(first.first().unwrap(), "0 turn.accepted u:m");
+    assert_eq!(first.last().unwrap(), "3 turn.completed completed 3.1 [a:half more]");
+    let other: Vec<_> = other.events().map(|it| it.unwrap()).collect().await;
+    assert_eq!(line(other.last().unwrap().what.outcome().unwrap()), line(&outcome));
+    assert_eq!(other.iter().filter(|it| it.id.is_some()).count(), 3);
+}
+
+#[tokio::test]
+async fn a_live_streamed_turn_shows_everything_in_order() {
+    let door = Door::shut();
+    door.open();
+    let chat = chat_of(&streaming(&door)).open(MemoryStore::new()).unwrap();
+    let mut events = listen(&chat, None);
+    let first = tokio::spawn(async move { take(&mut events, 9).await });
+    tokio::task::yield_now().await;
+    chat.send("s", user("m")).await;
+    assert_eq!(
+        first.await.unwrap(),
+        [
+            "0 turn.accepted u:m",
+            "- tool.started ",
+            "- tool.finished ",
+            "- delta 1.0 wrong false",
+            "- delta 2.0 ha false",
+            "- delta 2.1 lf false",
+            "- delta 2.2  more false",
+            "1 message.appended 1 a:half more",
+            "2 turn.completed completed 3.1 [a:half more]",
+        ]
+    );
+}

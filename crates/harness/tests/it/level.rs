@@ -1,0 +1,73 @@
+//! What a turn costs: two commits at level turn, and the same bytes however long the history is (INV-4).
+
+use singletree_durable::{FieldValue, Journal, MemoryStore};
+use singletree_engine::{Ctx, Graph};
+use singletree_harness::{Chat, Durability};
+use singletree_store_sqlite::SqliteStore;
+
+use crate::bench::{Log, Talk, agent, chain, chat_of, name, plain, say, says, user};
+use crate::sky::Sky;
+
+#[tokio::test]
+async fn a_plain_turn_is_two_commits_and_a_step_one_more() {
+    for (durability, expected) in [(Durability::Turn, 2), (Durability::Step, 3)] {
+        let log = Log::default();
+        let graph = chain(say(say(Graph::builder(), &log, "one"), &log, "two"), &["one", "two"]);
+        let sky = Sky::over(MemoryStore::new());
+        let chat = Chat::builder().agent(agent(&graph, durability)).open(sky.clone()).unwrap();
+        for _ in 0..3 {
+            let before = sky.applies();
+            chat.send("s", user("m")).await;
+            assert_eq!(sky.applies() - before, expected, "{durability:?}");
+        }
+    }
+}
+
+// INV-4
+#[tokio::test]
+async fn a_turn_writes_the_same_bytes_at_any_length_of_history() {
+    for durability in [Durability::Turn, Durability::Step] {
+        let folder = tempfile::tempdir().unwrap();
+        let options = SqliteStore::options(folder.path().join("s.db"));
+        let store = options.durability(singletree_store_sqlite::Durability::Normal).open().await.unwrap();
+        let log = Log::default();
+        let graph = chain(say(say(Graph::builder(), &log, "one"), &log, "two"), &["one", "two"]);
+        let chat = Chat::builder().agent(agent(&graph, durability)).open(store.clone()).unwrap();
+        let mut bytes = Vec::new();
+        for n in 0..200 {
+            let before = store.bytes_written();
+            chat.send("s", user(&format!("{n:0200}"))).await;
+            bytes.push(store.bytes_written() - before);
+        }
+        assert!(bytes[199] * 100 <= bytes[9] * 102, "{durability:?}: {} and {}", bytes[9], bytes[199]);
+        // The first turn makes the session; its messages are written once all the same.
+        assert!(bytes[0] <= bytes[9] + 300, "{durability:?}: {} and {}", bytes[0], bytes[9]);
+    }
+}
+
+#[tokio::test]
+async fn a_value_is_written_only_when_it_changes() {
+    let builder = Graph::builder().node("n", |cx: Ctx<Talk>| async move {
+        let update = says("x");
+        let long = cx.state().messages.len() > 4;
+        Ok(if long { update.words(vec!["late".to_owned()]) } else { update })
+    });
+    let store = MemoryStore::new();
+    let chat = chat_of(&chain(builder, &["n"])).open(store.clone()).unwrap();
+    let field = |field: &'static str| {
+        let store = store.clone();
+        async move {
+            let row = store.session(&name("s")).await.unwrap().unwrap();
+            row.fields.into_iter().find(|it| it.name == field).map(|it| it.value)
+        }
+    };
+    for len in [2, 4] {
+        chat.send("s", user("m")).await;
+        assert_eq!(field("messages").await, Some(FieldValue::List { generation: 0, len }));
+        assert_eq!(field("words").await, Some(FieldValue::Value(singletree_durable::Json::from_text("[]"))));
+    }
+    chat.send("s", user("m")).await;
+    let late = singletree_durable::Json::from_text("[\"late\"]");
+    assert_eq!(field("words").await, Some(FieldValue::Value(late)));
+    assert_eq!(plain(&Log::default()).warnings().len(), 0);
+}

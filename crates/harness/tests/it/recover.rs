@@ -1,0 +1,181 @@
+//! Turns whose process died: poison, age, other agents, graphs that changed (D24, D28).
+
+use std::time::Duration;
+
+use singletree_durable::MemoryStore;
+use singletree_engine::{Ctx, Graph, Item, Signal};
+use singletree_harness::{Agent, Chat, ChatTurnOutcome, Durability, Limits, TurnId, WhileSuspended};
+
+use crate::bench::{
+    Door, Log, Talk, TokioClock, agent, approve, asking, at, called, category, chain, chat_of, check_rows,
+    gate, history, key, line, plain, say, says, user,
+};
+
+/// A graph that saves an open call, then never ends.
+fn deadly(door: &Door, log: &Log) -> Graph<Talk> {
+    let (door, log) = (door.clone(), log.clone());
+    let builder = Graph::builder().node("call", |_: Ctx<Talk>| async { Ok(called("c")) });
+    let builder = builder.node("n", move |cx: Ctx<Talk>| {
+        log.note("n");
+        let door = door.clone();
+        async move {
+            cx.save_session().await?;
+            door.pass().await;
+            Ok(says("never"))
+        }
+    });
+    chain(builder, &["call", "n"])
+}
+
+// D24
+#[tokio::test]
+async fn the_third_boot_closes_a_turn_that_kills_its_process() {
+    for durability in [Durability::Turn, Durability::Step] {
+        let (mut store, log) = (MemoryStore::new(), Log::default());
+        let mut id: Option<TurnId> = None;
+        for boot in 0..3 {
+            let door = Door::shut();
+            let chat =
+                Chat::builder().agent(agent(&deadly(&door, &log), durability)).open(store.clone()).unwrap();
+            match boot {
+                0 => {
+                    let turn = chat.submit("s", user("m"), key("k")).await.unwrap();
+                    id = Some(turn.id().clone());
+                }
+                _ => assert_eq!(chat.sweep().await.unwrap().len(), 1),
+            }
+            door.somebody().await;
+            store = store.reopen();
+        }
+        let chat = chat_of(&deadly(&Door::shut(), &log)).open(store.clone()).unwrap();
+        let swept = chat.sweep().await.unwrap();
+        assert_eq!(Some(swept[0].id()), id.as_ref());
+        let outcome = swept[0].outcome().await;
+        let ChatTurnOutcome::Errored(errored) = outcome.as_ref() else { panic!("{outcome:?}") };
+        assert_eq!((errored.error_category.as_str(), errored.retry_safe), ("chat_turn_crashed", false));
+        let closing = r#"t:c={"reason":"chat_turn_crashed","status":"failed"}"#;
+        assert_eq!(history(&chat, "s").await, ["u:m", "a:(c)", closing]);
+        assert_eq!(log.all().len(), 3);
+        check_rows(&store, "s").await;
+        assert_eq!(chat.submit("s", user("m"), key("k")).await.unwrap().outcome().await, outcome);
+    }
+}
+
+// D28
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_is_too_old_is_given_up() {
+    let (store, clock, door) = (MemoryStore::new(), TokioClock::new(), Door::shut());
+    let graph = deadly(&door, &Log::default());
+    let open = |store| chat_of(&graph).clock(clock.clone()).open(store).unwrap();
+    open(store.clone()).submit("s", user("m"), key("k")).await.unwrap();
+    door.somebody().await;
+    tokio::time::advance(Limits::default().turn_age + Duration::from_secs(1)).await;
+    let store = store.reopen();
+    let swept = open(store.clone()).sweep().await.unwrap();
+    assert_eq!(category(swept[0].outcome().await), "chat_turn_abandoned");
+    check_rows(&store, "s").await;
+}
+
+// D28
+#[tokio::test]
+async fn turns_of_agents_that_are_not_here_are_left_alone() {
+    let (store, door) = (MemoryStore::new(), Door::shut());
+    let chat = chat_of(&deadly(&door, &Log::default())).open(store.clone()).unwrap();
+    let turn = chat.submit("s", user("m"), key("k")).await.unwrap();
+    door.somebody().await;
+    let store = store.reopen();
+    let other = Agent::new("other", &plain(&Log::default()));
+    let chat = Chat::builder().agent(other).open(store.clone()).unwrap();
+    assert_eq!(chat.sweep().await.unwrap().len(), 0);
+    assert_eq!(chat.turn(turn.id()).await.unwrap_err().category(), "chat_agent_unknown");
+    assert_eq!(category(&chat.send("s", user("n")).await), "chat_agent_unknown");
+    assert_eq!(line(&chat.send("t", user("n")).await), "completed 3.1 [a:hello]");
+    let chat = chat_of(&plain(&Log::default())).open(store.reopen()).unwrap();
+    assert_eq!(chat.sweep().await.unwrap().len(), 1);
+}
+
+// D28
+#[tokio::test]
+async fn a_turn_whose_graph_has_changed_is_closed_by_category() {
+    let (store, door, log) = (MemoryStore::new(), Door::shut(), Log::default());
+    let chat = chat_of(&deadly(&door, &log)).open(store.clone()).unwrap();
+    chat.submit("s", user("m"), key("k")).await.unwrap();
+    door.somebody().await;
+    let waiting = chat_of(&asking(&log, Signal::new("ok"))).open(store.reopen()).unwrap();
+    waiting.send("w", user("m")).await;
+    let store = store.reopen();
+    let chat = chat_of(&chain(say(Graph::builder(), &log, "other"), &["other"])).open(store.clone()).unwrap();
+    for turn in chat.sweep().await.unwrap() {
+        assert_eq!(category(turn.outcome().await), "checkpoint_record_invalid");
+    }
+    let refused = chat.answer(at("w", "ok"), approve(true)).await.unwrap_err();
+    assert_eq!(refused.error_category, "suspension_record_invalid");
+    assert_eq!(chat.pending(None, 9).await.unwrap(), []);
+    for session in ["s", "w"] {
+        check_rows(&store, session).await;
+        assert_eq!(line(&chat.send(session, user("n")).await), "completed 3.2 [a:other]");
+    }
+}
+
+// D7: what a node recorded before it was done is there when it runs again, also in the first node.
+#[tokio::test]
+async fn a_fact_that_the_first_node_recorded_survives_its_process() {
+    let (store, door, log) = (MemoryStore::new(), Door::shut(), Log::default());
+    let (at_door, noted) = (door.clone(), log.clone());
+    let builder = Graph::builder().node("n", move |cx: Ctx<Talk>| {
+        let (door, log) = (at_door.clone(), noted.clone());
+        async move {
+            if cx.records().is_empty() {
+                cx.record("effect", Item::from_text("\"sent\"")).await?;
+                log.note("effect");
+                door.pass().await;
+            }
+            Ok(says("done"))
+        }
+    });
+    let graph = chain(builder, &["n"]);
+    let chat = chat_of(&graph).open(store.clone()).unwrap();
+    chat.submit("s", user("m"), key("k")).await.unwrap();
+    door.somebody().await;
+    let store = store.reopen();
+    let chat = chat_of(&graph).open(store.clone()).unwrap();
+    let swept = chat.sweep().await.unwrap();
+    assert_eq!(line(swept[0].outcome().await.as_ref()), "completed 3.1 [a:done]");
+    assert_eq!(log.all(), ["effect"]);
+    assert_eq!(history(&chat, "s").await, ["u:m", "a:done"]);
+    check_rows(&store, "s").await;
+}
+
+// D1, INV-1: a resume that died goes before the sends that were parked behind its wait, whatever their numbers.
+#[tokio::test]
+async fn a_resume_that_died_goes_before_parked_sends() {
+    for durability in [Durability::Turn, Durability::Step] {
+        let (store, door) = (MemoryStore::new(), Door::shut());
+        let at_door = door.clone();
+        let builder = gate(say(Graph::builder(), &Log::default(), "ask"), &Log::default(), Signal::new("ok"));
+        let builder = builder.node("act", move |_: Ctx<Talk>| {
+            let door = at_door.clone();
+            async move {
+                door.pass().await;
+                Ok(says("done"))
+            }
+        });
+        let graph = chain(builder, &["ask", "gate", "act"]);
+        let agent = agent(&graph, durability).while_suspended(WhileSuspended::Queue);
+        let open = |store| Chat::builder().agent(agent.clone()).open(store).unwrap();
+        let chat = open(store.clone());
+        chat.send("s", user("m")).await;
+        let parked = chat.submit("s", user("n"), key("k")).await.unwrap();
+        let resumed = chat.answer(at("s", "ok"), approve(true)).await.unwrap();
+        door.somebody().await;
+        door.open();
+        let store = store.reopen();
+        let chat = open(store.clone());
+        let swept: Vec<_> = chat.sweep().await.unwrap();
+        assert_eq!(swept.iter().map(|it| it.id()).collect::<Vec<_>>(), [resumed.id(), parked.id()]);
+        assert_eq!(line(swept[0].outcome().await.as_ref()), "completed 3.3 [a:done]");
+        assert_eq!(line(swept[1].outcome().await.as_ref()), "suspended 3.2 ok [a:ask]");
+        assert_eq!(history(&chat, "s").await, ["u:m", "a:ask", "a:done", "u:n", "a:ask"]);
+        check_rows(&store, "s").await;
+    }
+}

@@ -1,0 +1,109 @@
+//! What is refused before acceptance leaves nothing (harness-chat §3.1, §5.1, D3).
+
+use singletree_durable::{Journal, MemoryStore, TurnQuery};
+use singletree_engine::{Ctx, Graph};
+use singletree_harness::{Chat, ChatTurnOutcome, Limits, SendOptions};
+use singletree_llm::{ChatMessage, ToolCall};
+
+use crate::bench::{Door, Log, Talk, category, chain, chat_of, key, name, plain, says, user};
+use crate::sky::Sky;
+
+// spec: harness-chat §3.1: no store is touched before the input is known to be valid.
+#[tokio::test]
+async fn nothing_is_read_or_written_before_the_input_is_known_to_be_valid() {
+    let sky = Sky::over(MemoryStore::new());
+    let limits = Limits { message_bytes: 200, ..Limits::default() };
+    let builder = chat_of(&plain(&Log::default())).limits(limits);
+    let chat = builder.open(sky.clone()).unwrap();
+    let long = "x".repeat(513);
+    for session in ["", "a\nb", "\u{7f}", long.as_str()] {
+        let refused = chat.send(session, user("m")).await;
+        assert_eq!(category(&refused), "harness_session_id_unresolved", "{session:?}");
+        let ChatTurnOutcome::Errored(errored) = refused else { panic!() };
+        assert_eq!((errored.error_bucket.as_str(), errored.turn), ("session_terminating", None));
+    }
+    let call = ToolCall::new("", "f", serde_json::Map::new());
+    for message in [
+        user(""),
+        ChatMessage::system(""),
+        ChatMessage::assistant(""),
+        ChatMessage::tool("", "x"),
+        ChatMessage::assistant("").with_tool_calls([call]),
+        user(&"x".repeat(200)),
+    ] {
+        let refused = chat.send("s", message.clone()).await;
+        assert_eq!(category(&refused), "chat_message_shape_invalid", "{message:?}");
+        let ChatTurnOutcome::Errored(errored) = refused else { panic!() };
+        assert_eq!(errored.error_bucket.as_str(), "user_correctable");
+    }
+    let options = SendOptions::new().agent("nobody");
+    assert_eq!(category(&chat.send_with("s", user("m"), options).await), "chat_agent_unknown");
+    assert_eq!(sky.calls(), 0);
+}
+
+async fn turns(store: &MemoryStore) -> usize {
+    store.turns(&name("s"), &TurnQuery::From { no: 0, limit: 100 }).await.unwrap().len()
+}
+
+// INV-12
+#[tokio::test]
+async fn a_full_queue_refuses_and_keeps_no_key() {
+    let door = Door::shut();
+    let at_door = door.clone();
+    let builder = Graph::builder().node("n", move |_: Ctx<Talk>| {
+        let door = at_door.clone();
+        async move {
+            door.pass().await;
+            Ok(says("x"))
+        }
+    });
+    let (store, limits) = (MemoryStore::new(), Limits { queue: 2, ..Limits::default() });
+    let chat = chat_of(&chain(builder, &["n"])).limits(limits).open(store.clone()).unwrap();
+    let submit = |chat: Chat, k: &'static str| async move { chat.submit("s", user("m"), key(k)).await };
+    let first = submit(chat.clone(), "1").await.unwrap();
+    door.somebody().await;
+    let second = submit(chat.clone(), "2").await.unwrap();
+    submit(chat.clone(), "3").await.unwrap();
+    let refused = submit(chat.clone(), "4").await.unwrap_err();
+    assert_eq!((refused.error_category.as_str(), refused.retry_safe), ("chat_queue_full", true));
+    assert_eq!(submit(chat.clone(), "2").await.unwrap().id(), second.id(), "a duplicate takes no place");
+    assert_eq!(turns(&store).await, 3);
+    door.open();
+    first.outcome().await;
+    second.outcome().await;
+    assert_eq!(submit(chat.clone(), "4").await.unwrap().outcome().await.as_str(), "completed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_shutdown_nothing_is_accepted_and_what_was_waits_for_the_next_sweep() {
+    let door = Door::shut();
+    let at_door = door.clone();
+    let builder = Graph::builder().node("n", move |_: Ctx<Talk>| {
+        let door = at_door.clone();
+        async move {
+            door.pass().await;
+            Ok(says("x"))
+        }
+    });
+    let (store, graph) = (MemoryStore::new(), chain(builder, &["n"]));
+    let chat = chat_of(&graph).open(store.clone()).unwrap();
+    let first = chat.submit("s", user("m"), key("1")).await.unwrap();
+    door.somebody().await;
+    let second = chat.submit("s", user("n"), key("2")).await.unwrap();
+    let closing = tokio::spawn({
+        let chat = chat.clone();
+        async move { chat.shutdown(std::time::Duration::from_secs(60)).await }
+    });
+    // Who waits for a turn that does not run any more is told so.
+    let ChatTurnOutcome::Errored(unfinished) = second.outcome().await.as_ref().clone() else { panic!() };
+    assert_eq!((unfinished.error_category.as_str(), unfinished.recorded), ("chat_shutting_down", false));
+    assert_eq!(category(&chat.send("s", user("o")).await), "chat_shutting_down");
+    door.open();
+    assert!(closing.await.unwrap());
+    assert_eq!(first.outcome().await.as_str(), "completed");
+    assert_eq!(turns(&store).await, 2);
+    let chat = chat_of(&graph).open(store.reopen()).unwrap();
+    let swept = chat.sweep().await.unwrap();
+    assert_eq!(swept.iter().map(|it| it.id()).collect::<Vec<_>>(), [second.id()]);
+    assert_eq!(swept[0].outcome().await.as_str(), "completed");
+}

@@ -1,0 +1,130 @@
+//! Sessions as a whole: deleting, moving, migrating (D25, sessions §7).
+
+use serde_json::json;
+use singletree_durable::{FieldValue, Journal, MemoryStore, Migrations, TurnQuery};
+use singletree_engine::{Ctx, END, FieldSpec, Graph, Reducer, Schema, Shape, Signal, Snapshot, Update};
+use singletree_harness::{Agent, Chat, MESSAGE_SHAPE};
+
+use crate::bench::{
+    Door, Log, Talk, approve, asking, at, category, chain, chat_of, check_rows, history, key, line, name,
+    plain, says, user,
+};
+
+// D25
+#[tokio::test]
+async fn deleting_cancels_what_runs_and_waits_and_removes_everything() {
+    let (store, door) = (MemoryStore::new(), Door::shut());
+    let at_door = door.clone();
+    let builder = Graph::builder().node("n", move |_: Ctx<Talk>| {
+        let door = at_door.clone();
+        async move {
+            door.pass().await;
+            Ok(says("x"))
+        }
+    });
+    let chat = chat_of(&chain(builder, &["n"])).open(store.clone()).unwrap();
+    let running = chat.submit("s", user("m"), key("k")).await.unwrap();
+    door.somebody().await;
+    let queued = chat.submit("s", user("n"), Default::default()).await.unwrap();
+    chat.delete_session("s", Some("ann")).await.unwrap();
+    for turn in [&running, &queued] {
+        assert_eq!(category(turn.outcome().await), "chat_turn_cancelled");
+    }
+    assert_eq!(chat.session("s").await.unwrap_err().category(), "chat_session_unknown");
+    assert_eq!(store.turns(&name("s"), &TurnQuery::From { no: 0, limit: 9 }).await.unwrap(), []);
+    assert_eq!(store.events(&name("s"), 0, 9).await.unwrap(), []);
+    chat.delete_session("s", None).await.unwrap();
+    let audit: Vec<_> = store.audit().into_iter().map(|it| (it.action, it.by)).collect();
+    assert_eq!(audit[0], ("session.deleted".into(), Some("ann".into())));
+    door.open();
+    assert_eq!(line(&chat.send_with("s", user("o"), key("k")).await), "completed 3.1 [a:x]");
+    assert_eq!(history(&chat, "s").await, ["u:o", "a:x"]);
+    check_rows(&store, "s").await;
+}
+
+// D25
+#[tokio::test]
+async fn deleting_removes_a_wait_and_leaves_listeners_listening() {
+    let store = MemoryStore::new();
+    let chat = chat_of(&asking(&Log::default(), Signal::new("ok"))).open(store.clone()).unwrap();
+    let (told, mut hears) = tokio::sync::mpsc::unbounded_channel();
+    let _subscribed = chat.subscribe("s", move |it| told.send(line(it.as_ref())).unwrap()).unwrap();
+    chat.send("s", user("m")).await;
+    chat.delete_session("s", None).await.unwrap();
+    assert_eq!(chat.pending(None, 9).await.unwrap(), []);
+    let refused = chat.answer(at("s", "ok"), approve(true)).await.unwrap_err();
+    assert_eq!(refused.error_category, "harness_signal_correlation_failed");
+    chat.send("s", user("n")).await;
+    chat.answer(at("s", "ok"), approve(true)).await.unwrap().outcome().await;
+    assert_eq!(hears.recv().await.unwrap(), "completed 3.3 [a:done]");
+    assert_eq!(history(&chat, "s").await, ["u:n", "a:ask", "a:done"]);
+    check_rows(&store, "s").await;
+}
+
+#[tokio::test]
+async fn a_session_is_written_out_and_read_in_again() {
+    let chat = chat_of(&plain(&Log::default())).open(MemoryStore::new()).unwrap();
+    chat.send("s", user("m")).await;
+    let export = chat.export_session("s").await.unwrap();
+    chat.import_session(export.clone(), Some("t")).await.unwrap();
+    let mut again = chat.export_session("t").await.unwrap();
+    again.session = "s".into();
+    assert_eq!(again, export);
+    assert_eq!(chat.import_session(export.clone(), None).await.unwrap_err().category(), "store_refused");
+    assert_eq!(line(&chat.send("t", user("n")).await), "completed 3.2 [a:hello]");
+    assert_eq!(history(&chat, "t").await, ["u:m", "a:hello", "u:n", "a:hello"]);
+    let mut foreign = export;
+    foreign.format = 2;
+    assert_eq!(chat.import_session(foreign, None).await.unwrap_err().category(), "session_load_failed");
+}
+
+/// A graph that answers, over a state of this version.
+fn versioned(version: &str, extra: &str) -> Graph<Snapshot> {
+    let messages = FieldSpec::new(
+        "messages",
+        Shape::Record(MESSAGE_SHAPE.into()).list(),
+        singletree_engine::Slot::from_json(json!([])),
+    );
+    let extra = FieldSpec::new(extra, Shape::Int, singletree_engine::Slot::from_json(json!(0)));
+    let schema = Schema::new("talk", vec![messages.reducer(Reducer::Append), extra]).with_version(version);
+    Graph::<Snapshot>::builder_with(schema)
+        .node("n", |_| async {
+            let said = json!([{ "role": "assistant", "content": "hello" }]);
+            Ok(Update::new().with("messages", singletree_engine::Slot::from_json(said)))
+        })
+        .edge("n", END)
+        .entry("n")
+        .compile()
+        .unwrap()
+}
+
+// spec: sessions §7
+#[tokio::test]
+async fn an_old_session_is_migrated_when_its_next_turn_begins() {
+    let store = MemoryStore::new();
+    let chat = Chat::builder().agent(Agent::new("a", &versioned("1", "old"))).open(store.clone()).unwrap();
+    chat.send_with("s", user("m"), key("k")).await;
+    let new = versioned("2", "new");
+    let store = store.reopen();
+    let chat = Chat::builder().agent(Agent::new("a", &new)).open(store.clone()).unwrap();
+    assert_eq!(category(&chat.send("s", user("n")).await), "session_state_migration_missing");
+    let migrations = Migrations::new().with("1", "2", |mut state| {
+        let old = state.remove("old").unwrap_or_default();
+        state.insert("new".into(), old);
+        Ok(state)
+    });
+    let store = store.reopen();
+    let agent = Agent::new("a", &new).session_migrations(migrations);
+    let chat = Chat::builder().agent(agent).open(store.clone()).unwrap();
+    for _ in 0..2 {
+        assert_eq!(line(&chat.send("s", user("n")).await), "completed 3.2 [a:hello]");
+        let row = store.session(&name("s")).await.unwrap().unwrap();
+        let fields: Vec<_> = row.fields.iter().map(|it| it.name.as_str()).collect();
+        assert_eq!((row.head.schema_version.as_str(), fields), ("2", vec!["messages", "new"]));
+        assert!(matches!(row.fields[0].value, FieldValue::List { generation: 1, .. }));
+    }
+    assert_eq!(history(&chat, "s").await.len(), 6);
+    // What ended before still says what it said.
+    assert_eq!(line(&chat.send_with("s", user("m"), key("k")).await), "completed 3.1 [a:hello]");
+    check_rows(&store, "s").await;
+}

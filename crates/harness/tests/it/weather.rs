@@ -1,0 +1,154 @@
+//! The store fails, and works again (D20).
+
+use singletree_durable::{Land, MemoryStore};
+use singletree_engine::Signal;
+use singletree_harness::{Chat, ChatTurnOutcome, Durability, Limits, WhileSuspended};
+
+use crate::bench::{
+    Door, Log, agent, approve, asking, at, calling, category, chain, chat_of, check_rows, gate, history, key,
+    line, plain, say, says, user,
+};
+use crate::sky::Sky;
+
+// D20: refused before acceptance; the same again is accepted when the store works.
+#[tokio::test(start_paused = true)]
+async fn a_store_that_fails_at_accept_leaves_nothing() {
+    let sky = Sky::over(MemoryStore::new());
+    let chat = chat_of(&plain(&Log::default())).open(sky.clone()).unwrap();
+    sky.fail(1, 1, Land::Before);
+    let refused = chat.submit("s", user("m"), key("k")).await.unwrap_err();
+    let seen = (refused.error_category.as_str(), refused.error_bucket.as_str(), refused.retry_safe);
+    assert_eq!(seen, ("chat_accept_failed", "retryable_transient", true));
+    sky.blind();
+    let refused = chat.submit("s", user("m"), key("k")).await.unwrap_err();
+    // A session that cannot be read is a failed load, also here (harness-chat §10.1).
+    assert_eq!(refused.error_category, "session_load_failed");
+    sky.clear();
+    assert_eq!(line(&chat.send_with("s", user("m"), key("k")).await), "completed 3.1 [a:hello]");
+    assert_eq!(history(&chat, "s").await, ["u:m", "a:hello"]);
+    check_rows(&sky, "s").await;
+}
+
+// D20: what landed counts, although the answer was lost.
+#[tokio::test(start_paused = true)]
+async fn a_lost_answer_to_a_write_that_landed_changes_nothing() {
+    for write in 1..=8 {
+        let (sky, log) = (Sky::over(MemoryStore::new()), Log::default());
+        let graph = asking(&log, Signal::new("ok"));
+        let chat = chat_of(&graph).open(sky.clone()).unwrap();
+        sky.fail(write, 1, Land::After);
+        let outcome = chat.send("s", user("m")).await;
+        let stepped = category(&outcome) == "checkpoint_save_failed";
+        if !stepped {
+            assert_eq!(line(&outcome), "suspended 3.1 ok [a:ask]", "write {write}");
+            let turn = chat.answer(at("s", "ok"), approve(true)).await.unwrap();
+            assert_eq!(line(turn.outcome().await.as_ref()), "completed 3.3 [a:done]", "write {write}");
+        }
+        check_rows(&sky, "s").await;
+        assert!(log.all().len() <= 3, "nothing runs twice: {:?}", log.all());
+    }
+}
+
+// D20: the caller is told, nothing is run twice, and the session goes on when the store does.
+#[tokio::test(start_paused = true)]
+async fn a_store_that_fails_in_a_turn_is_told_and_the_turn_is_closed_later() {
+    for durability in [Durability::Turn, Durability::Step] {
+        for (write, land) in (2..=4).flat_map(|it| [(it, Land::Before), (it, Land::After)]) {
+            let (sky, log) = (Sky::over(MemoryStore::new()), Log::default());
+            let graph = chain(
+                say(say(singletree_engine::Graph::builder(), &log, "one"), &log, "two"),
+                &["one", "two"],
+            );
+            let chat = Chat::builder().agent(agent(&graph, durability)).open(sky.clone()).unwrap();
+            sky.fail(write, 1000, land);
+            let turn = chat.submit("s", user("m"), Default::default()).await.unwrap();
+            let outcome = turn.outcome().await;
+            let place = format!("{durability:?}, write {write}, {land:?}");
+            if let ChatTurnOutcome::Errored(errored) = outcome.as_ref()
+                && !errored.recorded
+            {
+                let seen = (errored.error_category.as_str(), errored.retry_safe, errored.turn.as_ref());
+                assert_eq!(seen, ("session_save_failed", false, Some(turn.id())), "{place}");
+            }
+            sky.clear();
+            let next = chat.send("s", user("o")).await;
+            assert_eq!(next.as_str(), "completed", "{place}: {next:?}");
+            let stored = chat.turn(turn.id()).await.unwrap().outcome().await;
+            assert!(stored.as_str() != "suspended", "{place}");
+            check_rows(&sky, "s").await;
+            let ones = log.all().iter().filter(|it| *it == "one").count();
+            assert!(ones <= 2, "{place}: {:?}", log.all());
+        }
+    }
+}
+
+// D10, D20: a cancel that comes while the end is being written waits for it, and who listens hears of it.
+#[tokio::test]
+async fn a_cancel_during_a_commit_does_not_tear_it() {
+    let sky = Sky::over(MemoryStore::new());
+    let door = Door::shut();
+    let at_door = door.clone();
+    let builder = singletree_engine::Graph::builder().node("ask", move |_| {
+        let door = at_door.clone();
+        async move {
+            door.pass().await;
+            Ok(says("ask"))
+        }
+    });
+    let builder = say(gate(builder, &Log::default(), Signal::new("ok")), &Log::default(), "done");
+    let graph = chain(builder, &["ask", "gate", "done"]);
+    let agent = agent(&graph, Durability::Turn).while_suspended(WhileSuspended::Queue);
+    let chat = Chat::builder().agent(agent).open(sky.clone()).unwrap();
+    let turn = chat.submit("s", user("m"), Default::default()).await.unwrap();
+    door.somebody().await;
+    sky.hold();
+    door.open();
+    sky.holds(1).await;
+    let events = tokio::spawn({
+        let turn = turn.clone();
+        async move {
+            use futures_util::StreamExt;
+            turn.events().count().await
+        }
+    });
+    let cancelled = tokio::spawn({
+        let (chat, id) = (chat.clone(), turn.id().clone());
+        async move { chat.cancel(&id).await.unwrap() }
+    });
+    for _ in 0..20 {
+        tokio::task::yield_now().await;
+    }
+    sky.release();
+    cancelled.await.unwrap();
+    assert_eq!(line(turn.outcome().await.as_ref()), "suspended 3.1 ok [a:ask]");
+    assert_eq!(events.await.unwrap(), 3);
+    let parked = chat.submit("s", user("n"), Default::default()).await.unwrap();
+    let resumed = chat.answer(at("s", "ok"), approve(true)).await.unwrap();
+    assert_eq!(line(resumed.outcome().await.as_ref()), "completed 3.3 [a:done]");
+    assert_eq!(line(parked.outcome().await.as_ref()), "suspended 3.2 ok [a:ask]");
+}
+
+// D20: an answer whose claim fails consumes nothing, and says what failed.
+#[tokio::test(start_paused = true)]
+async fn a_store_that_fails_at_a_claim_consumes_nothing() {
+    let sky = Sky::over(MemoryStore::new());
+    let chat = chat_of(&calling(&Log::default(), Signal::new("ok"))).open(sky.clone()).unwrap();
+    chat.send("s", user("m")).await;
+    sky.fail(1, 1, Land::Before);
+    let refused = chat.answer(at("s", "ok"), approve(true)).await.unwrap_err();
+    assert_eq!(refused.error_category, "store_unavailable");
+    assert_eq!(chat.pending(None, 9).await.unwrap().len(), 1);
+    let turn = chat.answer(at("s", "ok"), approve(true)).await.unwrap();
+    assert_eq!(line(turn.outcome().await.as_ref()), "completed 3.3 [t:c1=ok, a:done]");
+}
+
+// INV-12: a field that is too long ends the turn, and is stored nowhere.
+#[tokio::test]
+async fn a_field_has_a_length() {
+    let builder = singletree_engine::Graph::builder()
+        .node("n", |_| async { Ok(crate::bench::Talk::update().words(vec!["x".repeat(100)])) });
+    let limits = Limits { field_bytes: 64, ..Limits::default() };
+    let chat = chat_of(&chain(builder, &["n"])).limits(limits).open(MemoryStore::new()).unwrap();
+    assert_eq!(category(&chat.send("s", user("m")).await), "chat_budget_exhausted");
+    assert_eq!(history(&chat, "s").await, Vec::<String>::new());
+}
