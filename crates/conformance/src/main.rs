@@ -103,6 +103,10 @@ fn run_mutations(
         )?;
         all_caught &= found.are_caught();
     }
-    writeln!(out, "left out: leaves under {}", LEFT_OUT.join(", "))?;
+    writeln!(
+        out,
+        "left out: leaves under {}; and keys of maps in which each key is an assertion of its own",
+        LEFT_OUT.join(", ")
+    )?;
     Ok(all_caught)
 }
