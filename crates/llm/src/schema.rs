@@ -1,18 +1,27 @@
 //! JSON Schema, compiled once. The only place that knows the validator.
 
 use std::fmt;
+use std::sync::OnceLock;
 
 use serde_json::Value;
 
 use crate::Map;
 use crate::error::{Detail, Error, Result};
 
-/// A compiled JSON Schema of an object.
+/// A JSON Schema of an object, compiled at most once.
 ///
 /// Remote references are never fetched: a schema that has one does not compile.
 pub struct Schema {
     source: Value,
-    validator: jsonschema::Validator,
+    validator: OnceLock<Result<jsonschema::Validator, String>>,
+}
+
+/// Compiles a schema, or says where it is none.
+fn build(source: &Value) -> Result<jsonschema::Validator, String> {
+    jsonschema::validator_for(source).map_err(|it| {
+        let path = it.instance_path().to_string();
+        format!("not a JSON Schema at {}: {}", pointer(&path), it.masked())
+    })
 }
 
 impl Schema {
@@ -22,6 +31,20 @@ impl Schema {
     ///
     /// `provider_invalid_request` when it is no JSON Schema, or not one of an object.
     pub fn compile(source: Value) -> Result<Self> {
+        let schema = Self::generated(source)?;
+        match build(&schema.source) {
+            Ok(validator) => Ok(Self { validator: OnceLock::from(Ok(validator)), ..schema }),
+            Err(problem) => Err(Error::InvalidRequest(Detail::new(problem))),
+        }
+    }
+
+    /// Takes a schema that is part of the program, generated from a type or written out and tested. It is compiled when
+    /// something is first checked, so that a program with many tools starts quickly.
+    ///
+    /// # Errors
+    ///
+    /// `provider_invalid_request` when its root is not an object.
+    pub fn generated(source: Value) -> Result<Self> {
         let invalid = |problem: String| Error::InvalidRequest(Detail::new(problem));
         let Value::Object(root) = &source else {
             return Err(invalid("a schema must be a JSON object".to_owned()));
@@ -29,12 +52,7 @@ impl Schema {
         if root.get("type").is_some_and(|it| it != "object") {
             return Err(invalid("the root of a schema must have type object".to_owned()));
         }
-        let validator = jsonschema::validator_for(&source).map_err(|it| {
-            let path = it.instance_path().to_string();
-            let place = pointer(&path);
-            invalid(format!("not a JSON Schema at {place}: {}", it.masked()))
-        })?;
-        Ok(Self { source, validator })
+        Ok(Self { source, validator: OnceLock::new() })
     }
 
     /// Returns the schema as it was given.
@@ -50,8 +68,11 @@ impl Schema {
     /// The first mismatches, by path. Values are not repeated in the text.
     pub fn check(&self, value: &Value) -> Result<(), Mismatch> {
         const TOLD_MAX: usize = 3;
-        let told: Vec<(String, String)> = self
-            .validator
+        let validator = match self.validator.get_or_init(|| build(&self.source)) {
+            Ok(validator) => validator,
+            Err(problem) => return Err(Mismatch { told: vec![(String::new(), problem.clone())] }),
+        };
+        let told: Vec<(String, String)> = validator
             .iter_errors(value)
             .take(TOLD_MAX)
             .map(|it| (it.instance_path().to_string(), it.masked().to_string()))

@@ -25,11 +25,24 @@ impl ToolDefinition {
     /// `provider_invalid_request` when the name is empty or the parameters are no JSON Schema of
     /// an object.
     pub fn new(name: &str, description: &str, parameters: Value) -> Result<Self> {
+        Self::with_schema(name, description, Schema::compile(parameters))
+    }
+
+    /// Makes a definition whose parameters are part of the program, generated from a type or written out and tested; they
+    /// are compiled at the first call.
+    ///
+    /// # Errors
+    ///
+    /// `provider_invalid_request` when the name is empty or the root of the parameters is no object.
+    pub fn generated(name: &str, description: &str, parameters: Value) -> Result<Self> {
+        Self::with_schema(name, description, Schema::generated(parameters))
+    }
+
+    fn with_schema(name: &str, description: &str, schema: Result<Schema>) -> Result<Self> {
         if name.is_empty() {
             return Err(Fault::at("name", "a tool must have a name").in_request());
         }
-        let schema = Schema::compile(parameters)
-            .map_err(|it| Fault::at(format!("tool {name:?}"), it.to_string()).in_request())?;
+        let schema = schema.map_err(|it| Fault::at(format!("tool {name:?}"), it.to_string()).in_request())?;
         Ok(Self { name: name.into(), description: description.into(), schema: Arc::new(schema) })
     }
 

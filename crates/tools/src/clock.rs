@@ -26,8 +26,9 @@ impl Clock {
     /// `tool_definition_invalid` when the library refuses the schema.
     pub fn new(now: impl Fn() -> SystemTime + Send + Sync + 'static) -> Result<Self> {
         let parameters = json!({ "type": "object", "properties": {}, "additionalProperties": false });
-        let definition = ToolDefinition::new("clock", "Tells the current date and time in UTC.", parameters)
-            .map_err(|source| Error::Definition { name: "clock".to_owned(), source })?;
+        let definition =
+            ToolDefinition::generated("clock", "Tells the current date and time in UTC.", parameters)
+                .map_err(|source| Error::Definition { name: "clock".to_owned(), source })?;
         Ok(Self { definition, now: Box::new(now) })
     }
 }

@@ -51,7 +51,7 @@ impl TypedTool {
         F: Fn(A, CallContext) -> R + Send + Sync + 'static,
         R: Future<Output = Result<O>> + Send + 'static,
     {
-        let definition = ToolDefinition::new(name, description, parameters::<A>())
+        let definition = ToolDefinition::generated(name, description, parameters::<A>())
             .map_err(|source| Error::Definition { name: name.to_owned(), source })?;
         let function: Function =
             Box::new(move |arguments, context| match serde_json::from_value(Value::Object(arguments)) {

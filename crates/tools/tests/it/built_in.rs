@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use serde_json::{Value, json};
+use singletree_llm::Schema;
 use singletree_tools::{
     Calculator, Clock, Effect, Notes, Outbox, Output, Recovery, Tool, ToolLimits, Toolbox,
 };
@@ -27,6 +28,16 @@ async fn check(toolbox: &Toolbox, name: &str, arguments: Value, expected: &str) 
     let output = toolbox.call(&call(name, arguments.clone()), &key(0)).await;
     assert_eq!(output.text, expected, "{name} {arguments}");
     assert_eq!(output.success, output.category.is_none(), "{name} {arguments}");
+}
+
+// spec: llm-provider §4: schemas that are part of the program are compiled late, and are right all the same.
+#[test]
+fn each_tool_has_a_schema_that_compiles() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for definition in toolbox(folder.path(), 0).definitions().iter() {
+        let compiled = Schema::compile(definition.parameters().clone());
+        assert!(compiled.is_ok(), "{}: {compiled:?}", definition.name());
+    }
 }
 
 #[test]
