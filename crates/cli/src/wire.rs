@@ -29,17 +29,19 @@ impl House {
     pub(crate) async fn open(place: &Place, command: &str) -> Result<Self> {
         place.make()?;
         let options = SqliteStore::options(place.db()).command(format!("singletree {command}"));
-        Self::over(place, options.open().await.map_err(|source| Error::Open { source })?)
+        // The store opens in a thread of its own: the agent is built meanwhile.
+        let (store, agent) = tokio::join!(options.open(), async { agent(place) });
+        Self::over(agent?, store.map_err(|source| Error::Open { source })?)
     }
 
     /// Opens the database for reading, beside a writer or alone.
     pub(crate) async fn look(place: &Place) -> Result<Self> {
         let store = SqliteStore::read_only(place.db()).await.map_err(|source| Error::Open { source })?;
-        Self::over(place, store)
+        Self::over(agent(place)?, store)
     }
 
-    fn over(place: &Place, store: SqliteStore) -> Result<Self> {
-        let chat = Chat::builder().agent(agent(place)?).open(store.clone())?;
+    fn over(agent: Agent, store: SqliteStore) -> Result<Self> {
+        let chat = Chat::builder().agent(agent).open(store.clone())?;
         Ok(Self { chat, store })
     }
 
