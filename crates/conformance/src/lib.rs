@@ -43,6 +43,6 @@ mod yaml;
 
 pub use failure::{Failure, FailureKind};
 pub use manifest::{Declared, Manifest};
-pub use mutate::{LEFT_OUT, Mutations, draw_seeds, mutate};
+pub use mutate::{LeftOut, Mutations, draw_seeds, mutate};
 pub use report::{Counts, Report};
 pub use suite::{Case, Row, Status, judge, load};
