@@ -24,6 +24,8 @@ pub(crate) struct CaseSpec {
     pub(crate) observers: Vec<ObserverSpec>,
     /// Its session store.
     pub(crate) store: Option<StoreSpec>,
+    /// Whether paused records cannot be saved.
+    pub(crate) paused_raises: bool,
     /// Which fields are the session's.
     pub(crate) shape: Option<SessionShape>,
     /// Whether the session is saved at the end.
@@ -134,6 +136,7 @@ impl RawCase {
         let program = take_program(&mut block)?;
         block.text("name")?;
         let store = block.take("session_store").map(adapt::store).transpose()?;
+        let paused = block.take("dev.singletree.paused_store").map(adapt::paused_store).transpose()?;
         let spec = CaseSpec {
             graph: take_graph(&mut block, &mut subgraphs)?,
             observers: match block.take("observers") {
@@ -141,6 +144,7 @@ impl RawCase {
                 None => Vec::new(),
             },
             store,
+            paused_raises: paused.unwrap_or(false),
             shape: block.take("session_state").map(shape).transpose()?,
             auto_save: block.take("auto_save").map(|it| it.truth()).transpose()?,
             seeded: block.take("seeded_session"),
