@@ -234,7 +234,11 @@ impl Room<'_> {
         let mut turned = Vec::new();
         for ((spec, before), (outcome, took)) in specs.into_iter().zip(befores).zip(ended) {
             let after = self.history(&spec.session).await;
-            let checked = expect(checker, spec.expected, &outcome, &after);
+            let mut wanted = spec.expected.fields()?;
+            if let Some(it) = wanted.take("dev.singletree.took_ms") {
+                checker.exactly(&it, u64::try_from(took.as_millis()).unwrap_or(u64::MAX));
+            }
+            let checked = expect(checker, wanted, &outcome, &after);
             checker.take(checked);
             let sent = spec.message.node.to_json();
             turned.push(Turned { sent, outcome, reel: reel.clone(), before, after, calls, took });
@@ -266,7 +270,7 @@ impl Room<'_> {
                 Some(session) => self.history(session).await,
                 None => History::default(),
             };
-            crate::chat_expect::expect_fields(checker, wanted, outcome, &after)?;
+            expect(checker, wanted, outcome, &after)?;
         }
         Ok(())
     }

@@ -19,6 +19,7 @@
 //! - `dev.singletree.paused_record_kept` among what is expected of a transmission: whether its invocation has a record.
 //! - `dev.singletree.with_previous` of a chat turn: it is sent while the turn before it is still going on. What is said of
 //!   the history is said of the end of all turns that were sent so.
+//! - `dev.singletree.took_ms` among what is expected of a chat turn: how long its send took, in milliseconds.
 //! - `dev.singletree.drain_refused` among what is expected: the drain's time limit cannot be given to the engine at all.
 //! - `dev.singletree.keep_larger`, a reducer of an application's own.
 //! - `<invocation_id from previous errored invoke>`, a reference.

@@ -341,3 +341,6 @@ fn member(set: &[&str], text: &str, choose: &mut dyn FnMut(usize) -> usize) -> S
     let others: Vec<_> = set.iter().filter(|it| **it != text).collect();
     (*others[choose(others.len())]).to_owned()
 }
+
+#[cfg(test)]
+mod tests;
