@@ -46,8 +46,10 @@ pub(crate) fn store(spot: Spot) -> Outcome<StoreSpec> {
     let mut spec = StoreSpec::default();
     if let Some(behavior) = block.take("behavior") {
         let mut behavior = behavior.fields()?;
-        spec.load_raises = fault(&mut behavior, "load_raises", "session_load_failed")?;
-        spec.save_raises = fault(&mut behavior, "save_raises", "session_save_failed")?;
+        spec.load_raises = fault(&mut behavior, "load_raises", &[("session_load_failed", ())])?.is_some();
+        let saves =
+            [("session_save_failed", SaveFault::Broken), ("session_write_conflict", SaveFault::Conflict)];
+        spec.save_raises = fault(&mut behavior, "save_raises", &saves)?;
         behavior.finish()?;
     }
     block.finish()?;
@@ -59,8 +61,32 @@ pub(crate) fn store(spot: Spot) -> Outcome<StoreSpec> {
 pub(crate) struct StoreSpec {
     /// Whether every load fails.
     pub(crate) load_raises: bool,
-    /// Whether every save fails.
-    pub(crate) save_raises: bool,
+    /// How every save fails, when it does.
+    pub(crate) save_raises: Option<SaveFault>,
+}
+
+/// How a save fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SaveFault {
+    /// The store does not answer.
+    Broken,
+    /// Somebody else saved first (sessions §8.2).
+    Conflict,
+}
+
+/// Reads the extension `dev.singletree.paused_store`: whether every save of a paused record fails. Otherwise as `store`.
+///
+/// # Errors
+/// For another store, or another fault.
+pub(crate) fn paused_store(spot: Spot) -> Outcome<bool> {
+    let mut block = spot.fields()?;
+    let kind = block.need("type")?;
+    in_memory(kind.text()?, &kind)?;
+    let mut behavior = block.need("behavior")?.fields()?;
+    let raises = fault(&mut behavior, "save_raises", &[("suspension_persistence_failed", ())])?;
+    behavior.finish()?;
+    block.finish()?;
+    Ok(raises.is_some())
 }
 
 fn in_memory(name: &str, spot: &Spot) -> Outcome<()> {
@@ -70,11 +96,12 @@ fn in_memory(name: &str, spot: &Spot) -> Outcome<()> {
     }
 }
 
-fn fault(block: &mut Fields, key: &str, known: &str) -> Outcome<bool> {
-    match block.take(key) {
-        None => Ok(false),
-        Some(it) if it.text()? == known => Ok(true),
-        Some(it) => Err(Failure::reader(&it.path, format!("unknown fault '{}'", it.text()?))),
+fn fault<T: Copy>(block: &mut Fields, key: &str, known: &[(&str, T)]) -> Outcome<Option<T>> {
+    let Some(it) = block.take(key) else { return Ok(None) };
+    let name = it.text()?;
+    match known.iter().find(|(known, _)| *known == name) {
+        Some((_, fault)) => Ok(Some(*fault)),
+        None => Err(Failure::reader(&it.path, format!("unknown fault '{name}'"))),
     }
 }
 
@@ -88,6 +115,15 @@ pub(crate) fn coordinator(harness: &mut Fields) -> Outcome<()> {
         Some(it) if it.text()? == "in_memory" => Ok(()),
         Some(it) => Err(Failure::reader(&it.path, format!("unknown coordinator '{}'", it.text()?))),
     }
+}
+
+/// Takes the extension `dev.singletree.subscribe_raises`.
+///
+/// # Errors
+/// For another fault.
+pub(crate) fn subscribe_raises(harness: &mut Fields) -> Outcome<bool> {
+    let known = [("harness_signal_subscription_failed", ())];
+    Ok(fault(harness, "dev.singletree.subscribe_raises", &known)?.is_some())
 }
 
 /// R16: the harness suite names a checkpointer only for the paused record, which the paused store keeps. Elsewhere the key

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use singletree::Graph;
-use singletree::durable::{BoxError, BoxFuture, InvocationId};
+use singletree::durable::{BoxError, BoxFuture, InvocationId, TenantId};
 use singletree::engine::{Descriptor, Snapshot};
 use singletree::harness::{
     Bucket, DispatchPath, Failure as Failed, Harness, HarnessOutcome, Inbound, Intent, Invoked,
@@ -20,6 +20,7 @@ use crate::failure::{Failure, Outcome};
 use crate::fields::{Fields, Spot, unknown};
 use crate::graph::GraphSpec;
 use crate::matcher::Extra;
+use crate::paused::CasePaused;
 use crate::schema::literals;
 use crate::tape::{Reel, Tape};
 
@@ -27,6 +28,7 @@ use crate::tape::{Reel, Tape};
 #[derive(Debug)]
 pub(crate) struct BaseSpec {
     stateless: bool,
+    subscribe_raises: bool,
     transmissions: Vec<Transmission>,
 }
 
@@ -50,6 +52,8 @@ pub(crate) struct Handled {
     pub(crate) subscribed: Vec<(String, String)>,
     /// What signals led to.
     pub(crate) resolved: Vec<String>,
+    /// Whether the invocation's paused record is kept; why nobody knows.
+    kept: Result<bool, String>,
     /// How long the harness took.
     pub(crate) took: Duration,
 }
@@ -68,10 +72,11 @@ impl BaseSpec {
             other => return Err(Failure::reader(&mode.path, format!("unknown mode '{other}'"))),
         };
         adapt::coordinator(&mut harness)?;
+        let subscribe_raises = adapt::subscribe_raises(&mut harness)?;
         harness.finish()?;
         adapt::checkpointer_for_pauses(block)?;
         let transmissions = block.need("transmissions")?.items()?.into_iter().map(transmission);
-        Ok(Self { stateless, transmissions: transmissions.collect::<Outcome<_>>()? })
+        Ok(Self { stateless, subscribe_raises, transmissions: transmissions.collect::<Outcome<_>>()? })
     }
 }
 
@@ -106,12 +111,13 @@ fn transmission(spot: Spot) -> Outcome<Transmission> {
 pub(crate) async fn run(
     spec: BaseSpec,
     graph: Graph<Snapshot>,
-    (declared, tape): (&GraphSpec, &Tape),
+    (declared, tape, paused): (&GraphSpec, &Tape, &Arc<CasePaused>),
     checker: &mut Checker,
 ) -> Outcome<Vec<Handled>> {
-    let coordinator = Arc::new(Watched::default());
+    let coordinator = Arc::new(Watched { raises: spec.subscribe_raises, ..Watched::default() });
     let harness = if spec.stateless { Harness::stateless(graph) } else { Harness::sessioned(graph) };
-    let harness = harness.coordinator(coordinator.clone()).build();
+    let harness = harness.coordinator(coordinator.clone()).paused_store(paused.clone(), TenantId::single());
+    let harness = harness.build();
     let mut handled = Vec::new();
     for transmission in spec.transmissions {
         let inbound = inbound(&transmission, declared, checker)?;
@@ -119,11 +125,20 @@ pub(crate) async fn run(
         let report = harness.handle(inbound).await;
         let took = began.elapsed();
         let (subscribed, resolved) = coordinator.cut();
-        let one = Handled { report, reel: tape.cut(), subscribed, resolved, took };
+        let reel = tape.cut();
+        let kept = match reel.visits.first() {
+            Some(visit) => paused.keeps(&visit.invocation).await,
+            None => Err("nothing was invoked".into()),
+        };
+        let one = Handled { report, reel, subscribed, resolved, kept, took };
         if let HarnessOutcome::Suspended(it) = &one.report.outcome {
             let id = Value::String(it.identity.invocation_id.to_string());
             checker.bindings.refer("<from previous suspended outcome>", id.clone());
             checker.bindings.refer(format!("<from {} suspended outcome>", transmission.name), id);
+        }
+        if let (HarnessOutcome::Errored(_), Some(visit)) = (&one.report.outcome, one.reel.visits.first()) {
+            let id = Value::String(visit.invocation.clone());
+            checker.bindings.refer("<invocation_id from previous errored invoke>", id);
         }
         for (key, spot) in transmission.expected {
             let checked = expect(checker, &key, spot, &one);
@@ -193,6 +208,10 @@ fn expect(checker: &mut Checker, key: &str, spot: Spot, handled: &Handled) -> Ou
             let payload = failed(report).map_or_else(|| completion(report), outbound);
             checker.value(&spot, &payload, Extra::Allowed);
         }
+        "dev.singletree.paused_record_kept" => match &handled.kept {
+            Ok(kept) => checker.exactly(&spot, *kept),
+            Err(what) => checker.holds(&spot.path, Err(what.clone())),
+        },
         "session_store_load_calls" => checker.exactly(&spot, handled.reel.loads()),
         "session_store_save_calls" => checker.exactly(&spot, handled.reel.saves().count()),
         "harness_auto_retried" => {
@@ -329,6 +348,8 @@ fn invoke_args(checker: &mut Checker, spot: Spot, handled: &Handled) -> Outcome<
 #[derive(Debug, Default)]
 struct Watched {
     inner: MemoryCoordinator,
+    /// Whether every subscription fails.
+    raises: bool,
     asked: Mutex<Asked>,
 }
 
@@ -347,6 +368,9 @@ impl SignalCoordinator for Watched {
         descriptor: &'a Descriptor,
         invocation: &'a InvocationId,
     ) -> BoxFuture<'a, Result<(), BoxError>> {
+        if self.raises {
+            return Box::pin(std::future::ready(Err("the fixture lets this coordinator fail".into())));
+        }
         let one = (descriptor.signal_id.clone(), invocation.to_string());
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).0.push(one);
         self.inner.subscribe(descriptor, invocation)

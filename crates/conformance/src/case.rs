@@ -24,6 +24,8 @@ pub(crate) struct CaseSpec {
     pub(crate) observers: Vec<ObserverSpec>,
     /// Its session store.
     pub(crate) store: Option<StoreSpec>,
+    /// Whether paused records cannot be saved.
+    pub(crate) paused_raises: bool,
     /// Which fields are the session's.
     pub(crate) shape: Option<SessionShape>,
     /// Whether the session is saved at the end.
@@ -85,26 +87,32 @@ pub(crate) fn split(document: Node, fixture: &str) -> Outcome<Vec<RawCase>> {
     if let Some((key, node)) = entries.iter().find(|(key, _)| !known(key)) {
         return Err(unknown("the file", key, node.line));
     }
+    let shared = entries.iter().filter(|(key, _)| SHARED.contains(&key.as_str())).cloned().collect();
+    let shared = Node { line: document.line, value: Yaml::Map(shared) };
     let cases = Spot::new(cases, "cases").items()?.into_iter().map(|case| {
         let name = case.node.get("name").map(Node::to_json);
         let name = name.as_ref().and_then(serde_json::Value::as_str);
         let name = name.ok_or_else(|| Failure::reader(&case.path, "the case has no name"))?.to_owned();
-        Ok(RawCase { name, own: case.node, shared: Some(document.clone()) })
+        Ok(RawCase { name, own: case.node, shared: Some(shared.clone()) })
     });
     cases.collect()
 }
 
 impl RawCase {
-    /// Returns the nodes that the case is made of, for whoever wants to change one.
+    /// Returns all that the case is made of, for whoever wants to change a part: what is its own under `case`, what it
+    /// shares with the others of its file under `file`.
     #[must_use]
-    pub(crate) fn own(&self) -> &Node {
-        &self.own
+    pub(crate) fn whole(&self) -> Node {
+        let mut parts = vec![("case".to_owned(), self.own.clone())];
+        parts.extend(self.shared.clone().map(|it| ("file".to_owned(), it)));
+        Node { line: self.own.line, value: Yaml::Map(parts) }
     }
 
-    /// Returns the same case with another content.
+    /// Returns the same case of other parts, as [`whole`](Self::whole) gave them.
     #[must_use]
-    pub(crate) fn with(&self, own: Node) -> Self {
-        Self { own, ..self.clone() }
+    pub(crate) fn with(&self, whole: &Node) -> Self {
+        let own = whole.get("case").unwrap_or(&self.own).clone();
+        Self { name: self.name.clone(), own, shared: whole.get("file").cloned() }
     }
 
     /// Reads the case, strictly.
@@ -128,6 +136,7 @@ impl RawCase {
         let program = take_program(&mut block)?;
         block.text("name")?;
         let store = block.take("session_store").map(adapt::store).transpose()?;
+        let paused = block.take("dev.singletree.paused_store").map(adapt::paused_store).transpose()?;
         let spec = CaseSpec {
             graph: take_graph(&mut block, &mut subgraphs)?,
             observers: match block.take("observers") {
@@ -135,6 +144,7 @@ impl RawCase {
                 None => Vec::new(),
             },
             store,
+            paused_raises: paused.unwrap_or(false),
             shape: block.take("session_state").map(shape).transpose()?,
             auto_save: block.take("auto_save").map(|it| it.truth()).transpose()?,
             seeded: block.take("seeded_session"),

@@ -32,6 +32,7 @@ struct TurnSpec {
     session: String,
     message: Spot,
     listener: Option<String>,
+    with_previous: bool,
     expected: Spot,
 }
 
@@ -92,7 +93,10 @@ impl ChatSpec {
         }
         adapt::coordinator(&mut harness)?;
         harness.finish()?;
-        let turns = block.need("chat_turns")?.items()?.into_iter().map(turn).collect::<Outcome<_>>()?;
+        let turns = block.need("chat_turns")?.items()?.into_iter().map(turn).collect::<Outcome<Vec<_>>>()?;
+        if turns.first().is_some_and(|it| it.with_previous) {
+            return Err(Failure::reader("chat_turns[0]", "there is no turn before the first"));
+        }
         let arrivals = match block.take("signal_arrivals") {
             Some(list) => list.items()?.into_iter().map(arrival).collect::<Outcome<_>>()?,
             None => Vec::new(),
@@ -108,6 +112,11 @@ fn turn(spot: Spot) -> Outcome<TurnSpec> {
         session: block.need("session_id")?.text()?.to_owned(),
         message: block.need("user_message")?,
         listener: block.text("subscribe_listener")?,
+        with_previous: block
+            .take("dev.singletree.with_previous")
+            .map(|it| it.truth())
+            .transpose()?
+            .unwrap_or(false),
         expected: block.need("expected")?,
     };
     block.finish()?;
@@ -164,8 +173,13 @@ pub(crate) async fn run(
     };
     let mut talked = Talked::default();
     let last = spec.turns.last().map(|it| it.session.clone());
-    for turn in spec.turns {
-        talked.turns.push(room.turn(turn, checker).await?);
+    let mut turns = spec.turns.into_iter().peekable();
+    while let Some(first) = turns.next() {
+        let mut together = vec![first];
+        while let Some(next) = turns.next_if(|it| it.with_previous) {
+            together.push(next);
+        }
+        talked.turns.extend(room.turns(together, checker).await?);
     }
     for arrival in spec.arrivals {
         room.arrival(arrival, checker).await?;
@@ -180,37 +194,55 @@ pub(crate) async fn run(
 }
 
 impl Room<'_> {
-    async fn turn(&mut self, spec: TurnSpec, checker: &mut Checker) -> Outcome<Turned> {
-        if let Some(name) = spec.listener {
-            let heard = self.heard.clone();
-            heard.lock().unwrap_or_else(PoisonError::into_inner).entry(name.clone()).or_default();
-            self.sessions.insert(name.clone(), spec.session.clone());
-            let listening = self.chat.subscribe(&spec.session, move |outcome| {
-                heard
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .entry(name.clone())
-                    .or_default()
-                    .push(outcome);
-            });
-            let listening = listening.map_err(|it| Failure::build("subscribe_listener", it.to_string()))?;
-            self.listeners.push(listening);
+    fn listen(&mut self, name: String, session: &str) -> Outcome<()> {
+        let heard = self.heard.clone();
+        heard.lock().unwrap_or_else(PoisonError::into_inner).entry(name.clone()).or_default();
+        self.sessions.insert(name.clone(), session.to_owned());
+        let listening = self.chat.subscribe(session, move |outcome| {
+            heard
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .entry(name.clone())
+                .or_default()
+                .push(outcome);
+        });
+        let listening = listening.map_err(|it| Failure::build("subscribe_listener", it.to_string()))?;
+        self.listeners.push(listening);
+        Ok(())
+    }
+
+    /// Sends the messages of these turns, none waiting for the one before, and asserts what is expected of each when all have
+    /// ended.
+    async fn turns(&mut self, specs: Vec<TurnSpec>, checker: &mut Checker) -> Outcome<Vec<Turned>> {
+        let mut sends = Vec::new();
+        let mut befores = Vec::new();
+        for spec in &specs {
+            if let Some(name) = &spec.listener {
+                self.listen(name.clone(), &spec.session)?;
+            }
+            sends.push((&spec.session, adapt::message(&spec.message)?));
+            befores.push(self.history(&spec.session).await);
         }
-        let message = adapt::message(&spec.message)?;
-        let before = self.history(&spec.session).await;
         let (calls, began) = (self.journal.calls(), Instant::now());
-        let outcome = Arc::new(self.chat.send(&spec.session, message).await);
-        let turned = Turned {
-            sent: spec.message.node.to_json(),
-            took: began.elapsed(),
-            calls: self.journal.calls() - calls,
-            outcome,
-            reel: self.tape.cut(),
-            before,
-            after: self.history(&spec.session).await,
-        };
-        let checked = expect(checker, spec.expected, &turned.outcome, &turned.after);
-        checker.take(checked);
+        let chat = &self.chat;
+        let sends = sends.into_iter().map(|(session, message)| async move {
+            let outcome = chat.send(session, message).await;
+            (Arc::new(outcome), began.elapsed())
+        });
+        let ended = futures_util::future::join_all(sends).await;
+        let (calls, reel) = (self.journal.calls() - calls, self.tape.cut());
+        let mut turned = Vec::new();
+        for ((spec, before), (outcome, took)) in specs.into_iter().zip(befores).zip(ended) {
+            let after = self.history(&spec.session).await;
+            let mut wanted = spec.expected.fields()?;
+            if let Some(it) = wanted.take("dev.singletree.took_ms") {
+                checker.exactly(&it, u64::try_from(took.as_millis()).unwrap_or(u64::MAX));
+            }
+            let checked = expect(checker, wanted, &outcome, &after);
+            checker.take(checked);
+            let sent = spec.message.node.to_json();
+            turned.push(Turned { sent, outcome, reel: reel.clone(), before, after, calls, took });
+        }
         Ok(turned)
     }
 
@@ -238,7 +270,7 @@ impl Room<'_> {
                 Some(session) => self.history(session).await,
                 None => History::default(),
             };
-            crate::chat_expect::expect_fields(checker, wanted, outcome, &after)?;
+            expect(checker, wanted, outcome, &after)?;
         }
         Ok(())
     }

@@ -14,24 +14,11 @@ use crate::matcher::{Bindings, Extra, Matcher};
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct History(pub(crate) Vec<Value>);
 
-/// Asserts everything that a fixture expects of a turn.
+/// Asserts everything that a fixture expects of a turn, but for keys that were taken already.
 ///
 /// # Errors
 /// For what is unknown in it.
 pub(crate) fn expect(
-    checker: &mut Checker,
-    spot: Spot,
-    outcome: &ChatTurnOutcome,
-    after: &History,
-) -> Outcome<()> {
-    expect_fields(checker, spot.fields()?, outcome, after)
-}
-
-/// As [`expect`], of a block whose other keys were taken.
-///
-/// # Errors
-/// For what is unknown in it.
-pub(crate) fn expect_fields(
     checker: &mut Checker,
     mut wanted: Fields,
     outcome: &ChatTurnOutcome,

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
-use singletree::durable::{SessionStore, Timestamp};
+use singletree::durable::Timestamp;
 use singletree::engine::{Clock, Error, GraphBuilder, Outcome as Ended, Snapshot, UNVERSIONED};
 use tokio::time::Instant;
 
+use crate::adapt::SaveFault;
 use crate::case::{CaseSpec, Program, RawCase};
 use crate::check::Checker;
 use crate::errors;
@@ -19,6 +20,7 @@ use crate::fields::Spot;
 use crate::graph::{Built, Refusal, Workshop};
 use crate::invariants::{self, Evidence};
 use crate::journal::WatchedJournal;
+use crate::paused::CasePaused;
 use crate::run::{InvocationSpec, Run, run};
 use crate::sessions::{self, WatchedSessions};
 use crate::tape::Tape;
@@ -77,11 +79,13 @@ impl Clock for CaseClock {
 struct Stage {
     tape: Tape,
     store: Option<Arc<WatchedSessions>>,
+    paused: Arc<CasePaused>,
 }
 
 async fn perform(mut spec: CaseSpec, checker: &mut Checker) -> Outcome<()> {
     let tape = Tape::default();
-    let stage = Stage { store: spec.store.map(|it| Arc::new(WatchedSessions::new(it, tape.clone()))), tape };
+    let store = spec.store.map(|it| Arc::new(WatchedSessions::new(it, tape.clone())));
+    let stage = Stage { store, tape, paused: Arc::new(CasePaused::new(spec.paused_raises)) };
     let blocks = std::mem::take(&mut spec.invariants);
     let mut evidence = Evidence { inner_fields: inner_fields(&spec), ..Evidence::default() };
     let built = build(&spec, &stage)?;
@@ -120,10 +124,12 @@ fn build(spec: &CaseSpec, stage: &Stage) -> Outcome<Result<Built, Box<Error>>> {
             .clock(Arc::new(CaseClock(Instant::now())))
             .session_migrations(migrations)
             .on_mishap(move |_| tape.write().mishaps += 1);
-        // The chat harness keeps sessions in its journal.
-        if let (Some(store), false) = (&stage.store, matches!(spec.program, Program::Chat(_))) {
-            let store: Arc<dyn SessionStore> = store.clone();
-            builder = builder.session_store(store);
+        // The chat harness keeps sessions and pauses in its journal.
+        if !matches!(spec.program, Program::Chat(_)) {
+            builder = builder.paused_store(stage.paused.clone());
+            if let Some(store) = &stage.store {
+                builder = builder.session_store(store.clone());
+            }
         }
         if let Some(shape) = &spec.shape {
             builder = builder.session_shape(shape.clone());
@@ -207,11 +213,15 @@ async fn play(
             Ok(found)
         }
         Program::Base(base) => {
-            let declared = (&spec.graph, &stage.tape);
+            let declared = (&spec.graph, &stage.tape, &stage.paused);
             evidence.handled = base::run(base, built.graph.clone(), declared, checker).await?;
             Ok(Vec::new())
         }
         Program::Chat(chat) => {
+            if spec.paused_raises || spec.store.is_some_and(|it| it.save_raises == Some(SaveFault::Conflict))
+            {
+                return Err(Failure::reader("the case", "a journal of chats has no such fault"));
+            }
             let journal = WatchedJournal::new(spec.store.unwrap_or_default());
             let again = "next_send_call_does_not_consume_the_post_resume_reply";
             let ask_again = blocks.iter().any(|it| it.node.get(again).is_some());

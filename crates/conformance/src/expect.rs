@@ -111,6 +111,9 @@ fn of_run(checker: &mut Checker, key: &str, spot: Spot, run: &Run) -> Outcome<()
             Some(drained) => return summary(checker, spot, &drained.summary),
             None => return Err(Failure::reader(&spot.path, "the invocation asks for no drain")),
         },
+        "dev.singletree.drain_refused" => {
+            checker.truth(&spot, ensure(run.drain_refused.is_some(), || "the limit is a time".into()));
+        }
         "migrations_run" => checker.exactly(&spot, run.reel.migrations.clone()),
         "inner_pre_state" => {
             let inner = run.reel.visits.iter().find(|it| it.namespace.len() > 1);

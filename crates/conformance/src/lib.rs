@@ -8,6 +8,25 @@
 //! A *fixture* is a file, a *case* one entry of it (or all of it). A case *passes*, *fails*, or is *declared*: it does not
 //! pass, and the manifest says why. A declared case that passes is a failure.
 //!
+//! # Extensions
+//! The project's own fixtures say in the adapter's words what they can. Where it has none for what the specifications
+//! demand, they use these:
+//!
+//! - `dev.singletree.mark_node_completed` in `suspend_with_descriptor`: whether the node is done when it is resumed.
+//! - `dev.singletree.unless_field` in `suspend_with_descriptor`: a field that, when it is true, lets the node end instead.
+//! - `dev.singletree.paused_store` of a case: as `session_store`; `save_raises` is `suspension_persistence_failed`.
+//! - `dev.singletree.subscribe_raises` of `harness`: every subscription fails (`harness_signal_subscription_failed`).
+//! - `dev.singletree.paused_record_kept` among what is expected of a transmission: whether its invocation has a record.
+//! - `dev.singletree.with_previous` of a chat turn: it is sent while the turn before it is still going on. What is said of
+//!   the history is said of the end of all turns that were sent so.
+//! - `dev.singletree.took_ms` among what is expected of a chat turn: how long its send took, in milliseconds.
+//! - `dev.singletree.drain_refused` among what is expected: the drain's time limit cannot be given to the engine at all.
+//! - `dev.singletree.keep_larger`, a reducer of an application's own.
+//! - `<invocation_id from previous errored invoke>`, a reference.
+//!
+//! Besides, `save_raises` of a session store may be `session_write_conflict`, a category of sessions §10 that no fixture
+//! raises.
+//!
 //! spec: conformance-adapter
 
 mod adapt;
@@ -28,11 +47,13 @@ mod fields;
 mod graph;
 mod invariants;
 mod journal;
+mod keep_larger;
 mod manifest;
 mod matcher;
 mod mutate;
 mod nodes;
 mod observers;
+mod paused;
 mod report;
 mod run;
 mod schema;
@@ -43,6 +64,6 @@ mod yaml;
 
 pub use failure::{Failure, FailureKind};
 pub use manifest::{Declared, Manifest};
-pub use mutate::{LEFT_OUT, Mutations, draw_seeds, mutate};
+pub use mutate::{LeftOut, Mutations, draw_seeds, mutate};
 pub use report::{Counts, Report};
 pub use suite::{Case, Row, Status, judge, load};

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
-use singletree_conformance::{Case, Counts, LEFT_OUT, Manifest, Report, draw_seeds, judge, load, mutate};
+use singletree_conformance::{Case, Counts, LeftOut, Manifest, Report, draw_seeds, judge, load, mutate};
 
 /// Runs the fixtures of the OpenArmature specifications against singletree.
 #[derive(Debug, Parser)]
@@ -86,8 +86,10 @@ fn run_mutations(
 ) -> Result<bool, Box<dyn std::error::Error>> {
     let seeds = if seeds.is_empty() { draw_seeds(3) } else { seeds.to_vec() };
     let mut all_caught = true;
+    let mut left_out = LeftOut::default();
     for seed in seeds {
         let found = mutate(cases, seed);
+        left_out = found.left_out.clone();
         for (what, places) in [("SURVIVED", &found.survivors), ("refused", &found.by_reader)] {
             for place in places {
                 writeln!(out, "{what} {place}")?;
@@ -103,10 +105,28 @@ fn run_mutations(
         )?;
         all_caught &= found.are_caught();
     }
-    writeln!(
-        out,
-        "left out: leaves under {}; and keys of maps in which each key is an assertion of its own",
-        LEFT_OUT.join(", ")
-    )?;
+    write_left_out(&left_out, out)?;
     Ok(all_caught)
+}
+
+/// Says what was not changed, under which keys and how often, and why.
+fn write_left_out(left_out: &LeftOut, out: &mut impl std::io::Write) -> std::io::Result<()> {
+    let parts = [
+        (
+            "values",
+            "they say what must not be, or how much at least; another may hold as well",
+            &left_out.values,
+        ),
+        ("items of lists", "each item is an assertion of its own; their values are changed", &left_out.items),
+        (
+            "removed keys of maps",
+            "each key is an assertion of its own; without it less is demanded",
+            &left_out.keys,
+        ),
+    ];
+    for (what, why, places) in parts {
+        let places: Vec<String> = places.iter().map(|(key, count)| format!("{key} ({count})")).collect();
+        writeln!(out, "left out, {what}: {}: {why}", places.join(", "))?;
+    }
+    Ok(())
 }

@@ -8,7 +8,7 @@ use crate::execute::execute;
 use crate::failure::FailureKind;
 use crate::suite::Case;
 
-pub use site::LEFT_OUT;
+pub use site::LeftOut;
 
 /// Changes that are tried for each case and seed.
 const CHANGES: usize = 5;
@@ -22,6 +22,8 @@ pub struct Mutations {
     pub by_reader: Vec<String>,
     /// Changes that nothing caught: the case, and what was changed.
     pub survivors: Vec<String>,
+    /// What is not changed at all.
+    pub left_out: LeftOut,
 }
 
 impl Mutations {
@@ -56,11 +58,11 @@ pub fn mutate(cases: &[Case], seed: u64) -> Mutations {
         if !case.run().is_empty() {
             continue;
         }
-        let mut sites = site::sites(raw.own());
+        let mut sites = site::sites(&raw.whole(), &mut found.left_out);
         for _ in 0..CHANGES.min(sites.len()) {
             let site = sites.swap_remove(random.below(sites.len()));
-            let changed = site.apply(raw.own(), &mut |count| random.below(count));
-            let failures = execute(raw.with(changed));
+            let changed = site.apply(&raw.whole(), &mut |count| random.below(count));
+            let failures = execute(raw.with(&changed));
             if failures.is_empty() {
                 found.survivors.push(format!("{} at {site}", case.id()));
             } else if failures.iter().any(|it| it.kind == FailureKind::Assertion) {

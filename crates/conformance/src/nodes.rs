@@ -267,8 +267,17 @@ pub(crate) fn millis(spot: &Spot) -> Outcome<Duration> {
 /// # Errors
 /// When it is no number, or no time.
 pub(crate) fn seconds(spot: &Spot) -> Outcome<Option<Duration>> {
+    limit(spot)?.map_err(|_| spot.wrong("a time"))
+}
+
+/// Reads what shall be a time limit in seconds, or why there is none: the engine's type of time limits has neither negative
+/// ones nor NaN, so that a caller is refused where a number becomes one (graph-engine §6).
+///
+/// # Errors
+/// When it is no number.
+pub(crate) fn limit(spot: &Spot) -> Outcome<Result<Option<Duration>, String>> {
     if spot.is_null() {
-        return Ok(None);
+        return Ok(Ok(None));
     }
-    Duration::try_from_secs_f64(spot.number()?).map(Some).map_err(|_| spot.wrong("a time"))
+    Ok(Duration::try_from_secs_f64(spot.number()?).map(Some).map_err(|it| it.to_string()))
 }

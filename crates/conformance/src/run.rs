@@ -11,7 +11,7 @@ use crate::check::Checker;
 use crate::failure::{Failure, Outcome};
 use crate::fields::{Fields, Spot};
 use crate::graph::Built;
-use crate::nodes::seconds;
+use crate::nodes::limit;
 use crate::observers::{self, ObserverSpec};
 use crate::schema::literals;
 use crate::tape::{Reel, Tape};
@@ -26,10 +26,13 @@ pub(crate) struct InvocationSpec {
     initial: Option<Map<String, Value>>,
     resume: Option<Spot>,
     payload: Map<String, Value>,
-    drain: Option<Option<Duration>>,
+    drain: Option<Limit>,
     /// What is expected of it, by key.
     pub(crate) expected: Vec<(String, Spot)>,
 }
+
+/// A time limit that a drain has, if any; or why it cannot have the one that the fixture asks for.
+type Limit = Result<Option<Duration>, String>;
 
 /// Keys of an invocation that are expectations without an `expected:` around them (R35).
 const INLINE: &[&str] = &[
@@ -103,12 +106,12 @@ impl InvocationSpec {
     }
 }
 
-fn take_drain(block: &mut Fields) -> Outcome<Option<Option<Duration>>> {
+fn take_drain(block: &mut Fields) -> Outcome<Option<Limit>> {
     let Some(drain) = block.take("drain") else { return Ok(None) };
     let mut drain = drain.fields()?;
-    let timeout = drain.take("timeout_seconds").map(|it| seconds(&it)).transpose()?.flatten();
+    let timeout = drain.take("timeout_seconds").map(|it| limit(&it)).transpose()?;
     drain.finish()?;
-    Ok(Some(timeout))
+    Ok(Some(timeout.unwrap_or(Ok(None))))
 }
 
 /// A drain of the whole graph.
@@ -133,13 +136,21 @@ pub(crate) struct Run {
     pub(crate) reel: Reel,
     /// The drain that the fixture asks for.
     pub(crate) drained: Option<Drained>,
+    /// Why the drain that the fixture asks for cannot be asked for.
+    pub(crate) drain_refused: Option<String>,
 }
 
 impl Run {
     /// A run that did not begin.
     #[must_use]
     pub(crate) fn refused(error: Error) -> Self {
-        Self { ended: Err(error), at_registration: true, reel: Reel::default(), drained: None }
+        Self {
+            ended: Err(error),
+            at_registration: true,
+            reel: Reel::default(),
+            drained: None,
+            drain_refused: None,
+        }
     }
 
     /// Returns the specification's word for how it ended.
@@ -203,11 +214,17 @@ pub(crate) async fn run(
         }
     };
     let began = Instant::now();
-    let limit = spec.drain.flatten();
+    let (limit, drain_refused) = match &spec.drain {
+        None => (None, None),
+        Some(Ok(limit)) => (*limit, None),
+        Some(Err(why)) if spec.expects("dev.singletree.drain_refused").is_some() => (None, Some(why.clone())),
+        Some(Err(why)) => return Err(Failure::reader(&spec.path, format!("the drain's time limit: {why}"))),
+    };
     let summary = built.graph.drain(limit).await.map_err(|it| Failure::build(&spec.path, it.to_string()))?;
-    let drained = spec.drain.map(|_| Drained { summary, took: began.elapsed(), limit });
+    let asked = matches!(spec.drain, Some(Ok(_)));
+    let drained = asked.then(|| Drained { summary, took: began.elapsed(), limit });
     attached.detach();
-    let run = Run { ended, at_registration: false, reel: tape.cut(), drained };
+    let run = Run { ended, at_registration: false, reel: tape.cut(), drained, drain_refused };
     refer(spec, &run, checker);
     Ok(run)
 }
@@ -224,6 +241,6 @@ fn refer(spec: &InvocationSpec, run: &Run, checker: &mut Checker) {
             }
         }
         "completed" => refer("<invocation_id from initial completed invoke>".into()),
-        _ => {}
+        _ => refer("<invocation_id from previous errored invoke>".into()),
     }
 }

@@ -1,11 +1,14 @@
 //! `state:` and its fields (conformance-adapter §5.2).
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value};
 use singletree::engine::{FieldSpec, Key, Reducer, Schema, Shape, Slot};
 
 use crate::adapt;
 use crate::failure::{Failure, Outcome};
 use crate::fields::{Fields, Spot};
+use crate::keep_larger::{self, KeepLarger};
 
 /// A declared state.
 #[derive(Debug, Clone)]
@@ -120,6 +123,7 @@ fn reducer(spot: Spot) -> Outcome<Reducer> {
             "merge" => Reducer::Merge,
             "concat_flatten" => Reducer::ConcatFlatten,
             "merge_all" => Reducer::MergeAll,
+            keep_larger::NAME => Reducer::Custom(Arc::new(KeepLarger)),
             other => return Err(Failure::reader(&spot.path, format!("unknown reducer '{other}'"))),
         });
     }

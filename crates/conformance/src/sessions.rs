@@ -10,7 +10,7 @@ use singletree::durable::{
     SessionRecord, SessionStore, SessionSummary, TenantId, Timestamp, Version,
 };
 
-use crate::adapt::StoreSpec;
+use crate::adapt::{SaveFault, StoreSpec};
 use crate::failure::{Failure, Outcome};
 use crate::fields::Spot;
 use crate::schema::literals;
@@ -77,10 +77,11 @@ impl SessionStore for WatchedSessions {
     ) -> BoxFuture<'a, Result<Version>> {
         Box::pin(async move {
             self.tape.write().calls.push(StoreCall::Save(record.clone()));
-            if self.spec.save_raises {
-                return Err(broken("save a session"));
+            match self.spec.save_raises {
+                None => self.inner.save(key, record, expected).await,
+                Some(SaveFault::Broken) => Err(broken("save a session")),
+                Some(SaveFault::Conflict) => Err(Error::Conflict { key: key.clone(), expected, found: None }),
             }
-            self.inner.save(key, record, expected).await
         })
     }
 

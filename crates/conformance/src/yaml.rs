@@ -199,6 +199,7 @@ fn plain(text: String) -> Yaml {
         "" | "~" | "null" | "Null" | "NULL" => Yaml::Null,
         "true" | "True" | "TRUE" => Yaml::Bool(true),
         "false" | "False" | "FALSE" => Yaml::Bool(false),
+        ".nan" | ".NaN" | ".NAN" => Yaml::Float(f64::NAN),
         _ => {
             let numeric = text.starts_with(|it: char| it.is_ascii_digit() || matches!(it, '-' | '+' | '.'));
             if let (true, Ok(whole)) = (numeric, text.parse()) {

@@ -55,6 +55,12 @@ fn what_is_unknown_fails_by_name() {
         ("no_events_for_node: c", "drain_waited_for_all_events: true", "which the case does not assert"),
         ("final_state: {v: 1", "final_state: {v: <timestamp>", "unknown token <timestamp>"),
         ("final_state: {v: 1", "final_state: {v: <any-string>", "expected text that is not empty"),
+        (
+            "session_store: in_memory",
+            "session_store: {type: in_memory, behavior: {save_raises: x}}",
+            "unknown fault 'x'",
+        ),
+        ("session_id: s", "session_id: s\ninvoke: {drain: {timeout_seconds: -1}}", "the drain's time limit"),
         ("entry: a", "entry: a\nconformance_version: '9.0.0'", "fixture_version_unsupported"),
     ] {
         assert!(CASE.contains(from), "{from}");

@@ -1,5 +1,6 @@
 //! Where an expectation can be changed, and how.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::yaml::{Node, Yaml};
@@ -19,15 +20,14 @@ const EXPECTATIONS: &[&str] = &[
 
 /// Keys whose leaves are left out, because they say what must not be or how much there must be at least: another value may
 /// hold as well.
-pub const LEFT_OUT: &[&str] =
+const LEFT_OUT: &[&str] =
     &["undelivered_count_min", "excludes_fields", "no_events_for_node", "error_category_not"];
 
 /// Lists of which each item is an assertion of its own: an item that is dropped, repeated or moved changes nothing.
 const LOOSE_LISTS: &[&str] = &["content_includes", "messages_history_contains"];
 
-/// Keys whose maps are compared exactly: a key that is removed must be missed. In all other maps each key is an assertion
-/// of its own.
-const EXACT_MAPS: &[&str] = &[
+/// Keys whose values are compared as a whole, however deep: a key that is removed must be missed.
+const WHOLE: &[&str] = &[
     "expected_final_state",
     "suspended_state",
     "final_state_at_error",
@@ -41,7 +41,20 @@ const EXACT_MAPS: &[&str] = &[
     "state",
     "metadata",
     "signal_payload",
+    "delivery_order",
 ];
+
+/// Keys of maps, or of lists of maps, that may name a part of what is there; what they name is compared as a whole.
+const PARTS: &[&str] = &[
+    "replies",
+    "pending_messages",
+    "messages_history_contains",
+    "outbound_payload_includes",
+    "metadata_includes",
+];
+
+/// Keys that an event must name: three always, and the error of an attempt that failed.
+const NAMED_BY_EVENTS: &[&str] = &["phase", "node_name", "namespace", "error"];
 
 /// The values of `phase`.
 const PHASES: &[&str] = &["started", "completed", "suspended"];
@@ -87,8 +100,19 @@ enum Change {
     Add,
     /// Two items swapped.
     Swap,
-    /// A key less.
-    Remove,
+    /// The key at this place less.
+    Remove(usize),
+}
+
+/// How the runner compares a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Compared {
+    /// Each key is an assertion of its own.
+    ByKey,
+    /// The keys that are named, each as a whole.
+    InPart,
+    /// As a whole.
+    Whole,
 }
 
 #[derive(Debug, Clone)]
@@ -116,81 +140,137 @@ impl fmt::Display for Site {
     }
 }
 
-/// Finds every change of every expectation of a case.
-pub(crate) fn sites(case: &Node) -> Vec<Site> {
-    let mut found = Vec::new();
-    look_for_expectations(case, &mut Vec::new(), &mut found);
-    found
+/// Changes that are not tried, by the key that they stand under: how many, and why.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Values that say what must not be, or how much there must be at least: another may hold as well.
+    pub values: BTreeMap<String, usize>,
+    /// Lists of which each item is an assertion of its own: an item less, twice or elsewhere demands nothing else.
+    pub items: BTreeMap<String, usize>,
+    /// Keys of maps in which each key is an assertion of its own: a case without one demands less, and rightly passes.
+    pub keys: BTreeMap<String, usize>,
+}
+
+/// Finds every change of every expectation of a case, and what is left out.
+pub(crate) fn sites(case: &Node, left_out: &mut LeftOut) -> Vec<Site> {
+    let mut search = Search { path: Vec::new(), found: Vec::new(), left_out };
+    search.expectations(case);
+    search.found
 }
 
 fn is_expectation(key: &str) -> bool {
     EXPECTATIONS.contains(&key) || key.starts_with("loaded_invoke_state_for_")
 }
 
-fn look_for_expectations(node: &Node, path: &mut Vec<Step>, found: &mut Vec<Site>) {
-    match &node.value {
-        Yaml::Map(entries) => {
-            for (key, value) in entries {
-                path.push(Step::Key(key.clone()));
-                if is_expectation(key) {
-                    collect(value, path, found);
-                } else {
-                    look_for_expectations(value, path, found);
-                }
-                path.pop();
-            }
-        }
-        Yaml::List(items) => {
-            for (at, value) in items.iter().enumerate() {
-                path.push(Step::Item(at));
-                look_for_expectations(value, path, found);
-                path.pop();
-            }
-        }
-        Yaml::Null | Yaml::Bool(_) | Yaml::Int(_) | Yaml::Float(_) | Yaml::Str(_) => {}
+fn compared(key: &str, value: &Node) -> Compared {
+    let chat =
+        matches!(&value.value, Yaml::Map(it) if it.iter().any(|(key, _)| key.starts_with("messages_")));
+    if WHOLE.contains(&key) || key.starts_with("loaded_invoke_state_for_") || (key == "final_state" && !chat)
+    {
+        Compared::Whole
+    } else if PARTS.contains(&key) {
+        Compared::InPart
+    } else {
+        Compared::ByKey
     }
 }
 
-fn collect(node: &Node, path: &mut Vec<Step>, found: &mut Vec<Site>) {
-    let key = path.iter().rev().find_map(|it| match it {
-        Step::Key(key) => Some(key.as_str()),
-        Step::Item(_) => None,
-    });
-    let key = key.unwrap_or_default().to_owned();
-    if LEFT_OUT.contains(&key.as_str()) {
-        return;
-    }
-    let mut add = |change: Change| found.push(Site { path: path.clone(), change });
-    match &node.value {
-        Yaml::Null => {}
-        Yaml::Bool(_) | Yaml::Int(_) | Yaml::Float(_) | Yaml::Str(_) => add(Change::Other),
-        Yaml::List(items) => {
-            if !LOOSE_LISTS.contains(&key.as_str()) {
-                if !items.is_empty() {
-                    add(Change::Drop);
-                }
-                add(Change::Add);
-                if items.len() > 1 && items.iter().any(|it| it.to_json() != items[0].to_json()) {
-                    add(Change::Swap);
+/// A walk through a case.
+struct Search<'a> {
+    path: Vec<Step>,
+    found: Vec<Site>,
+    left_out: &'a mut LeftOut,
+}
+
+impl Search<'_> {
+    fn expectations(&mut self, node: &Node) {
+        match &node.value {
+            Yaml::Map(entries) => {
+                for (key, value) in entries {
+                    self.path.push(Step::Key(key.clone()));
+                    if is_expectation(key) {
+                        self.collect(value, compared(key, value));
+                    } else {
+                        self.expectations(value);
+                    }
+                    self.path.pop();
                 }
             }
-            for (at, item) in items.iter().enumerate() {
-                path.push(Step::Item(at));
-                collect(item, path, found);
-                path.pop();
+            Yaml::List(items) => {
+                for (at, value) in items.iter().enumerate() {
+                    self.path.push(Step::Item(at));
+                    self.expectations(value);
+                    self.path.pop();
+                }
+            }
+            Yaml::Null | Yaml::Bool(_) | Yaml::Int(_) | Yaml::Float(_) | Yaml::Str(_) => {}
+        }
+    }
+
+    /// Returns the key that the walk is under.
+    fn key(&self) -> String {
+        let key = self.path.iter().rev().find_map(|it| match it {
+            Step::Key(key) => Some(key.clone()),
+            Step::Item(_) => None,
+        });
+        key.unwrap_or_default()
+    }
+
+    fn add(&mut self, change: Change) {
+        self.found.push(Site { path: self.path.clone(), change });
+    }
+
+    fn collect(&mut self, node: &Node, how: Compared) {
+        let key = self.key();
+        if how == Compared::ByKey && LEFT_OUT.contains(&key.as_str()) {
+            *self.left_out.values.entry(key).or_default() += 1;
+            return;
+        }
+        match &node.value {
+            Yaml::Null | Yaml::Bool(_) | Yaml::Int(_) | Yaml::Float(_) | Yaml::Str(_) => {
+                self.add(Change::Other)
+            }
+            Yaml::List(items) => self.list(items, &key, how),
+            Yaml::Map(entries) => self.map(entries, &key, how),
+        }
+    }
+
+    fn list(&mut self, items: &[Node], key: &str, how: Compared) {
+        if how != Compared::Whole && LOOSE_LISTS.contains(&key) {
+            *self.left_out.items.entry(key.to_owned()).or_default() += 1;
+        } else {
+            if !items.is_empty() {
+                self.add(Change::Drop);
+            }
+            self.add(Change::Add);
+            if items.len() > 1 && items.iter().any(|it| it.to_json() != items[0].to_json()) {
+                self.add(Change::Swap);
             }
         }
-        Yaml::Map(entries) => {
-            let chat = entries.iter().any(|(key, _)| key.starts_with("messages_"));
-            let exact = EXACT_MAPS.contains(&key.as_str()) || (key == "final_state" && !chat);
-            if exact && !entries.is_empty() {
-                add(Change::Remove);
+        for (at, item) in items.iter().enumerate() {
+            self.path.push(Step::Item(at));
+            self.collect(item, how);
+            self.path.pop();
+        }
+    }
+
+    fn map(&mut self, entries: &[(String, Node)], map: &str, how: Compared) {
+        // An observer's event: the keys that it names, each as a whole.
+        let is_event = how == Compared::ByKey && entries.iter().any(|(key, _)| key == "node_name");
+        let how = if is_event { Compared::InPart } else { how };
+        for (at, (key, _)) in entries.iter().enumerate() {
+            if how == Compared::Whole || (is_event && NAMED_BY_EVENTS.contains(&key.as_str())) {
+                self.add(Change::Remove(at));
+            } else {
+                let map = if is_event { "events" } else { map };
+                *self.left_out.keys.entry(map.to_owned()).or_default() += 1;
             }
-            for (key, value) in entries {
-                path.push(Step::Key(key.clone()));
-                collect(value, path, found);
-                path.pop();
-            }
+        }
+        for (key, value) in entries {
+            self.path.push(Step::Key(key.clone()));
+            let below = if how == Compared::ByKey { compared(key, value) } else { Compared::Whole };
+            self.collect(value, below);
+            self.path.pop();
         }
     }
 }
@@ -224,6 +304,7 @@ impl Site {
 
 fn change(value: &mut Yaml, how: Change, choose: &mut dyn FnMut(usize) -> usize) {
     match (how, value) {
+        (Change::Other, null @ Yaml::Null) => *null = Yaml::Str("changed".into()),
         (Change::Other, Yaml::Bool(it)) => *it = !*it,
         (Change::Other, Yaml::Int(it)) => *it += if choose(2) == 0 { 1 } else { -1 },
         (Change::Other, Yaml::Float(it)) => *it += 1.0,
@@ -243,7 +324,7 @@ fn change(value: &mut Yaml, how: Change, choose: &mut dyn FnMut(usize) -> usize)
                 items.swap(0, other);
             }
         }
-        (Change::Remove, Yaml::Map(entries)) => drop(entries.remove(choose(entries.len()))),
+        (Change::Remove(at), Yaml::Map(entries)) => drop(entries.remove(at)),
         _ => {}
     }
 }
@@ -260,3 +341,6 @@ fn member(set: &[&str], text: &str, choose: &mut dyn FnMut(usize) -> usize) -> S
     let others: Vec<_> = set.iter().filter(|it| **it != text).collect();
     (*others[choose(others.len())]).to_owned()
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,30 @@
+//! A reducer that is none of the canonical ones, as an application would write it (graph-engine §2).
+
+use singletree::engine::{CustomReducer, ReducerFault, Slot};
+
+/// What fixtures call it.
+pub(crate) const NAME: &str = "dev.singletree.keep_larger";
+
+/// Keeps the larger of two whole numbers; refuses everything else.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct KeepLarger;
+
+impl CustomReducer for KeepLarger {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn reduce(&self, prior: &Slot, update: Slot) -> Result<Slot, ReducerFault> {
+        let (before, after) = (number(prior)?, number(&update)?);
+        Ok(if after > before { update } else { prior.clone() })
+    }
+
+    fn round_trip_idempotent(&self) -> Option<bool> {
+        Some(true)
+    }
+}
+
+fn number(slot: &Slot) -> Result<i64, ReducerFault> {
+    let value = slot.to_json()?;
+    value.as_i64().ok_or_else(|| ReducerFault::new(format!("{value} is no whole number")))
+}

@@ -1,0 +1,76 @@
+//! The store of paused records of a case: in memory, and failing as the fixture says.
+
+use singletree::MemoryStore;
+use singletree::durable::{
+    BoxFuture, Error, InvocationId, PausedRecord, PausedStatus, PausedStore, Result, TenantId,
+};
+
+/// A store of paused records in memory whose saves may fail.
+#[derive(Debug)]
+pub(crate) struct CasePaused {
+    inner: MemoryStore,
+    save_raises: bool,
+}
+
+impl CasePaused {
+    /// Makes an empty store.
+    #[must_use]
+    pub(crate) fn new(save_raises: bool) -> Self {
+        Self { inner: MemoryStore::new(), save_raises }
+    }
+
+    /// Tells whether a record is kept.
+    ///
+    /// # Errors
+    /// When the invocation has no proper id, or the store fails.
+    pub(crate) async fn keeps(&self, invocation: &str) -> std::result::Result<bool, String> {
+        let id = InvocationId::parse(invocation).map_err(|it| it.to_string())?;
+        let found = self.load(&TenantId::single(), &id).await.map_err(|it| it.to_string())?;
+        Ok(found.is_some())
+    }
+}
+
+impl PausedStore for CasePaused {
+    fn save<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        invocation: &'a InvocationId,
+        record: &'a PausedRecord,
+    ) -> BoxFuture<'a, Result<()>> {
+        if self.save_raises {
+            let source = "the fixture lets this store fail".into();
+            let error = Error::Unavailable { doing: "save a paused record", source };
+            return Box::pin(std::future::ready(Err(error)));
+        }
+        self.inner.save(tenant, invocation, record)
+    }
+
+    fn load<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        invocation: &'a InvocationId,
+    ) -> BoxFuture<'a, Result<Option<PausedRecord>>> {
+        self.inner.load(tenant, invocation)
+    }
+
+    fn claim<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        invocation: &'a InvocationId,
+    ) -> BoxFuture<'a, Result<Option<PausedRecord>>> {
+        self.inner.claim(tenant, invocation)
+    }
+
+    fn close<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        invocation: &'a InvocationId,
+        status: PausedStatus,
+    ) -> BoxFuture<'a, Result<()>> {
+        self.inner.close(tenant, invocation, status)
+    }
+
+    fn delete<'a>(&'a self, tenant: &'a TenantId, invocation: &'a InvocationId) -> BoxFuture<'a, Result<()>> {
+        self.inner.delete(tenant, invocation)
+    }
+}
