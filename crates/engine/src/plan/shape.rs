@@ -85,19 +85,6 @@ impl Shape {
             (expected, found) => Err(format!("expected {expected}, found {}", Found(found))),
         }
     }
-
-    /// Tells whether every value of `self` may be a value of `other`, as far as the shapes tell.
-    #[must_use]
-    pub fn fits(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Any, _) | (_, Self::Any) | (Self::Int, Self::Float) => true,
-            (Self::List(a), Self::List(b)) | (Self::Dict(a), Self::Dict(b)) => a.fits(b),
-            (Self::Optional(a), Self::Optional(b)) => a.fits(b),
-            (a, Self::Optional(b)) => a.fits(b),
-            (Self::Record(_), Self::Dict(_)) | (Self::Dict(_), Self::Record(_)) => true,
-            (a, b) => a == b,
-        }
-    }
 }
 
 impl fmt::Display for Shape {
