@@ -65,7 +65,7 @@ impl JournalSessions {
         for field in &row.fields {
             let value = match &field.value {
                 FieldValue::Value(value) => value.clone(),
-                FieldValue::List { generation, len } => {
+                FieldValue::List { generation, len, .. } => {
                     self.read_list(&row.key, &field.name, *generation, *len).await?
                 }
             };
@@ -237,7 +237,7 @@ fn put_field(
     value: &Json,
     generation: u64,
 ) -> Result<()> {
-    let mut len = 0;
+    let (mut len, mut bytes) = (0, 0);
     let mut kept = FieldValue::Value(value.clone());
     if value.as_str().trim_start().starts_with('[') {
         let elements: Vec<&RawValue> = value.decode().map_err(|source| Error::Corrupt {
@@ -251,8 +251,9 @@ fn put_field(
             batch.put(Put::Item(row));
             counters.items += 1;
             len += 1;
+            bytes += element.get().len() as u64;
         }
-        kept = FieldValue::List { generation, len };
+        kept = FieldValue::List { generation, len, bytes };
     }
     batch.put(Put::Field(FieldRow { name: name.to_owned(), value: kept }));
     Ok(())

@@ -81,6 +81,8 @@ pub enum FieldValue {
         generation: u64,
         /// How many rows it has; their sequence numbers are 0 to `len` - 1, without a gap.
         len: u64,
+        /// The bytes of their bodies, as the writer counts them on: kept, so that nobody has to read them for it.
+        bytes: u64,
     },
 }
 

@@ -149,6 +149,12 @@ pub enum Error {
         /// Its value.
         max: u64,
     },
+    /// The port that keeps the run lets no further node begin: what the run may use is used up.
+    #[error("the run may not go on")]
+    Exhausted {
+        /// What is used up.
+        source: BoxError,
+    },
     /// The port that keeps the run failed while a step was to be recorded.
     #[error("the run could not be recorded")]
     Record {
@@ -196,7 +202,7 @@ impl Error {
             Self::SuspensionPayload { .. } => "suspension_resume_payload_invalid",
             Self::SuspensionContext { .. } => "suspension_in_unsupported_context",
             Self::Position { .. } => "checkpoint_record_invalid",
-            Self::Limit { .. } => "invocation_limit_exceeded",
+            Self::Limit { .. } | Self::Exhausted { .. } => "invocation_limit_exceeded",
             Self::Record { .. } => "checkpoint_save_failed",
             Self::Argument { .. } => "invalid_argument",
         }
@@ -236,6 +242,7 @@ impl Error {
             | Self::SuspensionContext { .. }
             | Self::Position { .. }
             | Self::Limit { .. }
+            | Self::Exhausted { .. }
             | Self::Record { .. }
             | Self::Argument { .. } => None,
         }
@@ -261,6 +268,7 @@ impl Error {
             | Self::SuspensionContext { .. }
             | Self::Position { .. }
             | Self::Limit { .. }
+            | Self::Exhausted { .. }
             | Self::Record { .. }
             | Self::Argument { .. } => None,
         }

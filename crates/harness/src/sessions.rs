@@ -204,7 +204,7 @@ impl Chat {
                 FieldValue::Value(json) => {
                     values.insert(name.clone(), json.decode().map_err(|it| unreadable(name, it))?);
                 }
-                FieldValue::List { generation, len } => {
+                FieldValue::List { generation, len, .. } => {
                     let (field, generation) = (name.clone(), *generation);
                     let range = ItemRange::List { field, generation, from: 0, limit: *len };
                     let items = self.house.read(self.house.journal.items(&row.key, &range)).await?;
@@ -255,8 +255,7 @@ impl Chat {
         }
         let mut no = 0;
         for (name, items) in export.lists {
-            let value = FieldValue::List { generation: 0, len: items.len() as u64 };
-            batch.put(Put::Field(FieldRow { name: name.clone(), value }));
+            let (len, mut bytes) = (items.len() as u64, 0);
             for (seq, item) in (0..).zip(items) {
                 if name == HISTORY {
                     let checked = ChatMessage::from_json(item.body.clone());
@@ -264,10 +263,13 @@ impl Chat {
                 }
                 let placement = Some(Placement { field: name.clone(), generation: 0, seq });
                 let (body, side) = (Json::from(&item.body), item.side.as_ref().map(Json::from));
+                bytes += body.as_str().len() as u64;
                 // The rows belong to no turn: number 0 is given to none.
                 batch.put(Put::Item(ItemRow { no, turn: 0, placement, body, side }));
                 no += 1;
             }
+            let value = FieldValue::List { generation: 0, len, bytes };
+            batch.put(Put::Field(FieldRow { name, value }));
         }
         let counters = singletree_durable::Counters { turns: 1, items: no, events: 0, waits: 0 };
         batch.put(Put::Counters(counters));

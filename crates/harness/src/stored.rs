@@ -13,6 +13,8 @@ pub(crate) struct StoredField {
     pub(crate) name: Arc<str>,
     pub(crate) slot: Slot,
     pub(crate) kept: Kept,
+    /// The bytes of its rows; none when it is kept as one value.
+    pub(crate) bytes: u64,
 }
 
 /// How a field is kept.
@@ -44,14 +46,14 @@ pub(crate) async fn read(
 ) -> Result<StoredFields, Error> {
     let mut fields = Vec::with_capacity(rows.len());
     for FieldRow { name, value } in rows {
-        let (slot, kept) = match value {
-            FieldValue::Value(json) => (Slot::from_json(decode(&json, &name)?), Kept::Value),
-            FieldValue::List { generation, len } => {
+        let (slot, kept, bytes) = match value {
+            FieldValue::Value(json) => (Slot::from_json(decode(&json, &name)?), Kept::Value, 0),
+            FieldValue::List { generation, len, bytes } => {
                 let list = read_list(journal, key, &name, generation, len).await?;
-                (Slot::Many(list), Kept::Rows { generation })
+                (Slot::Many(list), Kept::Rows { generation }, bytes)
             }
         };
-        fields.push(StoredField { name: name.into(), slot, kept });
+        fields.push(StoredField { name: name.into(), slot, kept, bytes });
     }
     Ok(fields)
 }

@@ -166,16 +166,16 @@ impl Writing {
     ) -> Result<StoredField, Error> {
         let extended = before.and_then(|it| match (&it.slot, it.kept) {
             (Slot::Many(stored), Kept::Rows { generation }) if list.extends(stored) => {
-                Some((generation, stored.len()))
+                Some((generation, stored.len(), it.bytes))
             }
             _ => None,
         });
-        let (generation, from) = extended.unwrap_or_else(|| {
+        let (generation, from, mut bytes) = extended.unwrap_or_else(|| {
             let next = before.map_or(0, |it| match it.kept {
                 Kept::Rows { generation } => generation + 1,
                 Kept::Value => 0,
             });
-            (next, 0)
+            (next, 0, 0)
         });
         // An item that has a place in an earlier generation needs a row of its own in the new one; of a list that was not
         // kept as rows before, none has.
@@ -183,18 +183,20 @@ impl Writing {
         let mut copied = Numbers::default();
         for (seq, item) in (from..).zip(list.iter_from(from)) {
             let at = Placement { field: name.as_ref().to_owned(), generation, seq };
+            bytes += item.text().map_or(0, str::len) as u64;
             if rewritten {
                 self.new_item(author, item, Beside::at(at), &mut copied)?;
             } else {
                 self.place(author, item, at, numbers)?;
             }
         }
-        let value = FieldValue::List { generation, len: list.len() };
+        let value = FieldValue::List { generation, len: list.len(), bytes };
         self.put(Put::Field(FieldRow { name: name.as_ref().to_owned(), value }));
         Ok(StoredField {
             name: name.clone(),
             slot: Slot::Many(list.clone()),
             kept: Kept::Rows { generation },
+            bytes,
         })
     }
 
@@ -207,12 +209,14 @@ impl Writing {
             Slot::One(item) => Json::from_text(item.text().map_err(unfit)?),
             Slot::Many(list) => Json::from(&list.to_json().map_err(unfit)?),
         };
-        if json.as_str().len() > max {
-            return Err(Error::Budget { budget: "field_bytes", max: max as u64 });
+        let reached = json.as_str().len();
+        if reached > max {
+            let (max, reached) = (max as u64, reached as u64);
+            return Err(Error::Budget { budget: "field_bytes", max, reached });
         }
         let value = FieldValue::Value(json);
         self.put(Put::Field(FieldRow { name: name.as_ref().to_owned(), value }));
-        Ok(StoredField { name: name.clone(), slot: slot.clone(), kept: Kept::Value })
+        Ok(StoredField { name: name.clone(), slot: slot.clone(), kept: Kept::Value, bytes: 0 })
     }
 }
 

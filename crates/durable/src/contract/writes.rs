@@ -56,7 +56,7 @@ pub(super) async fn counters_replaced(bench: &dyn Bench) -> Verdict {
 
 pub(super) async fn field_replaced(bench: &dyn Bench) -> Verdict {
     let (stores, s) = (bench.open().await?, key("s"));
-    let list = FieldRow { name: "f".to_owned(), value: FieldValue::List { generation: 2, len: 0 } };
+    let list = FieldRow { name: "f".to_owned(), value: FieldValue::List { generation: 2, len: 0, bytes: 9 } };
     make(&stores, &s, []).await?;
     for row in [field("f", r#""first""#), list, field("f", "null")] {
         apply(&stores, &s, [Put::Field(row.clone())]).await?;

@@ -209,7 +209,7 @@ fn wait_row() -> impl Strategy<Value = WaitRow> {
 fn field_row() -> impl Strategy<Value = FieldRow> {
     let value = prop_oneof![
         no().prop_map(|it| FieldValue::Value(Json::from_text(it.to_string()))),
-        no().prop_map(|generation| FieldValue::List { generation, len: 0 }),
+        no().prop_map(|generation| FieldValue::List { generation, len: 0, bytes: 7 * generation }),
     ];
     (name(), value).prop_map(|(name, value)| FieldRow { name, value })
 }

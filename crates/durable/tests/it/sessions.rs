@@ -27,7 +27,7 @@ async fn an_array_becomes_rows_of_a_generation_of_its_own() {
     let first = record(&[("list", r#"[{"b": 1, "a":2}, 3]"#), ("n", "1.50")]);
     let version = sessions.save(&key(), &first, Expected::Absent).await.unwrap();
     let row = store.session(&key()).await.unwrap().unwrap();
-    let FieldValue::List { generation, len: 2 } = row.fields[0].value else { panic!("{row:?}") };
+    let FieldValue::List { generation, len: 2, .. } = row.fields[0].value else { panic!("{row:?}") };
     let list = |generation| ItemRange::List { field: "list".to_owned(), generation, from: 0, limit: 9 };
     let items = store.items(&key(), &list(generation)).await.unwrap();
     // Texts stay as they are.
@@ -42,7 +42,7 @@ async fn an_array_becomes_rows_of_a_generation_of_its_own() {
     let again = record(&[("list", "[4]")]);
     sessions.save(&key(), &again, Expected::Exactly(version)).await.unwrap();
     let row = store.session(&key()).await.unwrap().unwrap();
-    let FieldValue::List { generation: later, len: 1 } = row.fields[0].value else { panic!("{row:?}") };
+    let FieldValue::List { generation: later, len: 1, .. } = row.fields[0].value else { panic!("{row:?}") };
     assert!(later > generation);
     assert_eq!(store.items(&key(), &list(generation)).await.unwrap(), items);
     assert_eq!(sessions.load(&key()).await.unwrap().unwrap().0.state, again.state);
@@ -118,7 +118,7 @@ async fn what_is_not_json_is_not_saved() {
 #[tokio::test]
 async fn a_list_without_its_rows_is_corrupt() {
     let store = MemoryStore::new();
-    let value = FieldValue::List { generation: 0, len: 2 };
+    let value = FieldValue::List { generation: 0, len: 2, bytes: 0 };
     let field = singletree_durable::FieldRow { name: "list".to_owned(), value };
     store.apply(batch(&store, [Put::Head(head(1)), Put::Field(field)])).await.unwrap();
     let sessions = JournalSessions::new(Arc::new(store));

@@ -121,6 +121,15 @@ pub trait Persist: fmt::Debug + Send + Sync {
     /// Takes the suspended run for this resume: of several, one gets it.
     fn claim(&self) -> BoxFuture<'_, Result<()>>;
 
+    /// Hears that the next node is about to run, and may say that it must not: the run has used up what it may use. Called
+    /// before each node execution, at every durability level; counts only, never waits.
+    ///
+    /// # Errors
+    /// `invocation_limit_exceeded` ([`Error::Exhausted`]), with the cause.
+    fn begin(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// Saves the session in the middle of a run (sessions §6.2).
     fn save(&self, session: SessionState) -> BoxFuture<'_, Result<()>>;
 

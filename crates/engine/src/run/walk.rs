@@ -107,6 +107,7 @@ impl Walker<'_> {
     ) -> Result<(Snapshot, Option<usize>)> {
         let run = self.run;
         run.stand(self.depth, &node.name, (Position::Before, attempt), state);
+        run.port.begin()?;
         let scope = Arc::new(Scope {
             run: run.clone(),
             level: self.level.clone(),

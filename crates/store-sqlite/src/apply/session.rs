@@ -71,15 +71,17 @@ pub(super) fn counters(scribe: &Scribe<'_>, session: i64, counters: &Counters) -
 
 /// Writes a field.
 pub(super) fn field(scribe: &Scribe<'_>, session: i64, row: &FieldRow) -> Result<(), Failure> {
-    let (value, generation, len) = match &row.value {
-        FieldValue::Value(json) => (Some(json), None, None),
-        FieldValue::List { generation, len } => (None, Some(stored(*generation)?), Some(stored(*len)?)),
+    let (value, generation, len, bytes) = match &row.value {
+        FieldValue::Value(json) => (Some(json), None, None, None),
+        FieldValue::List { generation, len, bytes } => {
+            (None, Some(stored(*generation)?), Some(stored(*len)?), Some(stored(*bytes)?))
+        }
     };
     scribe.write(
-        "INSERT INTO field (session, name, value, generation, len) VALUES (?, ?, ?, ?, ?) \
-         ON CONFLICT (session, name) DO UPDATE \
-         SET value = excluded.value, generation = excluded.generation, len = excluded.len",
-        &[session.into(), (&row.name).into(), value.into(), generation.into(), len.into()],
+        "INSERT INTO field (session, name, value, generation, len, bytes) VALUES (?, ?, ?, ?, ?, ?) \
+         ON CONFLICT (session, name) DO UPDATE SET value = excluded.value, \
+         generation = excluded.generation, len = excluded.len, bytes = excluded.bytes",
+        &[session.into(), (&row.name).into(), value.into(), generation.into(), len.into(), bytes.into()],
     )?;
     Ok(())
 }

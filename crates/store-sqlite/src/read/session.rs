@@ -78,11 +78,15 @@ fn head(row: &Row<'_>) -> Result<(i64, SessionRow)> {
 }
 
 fn with_fields(connection: &Connection, id: i64, mut row: SessionRow) -> Result<SessionRow> {
-    let sql = "SELECT name, value, generation, len FROM field WHERE session = ? ORDER BY name";
+    let sql = "SELECT name, value, generation, len, bytes FROM field WHERE session = ? ORDER BY name";
     row.fields = all(connection, sql, [id], |row| {
         let value = match column::json_opt(row, 1)? {
             Some(json) => FieldValue::Value(json),
-            None => FieldValue::List { generation: column::number(row, 2)?, len: column::number(row, 3)? },
+            None => FieldValue::List {
+                generation: column::number(row, 2)?,
+                len: column::number(row, 3)?,
+                bytes: column::number(row, 4)?,
+            },
         };
         Ok(FieldRow { name: row.get(0)?, value })
     })?;

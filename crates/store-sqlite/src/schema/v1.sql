@@ -49,6 +49,7 @@ CREATE TABLE field (
   value TEXT CHECK (json_valid(value)),
   generation INTEGER CHECK ((value IS NULL) = (generation IS NOT NULL)),
   len INTEGER CHECK ((generation IS NULL) = (len IS NULL)),
+  bytes INTEGER CHECK ((generation IS NULL) = (bytes IS NULL)),
   PRIMARY KEY (session, name)
 ) STRICT, WITHOUT ROWID;
 

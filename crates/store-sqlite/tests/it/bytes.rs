@@ -48,7 +48,7 @@ async fn run(store: &SqliteStore, no: u64) {
         ..accepted
     };
     let reply = ItemRow { placement: Some(place(2 * no + 1)), ..says(2 * no + 1, no, "assistant") };
-    let list = FieldValue::List { generation: 0, len: 2 * no + 2 };
+    let list = FieldValue::List { generation: 0, len: 2 * no + 2, bytes: 0 };
     let end = [
         Put::Place { item: 2 * no, placement: place(2 * no) },
         Put::Item(reply),

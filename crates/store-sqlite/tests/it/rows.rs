@@ -18,14 +18,20 @@ async fn a_session_comes_back_with_head_counters_and_fields_in_order_of_name() {
         updated_at: at(-3),
         ..head(4)
     };
-    let list = |len| FieldRow { name: "messages".into(), value: FieldValue::List { generation: 2, len } };
+    let list = |len| FieldRow {
+        name: "messages".into(),
+        value: FieldValue::List { generation: 2, len, bytes: 10 * len },
+    };
     let value = |text| FieldRow { name: "approved".into(), value: FieldValue::Value(json(text)) };
     let puts = [
         Put::Head(full.clone()),
         Put::Counters(counters(3)),
         Put::Field(list(1)),
         Put::Field(list(9)),
-        Put::Field(FieldRow { name: "x".into(), value: FieldValue::List { generation: 0, len: 0 } }),
+        Put::Field(FieldRow {
+            name: "x".into(),
+            value: FieldValue::List { generation: 0, len: 0, bytes: 0 },
+        }),
         Put::Field(FieldRow { name: "x".into(), value: FieldValue::Value(json("{\"a\": 1}")) }),
         Put::Field(value("true")),
     ];

@@ -11,7 +11,10 @@ async fn the_views_tell_the_story_in_words() {
     let says = |no, seq, body: &str| ItemRow { placement: Some(place(seq)), ..item(no, body) };
     let puts = [
         Put::Head(head(1)),
-        Put::Field(FieldRow { name: "messages".into(), value: FieldValue::List { generation: 0, len: 2 } }),
+        Put::Field(FieldRow {
+            name: "messages".into(),
+            value: FieldValue::List { generation: 0, len: 2, bytes: 0 },
+        }),
         Put::Item(says(0, 0, r#"{"role":"user","content":"Send it."}"#)),
         Put::Item(says(1, 1, r#"{"role":"assistant","content":[{"type":"text"}]}"#)),
         Put::Item(item(2, r#"{"role":"user","content":"not yet"}"#)),
