@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use singletree_engine::{Ctx, Json, NodeError, NodeResult};
-use singletree_harness::TurnStream;
+use singletree_harness::{TurnBudget, TurnStream};
 use singletree_llm::{
-    ChatMessage, Delta, Detail, Error, FinishReason, Request, Response, ResponseLimits, complete_streaming,
+    ChatMessage, Delta, Detail, Error, FinishReason, Request, Response, ResponseLimits, Usage,
+    complete_streaming,
 };
 
 use crate::asking::answers;
@@ -27,6 +28,9 @@ pub(crate) async fn model(parts: Arc<Parts>, cx: Ctx<AgentState>) -> NodeResult<
         let seconds = parts.model_time_max.as_secs();
         Err(Error::Unavailable(Detail::new(format!("the model did not answer within {seconds} s"))))
     })?;
+    if let Some(budget) = cx.extension::<TurnBudget>() {
+        budget.tokens(tokens(&response.usage))?;
+    }
     let message = sound(response)?;
     let forgotten = AgentState::update().approved(None).reason(None).decisions(Json(Decisions::default()));
     Ok(forgotten.messages([message]))
@@ -53,6 +57,12 @@ async fn ask(
         | Delta::Finish { .. } => {}
     };
     complete_streaming(provider, request, ResponseLimits::standard(), show).await
+}
+
+/// Returns how many tokens a provider says that an answer took; none when it does not say (D13).
+fn tokens(usage: &Usage) -> u64 {
+    let parts = usage.prompt_tokens.unwrap_or(0).saturating_add(usage.completion_tokens.unwrap_or(0));
+    usage.total_tokens.unwrap_or(parts)
 }
 
 /// Takes the message of a response, if it can be part of a conversation.

@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use singletree_engine::{Ctx, Item, NodeError, NodeResult};
-use singletree_harness::TurnStream;
+use singletree_harness::{TurnBudget, TurnStream};
 use singletree_llm::{ChatMessage, ToolCall};
 use singletree_tools::{Output, Recovery};
 
@@ -21,6 +21,10 @@ use crate::state::AgentState;
 /// result is recorded before anything else starts, so that after a crash at most one call is in doubt (D7).
 pub(crate) async fn tools(parts: Arc<Parts>, cx: Ctx<AgentState>) -> NodeResult<AgentState> {
     let Some(asking) = Asking::of(&cx.state().messages) else { return Ok(AgentState::update()) };
+    // All or none: a message whose calls are more than may be made gets no answer.
+    if let Some(budget) = cx.extension::<TurnBudget>() {
+        budget.tool_calls(asking.message.tool_calls.len() as u64)?;
+    }
     let running = Running {
         stream: cx.extension::<TurnStream>(),
         records: cx.records(),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use singletree_engine::{Graph, Migrations, Snapshot};
 
 use crate::bucket::BucketTable;
+use crate::budget::Budget;
 use crate::reply::Replies;
 use crate::{Error, history};
 
@@ -40,6 +41,7 @@ pub struct Agent {
     pub(crate) buckets: BucketTable,
     pub(crate) replies: Replies,
     pub(crate) migrations: Arc<Migrations>,
+    pub(crate) budget: Budget,
     effectful_tools: bool,
 }
 
@@ -55,6 +57,7 @@ impl Agent {
             buckets: BucketTable::default(),
             replies: Replies::default(),
             migrations: Arc::default(),
+            budget: Budget::default(),
             effectful_tools: false,
         }
     }
@@ -90,6 +93,13 @@ impl Agent {
     #[must_use]
     pub fn session_migrations(mut self, migrations: Migrations) -> Self {
         self.migrations = Arc::new(migrations);
+        self
+    }
+
+    /// Sets what its turns and sessions may use, within the chat's limits (D13).
+    #[must_use]
+    pub fn budget(mut self, budget: Budget) -> Self {
+        self.budget = budget;
         self
     }
 

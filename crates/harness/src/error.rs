@@ -130,12 +130,14 @@ pub enum Error {
         days: u64,
     },
     /// A budget is used up (D13).
-    #[error("the limit {budget} of {max} was reached")]
+    #[error("the budget {budget} of {max} is exhausted: the turn came to {reached}")]
     Budget {
-        /// Which one.
+        /// Which one, as it is called in [`Limits`](crate::Limits) and [`Budget`](crate::Budget).
         budget: &'static str,
-        /// Its value.
+        /// Its value; times are in seconds.
         max: u64,
+        /// What it came to, or would have.
+        reached: u64,
     },
     /// Events are not kept any more from the point that was asked for (D9).
     #[error("events before {oldest} are not kept any more, or belong to another log")]
@@ -217,19 +219,11 @@ impl Error {
 /// Returns the category of what caused a run to fail: the node's own when it named one, or that of a model call's error
 /// anywhere among the causes.
 fn run_category(error: &engine::Error) -> &str {
-    let fault = match error {
-        engine::Error::Node { source, .. } => source,
-        // A budget that only the commit can see.
-        engine::Error::SessionSave { source, .. }
-        | engine::Error::SuspensionPersistence { source }
-        | engine::Error::Record { source } => {
-            return match source.downcast_ref::<Error>() {
-                Some(budget @ Error::Budget { .. }) => budget.category(),
-                _ => error.category(),
-            };
-        }
-        other => return other.category(),
-    };
+    // Whoever saw it, the run, a node or a commit, and whatever was made of it on the way.
+    if let Some(budget) = exhausted(error) {
+        return budget.category();
+    }
+    let engine::Error::Node { source: fault, .. } = error else { return error.category() };
     if let Some(category) = fault.category() {
         return category;
     }
@@ -244,6 +238,21 @@ fn run_category(error: &engine::Error) -> &str {
         cause = error.source();
     }
     error.category()
+}
+
+/// Finds the budget among the causes of a failed run.
+fn exhausted(error: &engine::Error) -> Option<&Error> {
+    let mut cause = match error {
+        engine::Error::Node { source, .. } => source.cause(),
+        other => std::error::Error::source(other),
+    };
+    while let Some(error) = cause {
+        if let Some(budget @ Error::Budget { .. }) = error.downcast_ref::<Error>() {
+            return Some(budget);
+        }
+        cause = error.source();
+    }
+    None
 }
 
 impl From<engine::Error> for Error {

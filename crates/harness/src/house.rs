@@ -14,6 +14,7 @@ use singletree_narration::{Narration, NarrationSink, Speaker};
 use tokio::sync::Notify;
 
 use crate::agent::Agent;
+use crate::budget::Bounds;
 use crate::event::ChatEvent;
 use crate::hot::{Desk, Hot};
 use crate::limit::Limits;
@@ -53,15 +54,17 @@ pub(crate) struct Served {
     pub(crate) agent: Agent,
     pub(crate) names: Names,
     pub(crate) rows: RowFields,
+    pub(crate) bounds: Bounds,
 }
 
 impl Served {
-    pub(crate) fn new(agent: Agent) -> Self {
+    pub(crate) fn new(agent: Agent, limits: &Limits) -> Self {
         let names: Names =
             agent.graph.session_fields().map(|(session, state)| (session.into(), state.into())).collect();
         let kept = names.iter().filter(|(_, state)| stored::keeps_rows(&agent.graph, state));
         let rows = Arc::new(kept.map(|(session, _)| session.as_ref().to_owned()).collect());
-        Self { agent, names, rows }
+        let bounds = Bounds::of(limits, &agent.budget);
+        Self { agent, names, rows, bounds }
     }
 
     pub(crate) fn errored(&self, limits: &Limits, turn: Option<TurnId>, error: &Error) -> ErroredTurn {
@@ -120,7 +123,7 @@ impl House {
         for agent in parts.agents {
             agent.check()?;
             let name = agent.name.clone();
-            if agents.insert(name.clone(), Arc::new(Served::new(agent))).is_some() {
+            if agents.insert(name.clone(), Arc::new(Served::new(agent, &parts.limits))).is_some() {
                 return Err(Error::Durability { agent: name, why: "its name is taken".into() });
             }
         }

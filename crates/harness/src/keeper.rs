@@ -9,6 +9,7 @@ use singletree_engine::{
 };
 use tokio::sync::watch;
 
+use crate::budget::TurnBudget;
 use crate::history::HISTORY;
 use crate::hot::{Answering, Hot};
 use crate::house::{House, Served};
@@ -25,6 +26,8 @@ pub(crate) struct Keeper {
     hot: Arc<Hot>,
     served: Arc<Served>,
     stream: TurnStream,
+    /// Counts what the run uses (D13).
+    budget: TurnBudget,
     /// What `enter` hands out.
     entered: Mutex<Option<Entered>>,
     /// Guards the turn while it runs; held for a moment, never across an await.
@@ -68,6 +71,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Keeper {
     pub(crate) fn new(parts: KeeperParts) -> Self {
         Self {
+            budget: TurnBudget::new(parts.turning.bounds, parts.turning.spent),
             house: parts.house,
             hot: parts.hot,
             served: parts.served,
@@ -96,6 +100,10 @@ impl Keeper {
     /// Tells whether a commit failed.
     pub(crate) fn is_doubtful(&self) -> bool {
         self.doubtful.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn budget(&self) -> &TurnBudget {
+        &self.budget
     }
 
     pub(crate) fn served(&self) -> &Arc<Served> {
@@ -139,6 +147,7 @@ impl Keeper {
         transition: impl FnOnce(&mut Writing, &mut Turning) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let mut turning = self.turning();
+        turning.spent = self.budget.settled();
         let (commit, result) = {
             let mut desk = self.hot.desk();
             let mut writing = self.house.write(&self.hot, &desk);
@@ -198,6 +207,7 @@ impl Keeper {
     }
 
     async fn complete(&self, state: &Snapshot, session: Option<SessionState>) -> Result<(), Error> {
+        self.budget.complete_step()?;
         let outcome = self
             .commit(|writing, turning| transition::finish::finish(writing, turning, state, session.as_ref()));
         self.recorded(outcome.await?);
@@ -209,6 +219,7 @@ impl Keeper {
         paused: &singletree_engine::Paused,
         session: Option<SessionState>,
     ) -> Result<(), Error> {
+        self.budget.complete_step()?;
         let suspended = self.commit(|writing, turning| {
             transition::suspend::suspend(writing, turning, paused, session.as_ref())
         });
@@ -296,8 +307,13 @@ impl Persist for Keeper {
         })
     }
 
+    fn begin(&self) -> Result<(), RunError> {
+        self.budget.begin_step().map_err(|it| RunError::Exhausted { source: it.into() })
+    }
+
     fn step(&self, progress: Progress) -> BoxFuture<'_, Result<(), RunError>> {
         Box::pin(async move {
+            self.budget.complete_step().map_err(|it| RunError::Exhausted { source: it.into() })?;
             let stepped = self.commit(|writing, turning| transition::step::step(writing, turning, &progress));
             stepped.await.map_err(|it| RunError::Record { source: it.into() })
         })

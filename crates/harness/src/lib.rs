@@ -19,6 +19,7 @@
 //! INV-1 to INV-9, INV-12 (see ARCHITECTURE.md).
 
 mod bucket;
+mod budget;
 mod error;
 mod event;
 mod history;
@@ -62,6 +63,7 @@ pub use base::{
     MemoryCoordinator, Mode, ResolveSession, SignalArrival, SignalCoordinator, SignalTarget, TurnReport,
 };
 pub use bucket::{Bucket, BucketTable, Disposition, Surface};
+pub use budget::{Budget, TurnBudget};
 pub use chat::{Chat, ChatBuilder};
 pub use error::{Error, Result};
 pub use event::{ChatEvent, ChatEventKind, EventId};

@@ -17,6 +17,17 @@ pub struct Limits {
     pub key_bytes: usize,
     /// Bytes of the diagnostic in an error reply; the rest is cut off (D15).
     pub diagnostic_bytes: usize,
+    /// Node executions of a turn; one more is `chat_budget_exhausted` (D13). Agents may lower this and the next five:
+    /// [`Agent::budget`](crate::Agent::budget).
+    pub steps: u64,
+    /// Tool calls of a turn; one more is `chat_budget_exhausted`.
+    pub tool_calls: u64,
+    /// Tokens of a turn, as far as its nodes count them; more are `chat_budget_exhausted`.
+    pub tokens: u64,
+    /// Messages of a session's history; a turn that would add more is `chat_budget_exhausted`.
+    pub messages: u64,
+    /// Bytes of a session's history, as JSON; a turn that would add more is `chat_budget_exhausted`.
+    pub history_bytes: u64,
     /// How long a turn may run, without the time it is suspended; longer is `chat_budget_exhausted` (D13).
     pub turn_time: Duration,
     /// How long a read of the store may take; longer is `session_load_failed` or the category of what was read (D20).
@@ -42,6 +53,11 @@ impl Default for Limits {
             payload_bytes: 256 << 10,
             key_bytes: 256,
             diagnostic_bytes: 500,
+            steps: 100_000,
+            tool_calls: 10_000,
+            tokens: 100_000_000,
+            messages: 1_000_000,
+            history_bytes: 1 << 32,
             turn_time: Duration::from_secs(30 * 60),
             read_time: Duration::from_secs(30),
             turn_age: Duration::from_secs(30 * 24 * 3600),

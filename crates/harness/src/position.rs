@@ -12,6 +12,7 @@ use singletree_durable::{ItemRange, Journal, Json, SessionKey};
 use singletree_engine::{Cursor, Descriptor, Fields, Item, List, Slot, Snapshot};
 
 use crate::Error;
+use crate::budget::Spent;
 use crate::stored::{self, Kept, StoredField, StoredFields};
 use crate::writing::{Author, Numbers, Writing};
 
@@ -25,6 +26,9 @@ pub(crate) struct Position {
     /// The session's version that it stands on (D1).
     pub(crate) version: u64,
     pub(crate) marks: Marks,
+    /// What the turn had used there (D13).
+    #[serde(default, skip_serializing_if = "Spent::is_zero")]
+    pub(crate) spent: Spent,
     pub(crate) cursor: Cursor,
     pub(crate) frames: Vec<BTreeMap<String, Encoded>>,
     /// What is awaited, when the invocation is suspended.

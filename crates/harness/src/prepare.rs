@@ -9,6 +9,7 @@ use singletree_engine::{
 };
 
 use crate::Error;
+use crate::budget::Spent;
 use crate::history::HISTORY;
 use crate::hot::{Answering, Hot};
 use crate::house::{House, Served};
@@ -93,6 +94,8 @@ impl Preparing<'_> {
             migrated: None,
             recorded: false,
             field_bytes: self.house.limits.field_bytes,
+            bounds: self.served.bounds,
+            spent: Spent::default(),
         })
     }
 
@@ -108,7 +111,11 @@ impl Preparing<'_> {
         if let Some(no) = turning.row.message {
             numbers.note(&message, no);
         }
-        let existing = !turning.committed().is_empty();
+        // What would not fit is not asked for (D13).
+        let (held, bytes) = (turning.committed().len(), turning.history_bytes());
+        let own = message.text().map_or(0, str::len) as u64;
+        self.served.bounds.history(held.saturating_add(1), bytes.saturating_add(own))?;
+        let existing = held > 0;
         Ok(Beginning {
             entered: Entered::Fresh(self.loaded(turning)?),
             start: Begun::Message(message),
@@ -149,6 +156,7 @@ impl Preparing<'_> {
                 let (standing, numbers) = self.standing(&turning, &position).await?;
                 let recorded = !standing.records.is_empty();
                 turning.stands = true;
+                turning.spent = position.spent;
                 Beginning {
                     entered: Entered::Standing(standing),
                     start: Begun::Recover,

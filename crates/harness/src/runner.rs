@@ -236,26 +236,27 @@ impl House {
             .invocation(row.invocation.clone())
             .correlation(row.invocation.as_str())
             .recovering(row.deaths > 0)
-            .extensions(Extensions::default().with(stream));
+            .extensions(Extensions::default().with(stream).with(keeper.budget().clone()));
         let watch = keeper.watch().clone();
         let running = served.agent.graph.invoke_kept(keeper.clone(), start, options, &watch);
-        let limit = self.limits.turn_time;
         let cancelled = async {
             ticket.cancel.notified().await;
             keeper.quiet().await;
         };
         let late = async {
-            tokio::time::sleep(limit).await;
+            let error = keeper.budget().run_out().await;
             keeper.quiet().await;
+            error
         };
         tokio::select! {
             biased;
             () = cancelled => Ended::Cancelled,
             ended = running => match ended {
                 Ok(_) => Ended::Ran,
-                Err(error) => Ended::Failed(error.into()),
+                // A node may have made something else of it, or nothing.
+                Err(error) => Ended::Failed(keeper.budget().standing().err().unwrap_or_else(|| error.into())),
             },
-            () = late => Ended::Failed(Error::Budget { budget: "turn_time", max: limit.as_secs() }),
+            error = late => Ended::Failed(error),
         }
     }
 

@@ -7,6 +7,7 @@ use singletree_engine::{Item, List, SessionState, Slot, Snapshot};
 use singletree_llm::{ChatMessage, ToolCall};
 
 use crate::Error;
+use crate::budget::{Bounds, Spent};
 use crate::event::ChatEventKind;
 use crate::history::{HISTORY, Messages};
 use crate::outcome::{ChatTurnOutcome, DispatchPath};
@@ -40,6 +41,9 @@ pub(crate) struct Turning {
     /// Whether records of the turn are stored.
     pub(crate) recorded: bool,
     pub(crate) field_bytes: usize,
+    pub(crate) bounds: Bounds,
+    /// What the turn has used, as it is stored with its position.
+    pub(crate) spent: Spent,
 }
 
 impl Turning {
@@ -71,6 +75,10 @@ impl Turning {
     }
 
     /// Writes what changed of the session, and raises its version.
+    ///
+    /// # Errors
+    /// `chat_budget_exhausted` when the history would be longer than it may be (D13). What ends a turn early is not held to
+    /// that ([`Turning::write_history`]): calls are closed in any case.
     pub(crate) fn write_session(
         &mut self,
         writing: &mut Writing,
@@ -78,7 +86,9 @@ impl Turning {
     ) -> Result<(), Error> {
         self.migrated = None;
         self.head.schema_version.clone_from(&session.schema_version);
-        self.write_state(writing, &session.fields)
+        self.write_state(writing, &session.fields)?;
+        let history = stored::find(&self.stored, HISTORY);
+        history.map_or(Ok(()), |it| self.bounds.history(it.slot.as_list().map_or(0, List::len), it.bytes))
     }
 
     /// Writes the history alone (D10, D11): the other fields stay as they are stored.
@@ -146,6 +156,11 @@ impl Turning {
         };
         let existing = self.path == DispatchPath::ExistingSession;
         Tail { generation, from: self.marks.boundary.min(len), to: len, existing }
+    }
+
+    /// Returns the bytes of the committed history.
+    pub(crate) fn history_bytes(&self) -> u64 {
+        stored::find(&self.stored, HISTORY).map_or(0, |it| it.bytes)
     }
 
     /// Returns the committed history.

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod approvals;
+mod budget;
 mod cancelling;
 mod commits;
 mod crashes;

@@ -37,6 +37,7 @@ pub(crate) fn write_position(
         graph: turning.row.graph.clone(),
         version: turning.head.version,
         marks: turning.marks,
+        spent: turning.spent,
         cursor: progress.cursor.clone(),
         frames,
         descriptor,

@@ -1,0 +1,255 @@
+//! What a turn and a session may use, and the count of it (D13).
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
+
+use crate::limit::Limits;
+use crate::{Error, Result};
+
+/// What the turns and sessions of one agent may use (D13). What is absent is bounded by the chat's [`Limits`] alone, and
+/// nothing here reaches beyond those: of the two, the smaller one counts.
+///
+/// A *turn* is one run in answer to one message or one signal: each begins at zero. A turn whose process died goes on
+/// counting where its last commit stood: at level `step` nothing is counted twice and nothing is forgotten, at level `turn`
+/// it begins again, as often as [`Limits::deaths`] allows. Exceeding one ends the turn: `chat_budget_exhausted`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Budget {
+    /// Node executions of a turn.
+    pub steps: Option<u64>,
+    /// Tool calls of a turn, as its nodes count them ([`TurnBudget::tool_calls`]).
+    pub tool_calls: Option<u64>,
+    /// Tokens of a turn, as its nodes count them ([`TurnBudget::tokens`]): what providers report.
+    pub tokens: Option<u64>,
+    /// How long a turn may run.
+    pub turn_time: Option<Duration>,
+    /// Messages of a session's history.
+    pub messages: Option<u64>,
+    /// Bytes of a session's history, as JSON.
+    pub history_bytes: Option<u64>,
+}
+
+/// The bounds that hold for an agent: the smaller of its own and the chat's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Bounds {
+    steps: u64,
+    tool_calls: u64,
+    tokens: u64,
+    pub(crate) turn_time: Duration,
+    messages: u64,
+    history_bytes: u64,
+}
+
+impl Bounds {
+    pub(crate) fn of(limits: &Limits, budget: &Budget) -> Self {
+        let smaller = |own: Option<u64>, outer: u64| own.unwrap_or(outer).min(outer);
+        Self {
+            steps: smaller(budget.steps, limits.steps),
+            tool_calls: smaller(budget.tool_calls, limits.tool_calls),
+            tokens: smaller(budget.tokens, limits.tokens),
+            turn_time: budget.turn_time.unwrap_or(limits.turn_time).min(limits.turn_time),
+            messages: smaller(budget.messages, limits.messages),
+            history_bytes: smaller(budget.history_bytes, limits.history_bytes),
+        }
+    }
+
+    /// Checks what a history would come to.
+    ///
+    /// # Errors
+    /// `chat_budget_exhausted`.
+    pub(crate) fn history(&self, messages: u64, bytes: u64) -> Result<()> {
+        within("messages", messages, self.messages)?;
+        within("history_bytes", bytes, self.history_bytes)
+    }
+}
+
+fn within(budget: &'static str, reached: u64, max: u64) -> Result<()> {
+    if reached <= max { Ok(()) } else { Err(Error::Budget { budget, max, reached }) }
+}
+
+/// What a turn has used, as it is stored with its position.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Spent {
+    steps: u64,
+    tool_calls: u64,
+    tokens: u64,
+    millis: u64,
+}
+
+impl Spent {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands out a reference")]
+    pub(crate) fn is_zero(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// What the running turn may still use. Nodes get it by `cx.extension::<TurnBudget>()` and count what they use; outside of
+/// chat there is none. Node executions and time are counted by the harness.
+#[derive(Debug, Clone)]
+pub struct TurnBudget(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    bounds: Bounds,
+    /// When this run began, and how long the turn had run before it.
+    begun: Instant,
+    before: Duration,
+    /// Guards the counts, which change together; held for a moment, never across an await.
+    ledger: Mutex<Ledger>,
+}
+
+#[derive(Debug, Default)]
+struct Ledger {
+    /// What the nodes that have completed used: a run that goes on after them goes on counting here.
+    settled: Spent,
+    /// The same, with what the node that runs has used.
+    open: Spent,
+    /// The budget that was exceeded first, its bound, and what it came to.
+    exceeded: Option<(&'static str, u64, u64)>,
+}
+
+impl TurnBudget {
+    pub(crate) fn new(bounds: Bounds, spent: Spent) -> Self {
+        let ledger = Mutex::new(Ledger { settled: spent, open: spent, exceeded: None });
+        let before = Duration::from_millis(spent.millis);
+        Self(Arc::new(Inner { bounds, begun: Instant::now(), before, ledger }))
+    }
+
+    fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        self.0.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts tool calls before they are made.
+    ///
+    /// # Errors
+    /// `chat_budget_exhausted` when they are more than the turn may make: none of them may be made then, and the turn ends
+    /// at the latest with the node, whatever that makes of the error.
+    pub fn tool_calls(&self, calls: u64) -> Result<()> {
+        let mut ledger = self.ledger();
+        ledger.open.tool_calls = ledger.open.tool_calls.saturating_add(calls);
+        let reached = ledger.open.tool_calls;
+        ledger.check("tool_calls", reached, self.0.bounds.tool_calls)
+    }
+
+    /// Counts tokens once they are known to be used.
+    ///
+    /// # Errors
+    /// As [`TurnBudget::tool_calls`].
+    pub fn tokens(&self, tokens: u64) -> Result<()> {
+        let mut ledger = self.ledger();
+        ledger.open.tokens = ledger.open.tokens.saturating_add(tokens);
+        let reached = ledger.open.tokens;
+        ledger.check("tokens", reached, self.0.bounds.tokens)
+    }
+
+    /// Counts a node execution that is about to begin; what ran before it has completed.
+    pub(crate) fn begin_step(&self) -> Result<()> {
+        let mut ledger = self.ledger();
+        ledger.standing()?;
+        ledger.settled = ledger.open;
+        ledger.open.steps = ledger.open.steps.saturating_add(1);
+        let reached = ledger.open.steps;
+        ledger.check("steps", reached, self.0.bounds.steps)
+    }
+
+    /// Tells that the node that ran has completed.
+    pub(crate) fn complete_step(&self) -> Result<()> {
+        let mut ledger = self.ledger();
+        ledger.standing()?;
+        ledger.settled = ledger.open;
+        Ok(())
+    }
+
+    /// Fails once a budget was exceeded.
+    pub(crate) fn standing(&self) -> Result<()> {
+        self.ledger().standing()
+    }
+
+    /// Returns what is to be stored: what was used up to the last completed node, and the time up to now.
+    pub(crate) fn settled(&self) -> Spent {
+        let millis = u64::try_from(self.elapsed().as_millis()).unwrap_or(u64::MAX);
+        Spent { millis, ..self.ledger().settled }
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.0.before.saturating_add(self.0.begun.elapsed())
+    }
+
+    /// Waits until the turn has run for as long as it may, and returns the error that this is.
+    pub(crate) async fn run_out(&self) -> Error {
+        let max = self.0.bounds.turn_time;
+        tokio::time::sleep(max.saturating_sub(self.elapsed())).await;
+        let reached = self.elapsed().max(max).as_secs();
+        Error::Budget { budget: "turn_time", max: max.as_secs(), reached }
+    }
+}
+
+impl Ledger {
+    fn check(&mut self, budget: &'static str, reached: u64, max: u64) -> Result<()> {
+        if reached > max && self.exceeded.is_none() {
+            self.exceeded = Some((budget, max, reached));
+        }
+        self.standing()
+    }
+
+    /// Fails once a budget was exceeded: a node that goes on all the same does not go far.
+    fn standing(&self) -> Result<()> {
+        match self.exceeded {
+            None => Ok(()),
+            Some((budget, max, reached)) => Err(Error::Budget { budget, max, reached }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bounds(budget: Budget) -> Bounds {
+        Bounds::of(&Limits::default(), &budget)
+    }
+
+    fn told(result: Result<()>) -> Option<String> {
+        result.err().map(|it| it.to_string())
+    }
+
+    // D13
+    #[test]
+    fn of_two_bounds_the_smaller_one_counts() {
+        let limits = Limits { steps: 5, tokens: 7, ..Limits::default() };
+        let bounds = Bounds::of(&limits, &Budget { steps: Some(9), tokens: Some(3), ..Budget::default() });
+        assert_eq!((bounds.steps, bounds.tokens, bounds.tool_calls), (5, 3, limits.tool_calls));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_a_node_used_that_did_not_complete_is_not_stored() {
+        let budget =
+            TurnBudget::new(bounds(Budget { tool_calls: Some(3), ..Budget::default() }), Spent::default());
+        budget.begin_step().unwrap();
+        budget.tool_calls(2).unwrap();
+        assert_eq!(budget.settled(), Spent::default());
+        budget.complete_step().unwrap();
+        tokio::time::advance(Duration::from_millis(5)).await;
+        let spent = Spent { steps: 1, tool_calls: 2, tokens: 0, millis: 5 };
+        assert_eq!(budget.settled(), spent);
+        let later = TurnBudget::new(bounds(Budget { tool_calls: Some(3), ..Budget::default() }), spent);
+        later.begin_step().unwrap();
+        let exhausted = "the budget tool_calls of 3 is exhausted: the turn came to 4";
+        assert_eq!(told(later.tool_calls(2)).as_deref(), Some(exhausted));
+        assert_eq!(told(later.tokens(1)).as_deref(), Some(exhausted), "the first one is told");
+        assert_eq!(told(later.complete_step()).as_deref(), Some(exhausted));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_time_of_earlier_runs_counts() {
+        let bounds = bounds(Budget { turn_time: Some(Duration::from_secs(9)), ..Budget::default() });
+        let budget = TurnBudget::new(bounds, Spent { millis: 4_000, ..Spent::default() });
+        let begun = Instant::now();
+        let error = budget.run_out().await;
+        assert_eq!(begun.elapsed(), Duration::from_secs(5));
+        assert_eq!(error.to_string(), "the budget turn_time of 9 is exhausted: the turn came to 9");
+    }
+}
