@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use singletree::MemoryStore;
 use singletree::durable::{
-    Batch, BoxFuture, Error, EventRow, Fence, InvocationId, ItemRange, ItemRow, Journal, PositionRow,
-    RecordRow, Result, SessionId, SessionKey, SessionPage, SessionRow, TenantId, Timestamp, TurnQuery,
-    TurnRow, Upkeep, WaitQuery, WaitRow,
+    Batch, BoxFuture, Error, EventRow, Fence, InvocationId, ItemRange, ItemRow, Journal, MailRow,
+    PositionRow, RecordRow, Result, SessionId, SessionKey, SessionPage, SessionRow, TenantId, Timestamp,
+    TurnQuery, TurnRow, Upkeep, WaitQuery, WaitRow,
 };
 
 use crate::adapt::StoreSpec;
@@ -97,6 +97,10 @@ impl Journal for WatchedJournal {
 
     fn waits<'a>(&'a self, query: &'a WaitQuery) -> BoxFuture<'a, Result<Vec<(SessionKey, WaitRow)>>> {
         self.inner.waits(query)
+    }
+
+    fn mail<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Vec<MailRow>>> {
+        self.inner.mail(key)
     }
 
     fn position<'a>(

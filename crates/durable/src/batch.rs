@@ -1,8 +1,8 @@
 //! One transition's writes: they land together or not at all.
 
 use crate::{
-    AuditRow, Counters, EventRow, Fence, FieldRow, Head, InvocationId, ItemRow, Placement, PositionRow,
-    RecordRow, SessionKey, TurnRow, TurnStatus, WaitRow, WaitStatus,
+    AuditRow, Counters, EventRow, Fence, FieldRow, Head, InvocationId, ItemRow, MailRow, Placement,
+    PositionRow, RecordRow, SessionKey, TurnRow, TurnStatus, WaitRow, WaitStatus,
 };
 
 /// What must hold for a batch to be written; checked in the transaction that writes it.
@@ -30,6 +30,8 @@ pub enum Require {
         /// Its status.
         status: WaitStatus,
     },
+    /// The session, if there is one, keeps no early signal of this id.
+    MailAbsent(String),
     /// No turn of the session is without outcome and no wait is pending.
     Idle,
 }
@@ -63,6 +65,10 @@ pub enum Put {
     },
     /// Writes a wait.
     Wait(WaitRow),
+    /// Keeps an early signal, whatever was kept of its id.
+    Mail(MailRow),
+    /// Removes the early signal of this id, if there is one.
+    DropMail(String),
     /// Writes where an invocation stands, whatever stood there.
     Position(PositionRow),
     /// Removes the position of an invocation, if there is one.

@@ -5,8 +5,8 @@ use std::future::Future;
 use std::pin::Pin;
 
 use crate::{
-    Batch, EventRow, Fence, InvocationId, ItemRow, PositionRow, RecordRow, Result, SessionId, SessionKey,
-    SessionRow, TenantId, Timestamp, TurnRow, WaitRow,
+    Batch, EventRow, Fence, InvocationId, ItemRow, MailRow, PositionRow, RecordRow, Result, SessionId,
+    SessionKey, SessionRow, TenantId, Timestamp, TurnRow, WaitRow,
 };
 
 /// A boxed future, so that stores can be chosen at run time.
@@ -135,6 +135,9 @@ pub trait Journal: fmt::Debug + Send + Sync {
 
     /// Reads waits.
     fn waits<'a>(&'a self, query: &'a WaitQuery) -> BoxFuture<'a, Result<Vec<(SessionKey, WaitRow)>>>;
+
+    /// Reads the early signals that a session keeps, ordered by signal id.
+    fn mail<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Vec<MailRow>>>;
 
     /// Reads where an invocation stands.
     fn position<'a>(

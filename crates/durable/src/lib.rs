@@ -43,8 +43,8 @@ pub use memory::MemoryStore;
 pub use migration::{MigrationError, MigrationErrorKind, Migrations};
 pub use paused::{PausedRecord, PausedStatus, PausedStore};
 pub use row::{
-    AuditRow, Counters, EventRow, FieldRow, FieldValue, Head, ItemRow, Parent, Placement, PositionRow,
-    RecordRow, SessionRow, TurnKind, TurnRow, TurnStatus, WaitRow, WaitStatus,
+    AuditRow, Counters, EventRow, FieldRow, FieldValue, Head, ItemRow, MailRow, Parent, Placement,
+    PositionRow, RecordRow, SessionRow, TurnKind, TurnRow, TurnStatus, WaitRow, WaitStatus,
 };
 pub use session::{Expected, SessionFilter, SessionRecord, SessionStore, SessionSummary, Version};
 pub use time::Timestamp;

@@ -16,7 +16,7 @@ use state::State;
 
 use crate::{
     AuditRow, Batch, BoxFuture, Error, EventRow, Fence, InvocationId, ItemRange, ItemRow, Journal,
-    JournalSessions, PositionRow, RecordRow, Result, SessionId, SessionKey, SessionPage, SessionRow,
+    JournalSessions, MailRow, PositionRow, RecordRow, Result, SessionId, SessionKey, SessionPage, SessionRow,
     TenantId, Timestamp, TurnQuery, TurnRow, Upkeep, WaitQuery, WaitRow,
 };
 
@@ -169,6 +169,10 @@ impl Journal for MemoryStore {
 
     fn waits<'a>(&'a self, query: &'a WaitQuery) -> BoxFuture<'a, Result<Vec<(SessionKey, WaitRow)>>> {
         now(Ok(read::waits(&self.state(), query)))
+    }
+
+    fn mail<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Vec<MailRow>>> {
+        now(Ok(read::mail(&self.state(), key)))
     }
 
     fn position<'a>(

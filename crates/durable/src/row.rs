@@ -236,6 +236,20 @@ pub struct WaitRow {
     pub ended_at: Option<Timestamp>,
 }
 
+/// A signal that came before anything waited for it (D2). A put replaces the row whole; a session keeps one for each
+/// signal id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MailRow {
+    /// What the signal is called.
+    pub signal: String,
+    /// Its payload.
+    pub payload: Json,
+    /// Who sent it.
+    pub from: Option<String>,
+    /// When it came.
+    pub at: Timestamp,
+}
+
 /// Where an unfinished invocation stands: after its last committed step, or at its suspension.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PositionRow {

@@ -67,6 +67,8 @@ fn put(scribe: &Scribe<'_>, target: &mut Target<'_>, put: &Put) -> Result<(), Fa
         Put::Turn(row) => turn::put(scribe, target.existing(scribe)?, row),
         Put::FreeKey { turn } => turn::free_key(scribe, target.id, *turn),
         Put::Wait(row) => wait::put(scribe, target.existing(scribe)?, row),
+        Put::Mail(row) => wait::put_mail(scribe, target.existing(scribe)?, row),
+        Put::DropMail(signal) => wait::remove_mail(scribe, target.id, signal),
         Put::Position(row) => position::put(scribe, target.existing(scribe)?, row),
         Put::DropPosition(invocation) => position::remove(scribe, target.id, invocation),
         Put::Record(row) => position::put_record(scribe, target.existing(scribe)?, row),

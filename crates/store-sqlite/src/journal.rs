@@ -1,8 +1,9 @@
 //! The store as a journal.
 
 use singletree_durable::{
-    Batch, BoxFuture, EventRow, Fence, InvocationId, ItemRange, ItemRow, Journal, PositionRow, RecordRow,
-    Result, SessionId, SessionKey, SessionPage, SessionRow, TenantId, TurnQuery, TurnRow, WaitQuery, WaitRow,
+    Batch, BoxFuture, EventRow, Fence, InvocationId, ItemRange, ItemRow, Journal, MailRow, PositionRow,
+    RecordRow, Result, SessionId, SessionKey, SessionPage, SessionRow, TenantId, TurnQuery, TurnRow,
+    WaitQuery, WaitRow,
 };
 
 use crate::writer::Work;
@@ -59,6 +60,11 @@ impl Journal for SqliteStore {
     fn waits<'a>(&'a self, query: &'a WaitQuery) -> BoxFuture<'a, Result<Vec<(SessionKey, WaitRow)>>> {
         let query = query.clone();
         self.query(move |snapshot| read::wait::of(snapshot, &query))
+    }
+
+    fn mail<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Vec<MailRow>>> {
+        let key = key.clone();
+        self.query(move |snapshot| read::wait::mail(snapshot, &key))
     }
 
     fn position<'a>(

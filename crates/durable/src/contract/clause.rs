@@ -70,6 +70,7 @@ clauses! {
     RequireTurn, requires::turn_at_status, "`Turn` holds for a turn at that status.";
     RequireKeyFree, requires::key_free, "`KeyFree` holds while no turn has the key.";
     RequireWait, requires::wait_at_status, "`Wait` holds for a wait at that status.";
+    RequireMailAbsent, requires::mail_absent, "`MailAbsent` holds while no early signal of that id is kept.";
     RequireIdle, requires::idle, "`Idle` holds without open turns and pending waits.";
     RequiresComeFirst, requires::come_first, "Requirements are checked on the state before the batch.";
     // Journal: puts.
@@ -84,6 +85,8 @@ clauses! {
     TurnReplaced, writes::turn_replaced, "A turn is replaced whole.";
     KeyFreed, writes::key_freed, "A freed idempotency key is free, and its turn stays.";
     WaitReplaced, writes::wait_replaced, "A wait is replaced whole.";
+    MailReplaced, writes::mail_replaced, "An early signal of the same id is replaced whole.";
+    MailDropped, writes::mail_dropped, "A dropped early signal is gone; dropping none is fine.";
     PositionReplaced, writes::position_replaced, "A position is replaced whole.";
     PositionDropped, writes::position_dropped, "A dropped position is gone; dropping none is fine.";
     RecordReplaced, writes::record_replaced, "A record of the same name is replaced.";
@@ -110,6 +113,7 @@ clauses! {
     WaitsOfSignal, waits::signal, "A session's waits of a signal are found, whatever their status.";
     WaitsOfTenantSignal, waits::signal_of, "A tenant's pending waits of a signal are found, at most so many.";
     WaitsOfInvocation, waits::of_invocation, "An invocation's waits are found, whatever their status.";
+    MailOrdered, waits::mail_ordered, "A session's early signals are read in order of their ids.";
     RecordsOrdered, reads::records_ordered, "The records of a turn are ordered by name.";
     EventsFrom, reads::events_from, "Events are read from a sequence number on, at most so many.";
     // Upkeep.

@@ -7,7 +7,7 @@ use super::Stores;
 use super::bench::{Bench, Verdict, ensure, refused, same};
 use super::rows::{
     apply, batch, consumed, counters, ended, event, events, field, head, invocation, item, items, key,
-    key_of, make, position, record, session, tenant, turn, turn_at, wait,
+    key_of, mail, make, position, record, session, tenant, turn, turn_at, wait,
 };
 use crate::{Fence, Put, Require, Result, SessionKey, TurnQuery, TurnStatus, WaitQuery, WaitStatus};
 
@@ -20,6 +20,7 @@ fn one_of_each() -> Vec<Put> {
         Put::Item(item(1)),
         Put::Turn(turn(1)),
         Put::Wait(wait(1)),
+        Put::Mail(mail("early", "1")),
         Put::Position(position("inv", "1")),
         Put::Record(record(1, "a", "1")),
         Put::Event(event(1)),
@@ -35,6 +36,7 @@ async fn all_there(stores: &Stores, s: &SessionKey) -> Verdict {
     same("turns", &turn_at(stores, s, 1).await?, &vec![turn(1)])?;
     let waits = journal.waits(&WaitQuery::Pending(s.clone())).await?;
     same("waits", &waits, &vec![(s.clone(), wait(1))])?;
+    same("early signals", &journal.mail(s).await?, &vec![mail("early", "1")])?;
     let stands = journal.position(s, &invocation("inv")).await?;
     same("the position", &stands, &Some(position("inv", "1")))?;
     same("records", &journal.records(s, 1).await?, &vec![record(1, "a", "1")])?;

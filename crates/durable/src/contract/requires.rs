@@ -4,7 +4,9 @@
 
 use super::Stores;
 use super::bench::{Bench, Verdict, refused};
-use super::rows::{apply, apply_if, batch, consumed, counters, ended, head, key, make, record, turn, wait};
+use super::rows::{
+    apply, apply_if, batch, consumed, counters, ended, head, key, mail, make, record, turn, wait,
+};
 use crate::{Put, Require, Result, SessionKey, TurnRow, TurnStatus, WaitStatus};
 
 /// Writes something harmless if a requirement holds.
@@ -86,6 +88,15 @@ pub(super) async fn wait_at_status(bench: &dyn Bench) -> Verdict {
     }
     probe(&stores, &s, at(1, WaitStatus::Pending)).await?;
     Ok(probe(&stores, &s, at(2, WaitStatus::Consumed)).await?)
+}
+
+pub(super) async fn mail_absent(bench: &dyn Bench) -> Verdict {
+    let (stores, s) = (bench.open().await?, key("s"));
+    make(&stores, &s, [Put::Mail(mail("kept", "1"))]).await?;
+    let absent = |signal: &str| Require::MailAbsent(signal.to_owned());
+    refused("a signal that is kept", &probe(&stores, &s, absent("kept")).await)?;
+    probe(&stores, &s, absent("other")).await?;
+    Ok(apply_if(&stores, &key("new"), absent("kept"), [Put::Head(head(1))]).await?)
 }
 
 pub(super) async fn idle(bench: &dyn Bench) -> Verdict {

@@ -3,8 +3,8 @@
 use super::Stores;
 use crate::{
     Batch, Counters, EventRow, Fence, FieldRow, FieldValue, Head, InvocationId, ItemRange, ItemRow, Json,
-    Placement, PositionRow, Put, RecordRow, Require, Result, SessionId, SessionKey, SessionRow, TenantId,
-    Timestamp, TurnKind, TurnQuery, TurnRow, TurnStatus, WaitRow, WaitStatus,
+    MailRow, Placement, PositionRow, Put, RecordRow, Require, Result, SessionId, SessionKey, SessionRow,
+    TenantId, Timestamp, TurnKind, TurnQuery, TurnRow, TurnStatus, WaitRow, WaitStatus,
 };
 
 pub(super) fn tenant(name: &str) -> TenantId {
@@ -124,6 +124,16 @@ pub(super) fn consumed(no: u64) -> WaitRow {
         answered_by: Some("someone".to_owned()),
         ended_at: Some(at(4_500)),
         ..wait(no)
+    }
+}
+
+/// Returns an early signal.
+pub(super) fn mail(signal: &str, payload: &str) -> MailRow {
+    MailRow {
+        signal: signal.to_owned(),
+        payload: json(payload),
+        from: Some("someone".to_owned()),
+        at: at(3_200),
     }
 }
 

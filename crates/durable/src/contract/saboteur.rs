@@ -141,6 +141,7 @@ struct Memo {
     turns: BTreeMap<(SessionKey, u64), TurnRow>,
     waits: BTreeMap<(SessionKey, u64), WaitRow>,
     fields: BTreeSet<(SessionKey, String)>,
+    mail: BTreeSet<(SessionKey, String)>,
     records: BTreeSet<(SessionKey, u64, String)>,
     position_turns: BTreeMap<(SessionKey, String), u64>,
     counters: BTreeMap<SessionKey, crate::Counters>,

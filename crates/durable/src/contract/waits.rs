@@ -2,7 +2,7 @@
 
 use super::Stores;
 use super::bench::{Bench, Verdict, same};
-use super::rows::{consumed, invocation, key, make, tenant, wait};
+use super::rows::{consumed, invocation, key, mail, make, tenant, wait};
 use crate::{Put, Result, SessionKey, WaitQuery, WaitRow, WaitStatus};
 
 /// Makes three sessions with waits: of signal `approval` and invocation `inv`, but for those named otherwise.
@@ -71,4 +71,13 @@ pub(super) async fn of_invocation(bench: &dyn Bench) -> Verdict {
     let all = found(&stores, of("other")).await?;
     same("waits of an invocation", &all, &places(&[("a", 1), ("a", 2)]))?;
     same("of none", &found(&stores, of("none")).await?, &vec![])
+}
+
+pub(super) async fn mail_ordered(bench: &dyn Bench) -> Verdict {
+    let stores = bench.open().await?;
+    make(&stores, &key("a"), ["b", "c", "a"].map(|it| Put::Mail(mail(it, "1")))).await?;
+    make(&stores, &key("b"), [Put::Mail(mail("d", "2"))]).await?;
+    let expected = ["a", "b", "c"].map(|it| mail(it, "1")).to_vec();
+    same("a session's early signals", &stores.journal.mail(&key("a")).await?, &expected)?;
+    same("those of an absent session", &stores.journal.mail(&key("none")).await?, &vec![])
 }

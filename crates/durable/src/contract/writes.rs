@@ -4,11 +4,11 @@ use super::Stores;
 use super::bench::{Bench, Verdict, refused, same};
 use super::rows::{
     apply, apply_if, at, consumed, counters, ended, event, events, field, head, invocation, item, items,
-    json, key, make, place, position, record, session, turn, turn_at, wait,
+    json, key, mail, make, place, position, record, session, turn, turn_at, wait,
 };
 use crate::{
-    AuditRow, Counters, FieldRow, FieldValue, Head, ItemRow, Parent, PositionRow, Put, Require, Result,
-    SessionId, SessionKey, TurnKind, TurnQuery, TurnRow, WaitQuery, WaitRow,
+    AuditRow, Counters, FieldRow, FieldValue, Head, ItemRow, MailRow, Parent, PositionRow, Put, Require,
+    Result, SessionId, SessionKey, TurnKind, TurnQuery, TurnRow, WaitQuery, WaitRow,
 };
 
 pub(super) async fn puts_in_order(bench: &dyn Bench) -> Verdict {
@@ -154,6 +154,24 @@ pub(super) async fn wait_replaced(bench: &dyn Bench) -> Verdict {
     Ok(())
 }
 
+pub(super) async fn mail_replaced(bench: &dyn Bench) -> Verdict {
+    let (stores, s) = (bench.open().await?, key("s"));
+    make(&stores, &s, []).await?;
+    let bare = MailRow { from: None, at: at(9), ..mail("a", "2") };
+    for row in [mail("a", "1"), bare] {
+        apply(&stores, &s, [Put::Mail(row.clone())]).await?;
+        same("the signal", &stores.journal.mail(&s).await?, &vec![row])?;
+    }
+    Ok(())
+}
+
+pub(super) async fn mail_dropped(bench: &dyn Bench) -> Verdict {
+    let (stores, s) = (bench.open().await?, key("s"));
+    make(&stores, &s, ["a", "b"].map(|it| Put::Mail(mail(it, "1")))).await?;
+    apply(&stores, &s, ["a", "none"].map(|it| Put::DropMail(it.to_owned()))).await?;
+    same("the signals", &stores.journal.mail(&s).await?, &vec![mail("b", "1")])
+}
+
 pub(super) async fn position_replaced(bench: &dyn Bench) -> Verdict {
     let (stores, s) = (bench.open().await?, key("s"));
     let second = PositionRow { turn: 2, ..position("inv", r#"{"at":"b"}"#) };
@@ -207,6 +225,7 @@ pub(super) async fn delete_removes(bench: &dyn Bench) -> Verdict {
     let placed = ItemRow { placement: Some(place("messages", 0, 0)), ..item(2) };
     apply(&stores, &s, [Put::Item(item(1)), Put::Item(placed), Put::Event(event(0))]).await?;
     apply(&stores, &s, [Put::Position(position("inv", "1")), Put::Record(record(1, "a", "1"))]).await?;
+    apply(&stores, &s, [Put::Mail(mail("a", "1"))]).await?;
     apply(&stores, &s, [Put::Delete]).await?;
     nothing_left(&stores, &s).await
 }
@@ -232,6 +251,7 @@ async fn nothing_left(stores: &Stores, s: &SessionKey) -> Verdict {
     ] {
         same("waits", &journal.waits(&query).await?, &vec![])?;
     }
+    same("early signals", &journal.mail(s).await?, &vec![])?;
     same("the position", &journal.position(s, &inv).await?, &None)?;
     same("records", &journal.records(s, 1).await?, &vec![])?;
     same("events", &events(stores, s).await?, &vec![])?;

@@ -2,9 +2,9 @@
 
 use super::FailAt;
 use crate::{
-    Batch, BoxFuture, EventRow, Fence, InvocationId, ItemRange, ItemRow, Journal, PositionRow, RecordRow,
-    Result, SessionId, SessionKey, SessionPage, SessionRow, TenantId, Timestamp, TurnQuery, TurnRow, Upkeep,
-    WaitQuery, WaitRow,
+    Batch, BoxFuture, EventRow, Fence, InvocationId, ItemRange, ItemRow, Journal, MailRow, PositionRow,
+    RecordRow, Result, SessionId, SessionKey, SessionPage, SessionRow, TenantId, Timestamp, TurnQuery,
+    TurnRow, Upkeep, WaitQuery, WaitRow,
 };
 
 impl<S: Journal + ?Sized> Journal for FailAt<S> {
@@ -51,6 +51,10 @@ impl<S: Journal + ?Sized> Journal for FailAt<S> {
 
     fn waits<'a>(&'a self, query: &'a WaitQuery) -> BoxFuture<'a, Result<Vec<(SessionKey, WaitRow)>>> {
         self.inner.waits(query)
+    }
+
+    fn mail<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Vec<MailRow>>> {
+        self.inner.mail(key)
     }
 
     fn position<'a>(

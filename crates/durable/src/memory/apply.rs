@@ -23,6 +23,8 @@ impl State {
             Put::Turn(row) => self.put_turn(key, row),
             Put::FreeKey { turn } => self.change(key, |it| it.free_key(turn)),
             Put::Wait(row) => self.put_wait(key, row),
+            Put::Mail(row) => drop(self.make(key).mail.insert(row.signal.clone(), row)),
+            Put::DropMail(signal) => self.change(key, |it| drop(it.mail.remove(&signal))),
             Put::Position(row) => drop(self.make(key).positions.insert(row.invocation.clone(), row)),
             Put::DropPosition(invocation) => self.change(key, |it| drop(it.positions.remove(&invocation))),
             Put::Record(row) => self.make(key).put_record(row),

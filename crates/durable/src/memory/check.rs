@@ -35,6 +35,7 @@ fn holds(state: &State, key: &SessionKey, require: &Require) -> bool {
         Require::Wait { no, status } => {
             session.and_then(|it| it.waits.get(*no)).is_some_and(|it| it.status == *status)
         }
+        Require::MailAbsent(signal) => !session.is_some_and(|it| it.mail.contains_key(signal)),
         Require::Idle => [&state.index.open, &state.index.pending]
             .into_iter()
             .all(|index| of_session(index.get(&key.tenant), &key.session).next().is_none()),
@@ -67,10 +68,17 @@ impl<'a> Ahead<'a> {
         match put {
             Put::Head(_) => self.has_head = true,
             Put::Delete => *self = Self::default(),
-            Put::DropField(_) | Put::DropPosition(_) | Put::DropRecords { .. } | Put::Audit(_) => {}
-            Put::Counters(_) | Put::Field(_) | Put::Wait(_) | Put::Position(_) | Put::Record(_) => {
-                self.has_rows = true;
-            }
+            Put::DropField(_)
+            | Put::DropMail(_)
+            | Put::DropPosition(_)
+            | Put::DropRecords { .. }
+            | Put::Audit(_) => {}
+            Put::Counters(_)
+            | Put::Field(_)
+            | Put::Wait(_)
+            | Put::Mail(_)
+            | Put::Position(_)
+            | Put::Record(_) => self.has_rows = true,
             Put::Item(row) => self.take_item(row)?,
             Put::Place { item, placement } => self.take_place(*item, placement)?,
             Put::Turn(row) => self.take_turn(row)?,

@@ -3,7 +3,7 @@
 use super::index::{Places, of_session};
 use super::state::{Session, State};
 use crate::{
-    EventRow, Fence, FieldRow, InvocationId, ItemRange, ItemRow, PositionRow, RecordRow, SessionId,
+    EventRow, Fence, FieldRow, InvocationId, ItemRange, ItemRow, MailRow, PositionRow, RecordRow, SessionId,
     SessionKey, SessionPage, SessionRow, TenantId, Timestamp, TurnQuery, TurnRow, WaitQuery, WaitRow,
     WaitStatus,
 };
@@ -122,6 +122,10 @@ fn all_waits<'a>(
         let wait = state.session(&key)?.waits.get(*no)?.clone();
         Some((key, wait))
     })
+}
+
+pub(super) fn mail(state: &State, key: &SessionKey) -> Vec<MailRow> {
+    state.session(key).into_iter().flat_map(|it| it.mail.values().cloned()).collect()
 }
 
 pub(super) fn position(state: &State, key: &SessionKey, invocation: &InvocationId) -> Option<PositionRow> {

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::index::Index;
 use super::numbered::Numbered;
 use crate::{
-    AuditRow, Counters, EventRow, Fence, FieldValue, Head, InvocationId, ItemRow, PausedRecord, Placement,
-    PositionRow, RecordRow, SessionId, SessionKey, TenantId, TurnRow, WaitRow,
+    AuditRow, Counters, EventRow, Fence, FieldValue, Head, InvocationId, ItemRow, MailRow, PausedRecord,
+    Placement, PositionRow, RecordRow, SessionId, SessionKey, TenantId, TurnRow, WaitRow,
 };
 
 /// All data of a store.
@@ -69,6 +69,8 @@ pub(super) struct Session {
     /// Which turn holds an idempotency key.
     pub(super) keys: BTreeMap<String, u64>,
     pub(super) waits: Numbered<WaitRow>,
+    /// The early signals, by id.
+    pub(super) mail: BTreeMap<String, MailRow>,
     pub(super) positions: BTreeMap<InvocationId, PositionRow>,
     /// The records of each turn, by name.
     pub(super) records: Numbered<BTreeMap<String, RecordRow>>,

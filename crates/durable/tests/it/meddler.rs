@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 use std::sync::Mutex;
 
 use singletree_durable::{
-    Batch, BoxFuture, EventRow, Fence, InvocationId, ItemRange, ItemRow, Journal, MemoryStore, PositionRow,
-    RecordRow, Result, SessionId, SessionKey, SessionPage, SessionRow, TenantId, TurnQuery, TurnRow,
-    WaitQuery, WaitRow,
+    Batch, BoxFuture, EventRow, Fence, InvocationId, ItemRange, ItemRow, Journal, MailRow, MemoryStore,
+    PositionRow, RecordRow, Result, SessionId, SessionKey, SessionPage, SessionRow, TenantId, TurnQuery,
+    TurnRow, WaitQuery, WaitRow,
 };
 
 /// Lands the next of its own batches right before each batch of the caller.
@@ -70,6 +70,10 @@ impl Journal for Meddler {
 
     fn waits<'a>(&'a self, query: &'a WaitQuery) -> BoxFuture<'a, Result<Vec<(SessionKey, WaitRow)>>> {
         self.inner.waits(query)
+    }
+
+    fn mail<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Vec<MailRow>>> {
+        self.inner.mail(key)
     }
 
     fn position<'a>(

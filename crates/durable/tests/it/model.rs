@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use singletree_durable::{
     AuditRow, Batch, Counters, EventRow, Fence, FieldRow, FieldValue, Head, ItemRange, ItemRow, Journal,
-    Json, MemoryStore, Placement, PositionRow, Put, RecordRow, Require, SessionKey, TurnQuery, TurnRow,
-    TurnStatus, Upkeep, WaitQuery, WaitRow, WaitStatus,
+    Json, MailRow, MemoryStore, Placement, PositionRow, Put, RecordRow, Require, SessionKey, TurnQuery,
+    TurnRow, TurnStatus, Upkeep, WaitQuery, WaitRow, WaitStatus,
 };
 
 use crate::rows::{at, head, invocation, item, key_of, turn, wait};
@@ -20,6 +20,7 @@ struct Rows {
     items: Vec<ItemRow>,
     turns: Vec<TurnRow>,
     waits: Vec<WaitRow>,
+    mail: Vec<MailRow>,
     positions: Vec<PositionRow>,
     records: Vec<RecordRow>,
     events: Vec<EventRow>,
@@ -68,6 +69,7 @@ impl Model {
             Require::Turn { no, status } => some.turns.iter().any(|it| it.no == *no && it.status == *status),
             Require::KeyFree(key) => !some.turns.iter().any(|it| it.key.as_ref() == Some(key)),
             Require::Wait { no, status } => some.waits.iter().any(|it| it.no == *no && it.status == *status),
+            Require::MailAbsent(signal) => some.mail.iter().all(|it| it.signal != *signal),
             Require::Idle => {
                 some.turns.iter().all(|it| it.status.is_ended())
                     && some.waits.iter().all(|it| it.status != WaitStatus::Pending)
@@ -80,6 +82,7 @@ impl Model {
             Put::Delete => drop(self.sessions.remove(key)),
             Put::Audit(row) => self.audit.push(row.clone()),
             Put::DropField(_)
+            | Put::DropMail(_)
             | Put::Place { .. }
             | Put::FreeKey { .. }
             | Put::DropPosition(_)
@@ -115,6 +118,8 @@ impl Rows {
                 }
             }
             Put::Wait(row) => replace(&mut self.waits, row, |it| it.no),
+            Put::Mail(row) => replace(&mut self.mail, row, |it| it.signal.clone()),
+            Put::DropMail(signal) => self.mail.retain(|it| it.signal != signal),
             Put::Position(row) => replace(&mut self.positions, row, |it| it.invocation.clone()),
             Put::DropPosition(of) => self.positions.retain(|it| it.invocation != of),
             Put::Record(row) => replace(&mut self.records, row, |it| (it.turn, it.name.clone())),
@@ -229,6 +234,10 @@ fn put() -> impl Strategy<Value = Put> {
         3 => turn_row().prop_map(Put::Turn),
         1 => no().prop_map(|turn| Put::FreeKey { turn }),
         2 => wait_row().prop_map(Put::Wait),
+        2 => (name(), no()).prop_map(move |(signal, it)| {
+            Put::Mail(MailRow { signal, payload: json(it), from: None, at: at(0) })
+        }),
+        1 => name().prop_map(Put::DropMail),
         1 => (name(), no()).prop_map(move |(of, it)| {
             Put::Position(PositionRow { invocation: invocation(&of), turn: it, body: json(it) })
         }),
@@ -253,6 +262,7 @@ fn require() -> impl Strategy<Value = Require> {
         (no(), turn_status()).prop_map(|(no, status)| Require::Turn { no, status }),
         name().prop_map(Require::KeyFree),
         (no(), wait_status()).prop_map(|(no, status)| Require::Wait { no, status }),
+        name().prop_map(Require::MailAbsent),
         Just(Require::Idle),
     ]
 }
@@ -276,6 +286,7 @@ async fn same_session(store: &MemoryStore, model: &Model, key: &SessionKey) {
     }
     same_items(store, rows, key).await;
     same_turns(store, rows, key).await;
+    assert_eq!(store.mail(key).await.unwrap(), rows.mail);
     for name in NAMES {
         let of = invocation(name);
         let expected = rows.positions.iter().find(|it| it.invocation == of);

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use singletree_durable::{
-    Batch, BoxFuture, Error, EventRow, Fence, InvocationId, ItemRange, ItemRow, Journal, Land, MemoryStore,
-    PositionRow, RecordRow, Result, SessionId, SessionKey, SessionPage, SessionRow, TenantId, Timestamp,
-    TurnQuery, TurnRow, Upkeep, WaitQuery, WaitRow,
+    Batch, BoxFuture, Error, EventRow, Fence, InvocationId, ItemRange, ItemRow, Journal, Land, MailRow,
+    MemoryStore, PositionRow, RecordRow, Result, SessionId, SessionKey, SessionPage, SessionRow, TenantId,
+    Timestamp, TurnQuery, TurnRow, Upkeep, WaitQuery, WaitRow,
 };
 use tokio::sync::watch;
 
@@ -153,6 +153,10 @@ impl Journal for Sky {
 
     fn waits<'a>(&'a self, query: &'a WaitQuery) -> BoxFuture<'a, Result<Vec<(SessionKey, WaitRow)>>> {
         self.see(self.store.waits(query))
+    }
+
+    fn mail<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Vec<MailRow>>> {
+        self.see(self.store.mail(key))
     }
 
     fn position<'a>(

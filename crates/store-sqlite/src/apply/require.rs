@@ -27,6 +27,7 @@ pub(super) fn check(scribe: &Scribe<'_>, target: &Target<'_>, require: &Require)
         Require::Turn { no, status } => turn_at(scribe, target, *no, *status),
         Require::KeyFree(key) => key_free(scribe, target, key),
         Require::Wait { no, status } => wait_at(scribe, target, *no, *status),
+        Require::MailAbsent(signal) => mail_absent(scribe, target, signal),
         Require::Idle => idle(scribe, target),
     }
 }
@@ -106,6 +107,15 @@ fn key_free(scribe: &Scribe<'_>, target: &Target<'_>, key: &str) -> Result<(), F
     match scribe.find(sql, &[id.into(), key.into()], |row| column::number(row, 0))? {
         None => Ok(()),
         Some(turn) => refused(format!("the idempotency key is free (turn {turn} holds it)")),
+    }
+}
+
+fn mail_absent(scribe: &Scribe<'_>, target: &Target<'_>, signal: &str) -> Result<(), Failure> {
+    let Some(id) = target.id else { return Ok(()) };
+    let sql = "SELECT at FROM mail WHERE session = ? AND signal = ?";
+    match scribe.find(sql, &[id.into(), signal.into()], |row| row.get::<_, i64>(0))? {
+        None => Ok(()),
+        Some(_) => refused(format!("no early signal '{signal}' is kept (one is)")),
     }
 }
 

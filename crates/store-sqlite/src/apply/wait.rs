@@ -1,6 +1,6 @@
-//! Puts of waits.
+//! Puts of waits, and of signals that came before them.
 
-use singletree_durable::WaitRow;
+use singletree_durable::{MailRow, WaitRow};
 
 use crate::error::Failure;
 use crate::meter::Scribe;
@@ -41,3 +41,27 @@ const PUT: &str = "INSERT INTO wait (session, no, signal, invocation, turn, stat
     deadline = excluded.deadline, payload_schema = excluded.payload_schema, \
     on_deadline = excluded.on_deadline, created_at = excluded.created_at, ended_by = excluded.ended_by, \
     answer = excluded.answer, answered_by = excluded.answered_by, ended_at = excluded.ended_at";
+
+/// Keeps an early signal, whatever was kept of its id.
+pub(super) fn put_mail(scribe: &Scribe<'_>, session: i64, row: &MailRow) -> Result<(), Failure> {
+    scribe.write(
+        "INSERT INTO mail (session, signal, payload, sent_by, at) VALUES (?, ?, ?, ?, ?) \
+         ON CONFLICT (session, signal) DO UPDATE SET payload = excluded.payload, sent_by = excluded.sent_by, \
+         at = excluded.at",
+        &[
+            session.into(),
+            (&row.signal).into(),
+            (&row.payload).into(),
+            row.from.as_ref().into(),
+            row.at.into(),
+        ],
+    )?;
+    Ok(())
+}
+
+/// Removes the early signal of an id, if there is one.
+pub(super) fn remove_mail(scribe: &Scribe<'_>, session: Option<i64>, signal: &str) -> Result<(), Failure> {
+    let Some(session) = session else { return Ok(()) };
+    scribe.write("DELETE FROM mail WHERE session = ? AND signal = ?", &[session.into(), signal.into()])?;
+    Ok(())
+}

@@ -1,7 +1,7 @@
-//! Waits.
+//! Waits, and signals that came before them.
 
 use rusqlite::{Connection, Result, Row, params};
-use singletree_durable::{SessionKey, Timestamp, WaitQuery, WaitRow};
+use singletree_durable::{MailRow, SessionKey, Timestamp, WaitQuery, WaitRow};
 
 use super::{all, sweep};
 use crate::column;
@@ -98,6 +98,24 @@ pub(crate) fn deadlines(
         ),
         params![until.map_or(i64::MAX, Timestamp::as_millis), bound(limit)],
         wait,
+    )
+}
+
+/// Reads the early signals that a session keeps.
+pub(crate) fn mail(connection: &Connection, key: &SessionKey) -> Result<Vec<MailRow>> {
+    all(
+        connection,
+        "SELECT m.signal, m.payload, m.sent_by, m.at FROM session s JOIN mail m ON m.session = s.id \
+         WHERE s.tenant = ? AND s.session = ? ORDER BY m.signal",
+        params![key.tenant.as_str(), key.session.as_str()],
+        |row| {
+            Ok(MailRow {
+                signal: row.get(0)?,
+                payload: column::json(row, 1)?,
+                from: row.get(2)?,
+                at: column::time(row, 3)?,
+            })
+        },
     )
 }
 

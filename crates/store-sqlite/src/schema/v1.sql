@@ -117,6 +117,16 @@ CREATE INDEX wait_invocation ON wait (substr(invocation, -12), session);
 -- Also the list of all pending waits, those without deadline first.
 CREATE INDEX wait_due ON wait (deadline, signal, session) WHERE status = 'pending';
 
+-- Signals that came before anything waited for them.
+CREATE TABLE mail (
+  session INTEGER NOT NULL REFERENCES session ON DELETE CASCADE,
+  signal TEXT NOT NULL,
+  payload TEXT NOT NULL CHECK (json_valid(payload)),
+  sent_by TEXT,
+  at INTEGER NOT NULL,
+  PRIMARY KEY (session, signal)
+) STRICT, WITHOUT ROWID;
+
 -- Where unfinished invocations stand.
 CREATE TABLE position (
   session INTEGER NOT NULL REFERENCES session ON DELETE CASCADE,

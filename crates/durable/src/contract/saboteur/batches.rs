@@ -35,6 +35,7 @@ fn weaken(clause: Clause, batch: &mut Batch) {
         | (Clause::RequireTurn, Require::Turn { .. })
         | (Clause::RequireKeyFree, Require::KeyFree(_))
         | (Clause::RequireWait, Require::Wait { .. })
+        | (Clause::RequireMailAbsent, Require::MailAbsent(_))
         | (Clause::RequireIdle, Require::Idle) => false,
         (Clause::RequiresComeFirst, Require::Turn { .. } | Require::Wait { .. }) => !puts_turn,
         _ => true,
@@ -46,11 +47,16 @@ fn twist_put(clause: Clause, memo: &mut Memo, key: &SessionKey, put: Put) -> Vec
     let lost = match &put {
         Put::DropField(_) => clause == Clause::FieldDropped,
         Put::DropRecords { .. } => clause == Clause::RecordsDropped,
+        Put::DropMail(_) => clause == Clause::MailDropped,
         Put::FreeKey { .. } => clause == Clause::KeyFreed,
         Put::Audit(_) => clause == Clause::AuditOutlives,
         Put::Field(row) => {
             let is_new = memo.fields.insert((key.clone(), row.name.clone()));
             clause == Clause::FieldReplaced && !is_new
+        }
+        Put::Mail(row) => {
+            let is_new = memo.mail.insert((key.clone(), row.signal.clone()));
+            clause == Clause::MailReplaced && !is_new
         }
         Put::Record(row) => {
             let is_new = memo.records.insert((key.clone(), row.turn, row.name.clone()));

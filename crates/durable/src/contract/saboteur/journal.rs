@@ -8,9 +8,9 @@ use std::task::{Context, Poll};
 use super::batches::twist;
 use super::{Clause, Trick, lock, sabotage};
 use crate::{
-    Batch, BoxFuture, Error, EventRow, Fence, InvocationId, ItemRange, ItemRow, Journal, Json, PositionRow,
-    Put, RecordRow, Require, Result, SessionId, SessionKey, SessionPage, SessionRow, TenantId, Timestamp,
-    TurnQuery, TurnRow, WaitQuery, WaitRow, WaitStatus,
+    Batch, BoxFuture, Error, EventRow, Fence, InvocationId, ItemRange, ItemRow, Journal, Json, MailRow,
+    PositionRow, Put, RecordRow, Require, Result, SessionId, SessionKey, SessionPage, SessionRow, TenantId,
+    Timestamp, TurnQuery, TurnRow, WaitQuery, WaitRow, WaitStatus,
 };
 
 #[derive(Debug)]
@@ -291,6 +291,16 @@ impl Journal for TrickedJournal {
             };
             if self.trick.breaks(clause) {
                 pop_second(&mut rows);
+            }
+            Ok(rows)
+        })
+    }
+
+    fn mail<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Vec<MailRow>>> {
+        Box::pin(async move {
+            let mut rows = self.inner.mail(key).await?;
+            if self.trick.breaks(Clause::MailOrdered) {
+                rows.reverse();
             }
             Ok(rows)
         })
