@@ -42,6 +42,7 @@ pub struct Agent {
     pub(crate) replies: Replies,
     pub(crate) migrations: Arc<Migrations>,
     pub(crate) budget: Budget,
+    early: Vec<String>,
     effectful_tools: bool,
 }
 
@@ -58,6 +59,7 @@ impl Agent {
             replies: Replies::default(),
             migrations: Arc::default(),
             budget: Budget::default(),
+            early: Vec::new(),
             effectful_tools: false,
         }
     }
@@ -94,6 +96,30 @@ impl Agent {
     pub fn session_migrations(mut self, migrations: Migrations) -> Self {
         self.migrations = Arc::new(migrations);
         self
+    }
+
+    /// Declares signals that may come before anything waits for them: sessions of this agent keep them, within the chat's
+    /// limits ([`Chat::signal`](crate::Chat::signal), D2). An id that ends in `*` stands for all ids that begin so.
+    ///
+    /// Let the ids of early signals be unique to what they tell of, as in `payment-4711`: a signal of an id that a wait of
+    /// the session consumed before is that wait's duplicate, not early.
+    #[must_use]
+    pub fn early_signals(mut self, signals: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.early = signals.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Tells whether a signal may come early.
+    pub(crate) fn expects_early(&self, signal: &str) -> bool {
+        self.early.iter().any(|it| match it.strip_suffix('*') {
+            Some(beginning) => signal.starts_with(beginning),
+            None => signal == it,
+        })
+    }
+
+    /// Tells whether any signal may come early.
+    pub(crate) fn has_mailbox(&self) -> bool {
+        !self.early.is_empty()
     }
 
     /// Sets what its turns and sessions may use, within the chat's limits (D13).

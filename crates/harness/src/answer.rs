@@ -5,18 +5,17 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 use singletree_durable::{InvocationId, Json, SessionKey, TurnQuery, WaitQuery, WaitRow, WaitStatus};
 use singletree_engine::Descriptor;
-use singletree_llm::Schema;
 use tokio::sync::oneshot;
 
 use crate::chat::Chat;
-use crate::history::HISTORY;
 use crate::hot::{Answering, Hot, Ticket, Work};
+use crate::mail::{Delivered, Keeping};
 use crate::outcome::{ErroredTurn, Wait};
 use crate::record::{descriptor, terms};
 use crate::stored::corrupt;
 use crate::turn::Turn;
 use crate::turn_id::TurnId;
-use crate::{Error, Result, waits};
+use crate::{Error, Result, payload, waits};
 
 /// Which wait a signal is for (D2).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,8 +36,8 @@ pub enum SignalAddress {
 /// An answer to a wait.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Answer {
-    payload: Map<String, Value>,
-    from: Option<String>,
+    pub(crate) payload: Map<String, Value>,
+    pub(crate) from: Option<String>,
     wait: Option<u64>,
     action: Option<String>,
 }
@@ -63,6 +62,13 @@ impl Answer {
         self.wait = Some(wait);
         self.action = Some(action.into());
         self
+    }
+}
+
+impl Answer {
+    /// Tells whether it is about one wait or action.
+    pub(crate) fn names_action(&self) -> bool {
+        self.wait.is_some() || self.action.is_some()
     }
 }
 
@@ -99,50 +105,101 @@ impl Chat {
     }
 
     async fn try_answer(&self, address: SignalAddress, answer: Answer) -> Result<Turn> {
-        if self.house.is_closing() {
-            return Err(Error::ShuttingDown);
-        }
-        loop {
-            let (key, wait) = self.find_wait(&address).await?;
-            let hot = self.house.hot(&key);
-            self.house.ready(&hot).await?;
-            if matches!(wait.status, WaitStatus::Pending | WaitStatus::Consumed) {
-                check_approval(&wait, &answer)?;
-            }
-            if wait.status != WaitStatus::Pending {
-                return self.duplicate(key, &wait, &answer).await;
-            }
-            self.check_payload(&wait, &answer)?;
-            let (taken, told) = oneshot::channel();
-            let ticket = Ticket::new(None, None);
-            let answering = Answering {
-                wait: wait.no,
-                payload: answer.payload.clone(),
-                from: answer.from.clone(),
-                expired: false,
-                ticket: ticket.clone(),
-                taken: Some(taken),
-            };
-            if let Some(earlier) = waits::enqueue(&hot, answering) {
-                // Whether it is a duplicate is known once the first one is taken, or is not.
-                earlier.settled().await;
-                if self.house.is_closing() {
-                    return Err(Error::ShuttingDown);
-                }
-                continue;
-            }
-            self.house.kick(&hot);
-            return match told.await {
-                // It was ended by something else before its turn came: what that was, the store says.
-                Ok(Err(Error::Correlation { .. })) => continue,
-                Ok(Ok(id)) => Ok(Turn::waiting(self.clone(), key, id, ticket.told())),
-                Ok(Err(error)) => Err(error),
-                Err(_) => Err(Error::ShuttingDown),
-            };
+        match self.deliver(address, answer, false).await? {
+            Delivered::Resumed(turn) => Ok(turn),
+            Delivered::Kept { .. } => Err(unknown("nothing has waited for it")),
         }
     }
 
-    async fn find_wait(&self, address: &SignalAddress) -> Result<(SessionKey, WaitRow)> {
+    /// Delivers a signal to its wait, or keeps it where nothing has waited for it and it may be kept.
+    pub(crate) async fn deliver(
+        &self,
+        address: SignalAddress,
+        answer: Answer,
+        may_keep: bool,
+    ) -> Result<Delivered> {
+        if self.house.is_closing() {
+            return Err(Error::ShuttingDown);
+        }
+        payload::check_from(answer.from.as_deref(), &self.house.limits)?;
+        loop {
+            let seen = match &address {
+                SignalAddress::Session { session, .. } if may_keep => self.seen(session).await?,
+                SignalAddress::Session { .. } | SignalAddress::Invocation(_) | SignalAddress::Signal(_) => 0,
+            };
+            let delivered = match (self.find_wait(&address, &answer).await?, &address) {
+                (Some((key, wait)), _) => self.answer_wait(key, wait, &answer).await?,
+                (None, SignalAddress::Session { session, signal }) if may_keep => {
+                    match self.keep(&self.key(session)?, signal, &answer, seen).await? {
+                        Keeping::Kept(until) => Some(Delivered::Kept { until }),
+                        Keeping::Again => None,
+                    }
+                }
+                (None, _) => return Err(unknown("nothing has waited for it")),
+            };
+            match delivered {
+                Some(delivered) => return Ok(delivered),
+                None if self.house.is_closing() => return Err(Error::ShuttingDown),
+                None => {}
+            }
+        }
+    }
+
+    /// Returns how many waits a session has had.
+    async fn seen(&self, session: &str) -> Result<u64> {
+        let hot = self.house.hot(&self.key(session)?);
+        self.house.ready(&hot).await?;
+        Ok(hot.desk().counters.waits)
+    }
+
+    /// Answers a wait, pending or ended; none when it was ended in the meantime by something else: what that was, the store
+    /// says.
+    async fn answer_wait(
+        &self,
+        key: SessionKey,
+        wait: WaitRow,
+        answer: &Answer,
+    ) -> Result<Option<Delivered>> {
+        let hot = self.house.hot(&key);
+        self.house.ready(&hot).await?;
+        if matches!(wait.status, WaitStatus::Pending | WaitStatus::Consumed) {
+            check_approval(&wait, answer)?;
+        }
+        if wait.status != WaitStatus::Pending {
+            return self.duplicate(key, &wait, answer).await.map(|it| Some(Delivered::Resumed(it)));
+        }
+        payload::check(&answer.payload, &self.house.limits)?;
+        payload::fits(&wait, &answer.payload)?;
+        let (taken, told) = oneshot::channel();
+        let ticket = Ticket::new(None, None);
+        let answering = Answering {
+            wait: wait.no,
+            payload: answer.payload.clone(),
+            from: answer.from.clone(),
+            expired: false,
+            ticket: ticket.clone(),
+            taken: Some(taken),
+        };
+        if let Some(earlier) = waits::enqueue(&hot, answering) {
+            // Whether it is a duplicate is known once the first one is taken, or is not.
+            earlier.settled().await;
+            return Ok(None);
+        }
+        self.house.kick(&hot);
+        match told.await {
+            Ok(Err(Error::Correlation { .. })) => Ok(None),
+            Ok(Ok(id)) => Ok(Some(Delivered::Resumed(Turn::waiting(self.clone(), key, id, ticket.told())))),
+            Ok(Err(error)) => Err(error),
+            Err(_) => Err(Error::ShuttingDown),
+        }
+    }
+
+    /// Finds the wait that a signal is for; none when nothing has waited for it.
+    async fn find_wait(
+        &self,
+        address: &SignalAddress,
+        answer: &Answer,
+    ) -> Result<Option<(SessionKey, WaitRow)>> {
         let tenant = self.house.tenant.clone();
         let query = match address.clone() {
             SignalAddress::Session { session, signal } => WaitQuery::Signal(self.key(&session)?, signal),
@@ -154,19 +211,24 @@ impl Chat {
                     .await?;
                 let why = match waits.len() {
                     0 => "nothing waits for it",
-                    1 => return waits.into_iter().next().ok_or_else(|| unknown("nothing waits for it")),
+                    1 => return Ok(waits.into_iter().next()),
                     _ => "more than one session waits for it; name the session",
                 };
                 return Err(unknown(why));
             }
         };
         let mut waits = self.house.read(self.house.journal.waits(&query)).await?;
-        // The pending one, else the last that was: its answer is what a duplicate gets.
+        // The pending one; else the last one that this very answer ended, whatever came after it; else the last.
         let pending = waits.iter().position(|(_, it)| it.status == WaitStatus::Pending);
-        match pending {
-            Some(at) => Ok(waits.swap_remove(at)),
-            None => waits.pop().ok_or_else(|| unknown("nothing has waited for it")),
-        }
+        let answered = |(_, it): &(SessionKey, WaitRow)| {
+            it.status == WaitStatus::Consumed
+                && stored_answer(it).is_ok_and(|it| it.as_ref() == Some(&answer.payload))
+        };
+        let found = pending.or_else(|| waits.iter().rposition(answered));
+        Ok(match found {
+            Some(at) => Some(waits.swap_remove(at)),
+            None => waits.pop(),
+        })
     }
 
     /// A wait that has ended already: the same answer gets the turn that it started.
@@ -176,8 +238,7 @@ impl Chat {
             WaitStatus::Expired => Err(Error::SignalExpired { signal: wait.signal.clone() }),
             WaitStatus::Cancelled => Err(unknown("the wait was cancelled")),
             WaitStatus::Pending | WaitStatus::Consumed => {
-                let stored = wait.answer.as_ref().map(Json::decode::<Map<String, Value>>).transpose();
-                let stored = stored.map_err(|it| corrupt("a stored answer".into(), Some(it.into())))?;
+                let stored = stored_answer(wait)?;
                 let no = wait
                     .ended_by
                     .filter(|_| stored.as_ref() == Some(&answer.payload))
@@ -187,22 +248,6 @@ impl Chat {
                 self.turn_of(key, row).await
             }
         }
-    }
-
-    fn check_payload(&self, wait: &WaitRow, answer: &Answer) -> Result<()> {
-        let invalid = |why: String| Error::Payload { why };
-        if answer.payload.contains_key(HISTORY) {
-            return Err(invalid(format!("it must not set '{HISTORY}'")));
-        }
-        let payload = Value::Object(answer.payload.clone());
-        let max = self.house.limits.payload_bytes;
-        if payload.to_string().len() > max {
-            return Err(invalid(format!("it has more than {max} bytes")));
-        }
-        let Some(schema) = terms(wait)?.payload_schema else { return Ok(()) };
-        let schema =
-            Schema::compile(schema).map_err(|it| invalid(format!("the wait's schema is unusable: {it}")))?;
-        schema.check(&payload).map_err(|it| invalid(it.to_string()))
     }
 
     /// Cancels a turn (D10): one that waits does not run; one that runs ends at its next await, and what was shown of it is
@@ -294,7 +339,12 @@ impl Chat {
     }
 }
 
-fn unknown(why: &str) -> Error {
+fn stored_answer(wait: &WaitRow) -> Result<Option<Map<String, Value>>> {
+    let stored = wait.answer.as_ref().map(Json::decode).transpose();
+    stored.map_err(|it| corrupt("a stored answer".into(), Some(it.into())))
+}
+
+pub(crate) fn unknown(why: &str) -> Error {
     Error::Correlation { why: why.to_owned() }
 }
 

@@ -68,6 +68,7 @@ const TERMINATING: &[&str] = &[
 
 const RETRYABLE: &[&str] = &[
     "chat_accept_failed",
+    "chat_mailbox_full",
     "chat_queue_full",
     "checkpoint_save_failed",
     "harness_signal_subscription_failed",

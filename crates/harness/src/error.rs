@@ -102,6 +102,14 @@ pub enum Error {
         /// Which signal.
         signal: String,
     },
+    /// The session keeps as many early signals as it may (D2).
+    #[error("the mailbox is full: {limit} is {max}")]
+    MailboxFull {
+        /// Which limit, as it is called in [`Limits`](crate::Limits).
+        limit: &'static str,
+        /// Its value.
+        max: usize,
+    },
     /// The signal's payload does not fit (suspension §9).
     #[error("the signal's payload is not valid: {why}")]
     Payload {
@@ -199,6 +207,7 @@ impl Error {
             Self::SessionSuspended { .. } => "chat_session_suspended",
             Self::SignalMismatch { .. } => "chat_signal_mismatch",
             Self::SignalConflict { .. } => "chat_signal_conflict",
+            Self::MailboxFull { .. } => "chat_mailbox_full",
             Self::Payload { .. } => "suspension_resume_payload_invalid",
             Self::SignalExpired { .. } => "chat_signal_expired",
             Self::Cancelled => "chat_turn_cancelled",

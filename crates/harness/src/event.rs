@@ -108,13 +108,14 @@ pub enum ChatEventKind {
         /// The outcome.
         outcome: Arc<ChatTurnOutcome>,
     },
-    /// A wait ended: its signal came, or it expired or was cancelled.
+    /// A wait ended: its signal came, or it expired or was cancelled. Or its signal had come early and did not fit: then it
+    /// goes on.
     SignalReceived {
         /// The number of the wait.
         wait: u64,
         /// The signal's id.
         signal: String,
-        /// How the wait ended: `consumed`, `expired` or `cancelled`.
+        /// How the wait ended: `consumed`, `expired` or `cancelled`; `refused` when it goes on.
         how: &'static str,
         /// Who answered, when known.
         from: Option<String>,

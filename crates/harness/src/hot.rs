@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Map, Value};
-use singletree_durable::{Counters, Head, SessionKey, TurnRow, WaitRow};
+use singletree_durable::{Counters, Head, MailRow, SessionKey, TurnRow, WaitRow};
 use singletree_engine::Item;
 use tokio::sync::{Notify, oneshot, watch};
 
@@ -52,6 +52,11 @@ pub(crate) struct Desk {
     pub(crate) fields: Option<StoredFields>,
     /// The wait that the session's last invocation is in.
     pub(crate) wait: Option<WaitRow>,
+    /// How many waits had been made when last all of them had landed; fewer than the counter while a suspension is on its
+    /// way.
+    pub(crate) landed_waits: u64,
+    /// The early signals that the session keeps, also those on their way to the store.
+    pub(crate) mail: Vec<MailRow>,
     /// Turns that wait their place, the next one first.
     pub(crate) queue: VecDeque<Queued>,
     pub(crate) running: Option<Running>,

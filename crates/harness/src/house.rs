@@ -18,6 +18,7 @@ use crate::budget::Bounds;
 use crate::event::ChatEvent;
 use crate::hot::{Desk, Hot};
 use crate::limit::Limits;
+use crate::mail::{self, Mailbox};
 use crate::outcome::ErroredTurn;
 use crate::reply::Reporting;
 use crate::stored;
@@ -34,6 +35,8 @@ pub(crate) struct House {
     pub(crate) tenant: TenantId,
     pub(crate) agents: BTreeMap<String, Arc<Served>>,
     pub(crate) default_agent: String,
+    /// Whether any agent has signals that may come early: without, no mailbox is looked at.
+    keeps_mail: bool,
     pub(crate) limits: Limits,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ids: Arc<dyn Ids>,
@@ -132,6 +135,7 @@ impl House {
             journal: parts.journal,
             upkeep: parts.upkeep,
             tenant: parts.tenant,
+            keeps_mail: agents.values().any(|it| it.agent.has_mailbox()),
             agents,
             default_agent,
             limits: parts.limits,
@@ -208,14 +212,18 @@ impl House {
         if hot.desk().known {
             return Ok(());
         }
-        let (row, wait, mut desk) = loop {
+        let (row, wait, mail, mut desk) = loop {
             let before = hot.desk().changes;
             let row = self.read(self.journal.session(&hot.key)).await?;
             let wait = self.read(self.journal.waits(&WaitQuery::Pending(hot.key.clone()))).await?;
+            let mail = match self.keeps_mail {
+                true => self.read(self.journal.mail(&hot.key)).await?,
+                false => Vec::new(),
+            };
             let desk = hot.desk();
             // A commit that landed in between has made what was read stale.
             if desk.changes == before {
-                break (row, wait, desk);
+                break (row, wait, mail, desk);
             }
         };
         // Numbers that were handed out to batches on their way are higher than those that are stored.
@@ -230,6 +238,8 @@ impl House {
         }
         desk.head = head;
         desk.wait = wait.into_iter().next().map(|(_, it)| it);
+        desk.landed_waits = desk.counters.waits;
+        desk.mail = mail;
         desk.known = true;
         drop(reading);
         Ok(())
@@ -237,13 +247,18 @@ impl House {
 
     /// Begins a transition on a session whose desk is held.
     pub(crate) fn write(&self, hot: &Hot, desk: &Desk) -> Writing {
-        Writing::new(&hot.key, self.journal.fence(), desk.counters, self.now(), &self.epoch)
+        let mailbox = Mailbox::of(desk, &self.limits);
+        let fence = self.journal.fence();
+        Writing::new(&hot.key, fence, desk.counters, self.now(), &self.epoch).with_mailbox(mailbox)
     }
 
     /// Sends a transition to the store: its place is taken now, while the desk is held (INV-1).
     pub(crate) fn send(&self, desk: &mut Desk, writing: Writing) -> Commit {
         let writing = writing.finish();
         desk.counters = writing.counters;
+        if self.keeps_mail {
+            writing.batch.puts.iter().for_each(|it| mail::apply(&mut desk.mail, it));
+        }
         let trace = Trace::of(&writing.batch);
         Commit { landing: self.journal.apply(writing.batch), events: writing.events, trace }
     }

@@ -16,9 +16,10 @@ use crate::house::{House, Served};
 use crate::outcome::{ChatTurnOutcome, ErroredTurn};
 use crate::record::TurnRowExt;
 use crate::stream::TurnStream;
+use crate::transition::suspend::Left;
 use crate::turning::{Turning, closings, history as history_of};
 use crate::writing::Writing;
-use crate::{Durability, Error, transition};
+use crate::{Durability, Error, transition, waits};
 
 /// Keeps one turn.
 pub(crate) struct Keeper {
@@ -223,11 +224,19 @@ impl Keeper {
         let suspended = self.commit(|writing, turning| {
             transition::suspend::suspend(writing, turning, paused, session.as_ref())
         });
-        let (outcome, wait) = suspended.await?;
-        let has_deadline = wait.deadline.is_some();
-        self.set_wait(Some(wait));
-        if has_deadline {
-            self.house.deadlines.notify_one();
+        let (outcome, left) = suspended.await?;
+        match left {
+            Left::Wait(wait) => {
+                let has_deadline = wait.deadline.is_some();
+                self.set_wait(Some(wait));
+                if has_deadline {
+                    self.house.deadlines.notify_one();
+                }
+            }
+            Left::Resumes(row) => {
+                self.set_wait(None);
+                waits::resume(&self.hot, row);
+            }
         }
         self.recorded(outcome);
         Ok(())
@@ -237,6 +246,7 @@ impl Keeper {
         let mut desk = self.hot.desk();
         desk.changes += 1;
         desk.wait = wait;
+        desk.landed_waits = desk.counters.waits;
     }
 
     async fn take(&self, claim: Claim) -> Result<(), RunError> {

@@ -24,7 +24,9 @@ mod error;
 mod event;
 mod history;
 mod limit;
+mod mail;
 mod outcome;
+mod payload;
 mod reply;
 mod turn_id;
 
@@ -70,6 +72,7 @@ pub use event::{ChatEvent, ChatEventKind, EventId};
 pub use history::{HISTORY, MESSAGE_SHAPE, Messages};
 pub use limit::Limits;
 pub use listen::Subscribed;
+pub use mail::{Delivered, KeptSignal};
 pub use outcome::{ChatTurnOutcome, CompletedTurn, DispatchPath, ErroredTurn, SuspendedTurn, Wait};
 pub use reply::{Redact, Replies};
 pub use sessions::{ExportedItem, HistoryEntry, SessionExport, SessionInfo, SessionList};

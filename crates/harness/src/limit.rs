@@ -13,6 +13,12 @@ pub struct Limits {
     pub field_bytes: usize,
     /// Bytes of a signal's payload; a longer one is `suspension_resume_payload_invalid`.
     pub payload_bytes: usize,
+    /// Early signals that a session keeps; one more is `chat_mailbox_full`.
+    pub mail: usize,
+    /// Bytes of their payloads in all; more are `chat_mailbox_full`.
+    pub mail_bytes: usize,
+    /// How long an early signal is kept; after that it is as if it had not come.
+    pub mail_age: Duration,
     /// Bytes of an idempotency key; a longer one is `chat_idempotency_conflict`.
     pub key_bytes: usize,
     /// Bytes of the diagnostic in an error reply; the rest is cut off (D15).
@@ -51,6 +57,9 @@ impl Default for Limits {
             message_bytes: 1 << 20,
             field_bytes: 1 << 20,
             payload_bytes: 256 << 10,
+            mail: 64,
+            mail_bytes: 1 << 20,
+            mail_age: Duration::from_secs(24 * 3600),
             key_bytes: 256,
             diagnostic_bytes: 500,
             steps: 100_000,

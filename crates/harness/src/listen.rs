@@ -205,6 +205,7 @@ impl Reader<'_> {
                 how: match body["how"].as_str() {
                     Some("expired") => "expired",
                     Some("cancelled") => "cancelled",
+                    Some("refused") => "refused",
                     _ => "consumed",
                 },
                 from: text("from"),

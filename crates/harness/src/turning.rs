@@ -10,6 +10,7 @@ use crate::Error;
 use crate::budget::{Bounds, Spent};
 use crate::event::ChatEventKind;
 use crate::history::{HISTORY, Messages};
+use crate::mail::Mailbox;
 use crate::outcome::{ChatTurnOutcome, DispatchPath};
 use crate::position::Marks;
 use crate::record::{self, Recorded, Tail, TurnRowExt};
@@ -133,6 +134,9 @@ impl Turning {
             (self.row.key, self.row.digest) = (None, None);
         }
         writing.put(Put::Turn(self.row.clone()));
+        if self.row.status != TurnStatus::Suspended {
+            Mailbox::end(writing, &self.row);
+        }
         if self.positioned && self.row.status != TurnStatus::Suspended {
             writing.put(Put::DropPosition(self.row.invocation.clone()));
         }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use singletree_durable::{Json, TurnKind, WaitRow, WaitStatus};
+use singletree_durable::{Json, TurnKind, TurnRow, WaitRow, WaitStatus};
 use singletree_engine::Error as RunError;
 
-use crate::hot::{Answering, Hot, Listener, Queued, Ticket, Work};
+use crate::hot::{Answering, Desk, Hot, Listener, Queued, Ticket, Work};
 use crate::house::House;
 use crate::outcome::ChatTurnOutcome;
 use crate::prepare::Preparing;
@@ -148,10 +148,21 @@ pub(crate) fn enqueue(hot: &Hot, answering: Answering) -> Option<Arc<Ticket>> {
         return Some(earlier);
     }
     let ticket = answering.ticket.clone();
+    put_before_messages(&mut desk, Queued { ticket, work: Work::Answer(answering) });
+    None
+}
+
+/// Puts the turn that an early signal has started before the messages that wait, as a signal that comes now would be.
+pub(crate) fn resume(hot: &Hot, row: TurnRow) {
+    let ticket = Ticket::new(Some(crate::record::TurnRowExt::id(&row)), None);
+    ticket.settle(true);
+    put_before_messages(&mut hot.desk(), Queued { ticket, work: Work::Recover { row } });
+}
+
+fn put_before_messages(desk: &mut Desk, queued: Queued) {
     let before = desk.queue.iter().position(|it| matches!(it.work, Work::Message { .. }));
     let at = before.unwrap_or(desk.queue.len());
-    desk.queue.insert(at, Queued { ticket, work: Work::Answer(answering) });
-    None
+    desk.queue.insert(at, queued);
 }
 
 pub(crate) fn tell_listeners(listeners: &[(u64, Listener)], outcome: &Arc<ChatTurnOutcome>) {

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use crate::Error;
 use crate::event::{ChatEvent, ChatEventKind, EventId};
+use crate::mail::Mailbox;
 use crate::stored::{self, Kept, StoredField, StoredFields};
 use crate::turn_id::TurnId;
 
@@ -57,6 +58,7 @@ pub(crate) struct Writing {
     pub(crate) counters: Counters,
     pub(crate) now: Timestamp,
     pub(crate) events: Vec<ChatEvent>,
+    pub(crate) mailbox: Mailbox,
     epoch: Arc<str>,
     taken: Counters,
 }
@@ -70,7 +72,13 @@ impl Writing {
         epoch: &Arc<str>,
     ) -> Self {
         let batch = Batch::new(key.clone(), fence);
-        Self { batch, counters, now, events: Vec::new(), epoch: epoch.clone(), taken: counters }
+        let mailbox = Mailbox::default();
+        Self { batch, counters, now, events: Vec::new(), mailbox, epoch: epoch.clone(), taken: counters }
+    }
+
+    pub(crate) fn with_mailbox(mut self, mailbox: Mailbox) -> Self {
+        self.mailbox = mailbox;
+        self
     }
 
     pub(crate) fn require(&mut self, require: Require) {

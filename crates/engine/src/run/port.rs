@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use serde_json::{Map, Value};
 use singletree_durable::{BoxFuture, InvocationId, SessionId};
 
 use super::outcome::Identity;
+use super::restore;
 use super::signal::{Descriptor, WaitTerms};
 use crate::error::{Error, Result};
 use crate::plan::cursor::Cursor;
@@ -52,6 +54,18 @@ pub struct Paused {
     pub node_name: Arc<str>,
     /// The path to it.
     pub namespace: Arc<[Arc<str>]>,
+}
+
+impl Paused {
+    /// Tells whether the run could be resumed with this payload (suspension §6), before anybody tries.
+    ///
+    /// # Errors
+    /// `suspension_resume_payload_invalid`.
+    pub fn accepts(&self, payload: &Map<String, Value>) -> Result<()> {
+        let frames = &self.progress.frames;
+        let mut taking = frames.first().into_iter().chain(frames.last());
+        taking.try_for_each(|it| restore::overlaid(it, payload).map(drop))
+    }
 }
 
 /// How a run ends, as the port records it.

@@ -86,12 +86,16 @@ fn snapshot(schema: &Arc<Schema>, fields: Fields) -> Result<Snapshot, FieldFault
 pub(crate) fn overlay(points: &mut [Standpoint], payload: &Map<String, Value>) -> Result<()> {
     let last = points.len() - 1;
     for at in if last == 0 { vec![0] } else { vec![0, last] } {
-        let point = &mut points[at];
-        let schema = point.state.schema();
-        let declared = payload.iter().filter(|(name, _)| schema.index(name).is_some());
-        let fields: Vec<_> =
-            declared.map(|(name, value)| (name.as_str(), Slot::from_json(value.clone()))).collect();
-        point.state = point.state.overlay(&fields).map_err(|source| Error::SuspensionPayload { source })?;
+        points[at].state = overlaid(&points[at].state, payload)?;
     }
     Ok(())
+}
+
+/// Returns a frame's state with the payload over it: of the fields that the frame declares.
+pub(crate) fn overlaid(state: &Snapshot, payload: &Map<String, Value>) -> Result<Snapshot> {
+    let schema = state.schema();
+    let declared = payload.iter().filter(|(name, _)| schema.index(name).is_some());
+    let fields: Vec<_> =
+        declared.map(|(name, value)| (name.as_str(), Slot::from_json(value.clone()))).collect();
+    state.overlay(&fields).map_err(|source| Error::SuspensionPayload { source })
 }

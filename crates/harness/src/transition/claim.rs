@@ -37,6 +37,16 @@ pub(crate) fn next_row(
 /// Returns the wait as it is stored then.
 pub(crate) fn claim(writing: &mut Writing, row: &TurnRow, wait: &WaitRow, answering: &Answering) -> WaitRow {
     writing.require(Require::Wait { no: wait.no, status: WaitStatus::Pending });
+    consume(writing, row, wait, answering)
+}
+
+/// Writes that a wait is answered, and the turn that this starts.
+pub(crate) fn consume(
+    writing: &mut Writing,
+    row: &TurnRow,
+    wait: &WaitRow,
+    answering: &Answering,
+) -> WaitRow {
     let status = if answering.expired { WaitStatus::Expired } else { WaitStatus::Consumed };
     let answer = serde_json::Value::Object(answering.payload.clone());
     let consumed = WaitRow {
@@ -56,7 +66,15 @@ pub(crate) fn claim(writing: &mut Writing, row: &TurnRow, wait: &WaitRow, answer
 
 /// Tells how a wait ended.
 pub(crate) fn signal_event(writing: &mut Writing, author: &Author, wait: &WaitRow) {
-    let how = how_ended(wait.status);
+    tell(writing, author, wait, how_ended(wait.status));
+}
+
+/// Tells that an early signal cannot end its wait, which goes on.
+pub(crate) fn refusal_event(writing: &mut Writing, author: &Author, wait: &WaitRow) {
+    tell(writing, author, wait, "refused");
+}
+
+fn tell(writing: &mut Writing, author: &Author, wait: &WaitRow, how: &'static str) {
     let from = wait.answered_by.clone();
     let body = serde_json::json!({ "wait": wait.no, "signal": wait.signal, "how": how, "from": from });
     let what = ChatEventKind::SignalReceived { wait: wait.no, signal: wait.signal.clone(), how, from };

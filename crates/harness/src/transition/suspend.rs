@@ -2,23 +2,34 @@
 
 use std::sync::Arc;
 
-use singletree_durable::{Json, Put, Require, TurnStatus, WaitRow, WaitStatus};
+use singletree_durable::{Json, Put, Require, TurnKind, TurnRow, TurnStatus, WaitRow, WaitStatus};
 use singletree_engine::{Deadline, Paused, SessionState};
 
+use super::claim;
 use super::step::write_position;
 use crate::Error;
+use crate::hot::{Answering, Ticket};
+use crate::mail::Mailbox;
 use crate::outcome::{ChatTurnOutcome, SuspendedTurn};
 use crate::record::{Recorded, TurnRowExt, terms};
 use crate::turning::{Turning, history, messages_from};
 use crate::writing::Writing;
 
-/// Returns the outcome and the wait.
+/// What a suspension leaves behind.
+pub(crate) enum Left {
+    /// A wait for a signal.
+    Wait(WaitRow),
+    /// The turn that resumes: the signal had come early (D2).
+    Resumes(TurnRow),
+}
+
+/// Returns the outcome and what is left.
 pub(crate) fn suspend(
     writing: &mut Writing,
     turning: &mut Turning,
     paused: &Paused,
     session: Option<&SessionState>,
-) -> Result<(Arc<ChatTurnOutcome>, WaitRow), Error> {
+) -> Result<(Arc<ChatTurnOutcome>, Left), Error> {
     writing.require(Require::Turn { no: turning.row.no, status: TurnStatus::Accepted });
     let messages = paused.progress.frames.first().map(history).unwrap_or_default();
     turning.announce(writing, &messages)?;
@@ -26,7 +37,8 @@ pub(crate) fn suspend(
         turning.write_session(writing, session)?;
     }
     let wait = wait(writing, turning, paused);
-    writing.put(Put::Wait(wait.clone()));
+    let early = early(writing, turning, &wait, paused)?;
+    let next = early.map(|it| (claim::next_row(writing, &turning.row, &wait, TurnKind::Resume), it));
     let pending_messages = messages_from(&messages, turning.marks.boundary)?;
     let tail = turning.tail(messages.len());
     // The tail of the turn that resumes begins where this one's ends (R14).
@@ -40,10 +52,42 @@ pub(crate) fn suspend(
         invocation_id: turning.row.invocation.clone(),
         wait: terms(&wait)?,
         path: turning.path,
-        resumed_by: None,
+        resumed_by: next.as_ref().map(|(row, _)| row.id()),
     }));
     turning.write_end(writing, &Recorded::Suspended { tail, wait: wait.no }, outcome.clone())?;
-    Ok((outcome, wait))
+    let left = match next {
+        Some((row, answering)) => {
+            claim::consume(writing, &row, &wait, &answering);
+            Left::Resumes(row)
+        }
+        None => {
+            writing.put(Put::Wait(wait.clone()));
+            Left::Wait(wait)
+        }
+    };
+    Ok((outcome, left))
+}
+
+/// Takes the signal that has come already, if one has and it fits; tells of one that does not.
+fn early(
+    writing: &mut Writing,
+    turning: &Turning,
+    wait: &WaitRow,
+    paused: &Paused,
+) -> Result<Option<Answering>, Error> {
+    let Some((mail, payload)) = Mailbox::take(writing, wait, paused)? else { return Ok(None) };
+    match payload {
+        Ok(payload) => {
+            let ticket = Ticket::new(None, None);
+            let (wait, from) = (wait.no, mail.from);
+            Ok(Some(Answering { wait, payload, from, expired: false, ticket, taken: None }))
+        }
+        Err(_) => {
+            let refused = WaitRow { answered_by: mail.from, ..wait.clone() };
+            claim::refusal_event(writing, &turning.author(), &refused);
+            Ok(None)
+        }
+    }
 }
 
 fn wait(writing: &mut Writing, turning: &Turning, paused: &Paused) -> WaitRow {

@@ -59,6 +59,10 @@ impl Door {
         self.0.1.notified().await;
     }
 
+    pub(crate) fn open_once(&self) {
+        self.0.0.add_permits(1);
+    }
+
     pub(crate) fn open(&self) {
         self.0.0.add_permits(1000);
     }

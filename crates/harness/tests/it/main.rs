@@ -15,6 +15,7 @@ mod event;
 mod first;
 mod key;
 mod level;
+mod mail;
 mod order;
 mod recover;
 mod refuse;

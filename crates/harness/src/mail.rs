@@ -1,0 +1,293 @@
+//! Signals that come before anything waits for them (D2).
+//!
+//! A session keeps an early signal when its agent declares the signal's id as possibly early, one for each id. The suspension
+//! that it is meant for takes it in its own commit: wait, answer and the turn that resumes are there together, so that no
+//! crash leaves a wait beside the signal that ends it (INV-3, INV-8).
+//!
+//! A kept signal goes when it is taken; when the wait of its id cannot take it (it does not fit, or it would be an approval);
+//! when the session's work is over, in the commit that ends the last of it; with its session. One that is older than
+//! [`Limits::mail_age`](crate::Limits::mail_age) is never taken, and goes when next the session keeps or takes one.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+use singletree_durable::{Json, MailRow, Put, Require, SessionKey, Timestamp, TurnRow, WaitRow};
+use singletree_engine::Paused;
+
+use crate::answer::{Answer, SignalAddress, unknown};
+use crate::chat::Chat;
+use crate::hot::{Desk, Hot};
+use crate::house::Commit;
+use crate::limit::Limits;
+use crate::outcome::ErroredTurn;
+use crate::payload;
+use crate::record::TurnRowExt;
+use crate::stored::corrupt;
+use crate::turn::Turn;
+use crate::turn_id::TurnId;
+use crate::writing::Writing;
+use crate::{Error, Result};
+
+/// What became of a signal.
+#[derive(Debug, Clone)]
+pub enum Delivered {
+    /// It ended a wait, now or before: this turn resumes.
+    Resumed(Turn),
+    /// Nothing waits for it yet: it is kept, until then at the latest.
+    Kept {
+        /// When it is too old to be taken.
+        until: Timestamp,
+    },
+}
+
+/// A signal that is kept until something waits for it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KeptSignal {
+    /// The signal's id.
+    pub signal: String,
+    /// Its payload.
+    pub payload: Map<String, Value>,
+    /// Who sent it, when known.
+    pub from: Option<String>,
+    /// When it came.
+    pub at: Timestamp,
+}
+
+/// What a transition sees of the session beside its own turn: the early signals, and whether other work is left.
+#[derive(Debug, Default)]
+pub(crate) struct Mailbox {
+    mail: Vec<MailRow>,
+    age: std::time::Duration,
+    /// The turn that runs; none where nothing or an end of a wait does.
+    running: Option<TurnId>,
+    waiting: Option<u64>,
+    queued: bool,
+}
+
+impl Mailbox {
+    pub(crate) fn of(desk: &Desk, limits: &Limits) -> Self {
+        if desk.mail.is_empty() {
+            return Self::default();
+        }
+        Self {
+            mail: desk.mail.clone(),
+            age: limits.mail_age,
+            running: desk.running.as_ref().and_then(|it| it.ticket.id()),
+            waiting: desk.wait.as_ref().map(|it| it.no),
+            // Former owners' turns are work, too, taken over or not.
+            queued: !desk.queue.is_empty() || !desk.adopted,
+        }
+    }
+
+    /// Tells whether the end of this turn, whose invocation ends with it, is the end of the session's work.
+    fn is_last(&self, row: &TurnRow) -> bool {
+        let waits = self.waiting.is_some_and(|it| row.wait != Some(it));
+        let runs = self.running.as_ref().is_some_and(|it| *it != row.id());
+        !(self.queued || waits || runs)
+    }
+
+    /// Empties the mailbox when the session's work is over: what is kept was meant for it.
+    pub(crate) fn end(writing: &mut Writing, row: &TurnRow) {
+        if !writing.mailbox.mail.is_empty() && writing.mailbox.is_last(row) {
+            for mail in std::mem::take(&mut writing.mailbox.mail) {
+                writing.put(Put::DropMail(mail.signal));
+            }
+        }
+    }
+
+    /// Takes the early signal of a wait that begins, if it can end it. Returns why it cannot with one that does not fit.
+    pub(crate) fn take(
+        writing: &mut Writing,
+        wait: &WaitRow,
+        paused: &Paused,
+    ) -> Result<Option<(MailRow, Result<Map<String, Value>>)>> {
+        let at = writing.mailbox.mail.iter().position(|it| it.signal == wait.signal);
+        let Some(mail) = at.map(|it| writing.mailbox.mail.swap_remove(it)) else { return Ok(None) };
+        writing.put(Put::DropMail(mail.signal.clone()));
+        if is_old(&mail, writing.now, writing.mailbox.age) {
+            return Ok(None);
+        }
+        let payload = decode(&mail)?;
+        let fits = match wait.action {
+            // Nobody can have known what is to be approved (D2).
+            Some(_) => Err(Error::SignalMismatch { why: "an approval is not given in advance".into() }),
+            None => {
+                payload::fits(wait, &payload).and_then(|()| Ok(paused.accepts(&payload)?)).map(|()| payload)
+            }
+        };
+        Ok(Some((mail, fits)))
+    }
+}
+
+fn is_old(mail: &MailRow, now: Timestamp, age: std::time::Duration) -> bool {
+    now.since(mail.at) > age
+}
+
+fn decode(mail: &MailRow) -> Result<Map<String, Value>> {
+    let decoded = mail.payload.decode();
+    decoded.map_err(|it| corrupt(format!("the early signal '{}'", mail.signal), Some(it.into())))
+}
+
+/// Carries a put over to what is known of the session in memory.
+pub(crate) fn apply(kept: &mut Vec<MailRow>, put: &Put) {
+    match put {
+        Put::Mail(row) => {
+            kept.retain(|it| it.signal != row.signal);
+            kept.push(row.clone());
+        }
+        Put::DropMail(signal) => kept.retain(|it| it.signal != *signal),
+        Put::Delete => kept.clear(),
+        _ => {}
+    }
+}
+
+/// What became of the attempt to keep a signal.
+pub(crate) enum Keeping {
+    Kept(Timestamp),
+    /// Something began to wait in the meantime: look again.
+    Again,
+}
+
+enum Placed {
+    Sent(Commit, Timestamp),
+    Again,
+    /// A suspension is on its way; when the session stops running it is known what waits.
+    Later,
+}
+
+impl Chat {
+    /// Delivers a signal: to the wait that it ends, as [`Chat::answer`] does, or, where its agent declares it as possibly
+    /// early ([`Agent::early_signals`](crate::Agent::early_signals)) and it is addressed by session and signal, to the
+    /// session's mailbox. There it stays until the session suspends on it, which then resumes at once. The same signal
+    /// again gets the same answer.
+    ///
+    /// An approval is never given in advance. A kept signal goes untaken when the session's work is over (no turn is left
+    /// without outcome and nothing waits), when it turns out not to fit its wait, and by age.
+    ///
+    /// # Errors
+    /// Those of [`Chat::answer`]; with nothing kept `chat_mailbox_full`, `chat_signal_conflict` when another payload is kept,
+    /// `chat_signal_mismatch` when it names an action, `suspension_resume_payload_invalid`,
+    /// `harness_signal_correlation_failed` when there is no such session or the signal is not expected early.
+    ///
+    /// # Cancellation
+    /// A dropped call has delivered the signal or has not.
+    pub async fn signal(
+        &self,
+        address: SignalAddress,
+        answer: Answer,
+    ) -> Result<Delivered, Box<ErroredTurn>> {
+        let delivered = self.deliver(address, answer, true).await;
+        delivered.map_err(|error| Box::new(self.house.any_served().errored(&self.house.limits, None, &error)))
+    }
+
+    /// Lists the early signals that a session keeps, those that are too old left out.
+    ///
+    /// # Errors
+    /// `harness_session_id_unresolved`, `store_unavailable` and its kin.
+    pub async fn mailbox(&self, session_id: &str) -> Result<Vec<KeptSignal>> {
+        let key = self.key(session_id)?;
+        let rows = self.house.read(self.house.journal.mail(&key)).await?;
+        let (now, age) = (self.house.now(), self.house.limits.mail_age);
+        let kept = rows.into_iter().filter(|it| !is_old(it, now, age)).map(|it| {
+            let payload = decode(&it)?;
+            Ok(KeptSignal { signal: it.signal, payload, from: it.from, at: it.at })
+        });
+        kept.collect()
+    }
+
+    /// Keeps a signal that nothing waits for. `seen` is how many waits the session had had when that was found.
+    pub(crate) async fn keep(
+        &self,
+        key: &SessionKey,
+        signal: &str,
+        answer: &Answer,
+        seen: u64,
+    ) -> Result<Keeping> {
+        let hot = self.house.hot(key);
+        self.house.ready(&hot).await?;
+        let freed = hot.freed.notified();
+        match self.place(&hot, signal, answer, seen)? {
+            Placed::Again => Ok(Keeping::Again),
+            Placed::Later => {
+                freed.await;
+                Ok(Keeping::Again)
+            }
+            Placed::Sent(commit, until) => {
+                self.house.land(&hot, commit).await?;
+                hot.desk().changes += 1;
+                Ok(Keeping::Kept(until))
+            }
+        }
+    }
+
+    /// Puts a signal into the mailbox, under one hold of the desk with what says that nothing waits for it.
+    fn place(&self, hot: &Arc<Hot>, signal: &str, answer: &Answer, seen: u64) -> Result<Placed> {
+        let mut desk = hot.desk();
+        self.check_early(&desk, signal, answer)?;
+        if desk.known && desk.counters.waits != desk.landed_waits {
+            return Ok(Placed::Later);
+        }
+        let waits = desk.wait.as_ref().is_some_and(|it| it.signal == signal);
+        if !desk.known || desk.counters.waits != seen || waits {
+            return Ok(Placed::Again);
+        }
+        let (writing, until) = self.keeping(hot, &desk, signal, answer)?;
+        Ok(Placed::Sent(self.house.send(&mut desk, writing), until))
+    }
+
+    fn check_early(&self, desk: &Desk, signal: &str, answer: &Answer) -> Result<()> {
+        let head = desk.head.as_ref().ok_or_else(|| unknown("there is no such session"))?;
+        if !self.house.served(&head.agent)?.agent.expects_early(signal) {
+            return Err(unknown("nothing has waited for it, and it is not expected early"));
+        }
+        if signal.len() > self.house.limits.key_bytes {
+            return Err(unknown("its id is too long to be kept"));
+        }
+        if answer.names_action() {
+            let why = "nothing waits for it yet, and an approval is not given in advance".into();
+            return Err(Error::SignalMismatch { why });
+        }
+        payload::check(&answer.payload, &self.house.limits)
+    }
+
+    /// Decides what is written to keep a signal.
+    fn keeping(
+        &self,
+        hot: &Arc<Hot>,
+        desk: &Desk,
+        signal: &str,
+        answer: &Answer,
+    ) -> Result<(Writing, Timestamp)> {
+        let limits = &self.house.limits;
+        let mut writing = self.house.write(hot, desk);
+        let now = writing.now;
+        let (old, fresh): (Vec<_>, Vec<_>) =
+            desk.mail.iter().partition(|it| is_old(it, now, limits.mail_age));
+        for it in old {
+            writing.put(Put::DropMail(it.signal.clone()));
+        }
+        let row = match fresh.iter().find(|it| it.signal == signal) {
+            Some(kept) if decode(kept)? == answer.payload => (*kept).clone(),
+            Some(_) => return Err(Error::SignalConflict { signal: signal.to_owned() }),
+            None => {
+                let payload = Json::from(&Value::Object(answer.payload.clone()));
+                let bytes: usize = fresh.iter().map(|it| it.payload.as_str().len()).sum();
+                if fresh.len() >= limits.mail {
+                    return Err(Error::MailboxFull { limit: "mail", max: limits.mail });
+                }
+                if bytes + payload.as_str().len() > limits.mail_bytes {
+                    return Err(Error::MailboxFull { limit: "mail_bytes", max: limits.mail_bytes });
+                }
+                // An old one of this id is dropped by this very batch, after what it requires is checked.
+                if desk.mail.iter().all(|it| it.signal != signal) {
+                    writing.require(Require::MailAbsent(signal.to_owned()));
+                }
+                MailRow { signal: signal.to_owned(), payload, from: answer.from.clone(), at: now }
+            }
+        };
+        let until = row.at.after(limits.mail_age);
+        // Written again when it is kept already: who sent it again is answered when it is durable, too.
+        writing.put(Put::Mail(row));
+        Ok((writing, until))
+    }
+}

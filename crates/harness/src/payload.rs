@@ -1,0 +1,52 @@
+//! Whether a signal's payload may be taken (suspension §6, §9; D2).
+
+use serde_json::{Map, Value};
+use singletree_durable::WaitRow;
+use singletree_llm::Schema;
+
+use crate::history::HISTORY;
+use crate::limit::Limits;
+use crate::record::terms;
+use crate::{Error, Result};
+
+/// Checks what holds for every payload, whatever waits for it.
+///
+/// # Errors
+/// `suspension_resume_payload_invalid`.
+pub(crate) fn check(payload: &Map<String, Value>, limits: &Limits) -> Result<()> {
+    if payload.contains_key(HISTORY) {
+        return Err(invalid(format!("it must not set '{HISTORY}'")));
+    }
+    let max = limits.payload_bytes;
+    if serde_json::Value::Object(payload.clone()).to_string().len() > max {
+        return Err(invalid(format!("it has more than {max} bytes")));
+    }
+    Ok(())
+}
+
+/// Checks the name of who answers, which is kept with the answer.
+///
+/// # Errors
+/// `suspension_resume_payload_invalid`.
+pub(crate) fn check_from(from: Option<&str>, limits: &Limits) -> Result<()> {
+    let max = limits.key_bytes;
+    if from.is_some_and(|it| it.len() > max) {
+        return Err(invalid(format!("who answers is named in more than {max} bytes")));
+    }
+    Ok(())
+}
+
+/// Checks a payload against the schema that the wait asks for.
+///
+/// # Errors
+/// `suspension_resume_payload_invalid`.
+pub(crate) fn fits(wait: &WaitRow, payload: &Map<String, Value>) -> Result<()> {
+    let Some(schema) = terms(wait)?.payload_schema else { return Ok(()) };
+    let schema =
+        Schema::compile(schema).map_err(|it| invalid(format!("the wait's schema is unusable: {it}")))?;
+    schema.check(&Value::Object(payload.clone())).map_err(|it| invalid(it.to_string()))
+}
+
+fn invalid(why: String) -> Error {
+    Error::Payload { why }
+}
