@@ -1,13 +1,11 @@
 //! The node that runs the calls of a message.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use singletree_engine::{Ctx, Item, NodeError, NodeResult};
-use singletree_harness::{TurnBudget, TurnStream};
+use singletree_engine::{Ctx, NodeError, NodeResult};
+use singletree_harness::{CallLog, TurnBudget, TurnStream};
 use singletree_llm::{ChatMessage, ToolCall};
 use singletree_tools::{Output, Recovery};
 
@@ -17,8 +15,9 @@ use crate::state::AgentState;
 
 /// Runs the calls of the last message and answers each, in call order.
 ///
-/// What only reads runs at once with its neighbours. What changes something runs alone, after everything before it: its
-/// result is recorded before anything else starts, so that after a crash at most one call is in doubt (D7).
+/// What only reads runs at once with its neighbours. What changes something runs alone, after everything before it: that
+/// it begins is recorded before it does, and its result before anything else starts, so that after a crash or a cancel at
+/// most one call is in doubt, and only one that had begun (D7).
 pub(crate) async fn tools(parts: Arc<Parts>, cx: Ctx<AgentState>) -> NodeResult<AgentState> {
     let Some(asking) = Asking::of(&cx.state().messages) else { return Ok(AgentState::update()) };
     // All or none: a message whose calls are more than may be made gets no answer.
@@ -27,19 +26,19 @@ pub(crate) async fn tools(parts: Arc<Parts>, cx: Ctx<AgentState>) -> NodeResult<
     }
     let running = Running {
         stream: cx.extension::<TurnStream>(),
-        records: cx.records(),
+        log: CallLog::read(&cx.records(), asking.position)?,
         parts: &parts,
         asking: &asking,
         cx: &cx,
     };
-    let mut in_doubt = cx.is_recovering();
+    let mut begun = None;
     let mut texts: Vec<String> = Vec::new();
     while let Some((index, _)) = asking.calls().nth(texts.len()) {
         let reads =
             asking.calls().skip(texts.len()).take_while(|(at, it)| running.changes(*at, it).is_none());
         let reads: Vec<_> = reads.map(|(at, it)| running.read(at, it)).collect();
         if reads.is_empty() {
-            texts.push(running.change(index, &mut in_doubt).await?);
+            texts.push(running.change(index, &mut begun).await?);
         } else {
             texts.extend(join_all(reads).await);
         }
@@ -55,13 +54,8 @@ struct Running<'a> {
     asking: &'a Asking,
     cx: &'a Ctx<AgentState>,
     stream: Option<Arc<TurnStream>>,
-    records: BTreeMap<String, Item>,
-}
-
-/// The result of a call, as it is recorded.
-#[derive(Debug, Serialize, Deserialize)]
-struct Recorded {
-    text: String,
+    /// What was recorded before this process, or this run of the node, began.
+    log: CallLog,
 }
 
 impl Running<'_> {
@@ -84,25 +78,37 @@ impl Running<'_> {
         }
     }
 
-    /// Runs a call that changes something, unless it was run already, or may have been and cannot be run again.
-    async fn change(&self, index: u64, in_doubt: &mut bool) -> Result<String, NodeError> {
-        let call = usize::try_from(index).ok().and_then(|it| self.asking.message.tool_calls.get(it));
-        let call = call.ok_or_else(|| NodeError::new(format!("there is no call {index}")))?;
-        // With the message's number: a record is of this call, whatever else was recorded in this turn.
-        let name = format!("call-{}-{index}", self.asking.ordinal);
-        if let Some(record) = self.records.get(&name) {
-            return Ok(record.typed::<Recorded>()?.text.clone());
+    /// Runs a call that changes something, unless it was run already, or may have been and cannot be run again. `begun` is
+    /// the call that the record of the last one's result says to begin.
+    async fn change(&self, index: u64, begun: &mut Option<u64>) -> Result<String, NodeError> {
+        let message = self.asking.position;
+        let call = self.at(index).ok_or_else(|| NodeError::new(format!("there is no call {index}")))?;
+        if let Some(text) = self.log.result(index) {
+            return Ok(text.to_owned());
         }
-        let text = match (std::mem::take(in_doubt), self.changes(index, call)) {
+        let text = match (self.log.is_in_doubt(index), self.changes(index, call)) {
             (true, Some(Recovery::Report) | None) => unknown(),
-            (true, Some(Recovery::Rerun)) | (false, _) => self.call(index, call).await,
+            (true, Some(Recovery::Rerun)) => self.call(index, call).await,
+            (false, _) => {
+                if begun.take() != Some(index) {
+                    let (name, fact) = CallLog::begun(message, index);
+                    self.cx.record(&name, fact).await?;
+                }
+                self.call(index, call).await
+            }
         };
-        let is_last = index + 1 == self.asking.message.tool_calls.len() as u64;
         // What comes last is recorded by the commit of this node.
-        if !is_last {
-            self.cx.record(&name, Item::from_typed(Recorded { text: text.clone() })).await?;
+        if let Some(next) = self.at(index + 1) {
+            let is_new = self.log.result(index + 1).is_none() && !self.log.is_in_doubt(index + 1);
+            *begun = self.changes(index + 1, next).filter(|_| is_new).map(|_| index + 1);
+            let (name, fact) = CallLog::gave(message, index, &text, *begun);
+            self.cx.record(&name, fact).await?;
         }
         Ok(text)
+    }
+
+    fn at(&self, index: u64) -> Option<&ToolCall> {
+        usize::try_from(index).ok().and_then(|it| self.asking.message.tool_calls.get(it))
     }
 
     async fn call(&self, index: u64, call: &ToolCall) -> String {

@@ -60,17 +60,27 @@ impl Messages {
     /// Returns the tool calls of the last assistant message that no tool message after it answers (INV-6).
     #[must_use]
     pub fn open_calls(&self) -> Vec<ToolCall> {
+        let open = self.open_calls_at().map(|(_, open)| open);
+        open.into_iter().flatten().map(|(_, call)| call).collect()
+    }
+
+    /// As [`Messages::open_calls`], with the position of the message and the index of each call in it.
+    pub(crate) fn open_calls_at(&self) -> Option<(u64, Vec<(u64, ToolCall)>)> {
         let mut after = Vec::new();
         for message in self.0.iter().rev() {
             match message.role {
                 Role::Assistant => {
+                    let position = self.len() - 1 - after.len() as u64;
                     after.reverse();
-                    return open_calls(&message, &after).into_iter().cloned().collect();
+                    let open = open_calls(&message, &after);
+                    let is_open = |call: &ToolCall| open.iter().any(|it| std::ptr::eq(*it, call));
+                    let calls = (0..).zip(&message.tool_calls).filter(|(_, it)| is_open(it));
+                    return Some((position, calls.map(|(at, it)| (at, it.clone())).collect()));
                 }
                 Role::System | Role::User | Role::Tool => after.push(message),
             }
         }
-        Vec::new()
+        None
     }
 
     pub(crate) fn of(list: &List) -> Self {

@@ -10,6 +10,7 @@ use singletree_engine::{
 use tokio::sync::watch;
 
 use crate::budget::TurnBudget;
+use crate::calls::{Closing, Records, closings};
 use crate::history::HISTORY;
 use crate::hot::{Answering, Hot};
 use crate::house::{House, Served};
@@ -17,7 +18,7 @@ use crate::outcome::{ChatTurnOutcome, ErroredTurn};
 use crate::record::TurnRowExt;
 use crate::stream::TurnStream;
 use crate::transition::suspend::Left;
-use crate::turning::{Turning, closings, history as history_of};
+use crate::turning::{Turning, history as history_of};
 use crate::writing::Writing;
 use crate::{Durability, Error, transition, waits};
 
@@ -131,7 +132,10 @@ impl Keeper {
         let keeper = self.clone();
         move |state| {
             let loaded = history_of(state);
-            let closed = closings(&loaded, "unknown", "the turn that called this ended before it answered");
+            let reason = "the turn that called this ended before it answered";
+            let closing = Closing { status: "unknown", reason };
+            // Without records, none of them can be unreadable.
+            let closed = closings(&loaded, &Records::new(), closing).unwrap_or_default();
             let first = loaded.len();
             let boundary = first + closed.len() as u64 + 1;
             let mut turning = lock(&keeper.turning);

@@ -20,6 +20,7 @@
 
 mod bucket;
 mod budget;
+mod calls;
 mod error;
 mod event;
 mod history;
@@ -66,6 +67,7 @@ pub use base::{
 };
 pub use bucket::{Bucket, BucketTable, Disposition, Surface};
 pub use budget::{Budget, TurnBudget};
+pub use calls::CallLog;
 pub use chat::{Chat, ChatBuilder};
 pub use error::{Error, Result};
 pub use event::{ChatEvent, ChatEventKind, EventId};

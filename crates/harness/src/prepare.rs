@@ -1,6 +1,5 @@
 //! Getting a turn ready to run: what is stored, and where the run begins.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use singletree_durable::{ItemRange, TurnKind, TurnQuery, TurnRow, WaitQuery, WaitRow};
@@ -10,6 +9,7 @@ use singletree_engine::{
 
 use crate::Error;
 use crate::budget::Spent;
+use crate::calls::Records;
 use crate::history::HISTORY;
 use crate::hot::{Answering, Hot};
 use crate::house::{House, Served};
@@ -37,7 +37,7 @@ struct Beginning {
     numbers: Numbers,
     path: DispatchPath,
     positioned: bool,
-    recorded: bool,
+    records: Records,
     claim: Option<Claim>,
 }
 
@@ -92,7 +92,7 @@ impl Preparing<'_> {
             positioned: false,
             stands: false,
             migrated: None,
-            recorded: false,
+            records: Records::new(),
             field_bytes: self.house.limits.field_bytes,
             bounds: self.served.bounds,
             spent: Spent::default(),
@@ -123,7 +123,7 @@ impl Preparing<'_> {
             numbers,
             path: if existing { DispatchPath::ExistingSession } else { DispatchPath::NewSession },
             positioned: false,
-            recorded: false,
+            records: Records::new(),
             claim: None,
         })
     }
@@ -154,7 +154,7 @@ impl Preparing<'_> {
             Some(position) if position.turn == turning.row.no => {
                 let position = decode(&position.body)?;
                 let (standing, numbers) = self.standing(&turning, &position).await?;
-                let recorded = !standing.records.is_empty();
+                let records = standing.records.clone();
                 turning.stands = true;
                 turning.spent = position.spent;
                 Beginning {
@@ -164,7 +164,7 @@ impl Preparing<'_> {
                     numbers,
                     path: path_of(&turning.row, position.marks),
                     positioned: true,
-                    recorded,
+                    records,
                     claim: None,
                 }
             }
@@ -208,9 +208,7 @@ impl Preparing<'_> {
         let (stored, names) = (&turning.stored, &turning.names);
         let mut decoder = Decoder { journal, key: &self.hot.key, stored, names, numbers: &mut numbers };
         let frames = self.house.limited(decoder.frames(position.frames.clone())).await?;
-        let records = self.house.read(journal.records(&self.hot.key, turning.row.no)).await?;
-        let records: BTreeMap<_, _> =
-            records.into_iter().map(|it| (it.name, Item::from_text(it.body.as_str()))).collect();
+        let records = self.records(turning.row.no).await?;
         let invocation = &turning.row.invocation;
         let identity = Some(Identity {
             invocation_id: invocation.clone(),
@@ -218,6 +216,11 @@ impl Preparing<'_> {
             session_id: Some(self.hot.key.session.clone()),
         });
         Ok((Standing { identity, cursor: position.cursor.clone(), frames, records }, numbers))
+    }
+
+    async fn records(&self, turn: u64) -> Result<Records, Error> {
+        let records = self.house.read(self.house.journal.records(&self.hot.key, turn)).await?;
+        Ok(records.into_iter().map(|it| (it.name, Item::from_text(it.body.as_str()))).collect())
     }
 
     async fn at_pause(
@@ -232,7 +235,7 @@ impl Preparing<'_> {
             return Err(RunError::SessionConflict { source: what.into() }.into());
         }
         let (standing, numbers) = self.standing(turning, position).await?;
-        let recorded = !standing.records.is_empty();
+        let records = standing.records.clone();
         Ok(Beginning {
             entered: Entered::Standing(standing),
             start: Begun::Payload(payload),
@@ -240,7 +243,7 @@ impl Preparing<'_> {
             numbers,
             path: DispatchPath::SignalResume,
             positioned: true,
-            recorded,
+            records,
             claim: None,
         })
     }
@@ -302,7 +305,7 @@ impl Preparing<'_> {
         turning.numbers = beginning.numbers;
         turning.path = beginning.path;
         turning.positioned = beginning.positioned;
-        turning.recorded = beginning.recorded;
+        turning.records = beginning.records;
         let marks = turning.marks;
         let (keeper, stream) = self.keep(turning, beginning.entered, beginning.claim);
         stream.begin_at(marks.first);
@@ -325,7 +328,9 @@ impl Preparing<'_> {
         let journal = &self.house.journal;
         let position = self.house.read(journal.position(&self.hot.key, &turning.row.invocation)).await?;
         turning.positioned = position.is_some();
-        turning.recorded = turning.positioned;
+        if turning.positioned {
+            turning.records = self.records(turning.row.no).await?;
+        }
         let own = position.filter(|it| it.turn == turning.row.no);
         // What it had committed is its own to close (D8); a position that cannot be read says nothing of that.
         if let Some(marks) = own.and_then(|it| it.body.decode::<Position>().ok()).map(|it| it.marks) {

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use singletree_durable::{Head, Put, TurnRow, TurnStatus};
-use singletree_engine::{Item, List, SessionState, Slot, Snapshot};
-use singletree_llm::{ChatMessage, ToolCall};
+use singletree_engine::{List, SessionState, Slot, Snapshot};
+use singletree_llm::ChatMessage;
 
 use crate::Error;
 use crate::budget::{Bounds, Spent};
+use crate::calls::Records;
 use crate::event::ChatEventKind;
-use crate::history::{HISTORY, Messages};
+use crate::history::HISTORY;
 use crate::mail::Mailbox;
 use crate::outcome::{ChatTurnOutcome, DispatchPath};
 use crate::position::Marks;
@@ -39,8 +40,8 @@ pub(crate) struct Turning {
     pub(crate) stands: bool,
     /// The session as it was migrated for this turn, when it was: then nothing of the old version may be written again.
     pub(crate) migrated: Option<SessionState>,
-    /// Whether records of the turn are stored.
-    pub(crate) recorded: bool,
+    /// The records of the turn that are stored (D7).
+    pub(crate) records: Records,
     pub(crate) field_bytes: usize,
     pub(crate) bounds: Bounds,
     /// What the turn has used, as it is stored with its position.
@@ -140,7 +141,7 @@ impl Turning {
         if self.positioned && self.row.status != TurnStatus::Suspended {
             writing.put(Put::DropPosition(self.row.invocation.clone()));
         }
-        if self.recorded {
+        if !self.records.is_empty() {
             writing.put(Put::DropRecords { turn: self.row.no });
         }
         let what = match *outcome {
@@ -181,13 +182,4 @@ pub(crate) fn history(state: &Snapshot) -> List {
 /// Returns the messages from a position on.
 pub(crate) fn messages_from(list: &List, position: u64) -> Result<Vec<Arc<ChatMessage>>, Error> {
     list.iter_from(position).map(record::message).collect()
-}
-
-/// Makes the messages that close the open tool calls of a history (D8).
-pub(crate) fn closings(list: &List, status: &str, reason: &str) -> Vec<Item> {
-    let close = |call: ToolCall| {
-        let content = serde_json::json!({ "status": status, "reason": reason }).to_string();
-        crate::history::item(ChatMessage::tool(call.id, content))
-    };
-    Messages::of(list).open_calls().into_iter().map(close).collect()
 }

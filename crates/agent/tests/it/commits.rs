@@ -42,10 +42,10 @@ async fn a_turn_is_committed_as_often_as_it_has_to_and_no_more() {
     for (text, expected, why) in [
         ("say hello", 2, "accept, end"),
         ("look", 4, "accept, model, tools, end"),
-        ("act", 4, "accept, model, tools, end"),
-        ("acts", 5, "accept, model, the first result, tools, end"),
-        ("mixed", 6, "accept, model, two results, tools, end"),
-        ("send", 7, "accept, model, suspend, claim, gate, tools, end"),
+        ("act", 5, "accept, model, the call begins, tools, end"),
+        ("acts", 6, "accept, model, the first begins, its result and the second begins, tools, end"),
+        ("mixed", 8, "accept, model, twice a call begins and its result, tools, end"),
+        ("send", 8, "accept, model, suspend, claim, gate, the call begins, tools, end"),
     ] {
         assert_eq!(writes(text).await, expected, "{text}: {why}");
     }

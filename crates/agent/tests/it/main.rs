@@ -7,6 +7,7 @@ mod cancelling;
 mod commits;
 mod crashes;
 mod demo;
+mod early_ends;
 mod failing;
 mod probe;
 mod rig;

@@ -7,12 +7,13 @@ use singletree_engine::List;
 use singletree_llm::ChatMessage;
 
 use crate::Error;
+use crate::calls::{Closing, closings};
 use crate::event::ChatEventKind;
 use crate::history;
 use crate::outcome::{ChatTurnOutcome, ErroredTurn};
 use crate::record::{Recorded, message};
 use crate::turn_id::MessageId;
-use crate::turning::{Turning, closings};
+use crate::turning::Turning;
 use crate::writing::{Beside, Writing};
 
 /// What a run had when it was stopped.
@@ -30,7 +31,8 @@ pub(crate) fn cancel(
     errored: ErroredTurn,
 ) -> Result<Arc<ChatTurnOutcome>, Error> {
     writing.require(Require::Turn { no: turning.row.no, status: TurnStatus::Accepted });
-    let closed = stopped.history.append(closings(&stopped.history, "cancelled", "the turn was cancelled"));
+    let closed = closings(&stopped.history, &turning.records, Closing::CANCELLED)?;
+    let closed = stopped.history.append(closed);
     turning.announce(writing, &closed)?;
     let history = match stopped.shown.filter(|it| !it.is_empty()) {
         Some(text) => interrupted(writing, turning, &closed, &text)?,

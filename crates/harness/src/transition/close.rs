@@ -7,9 +7,10 @@ use singletree_durable::{Put, Require, WaitRow, WaitStatus};
 
 use super::claim::signal_event;
 use crate::Error;
+use crate::calls::{Closing, closings};
 use crate::outcome::{ChatTurnOutcome, ErroredTurn};
 use crate::record::Recorded;
-use crate::turning::{Turning, closings};
+use crate::turning::Turning;
 use crate::writing::Writing;
 
 /// `turning` is the closing turn, not yet stored, on the session as committed; `ended` the wait as it ends.
@@ -29,7 +30,7 @@ pub(crate) fn close(
         WaitStatus::Expired => ("denied", "expired"),
         WaitStatus::Pending | WaitStatus::Consumed | WaitStatus::Cancelled => ("cancelled", "cancelled"),
     };
-    let closed = closings(&committed, status, reason);
+    let closed = closings(&committed, &turning.records, Closing { status, reason })?;
     if !closed.is_empty() {
         let history = committed.append(closed);
         turning.announce(writing, &history)?;

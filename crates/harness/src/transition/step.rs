@@ -14,9 +14,9 @@ pub(crate) fn step(writing: &mut Writing, turning: &mut Turning, progress: &Prog
     if let Some(state) = progress.frames.first() {
         turning.announce(writing, &history(state))?;
     }
-    if turning.recorded {
+    if !turning.records.is_empty() {
         writing.put(Put::DropRecords { turn: turning.row.no });
-        turning.recorded = false;
+        turning.records.clear();
     }
     write_position(writing, turning, progress, None)
 }
@@ -60,7 +60,7 @@ pub(crate) fn record(
     let text = fact.text().map_err(|it| corrupt(format!("the record '{name}'"), Some(it.into())))?;
     let body = Json::from_text(text);
     writing.put(Put::Record(RecordRow { turn: turning.row.no, name: name.to_owned(), body }));
-    turning.recorded = true;
+    turning.records.insert(name.to_owned(), fact.clone());
     // A run that began anew would not look for records: from the first one on it goes on at its node.
     match progress.filter(|_| !turning.stands) {
         Some(progress) => write_position(writing, turning, progress, None),

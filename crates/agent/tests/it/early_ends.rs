@@ -1,0 +1,167 @@
+//! Turns that end while tools run: what finished stands, what ran is in doubt, the rest is closed (D7, D8, D10).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+use singletree_agent::{AgentLoop, Approve};
+use singletree_durable::{FailAt, ItemRange, Journal, Land, MemoryStore, SessionId, SessionKey, TenantId};
+use singletree_harness::{Agent, Chat, ChatBuilder, Limits, SendOptions, Turn};
+use singletree_llm::{ChatMessage, ScriptedProvider};
+use singletree_tools::{CallContext, Effect, Tool, TypedTool};
+use tokio::sync::Notify;
+
+use crate::rig::{SESSION, completed, decide, errored, script, send, toolbox, transcript};
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct What {
+    what: String,
+}
+
+/// Tools of which one call never ends; they tell when it has begun.
+#[derive(Clone, Default)]
+struct Stuck {
+    at: Arc<str>,
+    reached: Arc<Notify>,
+}
+
+impl Stuck {
+    fn at(at: &str) -> Self {
+        Self { at: at.into(), reached: Arc::default() }
+    }
+
+    fn tool(&self, name: &'static str, effect: Effect) -> Arc<dyn Tool> {
+        let stuck = self.clone();
+        let tool = TypedTool::new(name, "Does.", effect, move |it: What, _: CallContext| {
+            let stuck = stuck.clone();
+            async move {
+                if format!("{name} {}", it.what) == *stuck.at {
+                    stuck.reached.notify_one();
+                    std::future::pending::<()>().await;
+                }
+                Ok(format!("did {}", it.what))
+            }
+        });
+        Arc::new(tool.unwrap())
+    }
+
+    fn agent(&self) -> Agent {
+        let tools = toolbox(vec![
+            self.tool("look", Effect::Read),
+            self.tool("act", Effect::SafeWrite),
+            self.tool("send", Effect::Destructive),
+        ]);
+        let provider = Arc::new(ScriptedProvider::new(script()));
+        AgentLoop::builder(provider).toolbox(tools).approve(Approve::default()).agent("a").unwrap()
+    }
+
+    fn chat(&self) -> ChatBuilder {
+        Chat::builder().agent(self.agent())
+    }
+}
+
+async fn submit(chat: &Chat, text: &str) -> Turn {
+    chat.submit(SESSION, ChatMessage::user(text), SendOptions::new()).await.unwrap()
+}
+
+const UNKNOWN: &str = r#"tool: {"reason":"it ran when the turn ended; whether it took effect is not known","status":"unknown"}"#;
+const CANCELLED: &str = r#"tool: {"reason":"the turn was cancelled","status":"cancelled"}"#;
+
+// D8, D10
+#[tokio::test]
+async fn a_cancelled_turn_keeps_what_its_calls_gave() {
+    for (text, at, kept) in [
+        ("acts", "act b", vec!["tool: did a", UNKNOWN]),
+        ("acts", "act a", vec![UNKNOWN, CANCELLED]),
+        ("mixed", "look 1", vec![CANCELLED; 5]),
+        ("mixed", "act a", vec![CANCELLED, UNKNOWN, CANCELLED, CANCELLED, CANCELLED]),
+        ("mixed", "look 2", vec![CANCELLED, "tool: did a", CANCELLED, CANCELLED, CANCELLED]),
+        ("mixed", "act b", vec![CANCELLED, "tool: did a", CANCELLED, UNKNOWN, CANCELLED]),
+        ("mixed", "look 3", vec![CANCELLED, "tool: did a", CANCELLED, "tool: did b", CANCELLED]),
+    ] {
+        let stuck = Stuck::at(at);
+        let chat = stuck.chat().open(MemoryStore::new()).unwrap();
+        let turn = submit(&chat, text).await;
+        stuck.reached.notified().await;
+        let outcome = chat.cancel(turn.id()).await.unwrap().outcome().await;
+        assert_eq!(errored(&outcome).error_category, "chat_turn_cancelled", "{text} at {at}");
+        assert_eq!(transcript(&chat).await[2..], kept, "{text} at {at}");
+        // A provider takes the history as it is: the conversation goes on.
+        completed(&send(&chat, "say hello").await);
+    }
+}
+
+/// Approves both calls of "sends", so that its message is committed before its tools run, and waits until they are stuck.
+async fn approved(chat: &Chat, stuck: &Stuck) -> Turn {
+    submit(chat, "sends").await.outcome().await;
+    decide(chat, json!({ "approved": true })).await;
+    let wait = crate::rig::waiting(chat).await;
+    let turn = crate::rig::answer(chat, &wait, json!({ "approved": true })).await.unwrap();
+    stuck.reached.notified().await;
+    turn
+}
+
+// D8, D13: the same for a turn whose budget ends it.
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_runs_out_of_time_keeps_what_its_calls_gave() {
+    let stuck = Stuck::at("act m");
+    let limits = Limits { turn_time: Duration::from_secs(3), ..Limits::default() };
+    let chat = stuck.chat().limits(limits).open(MemoryStore::new()).unwrap();
+    let outcome = approved(&chat, &stuck).await.outcome().await;
+    assert_eq!(errored(&outcome).error_category, "chat_budget_exhausted");
+    let failed = r#"tool: {"reason":"chat_budget_exhausted","status":"failed"}"#;
+    assert_eq!(transcript(&chat).await[2..], ["tool: did a", UNKNOWN, failed]);
+}
+
+// D8, D24: the same for a turn that is not run again after its process died.
+#[tokio::test]
+async fn a_turn_that_is_given_up_keeps_what_its_calls_gave() {
+    let store = MemoryStore::new();
+    let stuck = Stuck::at("act m");
+    let chat = stuck.chat().open(store.clone()).unwrap();
+    let turn = approved(&chat, &stuck).await;
+    let after = store.reopen();
+    chat.shutdown(Duration::ZERO).await;
+    let limits = Limits { deaths: 1, ..Limits::default() };
+    let chat = Stuck::default().chat().limits(limits).open(after).unwrap();
+    chat.sweep().await.unwrap();
+    let outcome = chat.turn(turn.id()).await.unwrap().outcome().await;
+    assert_eq!(errored(&outcome).error_category, "chat_turn_crashed");
+    let failed = r#"tool: {"reason":"chat_turn_crashed","status":"failed"}"#;
+    assert_eq!(transcript(&chat).await[2..], ["tool: did a", UNKNOWN, failed]);
+}
+
+// D8: the same for a turn that fails; and a turn whose calls never were committed adds nothing, but its record keeps them (D11).
+#[tokio::test(start_paused = true)]
+async fn what_calls_gave_stays_in_the_record_of_a_turn_that_adds_nothing() {
+    let store = MemoryStore::new();
+    let stuck = Stuck::at("act b");
+    let limits = Limits { turn_time: Duration::from_secs(3), ..Limits::default() };
+    let chat = stuck.chat().limits(limits).open(store.clone()).unwrap();
+    let outcome = send(&chat, "acts").await;
+    assert_eq!(errored(&outcome).error_category, "chat_budget_exhausted");
+    assert_eq!(transcript(&chat).await, Vec::<String>::new());
+    let key = SessionKey::new(TenantId::single(), SessionId::parse(SESSION).unwrap());
+    let made = store.items(&key, &ItemRange::Turn(0)).await.unwrap();
+    let made: Vec<_> = made.iter().map(|it| it.body.as_str().to_owned()).collect();
+    assert_eq!(made.len(), 3, "the user's message, the model's, what one call gave: {made:?}");
+    assert!(made[2].contains("did a"), "{made:?}");
+}
+
+// D7: in doubt is only a call that had begun: the others are run, whatever they are.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_had_not_begun_is_run_after_a_crash() {
+    let store = MemoryStore::new();
+    // Accept, model; then it is recorded that the call begins.
+    let dying = FailAt::new(Arc::new(store.clone()), 3, Land::Before);
+    let chat = Stuck::default().chat().open(dying.clone()).unwrap();
+    let turn = submit(&chat, "act").await;
+    drop(tokio::time::timeout(Duration::from_secs(60), turn.outcome()).await);
+    assert!(dying.fired());
+    let after = store.reopen();
+    chat.shutdown(Duration::ZERO).await;
+    let chat = Stuck::default().chat().open(after).unwrap();
+    chat.sweep().await.unwrap();
+    completed(chat.turn(turn.id()).await.unwrap().outcome().await.as_ref());
+    assert_eq!(transcript(&chat).await[2], "tool: did a");
+}

@@ -1,0 +1,169 @@
+//! How far the tool calls of a message came, and closing those that stay open (D7, D8).
+//!
+//! The node that makes calls records what it must not forget before its commit: that a call which changes something begins,
+//! and what it gave. Whoever ends the turn early reads it here: a recorded result stands in the history as that call's tool
+//! message, and only calls without one are closed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+use singletree_engine::{Item, List};
+use singletree_llm::{ChatMessage, ToolCall};
+
+use crate::history::{self, Messages};
+use crate::stored::corrupt;
+use crate::{Error, Result};
+
+/// The facts of a node execution, by name, as the engine keeps them ([`Ctx::record`](singletree_engine::Ctx::record)).
+pub(crate) type Records = BTreeMap<String, Item>;
+
+/// How far the calls of one assistant message came, as the node that makes them recorded it (D7).
+///
+/// The node records under the names and in the form that this type gives, with
+/// [`Ctx::record`](singletree_engine::Ctx::record), and reads its own records back after a crash.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CallLog {
+    begun: BTreeSet<u64>,
+    results: BTreeMap<u64, String>,
+}
+
+/// One record: of a call that begins, or of one that gave a result.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+enum Recorded {
+    Begun,
+    Gave {
+        text: String,
+        /// The call that begins with this record's commit.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        then: Option<u64>,
+    },
+}
+
+fn name(message: u64, call: u64) -> String {
+    format!("call-{message}-{call}")
+}
+
+impl CallLog {
+    /// Returns the record that a call begins: the intent, made durable before the call is made. `message` is the position of
+    /// the assistant message in the history, `call` the index of the call in it.
+    #[must_use]
+    pub fn begun(message: u64, call: u64) -> (String, Item) {
+        (name(message, call), Item::from_typed(Recorded::Begun))
+    }
+
+    /// Returns the record of what a call gave: the text of its tool message. `then` is the call that begins next, when one
+    /// does right away: one record for both.
+    #[must_use]
+    pub fn gave(message: u64, call: u64, text: &str, then: Option<u64>) -> (String, Item) {
+        (name(message, call), Item::from_typed(Recorded::Gave { text: text.to_owned(), then }))
+    }
+
+    /// Reads what was recorded of the calls of a message.
+    ///
+    /// # Errors
+    /// `store_corrupt`.
+    pub fn read(records: &BTreeMap<String, Item>, message: u64) -> Result<Self> {
+        let mut log = Self::default();
+        let prefix = name(message, 0);
+        let prefix = prefix.trim_end_matches('0');
+        for (name, item) in records.iter().filter(|(name, _)| name.starts_with(prefix)) {
+            let unreadable = || corrupt(format!("the record '{name}'"), None);
+            let call: u64 = name[prefix.len()..].parse().map_err(|_| unreadable())?;
+            let recorded = item.json().map(Recorded::deserialize).map_err(|_| unreadable())?;
+            match recorded.map_err(|_| unreadable())? {
+                Recorded::Begun => drop(log.begun.insert(call)),
+                Recorded::Gave { text, then } => {
+                    log.results.insert(call, text);
+                    log.begun.extend(then);
+                }
+            }
+        }
+        Ok(log)
+    }
+
+    /// Returns what a call gave, when that was recorded.
+    #[must_use]
+    pub fn result(&self, call: u64) -> Option<&str> {
+        self.results.get(&call).map(String::as_str)
+    }
+
+    /// Tells whether a call had begun whose result was not recorded: whether it had its effect is not known.
+    #[must_use]
+    pub fn is_in_doubt(&self, call: u64) -> bool {
+        self.begun.contains(&call) && !self.results.contains_key(&call)
+    }
+}
+
+/// How the calls are closed that nothing is known of.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Closing<'a> {
+    pub(crate) status: &'a str,
+    pub(crate) reason: &'a str,
+}
+
+impl Closing<'static> {
+    pub(crate) const CANCELLED: Self = Self { status: "cancelled", reason: "the turn was cancelled" };
+}
+
+/// Makes the tool messages that answer the open calls of a history: what was recorded, and closing ones for the rest (D8).
+///
+/// # Errors
+/// `store_corrupt`.
+pub(crate) fn closings(list: &List, records: &Records, closing: Closing<'_>) -> Result<Vec<Item>, Error> {
+    let Some((message, open)) = Messages::of(list).open_calls_at() else { return Ok(Vec::new()) };
+    let log = CallLog::read(records, message)?;
+    let answer = |(at, call): (u64, ToolCall)| {
+        let text = match (log.result(at), log.is_in_doubt(at)) {
+            (Some(text), _) => text.to_owned(),
+            (None, true) => {
+                object("unknown", "it ran when the turn ended; whether it took effect is not known")
+            }
+            (None, false) => object(closing.status, closing.reason),
+        };
+        history::item(ChatMessage::tool(call.id, text))
+    };
+    Ok(open.into_iter().map(answer).collect())
+}
+
+/// Makes the tool messages of those open calls of which a result was recorded.
+///
+/// # Errors
+/// `store_corrupt`.
+pub(crate) fn results(list: &List, records: &Records) -> Result<Vec<Item>, Error> {
+    let Some((message, open)) = Messages::of(list).open_calls_at() else { return Ok(Vec::new()) };
+    let log = CallLog::read(records, message)?;
+    let given = open.into_iter().filter_map(|(at, call)| Some((log.result(at)?.to_owned(), call)));
+    Ok(given.map(|(text, call)| history::item(ChatMessage::tool(call.id, text))).collect())
+}
+
+fn object(status: &str, reason: &str) -> String {
+    serde_json::json!({ "status": status, "reason": reason }).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // D7
+    #[test]
+    fn what_is_recorded_is_read_back_of_its_own_message_only() {
+        let records = [
+            CallLog::begun(1, 0),
+            CallLog::begun(10, 0),
+            CallLog::gave(10, 1, "one", Some(2)),
+            CallLog::gave(10, 10, "ten", None),
+        ];
+        // As the store has them: as text.
+        let records: Records =
+            records.into_iter().map(|(name, it)| (name, Item::from_text(it.text().unwrap()))).collect();
+        let log = CallLog::read(&records, 10).unwrap();
+        let seen: Vec<_> =
+            [0, 1, 2, 3, 10].into_iter().map(|it| (log.result(it), log.is_in_doubt(it))).collect();
+        let none = (None, false);
+        assert_eq!(seen, [(None, true), (Some("one"), false), (None, true), none, (Some("ten"), false)]);
+        assert!(CallLog::read(&records, 1).unwrap().is_in_doubt(0));
+        let damaged = Records::from([("call-1-x".to_owned(), Item::from_text("1"))]);
+        assert_eq!(CallLog::read(&damaged, 1).unwrap_err().category(), "store_corrupt");
+    }
+}
