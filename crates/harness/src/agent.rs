@@ -7,6 +7,7 @@ use singletree_engine::{Graph, Migrations, Snapshot};
 use crate::bucket::BucketTable;
 use crate::budget::Budget;
 use crate::reply::Replies;
+use crate::resumed::ResumedReply;
 use crate::{Error, history};
 
 /// What happens to a message that is sent while the session waits for a signal (D1).
@@ -42,6 +43,7 @@ pub struct Agent {
     pub(crate) replies: Replies,
     pub(crate) migrations: Arc<Migrations>,
     pub(crate) budget: Budget,
+    pub(crate) resumed_reply: ResumedReply,
     early: Vec<String>,
     effectful_tools: bool,
 }
@@ -59,6 +61,7 @@ impl Agent {
             replies: Replies::default(),
             migrations: Arc::default(),
             budget: Budget::default(),
+            resumed_reply: ResumedReply::default(),
             early: Vec::new(),
             effectful_tools: false,
         }
@@ -95,6 +98,13 @@ impl Agent {
     #[must_use]
     pub fn session_migrations(mut self, migrations: Migrations) -> Self {
         self.migrations = Arc::new(migrations);
+        self
+    }
+
+    /// Sets how callers come by the outcome of a turn that resumed, beside the subscription (D21).
+    #[must_use]
+    pub fn resumed_reply(mut self, reply: ResumedReply) -> Self {
+        self.resumed_reply = reply;
         self
     }
 

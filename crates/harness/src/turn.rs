@@ -54,6 +54,10 @@ impl Turn {
         &self.id
     }
 
+    pub(crate) fn chat(&self) -> &Chat {
+        &self.chat
+    }
+
     pub(crate) fn key(&self) -> &SessionKey {
         &self.key
     }

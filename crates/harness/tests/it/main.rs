@@ -19,6 +19,7 @@ mod mail;
 mod order;
 mod recover;
 mod refuse;
+mod resumed;
 mod session;
 mod sky;
 mod wait;

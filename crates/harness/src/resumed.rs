@@ -1,0 +1,122 @@
+//! Outcomes of resumed turns for callers who do not subscribe (harness-chat §8.2, D21).
+
+use std::sync::Arc;
+
+use singletree_durable::{SessionKey, TurnKind, TurnQuery, TurnRow};
+use singletree_llm::ChatMessage;
+
+use crate::chat::Chat;
+use crate::outcome::{ChatTurnOutcome, ErroredTurn};
+use crate::record::read_outcome;
+use crate::submit::SendOptions;
+use crate::turn::Turn;
+use crate::{Error, Result};
+
+/// How callers come by the outcome of a turn that resumed. A subscription is told in any case
+/// ([`Chat::subscribe`]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ResumedReply {
+    /// By subscription alone.
+    #[default]
+    Subscription,
+    /// The next send of the session returns it, too, before its own: [`Turn::resumed`], [`Chat::send_catching_up`].
+    NextSend,
+}
+
+/// What a send returns that catches up.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CaughtUp {
+    /// The outcomes of the turns that resumed since the message before this one, oldest first.
+    pub resumed: Vec<Arc<ChatTurnOutcome>>,
+    /// The outcome of this message's turn.
+    pub outcome: Arc<ChatTurnOutcome>,
+}
+
+/// How many turns are read at once, backwards.
+const PAGE: u64 = 16;
+
+impl Turn {
+    /// Returns how the turns ended that resumed since the message before this one and were accepted before it, oldest first,
+    /// where the agent asks for that ([`ResumedReply::NextSend`]): each comes with exactly one message of the session, and
+    /// asking again for the same message finds it again, also after a crash. Nothing for turns that answer no message.
+    ///
+    /// Those of them that have not ended are left out: none is once this turn's outcome is there.
+    ///
+    /// # Errors
+    /// `store_unavailable` and its kin.
+    pub async fn resumed(&self) -> Result<Vec<Arc<ChatTurnOutcome>>> {
+        self.chat().resumed_before(self).await
+    }
+}
+
+impl Chat {
+    /// As [`Chat::send_with`], and returns first what a caller who only sends has missed: the outcomes of the turns that
+    /// resumed since the message before (harness-chat §8.2). Each is returned once. Nothing is, unless the agent asks for
+    /// it: [`Agent::resumed_reply`](crate::Agent::resumed_reply).
+    ///
+    /// What was missed is told also when this message's turn fails.
+    ///
+    /// # Errors
+    /// As [`Chat::submit`]: nothing was accepted, and nothing counts as told. When what was missed cannot be read
+    /// (`store_unavailable` and its kin), the turn it names has ended all the same, and both can be asked for:
+    /// [`Chat::turn`].
+    ///
+    /// # Cancellation
+    /// As [`Chat::send`].
+    pub async fn send_catching_up(
+        &self,
+        session_id: &str,
+        message: ChatMessage,
+        options: SendOptions,
+    ) -> Result<CaughtUp, Box<ErroredTurn>> {
+        let turn = self.submit(session_id, message, options).await?;
+        let outcome = turn.outcome().await;
+        let resumed = turn.resumed().await.map_err(|error| {
+            let id = Some(turn.id().clone());
+            Box::new(self.house.any_served().errored(&self.house.limits, id, &error))
+        })?;
+        Ok(CaughtUp { resumed, outcome })
+    }
+
+    async fn resumed_before(&self, turn: &Turn) -> Result<Vec<Arc<ChatTurnOutcome>>> {
+        let (key, id) = (turn.key(), turn.id());
+        let of = TurnQuery::Invocation(id.invocation.clone());
+        let rows = self.house.read(self.house.journal.turns(key, &of)).await?;
+        let row = rows.into_iter().find(|it| it.ordinal == id.ordinal);
+        let row = row.ok_or_else(|| Error::TurnUnknown { turn: id.to_string() })?;
+        let served = self.house.served(&row.agent)?;
+        if row.kind != TurnKind::Message || served.agent.resumed_reply == ResumedReply::Subscription {
+            return Ok(Vec::new());
+        }
+        let mut resumed = Vec::new();
+        for row in self.since_message(key, row.no).await? {
+            let reading = read_outcome(self.house.journal.as_ref(), key, &row);
+            match self.house.limited(reading).await? {
+                // That it waits again tells nobody anything; what comes of it will.
+                None | Some(ChatTurnOutcome::Suspended(_)) => {}
+                Some(outcome) => resumed.push(Arc::new(outcome)),
+            }
+        }
+        Ok(resumed)
+    }
+
+    /// Reads the turns between a message and the one before it, oldest first.
+    async fn since_message(&self, key: &SessionKey, no: u64) -> Result<Vec<TurnRow>> {
+        let (mut between, mut to) = (Vec::new(), no);
+        while to > 0 {
+            let from = to.saturating_sub(PAGE);
+            let query = TurnQuery::From { no: from, limit: to - from };
+            let mut rows = self.house.read(self.house.journal.turns(key, &query)).await?;
+            rows.retain(|it| it.no < to);
+            // Turns may have been forgotten; before them there is nothing.
+            let last = rows.is_empty() || rows.iter().any(|it| it.kind == TurnKind::Message);
+            between.extend(rows.into_iter().rev().take_while(|it| it.kind != TurnKind::Message));
+            if last {
+                break;
+            }
+            to = from;
+        }
+        between.reverse();
+        Ok(between)
+    }
+}
