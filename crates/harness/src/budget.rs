@@ -40,6 +40,9 @@ pub(crate) struct Bounds {
     pub(crate) turn_time: Duration,
     messages: u64,
     history_bytes: u64,
+    position_bytes: u64,
+    record_bytes: u64,
+    wait_bytes: u64,
 }
 
 impl Bounds {
@@ -52,6 +55,9 @@ impl Bounds {
             turn_time: budget.turn_time.unwrap_or(limits.turn_time).min(limits.turn_time),
             messages: smaller(budget.messages, limits.messages),
             history_bytes: smaller(budget.history_bytes, limits.history_bytes),
+            position_bytes: limits.position_bytes as u64,
+            record_bytes: limits.record_bytes as u64,
+            wait_bytes: limits.wait_bytes as u64,
         }
     }
 
@@ -62,6 +68,23 @@ impl Bounds {
     pub(crate) fn history(&self, messages: u64, bytes: u64) -> Result<()> {
         within("messages", messages, self.messages)?;
         within("history_bytes", bytes, self.history_bytes)
+    }
+}
+
+impl Bounds {
+    /// Checks what is about to be stored of where a turn stands.
+    pub(crate) fn position(&self, bytes: usize) -> Result<()> {
+        within("position_bytes", bytes as u64, self.position_bytes)
+    }
+
+    /// Checks what a node has recorded.
+    pub(crate) fn records(&self, bytes: usize) -> Result<()> {
+        within("record_bytes", bytes as u64, self.record_bytes)
+    }
+
+    /// Checks what is about to be stored of a wait.
+    pub(crate) fn wait(&self, bytes: usize) -> Result<()> {
+        within("wait_bytes", bytes as u64, self.wait_bytes)
     }
 }
 
@@ -80,7 +103,6 @@ pub(crate) struct Spent {
 }
 
 impl Spent {
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands out a reference")]
     pub(crate) fn is_zero(&self) -> bool {
         *self == Self::default()
     }

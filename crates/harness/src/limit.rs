@@ -11,6 +11,15 @@ pub struct Limits {
     pub message_bytes: usize,
     /// Bytes of one state field that is no list of rows; a longer one is `chat_budget_exhausted`.
     pub field_bytes: usize,
+    /// Bytes of where an unfinished turn stands: the fields of its state that the session does not hold, as JSON. More is
+    /// `chat_budget_exhausted`.
+    pub position_bytes: usize,
+    /// Bytes of what one node execution records before it completes (D7); more is `chat_budget_exhausted`.
+    pub record_bytes: usize,
+    /// Bytes of what a node says about a wait, its signal's id, metadata and terms; more is `chat_budget_exhausted`.
+    pub wait_bytes: usize,
+    /// Bytes of the text that is shown of one message before it is recorded; what goes beyond is seen with the record.
+    pub shown_bytes: usize,
     /// Bytes of a signal's payload; a longer one is `suspension_resume_payload_invalid`.
     pub payload_bytes: usize,
     /// Early signals that a session keeps; one more is `chat_mailbox_full`.
@@ -19,7 +28,8 @@ pub struct Limits {
     pub mail_bytes: usize,
     /// How long an early signal is kept; after that it is as if it had not come.
     pub mail_age: Duration,
-    /// Bytes of an idempotency key; a longer one is `chat_idempotency_conflict`.
+    /// Bytes of an idempotency key; a longer one is `chat_idempotency_conflict`. Of the name of who answers a signal; a longer
+    /// one is `suspension_resume_payload_invalid`. Of the id of an early signal; a longer one is not kept.
     pub key_bytes: usize,
     /// Bytes of the diagnostic in an error reply; the rest is cut off (D15).
     pub diagnostic_bytes: usize,
@@ -56,6 +66,10 @@ impl Default for Limits {
             queue: 64,
             message_bytes: 1 << 20,
             field_bytes: 1 << 20,
+            position_bytes: 16 << 20,
+            record_bytes: 16 << 20,
+            wait_bytes: 1 << 20,
+            shown_bytes: 1 << 20,
             payload_bytes: 256 << 10,
             mail: 64,
             mail_bytes: 1 << 20,

@@ -53,6 +53,13 @@ pub struct KeptSignal {
     pub at: Timestamp,
 }
 
+/// An early signal that a wait takes as it begins.
+pub(crate) struct Taken {
+    pub(crate) from: Option<String>,
+    /// Its payload, or why it cannot end the wait.
+    pub(crate) payload: Result<Map<String, Value>>,
+}
+
 /// What a transition sees of the session beside its own turn: the early signals, and whether other work is left.
 #[derive(Debug, Default)]
 pub(crate) struct Mailbox {
@@ -96,11 +103,7 @@ impl Mailbox {
     }
 
     /// Takes the early signal of a wait that begins, if it can end it. Returns why it cannot with one that does not fit.
-    pub(crate) fn take(
-        writing: &mut Writing,
-        wait: &WaitRow,
-        paused: &Paused,
-    ) -> Result<Option<(MailRow, Result<Map<String, Value>>)>> {
+    pub(crate) fn take(writing: &mut Writing, wait: &WaitRow, paused: &Paused) -> Result<Option<Taken>> {
         let at = writing.mailbox.mail.iter().position(|it| it.signal == wait.signal);
         let Some(mail) = at.map(|it| writing.mailbox.mail.swap_remove(it)) else { return Ok(None) };
         writing.put(Put::DropMail(mail.signal.clone()));
@@ -115,7 +118,7 @@ impl Mailbox {
                 payload::fits(wait, &payload).and_then(|()| Ok(paused.accepts(&payload)?)).map(|()| payload)
             }
         };
-        Ok(Some((mail, fits)))
+        Ok(Some(Taken { from: mail.from, payload: fits }))
     }
 }
 

@@ -342,7 +342,8 @@ impl Preparing<'_> {
     fn keep(&self, turning: Turning, entered: Entered, claim: Option<Claim>) -> (Arc<Keeper>, TurnStream) {
         let session = self.hot.key.session.clone();
         let (feed, clock) = (self.hot.feed.clone(), self.house.clock.clone());
-        let stream = TurnStream::new(session, turning.row.id(), turning.row.deaths, feed, clock);
+        let shown = (feed, self.house.limits.shown_bytes);
+        let stream = TurnStream::new(session, turning.row.id(), turning.row.deaths, shown, clock);
         let keeper = Keeper::new(KeeperParts {
             house: self.house.clone(),
             hot: self.hot.clone(),

@@ -11,6 +11,7 @@ use singletree_durable::{
 use singletree_engine::Item;
 use singletree_llm::ChatMessage;
 
+use crate::budget::{Bounds, Budget};
 use crate::chat::Chat;
 use crate::history::HISTORY;
 use crate::hot::{Hot, Queued, Work};
@@ -229,7 +230,8 @@ impl Chat {
     /// Makes a session of a document that [`Chat::export_session`] wrote, under its own id or another.
     ///
     /// # Errors
-    /// `session_load_failed` when the document is of another form; `store_refused` when the session exists.
+    /// `session_load_failed` when the document is of another form; `chat_budget_exhausted` when its history is longer than a
+    /// session's may be; `store_refused` when the session exists.
     pub async fn import_session(&self, export: SessionExport, session_id: Option<&str>) -> Result<()> {
         if export.kind != EXPORT_KIND || export.format != EXPORT_FORMAT {
             let what = format!("a document of kind '{}', format {}", export.kind, export.format);
@@ -253,6 +255,7 @@ impl Chat {
         for (name, value) in export.values {
             batch.put(Put::Field(FieldRow { name, value: FieldValue::Value(Json::from(&value)) }));
         }
+        let bounds = Bounds::of(&self.house.limits, &Budget::default());
         let mut no = 0;
         for (name, items) in export.lists {
             let (len, mut bytes) = (items.len() as u64, 0);
@@ -267,6 +270,10 @@ impl Chat {
                 // The rows belong to no turn: number 0 is given to none.
                 batch.put(Put::Item(ItemRow { no, turn: 0, placement, body, side }));
                 no += 1;
+            }
+            // A document is input, too: what a chat would not have taken piece by piece it does not take at once.
+            if name == HISTORY {
+                bounds.history(len, bytes)?;
             }
             let value = FieldValue::List { generation: 0, len, bytes };
             batch.put(Put::Field(FieldRow { name, value }));

@@ -26,6 +26,7 @@ struct Inner {
     runs_before: u32,
     feed: Feed,
     clock: Arc<dyn Clock>,
+    shown_bytes: usize,
     /// Guards what is shown; held for a moment, never across an await.
     shown: Mutex<Shown>,
 }
@@ -45,6 +46,8 @@ struct OnItsWay {
     run: u32,
     next: u64,
     text: String,
+    /// Whether more came than may be shown.
+    is_full: bool,
 }
 
 /// One message on its way.
@@ -60,10 +63,11 @@ impl TurnStream {
         session: SessionId,
         turn: TurnId,
         runs_before: u32,
-        feed: Feed,
+        (feed, shown_bytes): (Feed, usize),
         clock: Arc<dyn Clock>,
     ) -> Self {
-        Self(Arc::new(Inner { session, turn, runs_before, feed, clock, shown: Mutex::default() }))
+        let shown = Mutex::default();
+        Self(Arc::new(Inner { session, turn, runs_before, feed, clock, shown_bytes, shown }))
     }
 
     fn shown(&self) -> std::sync::MutexGuard<'_, Shown> {
@@ -89,7 +93,7 @@ impl TurnStream {
         let again = shown.message.as_ref().is_some_and(|it| it.position == position);
         shown.attempts = if again { shown.attempts + 1 } else { 1 };
         let run = self.0.runs_before + shown.attempts;
-        shown.message = Some(OnItsWay { position, run, next: 0, text: String::new() });
+        shown.message = Some(OnItsWay { position, run, next: 0, text: String::new(), is_full: false });
         drop(shown);
         MessageStream { stream: self, position, run }
     }
@@ -143,15 +147,23 @@ impl TurnStream {
 }
 
 impl MessageStream<'_> {
-    /// Shows the next piece of the message's text.
+    /// Shows the next piece of the message's text. What goes beyond [`Limits::shown_bytes`](crate::Limits::shown_bytes) is
+    /// not shown piece by piece.
     pub fn delta(&self, text: &str) {
         let mut shown = self.stream.shown();
         let first = shown.first;
-        let Some(message) =
-            shown.message.as_mut().filter(|it| it.position == self.position && it.run == self.run)
+        let Some(message) = shown
+            .message
+            .as_mut()
+            .filter(|it| it.position == self.position && it.run == self.run && !it.is_full)
         else {
             return;
         };
+        if message.text.len().saturating_add(text.len()) > self.stream.0.shown_bytes {
+            // Nor what comes after it: a text with a hole would be another text.
+            message.is_full = true;
+            return;
+        }
         message.text.push_str(text);
         let n = message.next;
         message.next += 1;

@@ -40,7 +40,7 @@ impl Provider for Metered {
     fn complete<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, singletree_llm::Result<Response>> {
         Box::pin(async move {
             let mut response = self.0.complete(request).await?;
-            response.usage = self.1.clone();
+            response.usage = self.1;
             Ok(response)
         })
     }
@@ -52,7 +52,7 @@ async fn tokens_are_what_the_provider_says_in_all_or_in_parts() {
     let parts = Usage { prompt_tokens: Some(6), completion_tokens: Some(4), ..Usage::default() };
     for (usage, used) in [(whole, 20), (parts, 20), (Usage::default(), 0)] {
         for max in [19, 20] {
-            let provider = Arc::new(Metered(ScriptedProvider::new(script()), usage.clone()));
+            let provider = Arc::new(Metered(ScriptedProvider::new(script()), usage));
             let agent = small_with(provider, &World::default(), Recovery::Report).agent("a").unwrap();
             let budget = Budget { tokens: Some(max), ..Budget::default() };
             let chat = open(agent.budget(budget), MemoryStore::new());

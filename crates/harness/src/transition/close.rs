@@ -27,7 +27,9 @@ pub(crate) fn close(
     signal_event(writing, &turning.author(), &ended);
     let committed = turning.committed();
     let (status, reason) = match ended.status {
-        WaitStatus::Expired => ("denied", "expired"),
+        // Nobody has denied what nobody was asked to approve.
+        WaitStatus::Expired if ended.action.is_some() => ("denied", "expired"),
+        WaitStatus::Expired => ("failed", "expired"),
         WaitStatus::Pending | WaitStatus::Consumed | WaitStatus::Cancelled => ("cancelled", "cancelled"),
     };
     let closed = closings(&committed, &turning.records, Closing { status, reason })?;

@@ -43,7 +43,9 @@ pub(crate) fn write_position(
         descriptor,
     };
     let (invocation, turn) = (turning.row.invocation.clone(), turning.row.no);
-    writing.put(Put::Position(PositionRow { invocation, turn, body: position.to_json()? }));
+    let body = position.to_json()?;
+    turning.bounds.position(body.as_str().len())?;
+    writing.put(Put::Position(PositionRow { invocation, turn, body }));
     turning.positioned = true;
     turning.stands = true;
     Ok(())
@@ -58,6 +60,9 @@ pub(crate) fn record(
 ) -> Result<(), Error> {
     writing.require(Require::Turn { no: turning.row.no, status: TurnStatus::Accepted });
     let text = fact.text().map_err(|it| corrupt(format!("the record '{name}'"), Some(it.into())))?;
+    // What is there was encoded when it was put there.
+    let held: usize = turning.records.values().map(|it| it.text().map_or(0, str::len)).sum();
+    turning.bounds.records(held + text.len())?;
     let body = Json::from_text(text);
     writing.put(Put::Record(RecordRow { turn: turning.row.no, name: name.to_owned(), body }));
     turning.records.insert(name.to_owned(), fact.clone());

@@ -9,7 +9,7 @@ use super::claim;
 use super::step::write_position;
 use crate::Error;
 use crate::hot::{Answering, Ticket};
-use crate::mail::Mailbox;
+use crate::mail::{Mailbox, Taken};
 use crate::outcome::{ChatTurnOutcome, SuspendedTurn};
 use crate::record::{Recorded, TurnRowExt, terms};
 use crate::turning::{Turning, history, messages_from};
@@ -37,6 +37,7 @@ pub(crate) fn suspend(
         turning.write_session(writing, session)?;
     }
     let wait = wait(writing, turning, paused);
+    turning.bounds.wait(said(&wait))?;
     let early = early(writing, turning, &wait, paused)?;
     let next = early.map(|it| (claim::next_row(writing, &turning.row, &wait, TurnKind::Resume), it));
     let pending_messages = messages_from(&messages, turning.marks.boundary)?;
@@ -75,19 +76,26 @@ fn early(
     wait: &WaitRow,
     paused: &Paused,
 ) -> Result<Option<Answering>, Error> {
-    let Some((mail, payload)) = Mailbox::take(writing, wait, paused)? else { return Ok(None) };
+    let Some(Taken { from, payload }) = Mailbox::take(writing, wait, paused)? else { return Ok(None) };
     match payload {
         Ok(payload) => {
             let ticket = Ticket::new(None, None);
-            let (wait, from) = (wait.no, mail.from);
+            let wait = wait.no;
             Ok(Some(Answering { wait, payload, from, expired: false, ticket, taken: None }))
         }
         Err(_) => {
-            let refused = WaitRow { answered_by: mail.from, ..wait.clone() };
+            let refused = WaitRow { answered_by: from, ..wait.clone() };
             claim::refusal_event(writing, &turning.author(), &refused);
             Ok(None)
         }
     }
+}
+
+/// Returns the bytes of what the node says about a wait.
+fn said(wait: &WaitRow) -> usize {
+    let documents = [&wait.metadata, &wait.payload_schema, &wait.on_deadline];
+    let documents: usize = documents.into_iter().flatten().map(|it| it.as_str().len()).sum();
+    wait.signal.len() + wait.action.as_ref().map_or(0, String::len) + documents
 }
 
 fn wait(writing: &mut Writing, turning: &Turning, paused: &Paused) -> WaitRow {

@@ -266,3 +266,87 @@ async fn the_time_of_a_turn_that_died_counts() {
     assert_eq!(exhausted(&outcome), "turn_time of 10 is exhausted: the turn came to 10");
     assert_eq!(begun.elapsed(), Duration::from_secs(4), "six of the ten seconds had gone by");
 }
+
+// INV-12: what a turn leaves in the store beside the history is bounded, too.
+#[tokio::test]
+async fn records_waits_and_positions_are_bounded() {
+    let long = "x".repeat(600);
+    let limits = Limits { record_bytes: 500, wait_bytes: 500, position_bytes: 800, ..Limits::default() };
+    for (what, told) in [
+        ("record", "record_bytes of 500 is exhausted: the turn came to 602"),
+        ("records", "record_bytes of 500 is exhausted: the turn came to 502"),
+        ("wait", "wait_bytes of 500 is exhausted: the turn came to 613"),
+        ("position", "position_bytes of 800 is exhausted: the turn came to "),
+    ] {
+        let text = long.clone();
+        let builder = Graph::builder().node("n", move |cx: Ctx<Talk>| {
+            let text = text.clone();
+            async move {
+                let item = |text: &str| singletree_engine::Item::from_json(serde_json::json!(text));
+                match what {
+                    "record" => cx.record("a", item(&text)).await?,
+                    "records" => {
+                        cx.record("a", item(&text[..250])).await?;
+                        cx.record("b", item(&text[..248])).await?;
+                    }
+                    "wait" => return cx.suspend(Signal::new("ok").with("what", text)).await,
+                    _ => return Ok(says("x").words(vec![text])),
+                }
+                Ok(says("x"))
+            }
+        });
+        let graph = chain(say(builder, &Log::default(), "end"), &["n", "end"]);
+        let store = MemoryStore::new();
+        let chat = chat_of(&graph).limits(limits.clone()).open(store.clone()).unwrap();
+        let outcome = chat.send("s", user("m")).await;
+        assert!(exhausted(&outcome).starts_with(told), "{what}: {outcome:?}");
+        check_rows(&store, "s").await;
+    }
+}
+
+// INV-12: a message that is shown without end is not held without end.
+#[tokio::test]
+async fn what_is_shown_of_a_message_is_bounded() {
+    let door = crate::bench::Door::shut();
+    let at_door = door.clone();
+    let builder = Graph::builder().node("n", move |cx: Ctx<Talk>| {
+        let door = at_door.clone();
+        async move {
+            let stream = cx.extension::<singletree_harness::TurnStream>().unwrap();
+            let message = stream.message(cx.state().messages.len());
+            for piece in ["abc", "def", "ghij", "k"] {
+                message.delta(piece);
+            }
+            door.pass().await;
+            Ok(says("never"))
+        }
+    });
+    let limits = Limits { shown_bytes: 8, ..Limits::default() };
+    let chat = chat_of(&chain(builder, &["n"])).limits(limits).open(MemoryStore::new()).unwrap();
+    let turn = chat.submit("s", user("m"), key("k")).await.unwrap();
+    door.somebody().await;
+    chat.cancel(turn.id()).await.unwrap().outcome().await;
+    assert_eq!(history(&chat, "s").await, ["u:m", "a:abcdef"]);
+}
+
+// INV-12
+#[tokio::test]
+async fn a_document_with_too_long_a_history_is_not_imported() {
+    let build = |limits| chat_of(&plain(&Log::default())).limits(limits).open(MemoryStore::new()).unwrap();
+    let chat = build(Limits::default());
+    chat.send("s", user("m")).await;
+    let export = chat.export_session("s").await.unwrap();
+    for (limits, taken) in [
+        (Limits { messages: 2, ..Limits::default() }, true),
+        (Limits { messages: 1, ..Limits::default() }, false),
+        (Limits { history_bytes: 60, ..Limits::default() }, false),
+    ] {
+        let other = build(limits);
+        let imported = other.import_session(export.clone(), None).await;
+        assert_eq!(
+            imported.map_err(|it| it.category().to_owned()),
+            if taken { Ok(()) } else { Err("chat_budget_exhausted".into()) }
+        );
+        assert_eq!(history(&other, "s").await.len(), if taken { 2 } else { 0 });
+    }
+}

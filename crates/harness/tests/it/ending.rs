@@ -127,11 +127,14 @@ async fn who_ends_an_invocation_early_closes_its_calls() {
     for (how, told, closing) in [
         ("fail", "provider_unavailable", r#"{"reason":"provider_unavailable","status":"failed"}"#),
         ("cancel", "chat_turn_cancelled", r#"{"reason":"cancelled","status":"cancelled"}"#),
-        ("expire", "chat_signal_expired", r#"{"reason":"expired","status":"denied"}"#),
+        ("expire", "chat_signal_expired", r#"{"reason":"expired","status":"failed"}"#),
+        ("expire unapproved", "chat_signal_expired", r#"{"reason":"expired","status":"denied"}"#),
         ("supersede", "chat_turn_cancelled", r#"{"reason":"cancelled","status":"cancelled"}"#),
     ] {
         let store = MemoryStore::new();
-        let graph = calling(&Log::default(), Signal::new("ok").expires_in(minute));
+        let signal = Signal::new("ok").expires_in(minute);
+        let signal = if how == "expire unapproved" { signal.approves("digest") } else { signal };
+        let graph = calling(&Log::default(), signal);
         let agent = agent(&graph, Durability::Step).while_suspended(WhileSuspended::Supersede);
         let chat = Chat::builder().agent(agent).clock(TokioClock::new()).open(store.clone()).unwrap();
         chat.sweep().await.unwrap();
@@ -140,7 +143,7 @@ async fn who_ends_an_invocation_early_closes_its_calls() {
         match how {
             "fail" => drop(chat.answer(at("s", "ok"), approve(false)).await.unwrap().outcome().await),
             "cancel" => drop(chat.cancel(first.id()).await.unwrap().outcome().await),
-            "expire" => tokio::time::sleep(2 * minute).await,
+            "expire" | "expire unapproved" => tokio::time::sleep(2 * minute).await,
             _ => drop(chat.send("s", user("n")).await),
         }
         let id = singletree_harness::TurnId::new(first.id().invocation.clone(), 1);

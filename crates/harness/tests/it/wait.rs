@@ -10,7 +10,8 @@ use singletree_harness::{Chat, ChatTurnOutcome, Durability, SignalAddress, TurnI
 use tokio::sync::Barrier;
 
 use crate::bench::{
-    Log, TokioClock, agent, approve, asking, at, category, chat_of, check_rows, fields, history, line, user,
+    Log, TokioClock, agent, approve, asking, at, category, chat_of, check_rows, fields, history, line, name,
+    user,
 };
 
 fn open(policy: WhileSuspended, store: MemoryStore) -> Chat {
@@ -164,6 +165,10 @@ async fn the_same_answer_again_is_the_same_turn_and_another_one_is_a_conflict() 
     for again in 0..2 {
         let same = chat.answer(at("s", "ok"), approve(true).from("bob")).await.unwrap();
         assert_eq!(same.id(), turn.id());
+        // Who answered, and when, is recorded of the first one.
+        let query = singletree_durable::WaitQuery::Signal(name("s"), "ok".into());
+        let wait = singletree_durable::Journal::waits(&store, &query).await.unwrap().remove(0).1;
+        assert_eq!((wait.answered_by.as_deref(), wait.ended_at.is_some()), (Some("ann"), true));
         assert_eq!(line(same.outcome().await.as_ref()), "completed 3.3 [a:done]");
         let other = chat.answer(at("s", "ok"), approve(false)).await.unwrap_err();
         assert_eq!(other.error_category, "chat_signal_conflict");
