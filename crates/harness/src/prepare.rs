@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use singletree_durable::{ItemRange, TurnKind, TurnQuery, TurnRow, WaitQuery, WaitRow};
+use singletree_durable::{Head, ItemRange, TurnKind, TurnQuery, TurnRow, WaitQuery, WaitRow};
 use singletree_engine::{
     Entered, Error as RunError, Identity, Item, SessionState, Standing, Start, UNVERSIONED, migrate_session,
 };
@@ -19,6 +19,7 @@ use crate::record::TurnRowExt;
 use crate::stored::{self, StoredFields, corrupt};
 use crate::stream::TurnStream;
 use crate::turning::Turning;
+use crate::window::Window;
 use crate::writing::Numbers;
 
 /// A turn that is ready to run.
@@ -53,22 +54,34 @@ pub(crate) struct Preparing<'a> {
 }
 
 impl Preparing<'_> {
-    /// Reads the session's fields, unless they are in memory.
+    /// Returns the session's fields: from memory if they are there as this agent needs them, else from the store.
     pub(crate) async fn fields(&self) -> Result<StoredFields, Error> {
         self.house.know(self.hot).await?;
-        if let Some(fields) = self.hot.desk().fields.clone() {
-            return Ok(fields);
-        }
-        let journal = &self.house.journal;
-        let row = self.house.read(journal.session(&self.hot.key)).await?;
-        let fields = match row {
-            Some(row) => {
-                self.house.limited(stored::read(journal.as_ref(), &self.hot.key, row.fields)).await?
-            }
-            None => Vec::new(),
+        let window = self.window();
+        let held = self.hot.desk().fields.clone();
+        let cut = held.map(|it| stored::cut(it, window)).transpose()?.flatten();
+        let fields = match cut {
+            Some(fields) => fields,
+            None => self.read_fields(window).await?,
         };
         self.hot.desk().fields = Some(fields.clone());
         Ok(fields)
+    }
+
+    async fn read_fields(&self, window: Option<Window>) -> Result<StoredFields, Error> {
+        let (journal, key) = (self.house.journal.as_ref(), &self.hot.key);
+        match self.house.read(journal.session(key)).await? {
+            Some(row) => self.house.limited(stored::read(journal, key, row.fields, window)).await,
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// Returns the window on the history (D22); a history that is migrated first is needed whole.
+    fn window(&self) -> Option<Window> {
+        let agent = &self.served.agent;
+        let desk = self.hot.desk();
+        let is_old = desk.head.as_ref().is_some_and(|it| version_of(it) != agent.graph.session_version());
+        agent.window.filter(|_| !is_old)
     }
 
     /// A turn on the session as it is stored, before anything is known of its run.
@@ -127,10 +140,7 @@ impl Preparing<'_> {
             return Ok(None);
         }
         let agent = &self.served.agent;
-        let schema_version = match turning.head.schema_version.as_str() {
-            "" => UNVERSIONED.to_owned(),
-            version => version.to_owned(),
-        };
+        let schema_version = version_of(&turning.head).to_owned();
         let is_old = schema_version != agent.graph.session_version();
         let loaded = SessionState { schema_version, fields: stored::to_fields(&turning.stored) };
         let loaded = migrate_session(loaded, agent.graph.session_version(), &agent.migrations)?;
@@ -198,7 +208,8 @@ impl Preparing<'_> {
         let journal = self.house.journal.as_ref();
         let mut numbers = Numbers::default();
         let (stored, names) = (&turning.stored, &turning.names);
-        let mut decoder = Decoder { journal, key: &self.hot.key, stored, names, numbers: &mut numbers };
+        let (key, window, numbering) = (&self.hot.key, self.window(), &mut numbers);
+        let mut decoder = Decoder { journal, key, stored, names, numbers: numbering, window };
         let frames = self.house.limited(decoder.frames(position.frames.clone())).await?;
         let records = self.house.read(journal.records(&self.hot.key, turning.row.no)).await?;
         let records: BTreeMap<_, _> =
@@ -340,6 +351,13 @@ impl Preparing<'_> {
             claim,
         });
         (Arc::new(keeper), stream)
+    }
+}
+
+fn version_of(head: &Head) -> &str {
+    match head.schema_version.as_str() {
+        "" => UNVERSIONED,
+        version => version,
     }
 }
 

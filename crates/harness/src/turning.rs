@@ -138,6 +138,15 @@ impl Turning {
         Ok(())
     }
 
+    /// Returns the generation of the rows in which a list of the state is kept, if it is.
+    pub(crate) fn generation(&self, state_field: &str) -> Option<u64> {
+        let (session, _) = self.names.iter().find(|(_, state)| state.as_ref() == state_field)?;
+        match stored::find(&self.stored, session)?.kept {
+            Kept::Rows { generation } => Some(generation),
+            Kept::Value => None,
+        }
+    }
+
     /// Names the messages that the turn added after the user's own, as they are stored.
     pub(crate) fn tail(&self, len: u64) -> Tail {
         let generation = match stored::find(&self.stored, HISTORY).map(|it| it.kept) {

@@ -21,3 +21,4 @@ mod session;
 mod sky;
 mod wait;
 mod weather;
+mod window;
