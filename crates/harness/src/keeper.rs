@@ -158,7 +158,7 @@ impl Keeper {
             let mut desk = self.hot.desk();
             desk.changes += 1;
             desk.head = Some(turning.head.clone());
-            desk.fields = Some(turning.stored.clone());
+            desk.fields = (!turning.unread).then(|| turning.stored.clone());
         }
         *lock(&self.turning) = turning;
         Ok(result)

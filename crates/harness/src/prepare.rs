@@ -87,6 +87,10 @@ impl Preparing<'_> {
     /// A turn on the session as it is stored, before anything is known of its run.
     pub(crate) async fn turning(&self, row: TurnRow) -> Result<Turning, Error> {
         let stored = self.fields().await?;
+        self.turning_on(stored, row)
+    }
+
+    fn turning_on(&self, stored: StoredFields, row: TurnRow) -> Result<Turning, Error> {
         let unknown = || Error::SessionUnknown { session: self.hot.key.session.to_string() };
         let head = self.hot.desk().head.clone().ok_or_else(unknown)?;
         // Until the run says otherwise, the turn adds nothing: its tail begins at the end of what is stored.
@@ -96,6 +100,7 @@ impl Preparing<'_> {
             row,
             head,
             stored,
+            unread: false,
             names: self.served.names.clone(),
             rows: self.served.rows.clone(),
             numbers: Numbers::default(),
@@ -324,7 +329,14 @@ impl Preparing<'_> {
 impl Preparing<'_> {
     /// Makes a keeper for a turn that is ended without being run, or without being run further.
     pub(crate) async fn unrun(&self, row: TurnRow) -> Result<Arc<Keeper>, Error> {
-        let mut turning = self.turning(row).await?;
+        let mut turning = match self.fields().await {
+            Ok(stored) => self.turning_on(stored, row)?,
+            // A history that nobody can read has no calls to close, and its turns end all the same (INV-8).
+            Err(error) if error.is_corrupt() => {
+                Turning { unread: true, ..self.turning_on(StoredFields::new(), row)? }
+            }
+            Err(error) => return Err(error),
+        };
         let journal = &self.house.journal;
         let position = self.house.read(journal.position(&self.hot.key, &turning.row.invocation)).await?;
         turning.positioned = position.is_some();

@@ -26,6 +26,8 @@ pub(crate) struct Turning {
     pub(crate) head: Head,
     /// The session's fields as committed.
     pub(crate) stored: StoredFields,
+    /// Whether they could not be read: then the turn can only end, and nothing here is what the session holds.
+    pub(crate) unread: bool,
     pub(crate) names: Names,
     pub(crate) rows: RowFields,
     pub(crate) numbers: Numbers,
