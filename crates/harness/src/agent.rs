@@ -8,6 +8,7 @@ use crate::bucket::BucketTable;
 use crate::budget::Budget;
 use crate::reply::Replies;
 use crate::resumed::ResumedReply;
+use crate::window::Window;
 use crate::{Error, history};
 
 /// What happens to a message that is sent while the session waits for a signal (D1).
@@ -45,6 +46,7 @@ pub struct Agent {
     pub(crate) budget: Budget,
     pub(crate) resumed_reply: ResumedReply,
     early: Vec<String>,
+    pub(crate) window: Option<Window>,
     effectful_tools: bool,
 }
 
@@ -63,6 +65,7 @@ impl Agent {
             budget: Budget::default(),
             resumed_reply: ResumedReply::default(),
             early: Vec::new(),
+            window: None,
             effectful_tools: false,
         }
     }
@@ -91,6 +94,18 @@ impl Agent {
     #[must_use]
     pub fn effectful_tools(mut self, effectful: bool) -> Self {
         self.effectful_tools = effectful;
+        self
+    }
+
+    /// Holds only the end of the history in memory (D22): the last so many messages, and before them what belongs to the
+    /// same turn, so that a window begins with a message of the user. Positions and lengths stay absolute; earlier
+    /// messages are read with [`Messages::earlier`]. Without a window a session's whole history is read before its first
+    /// turn in a process.
+    ///
+    /// [`Messages::earlier`]: crate::Messages::earlier
+    #[must_use]
+    pub fn window(mut self, messages: u64) -> Self {
+        self.window = Some(Window::new(messages));
         self
     }
 

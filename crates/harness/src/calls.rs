@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 use singletree_engine::{Item, List};
 use singletree_llm::{ChatMessage, ToolCall};
 
+use crate::Result;
 use crate::history::{self, Messages};
 use crate::stored::corrupt;
-use crate::{Error, Result};
 
 /// The facts of a node execution, by name, as the engine keeps them ([`Ctx::record`](singletree_engine::Ctx::record)).
 pub(crate) type Records = BTreeMap<String, Item>;
@@ -107,34 +107,32 @@ impl Closing<'static> {
 }
 
 /// Makes the tool messages that answer the open calls of a history: what was recorded, and closing ones for the rest (D8).
-///
-/// # Errors
-/// `store_corrupt`.
-pub(crate) fn closings(list: &List, records: &Records, closing: Closing<'_>) -> Result<Vec<Item>, Error> {
-    let Some((message, open)) = Messages::of(list).open_calls_at() else { return Ok(Vec::new()) };
-    let log = CallLog::read(records, message)?;
+/// Records that cannot be read leave their calls in doubt: who ends a turn must not fail for them.
+pub(crate) fn closings(list: &List, records: &Records, closing: Closing<'_>) -> Vec<Item> {
+    let Some((message, open)) = Messages::of(list).open_calls_at() else { return Vec::new() };
+    let log = CallLog::read(records, message).ok();
     let answer = |(at, call): (u64, ToolCall)| {
-        let text = match (log.result(at), log.is_in_doubt(at)) {
-            (Some(text), _) => text.to_owned(),
-            (None, true) => {
-                object("unknown", "it ran when the turn ended; whether it took effect is not known")
-            }
-            (None, false) => object(closing.status, closing.reason),
+        let text = match &log {
+            None => object("unknown", "what was recorded of it cannot be read"),
+            Some(log) => match (log.result(at), log.is_in_doubt(at)) {
+                (Some(text), _) => text.to_owned(),
+                (None, true) => {
+                    object("unknown", "it ran when the turn ended; whether it took effect is not known")
+                }
+                (None, false) => object(closing.status, closing.reason),
+            },
         };
         history::item(ChatMessage::tool(call.id, text))
     };
-    Ok(open.into_iter().map(answer).collect())
+    open.into_iter().map(answer).collect()
 }
 
 /// Makes the tool messages of those open calls of which a result was recorded.
-///
-/// # Errors
-/// `store_corrupt`.
-pub(crate) fn results(list: &List, records: &Records) -> Result<Vec<Item>, Error> {
-    let Some((message, open)) = Messages::of(list).open_calls_at() else { return Ok(Vec::new()) };
-    let log = CallLog::read(records, message)?;
+pub(crate) fn results(list: &List, records: &Records) -> Vec<Item> {
+    let Some((message, open)) = Messages::of(list).open_calls_at() else { return Vec::new() };
+    let log = CallLog::read(records, message).unwrap_or_default();
     let given = open.into_iter().filter_map(|(at, call)| Some((log.result(at)?.to_owned(), call)));
-    Ok(given.map(|(text, call)| history::item(ChatMessage::tool(call.id, text))).collect())
+    given.map(|(text, call)| history::item(ChatMessage::tool(call.id, text))).collect()
 }
 
 fn object(status: &str, reason: &str) -> String {
@@ -165,5 +163,11 @@ mod tests {
         assert!(CallLog::read(&records, 1).unwrap().is_in_doubt(0));
         let damaged = Records::from([("call-1-x".to_owned(), Item::from_text("1"))]);
         assert_eq!(CallLog::read(&damaged, 1).unwrap_err().category(), "store_corrupt");
+        let call = ToolCall::new("c", "send", serde_json::Map::new());
+        let asked = [ChatMessage::user("m"), ChatMessage::assistant("").with_tool_calls([call])];
+        let asked = List::new(asked.map(history::item));
+        let closed = closings(&asked, &damaged, Closing::CANCELLED);
+        let unread = r#"{"reason":"what was recorded of it cannot be read","status":"unknown"}"#;
+        assert_eq!(closed[0].typed::<ChatMessage>().unwrap().text(), unread);
     }
 }

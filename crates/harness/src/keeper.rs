@@ -1,5 +1,6 @@
 //! Keeps one turn's run over the journal: the engine's port, with a transition behind each call.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -20,7 +21,7 @@ use crate::stream::TurnStream;
 use crate::transition::suspend::Left;
 use crate::turning::{Turning, history as history_of};
 use crate::writing::Writing;
-use crate::{Durability, Error, transition, waits};
+use crate::{Durability, Error, stored, transition, waits};
 
 /// Keeps one turn.
 pub(crate) struct Keeper {
@@ -134,8 +135,7 @@ impl Keeper {
             let loaded = history_of(state);
             let reason = "the turn that called this ended before it answered";
             let closing = Closing { status: "unknown", reason };
-            // Without records, none of them can be unreadable.
-            let closed = closings(&loaded, &Records::new(), closing).unwrap_or_default();
+            let closed = closings(&loaded, &Records::new(), closing);
             let first = loaded.len();
             let boundary = first + closed.len() as u64 + 1;
             let mut turning = lock(&keeper.turning);
@@ -171,7 +171,7 @@ impl Keeper {
             let mut desk = self.hot.desk();
             desk.changes += 1;
             desk.head = Some(turning.head.clone());
-            desk.fields = Some(turning.stored.clone());
+            desk.fields = (!turning.unread).then(|| turning.stored.clone());
         }
         *lock(&self.turning) = turning;
         Ok(result)
@@ -340,6 +340,21 @@ impl Persist for Keeper {
                 transition::step::record(writing, turning, (name, &fact), progress.as_ref())
             });
             recorded.await.map_err(|it| RunError::Record { source: it.into() })
+        })
+    }
+
+    fn earlier<'a>(
+        &'a self,
+        field: &'a str,
+        positions: Range<u64>,
+    ) -> BoxFuture<'a, Result<Vec<Item>, RunError>> {
+        Box::pin(async move {
+            let generation = lock(&self.turning).generation(field);
+            let what = || RunError::Argument { what: format!("'{field}' is not kept as rows") };
+            let list = (field, generation.ok_or_else(what)?);
+            let place = (self.house.journal.as_ref(), &self.hot.key);
+            let read = self.house.limited(stored::read_items(place, list, positions)).await;
+            read.map_err(|it| RunError::SessionLoad { source: it.into() })
         })
     }
 

@@ -13,3 +13,4 @@ mod probe;
 mod rig;
 mod streaming;
 mod tools;
+mod window;

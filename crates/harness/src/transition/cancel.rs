@@ -31,7 +31,7 @@ pub(crate) fn cancel(
     errored: ErroredTurn,
 ) -> Result<Arc<ChatTurnOutcome>, Error> {
     writing.require(Require::Turn { no: turning.row.no, status: TurnStatus::Accepted });
-    let closed = closings(&stopped.history, &turning.records, Closing::CANCELLED)?;
+    let closed = closings(&stopped.history, &turning.records, Closing::CANCELLED);
     let closed = stopped.history.append(closed);
     turning.announce(writing, &closed)?;
     let history = match stopped.shown.filter(|it| !it.is_empty()) {

@@ -32,7 +32,7 @@ pub(crate) fn close(
         WaitStatus::Expired => ("failed", "expired"),
         WaitStatus::Pending | WaitStatus::Consumed | WaitStatus::Cancelled => ("cancelled", "cancelled"),
     };
-    let closed = closings(&committed, &turning.records, Closing { status, reason })?;
+    let closed = closings(&committed, &turning.records, Closing { status, reason });
     if !closed.is_empty() {
         let history = committed.append(closed);
         turning.announce(writing, &history)?;

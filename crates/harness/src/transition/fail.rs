@@ -28,10 +28,10 @@ pub(crate) fn fail(
         "chat_turn_cancelled" => Closing::CANCELLED,
         reason => Closing { status: "failed", reason },
     };
-    let closed = if own { closings(&committed, &turning.records, closing)? } else { Vec::new() };
+    let closed = if own { closings(&committed, &turning.records, closing) } else { Vec::new() };
     if let Some(made) = made {
         // What calls gave that never become history is kept with the rest.
-        let given = if closed.is_empty() { results(made, &turning.records)? } else { Vec::new() };
+        let given = if closed.is_empty() { results(made, &turning.records) } else { Vec::new() };
         for item in made.iter_from(turning.marks.boundary.max(committed.len())).chain(&given) {
             writing.item(&author, item, &mut turning.numbers)?;
         }

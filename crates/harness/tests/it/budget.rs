@@ -271,12 +271,18 @@ async fn the_time_of_a_turn_that_died_counts() {
 #[tokio::test]
 async fn records_waits_and_positions_are_bounded() {
     let long = "x".repeat(600);
-    let limits = Limits { record_bytes: 500, wait_bytes: 500, position_bytes: 800, ..Limits::default() };
-    for (what, told) in [
-        ("record", "record_bytes of 500 is exhausted: the turn came to 602"),
-        ("records", "record_bytes of 500 is exhausted: the turn came to 502"),
-        ("wait", "wait_bytes of 500 is exhausted: the turn came to 613"),
-        ("position", "position_bytes of 800 is exhausted: the turn came to "),
+    let small = |record_bytes, wait_bytes, position_bytes| Limits {
+        record_bytes,
+        wait_bytes,
+        position_bytes,
+        ..Limits::default()
+    };
+    for (what, limits, told) in [
+        ("record", small(500, 900, 900), "record_bytes of 500 is exhausted: the turn came to 602"),
+        ("records", small(500, 900, 900), "record_bytes of 500 is exhausted: the turn came to 502"),
+        ("wait", small(500, 500, 900), "wait_bytes of 500 is exhausted: the turn came to 613"),
+        // What is awaited stands there, too.
+        ("wait", small(500, 900, 600), "position_bytes of 600 is exhausted: the turn came to "),
     ] {
         let text = long.clone();
         let builder = Graph::builder().node("n", move |cx: Ctx<Talk>| {
@@ -289,15 +295,14 @@ async fn records_waits_and_positions_are_bounded() {
                         cx.record("a", item(&text[..250])).await?;
                         cx.record("b", item(&text[..248])).await?;
                     }
-                    "wait" => return cx.suspend(Signal::new("ok").with("what", text)).await,
-                    _ => return Ok(says("x").words(vec![text])),
+                    _ => return cx.suspend(Signal::new("ok").with("what", text)).await,
                 }
                 Ok(says("x"))
             }
         });
         let graph = chain(say(builder, &Log::default(), "end"), &["n", "end"]);
         let store = MemoryStore::new();
-        let chat = chat_of(&graph).limits(limits.clone()).open(store.clone()).unwrap();
+        let chat = chat_of(&graph).limits(limits).open(store.clone()).unwrap();
         let outcome = chat.send("s", user("m")).await;
         assert!(exhausted(&outcome).starts_with(told), "{what}: {outcome:?}");
         check_rows(&store, "s").await;

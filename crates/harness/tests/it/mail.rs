@@ -384,8 +384,7 @@ async fn of_a_signal_and_the_suspension_on_it_either_may_come_first() {
         assert_eq!(store.mail(&name("s")).await.unwrap(), []);
         check_rows(&store, "s").await;
     }
-    eprintln!("early {early_ones}, in time {in_time}");
-    assert_eq!(early_ones + in_time, rounds);
+    assert!(early_ones > 0 && in_time > 0, "early {early_ones}, in time {in_time}");
 }
 
 // D20: a signal whose record failed is not said to be kept; the same again is.
