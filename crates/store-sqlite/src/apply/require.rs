@@ -2,7 +2,7 @@
 
 use singletree_durable::{Counters, Fence, Require, TurnStatus, WaitStatus};
 
-use super::Target;
+use super::{Target, fork};
 use crate::column;
 use crate::error::{Failure, refused};
 use crate::meter::{Bind, Scribe};
@@ -28,6 +28,9 @@ pub(super) fn check(scribe: &Scribe<'_>, target: &Target<'_>, require: &Require)
         Require::KeyFree(key) => key_free(scribe, target, key),
         Require::Wait { no, status } => wait_at(scribe, target, *no, *status),
         Require::Idle => idle(scribe, target),
+        Require::Source { session, created_at, version } => {
+            fork::source(scribe, target, (session, *created_at), *version)
+        }
     }
 }
 
