@@ -31,6 +31,18 @@ pub struct SessionInfo {
     pub created_at: Timestamp,
     /// When its state was last written.
     pub updated_at: Timestamp,
+    /// Where it was forked from, if it was (D12).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent: Option<ForkPoint>,
+}
+
+/// Where a session was forked from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ForkPoint {
+    /// The other session; it may be gone by now.
+    pub session: String,
+    /// How many of its messages were copied.
+    pub offset: u64,
 }
 
 /// A page of sessions.
@@ -113,7 +125,7 @@ impl Chat {
         Ok(info(&self.row(session_id).await?))
     }
 
-    async fn row(&self, session_id: &str) -> Result<SessionRow> {
+    pub(crate) async fn row(&self, session_id: &str) -> Result<SessionRow> {
         let key = self.key(session_id)?;
         let row = self.house.read(self.house.journal.session(&key)).await?;
         row.ok_or_else(|| Error::SessionUnknown { session: session_id.to_owned() })
@@ -185,6 +197,10 @@ impl Chat {
             commit
         };
         let landed = self.house.land(&hot, commit).await;
+        if landed.is_ok() {
+            // Who listens is told so, after what was told before.
+            hot.feed.end();
+        }
         hot.release();
         self.house.kick(&hot);
         Ok(landed?)
@@ -282,7 +298,7 @@ fn next_queued(hot: &Hot) -> Option<Queued> {
     hot.desk().queue.pop_front_if(|it| !matches!(it.work, Work::Message { committed: false, .. }))
 }
 
-fn info(row: &SessionRow) -> SessionInfo {
+pub(crate) fn info(row: &SessionRow) -> SessionInfo {
     let history = row.fields.iter().find(|it| it.name == HISTORY);
     let messages = match history.map(|it| &it.value) {
         Some(FieldValue::List { len, .. }) => *len,
@@ -294,6 +310,7 @@ fn info(row: &SessionRow) -> SessionInfo {
         messages,
         created_at: row.head.created_at,
         updated_at: row.head.updated_at,
+        parent: row.head.parent.as_ref().map(|it| ForkPoint { session: it.session.to_string(), offset: it.offset }),
     }
 }
 
