@@ -81,7 +81,9 @@ impl Chat {
             self.house.ready(&hot).await?;
             let source = self.row(session_id).await?;
             match self.fork_of(&hot, &source, options.at).await {
-                Err(Error::Store { source: StoreError::Refused { .. } }) if attempt < ATTEMPTS => attempt += 1,
+                Err(Error::Store { source: StoreError::Refused { .. } }) if attempt < ATTEMPTS => {
+                    attempt += 1
+                }
                 Err(error) => return Err(error),
                 Ok(()) => {
                     let row = self.house.read(self.house.journal.session(&hot.key)).await?;

@@ -112,7 +112,12 @@ impl Chat {
         self.validate(message.clone(), &SendOptions::new()).map(drop)
     }
 
-    pub(crate) async fn try_submit(&self, session_id: &str, message: ChatMessage, options: SendOptions) -> Result<Turn> {
+    pub(crate) async fn try_submit(
+        &self,
+        session_id: &str,
+        message: ChatMessage,
+        options: SendOptions,
+    ) -> Result<Turn> {
         // No store is touched before the input is known to be valid (harness-chat §3.1).
         let key = self.key(session_id)?;
         let valid = self.validate(message, &options)?;
@@ -136,7 +141,9 @@ impl Chat {
             match self.accept(&hot, &served, valid.clone()).await {
                 Ok((ticket, no, from)) => {
                     let id = ticket.id().ok_or(Error::ShuttingDown)?;
-                    return Ok(Turn::waiting(self.clone(), key, id, ticket.told()).beginning_at(no, from, live));
+                    return Ok(
+                        Turn::waiting(self.clone(), key, id, ticket.told()).beginning_at(no, from, live)
+                    );
                 }
                 Err(Unaccepted::Again(_)) if attempt < ATTEMPTS => attempt += 1,
                 Err(Unaccepted::Again(error) | Unaccepted::Refused(error)) => return Err(error),

@@ -12,6 +12,7 @@ mod crash_file;
 mod ending;
 mod event;
 mod first;
+mod fork;
 mod key;
 mod level;
 mod order;
