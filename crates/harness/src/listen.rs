@@ -29,7 +29,7 @@ pub(crate) struct Events {
     next: u64,
     /// The last durable event that was looked at.
     seen: Option<u64>,
-    /// Keeps the log from `next` on.
+    /// Keeps the log from the first event on that was not handed out.
     bookmark: Bookmark,
     /// Whether it is known that nothing is missing where listening begins.
     settled: bool,
@@ -115,6 +115,9 @@ impl Events {
                 return None;
             }
             if let Some(event) = self.ready.pop_front() {
+                if let Some(id) = &event.id {
+                    self.bookmark.move_to(id.seq + 1);
+                }
                 return Some(Ok(event));
             }
             let step = if self.behind { self.catch_up().await } else { self.listen().await };
@@ -187,7 +190,9 @@ impl Events {
     fn passed(&mut self, seq: u64) {
         self.next = seq + 1;
         self.seen = Some(seq);
-        self.bookmark.move_to(self.next);
+        if self.ready.is_empty() {
+            self.bookmark.move_to(self.next);
+        }
     }
 
     /// Hands out an event, if it is wanted.

@@ -196,3 +196,110 @@ async fn a_live_streamed_turn_shows_everything_in_order() {
         ]
     );
 }
+
+// D5
+#[tokio::test]
+async fn outcomes_of_resumed_turns_are_found_again_by_the_last_id() {
+    let store = MemoryStore::new();
+    let graph = asking(&Log::default(), Signal::new("ok"));
+    let chat = chat_of(&graph).open(store.clone()).unwrap();
+    story(&chat).await;
+    let all = ["5 completed 3.3 [a:done]", "10 errored chat_turn_cancelled"];
+    for (after, expected) in [(None, &all[..]), (Some(4), &all), (Some(5), &all[1..]), (Some(10), &[])] {
+        let chat = chat_of(&graph).open(store.reopen()).unwrap();
+        let after = after.map(|seq| EventId { epoch: "m0".into(), seq });
+        let mut resumed = Box::pin(chat.resumed("s", after).await.unwrap());
+        for expected in expected {
+            let (id, outcome) = resumed.next().await.unwrap().unwrap();
+            assert_eq!(format!("{} {}", id.seq, line(outcome.as_ref())), *expected);
+        }
+        // Then those to come, once each.
+        chat.send("s", user("m")).await;
+        chat.answer(at("s", "ok"), approve(false)).await.unwrap().outcome().await;
+        let (id, outcome) = resumed.next().await.unwrap().unwrap();
+        assert_eq!(line(outcome.as_ref()), "completed 3.3 [a:not done]");
+        let mut again =
+            Box::pin(chat.resumed("s", Some(EventId { seq: id.seq - 1, ..id.clone() })).await.unwrap());
+        assert_eq!(again.next().await.unwrap().unwrap().0, id);
+    }
+}
+
+#[tokio::test]
+async fn an_id_that_the_log_has_not_come_to_is_told() {
+    let chat = chat_of(&plain(&Log::default())).open(MemoryStore::new()).unwrap();
+    for (sent, after, refused) in [
+        (false, 0, Some("chat_event_unknown")),
+        (true, 2, None),
+        (false, 3, Some("chat_event_unknown")),
+        (false, u64::MAX, Some("chat_event_unknown")),
+    ] {
+        if sent {
+            chat.send("s", user("m")).await;
+        }
+        let told = chat.events("s", Some(EventId { epoch: "m0".into(), seq: after })).await;
+        assert_eq!(told.err().map(|it| it.category().to_owned()).as_deref(), refused, "{after}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn listeners_that_come_while_turns_commit_miss_nothing() {
+    let limits = Limits { feed_backlog: 4, ..Limits::default() };
+    let chat = chat_of(&plain(&Log::default())).limits(limits).open(MemoryStore::new()).unwrap();
+    let sending = tokio::spawn({
+        let chat = chat.clone();
+        async move {
+            for _ in 0..200 {
+                chat.send("s", user("m")).await;
+            }
+        }
+    });
+    let mut listening = Vec::new();
+    for _ in 0..50 {
+        let mut events = listen(&chat, None).await;
+        listening.push(tokio::spawn(async move {
+            for seq in 0..600 {
+                assert_eq!(events.next().await.unwrap().unwrap().id.unwrap().seq, seq);
+            }
+        }));
+        tokio::task::yield_now().await;
+    }
+    sending.await.unwrap();
+    for listening in listening {
+        listening.await.unwrap();
+    }
+}
+
+// D25
+#[tokio::test]
+async fn a_stream_ends_when_its_session_is_deleted() {
+    let store = MemoryStore::new();
+    let limits = Limits { feed_backlog: 2, ..Limits::default() };
+    let chat = chat_of(&plain(&Log::default())).limits(limits).open(store.clone()).unwrap();
+    let mut early = listen(&chat, None).await;
+    chat.send("s", user("m")).await;
+    let (mut reads, mut slow) = (listen(&chat, None).await, listen(&chat, None).await);
+    take(&mut reads, 3).await;
+    take(&mut slow, 1).await;
+    for _ in 0..9 {
+        chat.send("s", user("m")).await;
+    }
+    let turn = chat.submit("s", user("m"), singletree_harness::SendOptions::new().listen()).await.unwrap();
+    turn.outcome().await;
+    chat.delete_session("s", None).await.unwrap();
+    // What was told before comes first, as far as it was on its way.
+    assert_eq!(take(&mut slow, 2).await[1], "2 turn.completed completed 3.1 [a:hello]");
+    for (who, events) in [("reads", &mut reads), ("slow", &mut slow)] {
+        let rest: Vec<_> = events.collect().await;
+        let last = rest.last().unwrap().as_ref().unwrap_err();
+        assert_eq!(last.category(), "chat_session_unknown", "{who}");
+        assert!(rest.iter().rev().skip(1).all(Result::is_ok));
+    }
+    let told: Vec<_> = turn.events().collect().await;
+    assert!(told.last().unwrap().is_err() || told.last().unwrap().as_ref().unwrap().what.outcome().is_some());
+    // Who has seen nothing of it goes on in the session that comes next.
+    chat.send("s", user("n")).await;
+    assert_eq!(take(&mut early, 3).await[0], "33 turn.accepted u:n");
+    let old = EventId { epoch: "m0".into(), seq: 5 };
+    let Err(told) = chat.events("s", Some(old)).await else { panic!("its log is gone") };
+    assert_eq!(told.category(), "chat_events_expired");
+}

@@ -291,7 +291,10 @@ async fn an_edited_message_is_answered_in_a_session_of_its_own() {
     assert_eq!(line(turn.outcome().await.as_ref()), "completed 3.2 [a:1/0]");
     assert_eq!(history(&chat, turn.session()).await, ["u:m0", "a:1/0", "u:other", "a:1/0"]);
     let first = chat.edit("s", 0, user("first"), Some("f")).await.unwrap();
-    assert_eq!((first.session(), line(first.outcome().await.as_ref())), ("f", "completed 3.1 [a:1/0]".into()));
+    assert_eq!(
+        (first.session(), line(first.outcome().await.as_ref())),
+        ("f", "completed 3.1 [a:1/0]".into())
+    );
     assert_eq!(history(&chat, "s").await, before);
     // Nothing is left behind by what is refused.
     let count = chat.sessions(None, 99).await.unwrap().items.len();

@@ -18,6 +18,7 @@ mod level;
 mod order;
 mod recover;
 mod refuse;
+mod retain;
 mod session;
 mod sky;
 mod wait;
