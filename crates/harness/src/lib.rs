@@ -59,6 +59,7 @@ mod tasks;
 mod transition;
 mod turning;
 mod waits;
+mod window;
 mod writing;
 
 mod base;

@@ -23,3 +23,5 @@ mod session;
 mod sky;
 mod wait;
 mod weather;
+mod weather_file;
+mod window;
