@@ -29,7 +29,7 @@ impl State {
             Put::DropRecords { turn } => self.change(key, |it| it.records.remove(turn)),
             Put::Event(row) => drop(self.make(key).events.set(row.seq, row)),
             Put::Inherit { from, field, generation, len } => {
-                self.inherit(key, &from, &field, generation, len)
+                self.inherit(key, &from, (&field, generation, len))
             }
             Put::DropTurn { turn } => self.drop_turn(key, turn),
             Put::DropEvents { before } => self.change(key, |it| it.events.remove_before(before)),

@@ -30,9 +30,7 @@ impl State {
         &mut self,
         key: &SessionKey,
         from: &SessionId,
-        field: &str,
-        generation: u64,
-        len: u64,
+        (field, generation, len): (&str, u64, u64),
     ) {
         let source = self.sibling(key, from);
         let items = source.and_then(|it| beginning(it, field, generation, len)).unwrap_or_default();
