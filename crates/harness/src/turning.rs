@@ -21,6 +21,7 @@ pub(crate) type Names = Arc<[(Arc<str>, Arc<str>)]>;
 
 /// A turn while it runs.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "four facts that do not depend on each other")]
 pub(crate) struct Turning {
     pub(crate) row: TurnRow,
     pub(crate) head: Head,

@@ -17,7 +17,8 @@ use crate::bench::{
 };
 
 fn not_run(name: &str, reason: &str) {
-    writeln!(std::io::stderr(), "not run: {name}: {reason}").unwrap();
+    let line = format!("not run: {name}: {reason}\n");
+    std::io::stderr().write_all(line.as_bytes()).unwrap();
 }
 
 /// A small disk in memory, unmounted at the end.
