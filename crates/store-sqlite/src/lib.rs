@@ -28,12 +28,15 @@
 //! ```
 
 mod apply;
+mod backup;
+mod check;
 mod column;
 mod error;
 mod format;
 mod journal;
 mod lock;
 mod meter;
+mod name;
 mod number;
 mod open;
 mod options;
@@ -46,5 +49,6 @@ mod upkeep;
 mod word;
 mod writer;
 
+pub use check::Damage;
 pub use options::{Durability, Options};
 pub use store::SqliteStore;
