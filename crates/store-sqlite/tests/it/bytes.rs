@@ -156,7 +156,8 @@ async fn size(scratch: &Scratch, store: &SqliteStore) -> u64 {
 
 fn report(line: &str) {
     // Straight to the terminal: the test harness keeps back what print writes.
-    writeln!(std::io::stdout(), "{line}").unwrap();
+    let mut out = std::io::stdout();
+    writeln!(out, "{line}").unwrap();
 }
 
 fn mean(bytes: &[u64]) -> u64 {
