@@ -349,6 +349,7 @@ impl House {
         hot.release();
         ticket.tell(outcome.clone());
         waits::tell_listeners(&listeners, &outcome);
+        self.note_end(hot);
     }
 }
 

@@ -355,3 +355,26 @@ async fn a_document_with_too_long_a_history_is_not_imported() {
         assert_eq!(history(&other, "s").await.len(), if taken { 2 } else { 0 });
     }
 }
+
+// D13, D12: a fork counts what it has, wherever it was cut.
+#[tokio::test]
+async fn a_fork_has_the_bytes_of_its_own_history() {
+    use singletree_durable::{FieldValue, ItemRange, Journal};
+    let store = MemoryStore::new();
+    let chat = chat_of(&plain(&Log::default())).open(store.clone()).unwrap();
+    for text in ["a", "bb", "ccc"] {
+        chat.send("s", user(text)).await;
+    }
+    for offset in 0..=6 {
+        let id = format!("f{offset}");
+        let options = singletree_harness::ForkOptions::new().at(offset).session(id.as_str());
+        chat.fork("s", options).await.unwrap();
+        let row = store.session(&crate::bench::name(&id)).await.unwrap().unwrap();
+        let kept = row.fields.into_iter().find(|it| it.name == "messages").map(|it| it.value);
+        let range = ItemRange::List { field: "messages".into(), generation: 0, from: 0, limit: 9 };
+        let items = store.items(&crate::bench::name(&id), &range).await.unwrap();
+        let bytes = items.iter().map(|it| it.body.as_str().len() as u64).sum();
+        let expected = (offset > 0).then_some(FieldValue::List { generation: 0, len: offset, bytes });
+        assert_eq!(kept, expected, "cut at {offset}");
+    }
+}

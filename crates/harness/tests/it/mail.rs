@@ -218,7 +218,7 @@ async fn a_signal_that_does_not_fit_its_wait_is_told_and_forgotten() {
         let store = MemoryStore::new();
         let (chat, door) = open(signal, store.clone());
         let turn = begin(&chat, &door).await;
-        let mut events = Box::pin(chat.events("s", None).unwrap());
+        let mut events = Box::pin(chat.events("s", None).await.unwrap());
         chat.signal(at("s", "ok"), answer.from("bank")).await.unwrap();
         door.open();
         let ChatTurnOutcome::Suspended(it) = turn.outcome().await.as_ref().clone() else { panic!() };

@@ -36,7 +36,8 @@ fn weaken(clause: Clause, batch: &mut Batch) {
         | (Clause::RequireKeyFree, Require::KeyFree(_))
         | (Clause::RequireWait, Require::Wait { .. })
         | (Clause::RequireMailAbsent, Require::MailAbsent(_))
-        | (Clause::RequireIdle, Require::Idle) => false,
+        | (Clause::RequireIdle, Require::Idle)
+        | (Clause::RequireSource, Require::Source { .. }) => false,
         (Clause::RequiresComeFirst, Require::Turn { .. } | Require::Wait { .. }) => !puts_turn,
         _ => true,
     });
@@ -49,6 +50,9 @@ fn twist_put(clause: Clause, memo: &mut Memo, key: &SessionKey, put: Put) -> Vec
         Put::DropRecords { .. } => clause == Clause::RecordsDropped,
         Put::DropMail(_) => clause == Clause::MailDropped,
         Put::FreeKey { .. } => clause == Clause::KeyFreed,
+        // Only where there is something to lose: that a turn in use stays is another promise.
+        Put::DropTurn { .. } => clause == Clause::TurnForgotten && !memo.records.is_empty(),
+        Put::DropEvents { .. } => clause == Clause::EventsDropped,
         Put::Audit(_) => clause == Clause::AuditOutlives,
         Put::Field(row) => {
             let is_new = memo.fields.insert((key.clone(), row.name.clone()));
@@ -97,6 +101,10 @@ fn merge_put(clause: Clause, memo: &mut Memo, key: &SessionKey, put: Put) -> Vec
         Put::Place { item, placement } => {
             memo.placed.insert((key.clone(), item));
             vec![Put::Place { item, placement }]
+        }
+        Put::Inherit { .. } => {
+            memo.heirs.insert(key.clone());
+            vec![put]
         }
         Put::Event(row) => {
             memo.with_events.insert(key.clone());
