@@ -16,13 +16,21 @@ use crate::history::{Deed, Recorder, What};
 pub struct Client {
     chat: Chat,
     log: Arc<Recorder>,
+    name: Option<String>,
 }
 
 impl Client {
     /// Makes a client of a chat.
     #[must_use]
     pub fn new(chat: Chat, log: Arc<Recorder>) -> Self {
-        Self { chat, log }
+        Self { chat, log, name: None }
+    }
+
+    /// Gives it the name under which its answers are recorded.
+    #[must_use]
+    pub fn named(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
     }
 
     /// Sends a message and waits for its outcome.
@@ -68,7 +76,8 @@ impl Client {
         let call = self.log.call(session, deed);
         let address = SignalAddress::Session { session: session.to_owned(), signal: signal.to_owned() };
         let answer = Answer::new(payload);
-        let answer = to.map_or(answer.clone(), |(wait, action)| answer.to(wait, action));
+        let answer = self.name.iter().fold(answer, |it, name| it.from(name));
+        let answer = to.into_iter().fold(answer, |it, (wait, action)| it.to(wait, action));
         let answered = self.chat.answer(address, answer).await;
         self.given(session, call, &answered);
         (call, answered)

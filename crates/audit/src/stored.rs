@@ -89,6 +89,8 @@ pub struct StoredWait {
     pub ended_by: Option<u64>,
     /// The payload that ended it.
     pub answer: Option<Value>,
+    /// Who gave it, when known.
+    pub by: Option<String>,
 }
 
 /// A stored event.
@@ -142,6 +144,7 @@ impl StoredSession {
                     state: state(it.status),
                     ended_by: it.ended_by,
                     answer: it.answer.and_then(|it| it.decode().ok()),
+                    by: it.answered_by,
                 }));
             }
         }
