@@ -3,9 +3,11 @@
 
 mod gated;
 mod meet;
+mod model;
 mod race;
 mod rig;
 mod saboteur;
 mod scheduler;
 mod seeded;
 mod threads;
+mod walk;
