@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may unwrap")]
 
 mod gated;
+mod leak;
 mod meet;
 mod model;
 mod race;
