@@ -51,6 +51,7 @@ mod tasks;
 mod transition;
 mod turning;
 mod waits;
+mod window;
 mod writing;
 
 mod base;
