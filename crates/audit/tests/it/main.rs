@@ -2,7 +2,6 @@
 #![expect(clippy::unwrap_used, reason = "a test may unwrap")]
 
 mod gated;
-mod leak;
 mod meet;
 mod model;
 mod race;

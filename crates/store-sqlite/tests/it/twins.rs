@@ -4,8 +4,8 @@
 use proptest::prelude::*;
 use proptest::sample::select;
 use singletree_durable::{
-    AuditRow, Batch, Counters, Error, EventRow, Fence, FieldRow, FieldValue, Head, ItemRange, ItemRow,
-    Journal, Json, MemoryStore, Parent, Placement, PositionRow, Put, RecordRow, Require, SessionKey,
+    AuditRow, Batch, Counters, Error, EventRow, Fence, FieldRow, FieldValue, Head, InvocationId, ItemRange,
+    ItemRow, Journal, Json, MemoryStore, Parent, Placement, PositionRow, Put, RecordRow, Require, SessionKey,
     TurnKind, TurnQuery, TurnRow, TurnStatus, Upkeep, WaitQuery, WaitRow, WaitStatus,
 };
 use singletree_store_sqlite::{Durability, SqliteStore};
@@ -43,8 +43,7 @@ fn name() -> impl Strategy<Value = String> {
 }
 
 fn json() -> impl Strategy<Value = Json> {
-    let texts =
-        ["0", "null", r#"{"a":[1,2,{"b":"\u0000 \ud83c\udf32"}]}"#, "\"\u{1f332}\"", "-0.0e+3", "[]"];
+    let texts = ["0", "null", r#"{"a":[1,2,{"b":"\u0000 \ud83c\udf32"}]}"#, "\"\u{1f332}\"", "-0.0e+3", "[]"];
     select(texts.to_vec()).prop_map(Json::from_text)
 }
 
@@ -199,8 +198,28 @@ fn require() -> impl Strategy<Value = Require> {
 fn batch() -> impl Strategy<Value = (Batch, Fencing)> {
     let fencing = prop_oneof![16 => Just(Fencing::Own), 1 => Just(Fencing::Older), 1 => Just(Fencing::Newer)];
     let requires = prop_oneof![3 => Just(vec![]), 1 => proptest::collection::vec(require(), 1..3)];
-    (select(keys()), fencing, requires, proptest::collection::vec(put(), 0..6))
-        .prop_map(|(key, fencing, requires, puts)| (Batch { key, fence: Fence(0), requires, puts }, fencing))
+    (select(keys()), fencing, requires, proptest::collection::vec(put(), 0..6)).prop_map(
+        |(key, fencing, requires, puts)| {
+            let puts = puts.into_iter().map(|it| owned(&key, it)).collect();
+            (Batch { key, fence: Fence(0), requires, puts }, fencing)
+        },
+    )
+}
+
+/// Names an invocation of a session: of a tenant's sessions, one has it.
+fn invocation_of(key: &SessionKey, name: &str) -> InvocationId {
+    invocation(&format!("{}/{name}", key.session))
+}
+
+fn owned(key: &SessionKey, put: Put) -> Put {
+    let own = |it: InvocationId| invocation_of(key, it.as_str());
+    match put {
+        Put::Turn(it) => Put::Turn(TurnRow { invocation: own(it.invocation.clone()), ..it }),
+        Put::Wait(it) => Put::Wait(WaitRow { invocation: own(it.invocation.clone()), ..it }),
+        Put::Position(it) => Put::Position(PositionRow { invocation: own(it.invocation.clone()), ..it }),
+        Put::DropPosition(it) => Put::DropPosition(own(it)),
+        other => other,
+    }
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -257,6 +276,9 @@ impl Twins {
             }
         }
         assert_eq!(self.file.fence(), self.memory.fence());
+    }
+
+    async fn compare(&self) {
         let (file, memory) = (reads(&self.file, &self.file).await, reads(&self.memory, &self.memory).await);
         for (file, memory) in file.into_iter().zip(memory) {
             assert_eq!(file, memory);
@@ -322,7 +344,7 @@ async fn of_session(journal: &dyn Journal, key: &SessionKey, read: &mut Vec<Stri
     turns.push(TurnQuery::From { no: 0, limit: u64::MAX });
     let mut waits = vec![WaitQuery::Pending(key.clone())];
     for name in NAMES {
-        let (field, of) = (name.to_owned(), invocation(name));
+        let (field, of) = (name.to_owned(), invocation_of(key, name));
         ranges.push(ItemRange::List { field: field.clone(), generation: 0, from: 0, limit: u64::MAX });
         ranges.push(ItemRange::List { field: field.clone(), generation: 1, from: 1, limit: 1 });
         turns.extend([TurnQuery::Key(field.clone()), TurnQuery::Invocation(of.clone())]);
@@ -355,7 +377,7 @@ async fn of_session(journal: &dyn Journal, key: &SessionKey, read: &mut Vec<Stri
 
 /// How many cases there are: more under `.ci/run --deep`.
 fn config() -> ProptestConfig {
-    let cases = if std::env::var_os("SINGLETREE_DEEP").is_some() { 1_000 } else { 40 };
+    let cases = if std::env::var_os("SINGLETREE_DEEP").is_some() { 500 } else { 24 };
     ProptestConfig { cases, failure_persistence: None, ..Default::default() }
 }
 
@@ -372,9 +394,14 @@ proptest! {
             let scratch = scratch();
             let file = open(&scratch).await;
             let mut twins = Twins { scratch, file, memory: MemoryStore::new() };
-            for step in &steps {
+            for (at, step) in steps.iter().enumerate() {
                 twins.step(step).await;
+                // Everything is read now and then, before and behind what is opened anew.
+                if at % 4 == 3 || matches!(step, Step::Reopen) {
+                    twins.compare().await;
+                }
             }
+            twins.compare().await;
             twins.audits().await;
         });
     }
