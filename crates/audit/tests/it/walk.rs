@@ -59,7 +59,7 @@ fn op() -> impl Strategy<Value = Op> {
         2 => Just(Op::DeadlinesPass),
         1 => session.clone().prop_map(|session| Op::Delete { session }),
         2 => (policy(), level()).prop_map(|(policy, level)| Op::Restart { policy, level }),
-        1 => (session.clone(), session).prop_map(|(from, to)| Op::Copy { from, to }),
+        3 => (session.clone(), session).prop_map(|(from, to)| Op::Copy { from, to }),
     ]
 }
 
