@@ -42,6 +42,11 @@ fn name() -> impl Strategy<Value = String> {
     select(&NAMES[..]).prop_map(str::to_owned)
 }
 
+/// What is no identifier, and may have any character.
+fn word() -> impl Strategy<Value = String> {
+    prop_oneof![4 => name(), 1 => Just("a\0b\n".to_owned())]
+}
+
 fn json() -> impl Strategy<Value = Json> {
     let texts = ["0", "null", r#"{"a":[1,2,{"b":"\u0000 \ud83c\udf32"}]}"#, "\"\u{1f332}\"", "-0.0e+3", "[]"];
     select(texts.to_vec()).prop_map(Json::from_text)
@@ -78,7 +83,7 @@ fn wait_status() -> impl Strategy<Value = WaitStatus> {
 
 fn head_row() -> impl Strategy<Value = Head> {
     let parent = (select(keys()), no()).prop_map(|(key, offset)| Parent { session: key.session, offset });
-    (no(), maybe(parent), time(), name()).prop_map(|(version, parent, created, agent)| Head {
+    (no(), maybe(parent), time(), word()).prop_map(|(version, parent, created, agent)| Head {
         agent,
         parent,
         created_at: at(created),
@@ -89,7 +94,7 @@ fn head_row() -> impl Strategy<Value = Head> {
 fn turn_row() -> impl Strategy<Value = TurnRow> {
     let kind = select(vec![TurnKind::Message, TurnKind::Resume, TurnKind::Close]);
     let refers = (maybe(no()), maybe(no()), maybe(json()), maybe(time()));
-    (no(), turn_status(), name(), maybe(name()), (0_u64..4, 0_u32..3, kind), refers).prop_map(
+    (no(), turn_status(), name(), maybe(word()), (0_u64..4, 0_u32..3, kind), refers).prop_map(
         |(no, status, inv, key, (fence, ordinal, kind), (message, wait, outcome, ended))| TurnRow {
             invocation: invocation(&inv),
             ordinal,
@@ -108,9 +113,9 @@ fn turn_row() -> impl Strategy<Value = TurnRow> {
 }
 
 fn wait_row() -> impl Strategy<Value = WaitRow> {
-    let texts = (maybe(json()), maybe(name()), maybe(json()), maybe(json()));
-    let ends = (maybe(no()), maybe(json()), maybe(name()), maybe(time()));
-    (no(), wait_status(), name(), name(), maybe(time()), texts, ends).prop_map(
+    let texts = (maybe(json()), maybe(word()), maybe(json()), maybe(json()));
+    let ends = (maybe(no()), maybe(json()), maybe(word()), maybe(time()));
+    (no(), wait_status(), word(), name(), maybe(time()), texts, ends).prop_map(
         |(
             no,
             status,
@@ -174,7 +179,7 @@ fn put() -> impl Strategy<Value = Put> {
         2 => wait_row().prop_map(Put::Wait),
         1 => position.prop_map(Put::Position),
         1 => name().prop_map(|of| Put::DropPosition(invocation(&of))),
-        1 => (no(), name(), json())
+        1 => (no(), word(), json())
             .prop_map(|(turn, name, body)| Put::Record(RecordRow { turn, name, body })),
         1 => no().prop_map(|turn| Put::DropRecords { turn }),
         2 => events.prop_map(Put::Event),
@@ -189,7 +194,7 @@ fn require() -> impl Strategy<Value = Require> {
         no().prop_map(Require::SessionVersion),
         counters().prop_map(Require::Counters),
         (no(), turn_status()).prop_map(|(no, status)| Require::Turn { no, status }),
-        name().prop_map(Require::KeyFree),
+        word().prop_map(Require::KeyFree),
         (no(), wait_status()).prop_map(|(no, status)| Require::Wait { no, status }),
         Just(Require::Idle),
     ]
@@ -349,6 +354,8 @@ async fn of_session(journal: &dyn Journal, key: &SessionKey, read: &mut Vec<Stri
         ranges.push(ItemRange::List { field: field.clone(), generation: 1, from: 1, limit: 1 });
         turns.extend([TurnQuery::Key(field.clone()), TurnQuery::Invocation(of.clone())]);
         waits.push(WaitQuery::Signal(key.clone(), field));
+        waits.push(WaitQuery::Signal(key.clone(), "a\0b\n".to_owned()));
+        turns.push(TurnQuery::Key("a\0b\n".to_owned()));
         waits.push(WaitQuery::Invocation(key.tenant.clone(), of.clone()));
         read.push(format!("{of} is of: {:?}", journal.session_of(&key.tenant, &of).await.unwrap()));
         read.push(format!("{of} stands: {:?}", journal.position(key, &of).await.unwrap()));
