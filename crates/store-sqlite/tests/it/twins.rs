@@ -34,8 +34,11 @@ fn keys() -> Vec<SessionKey> {
     [("a", "x"), ("a", "y"), ("b", "x"), ("b", "\u{1f332}")].map(|(it, session)| key_of(it, session)).to_vec()
 }
 
+/// The highest number that a file's rows may have.
+const FAR: u64 = (1 << 32) - 1;
+
 fn no() -> impl Strategy<Value = u64> {
-    prop_oneof![9 => 0_u64..4, 1 => select(vec![i64::MAX as u64 - 1, 1 << 40])]
+    prop_oneof![9 => 0_u64..4, 1 => Just(FAR)]
 }
 
 fn name() -> impl Strategy<Value = String> {
@@ -162,6 +165,8 @@ fn put() -> impl Strategy<Value = Put> {
         key,
         by,
     });
+    let inherits = (select(keys()), name(), 0_u64..2, 0_u64..3)
+        .prop_map(|(key, field, generation, len)| Put::Inherit { from: key.session, field, generation, len });
     let position = (name(), no(), json()).prop_map(|(of, turn, body)| PositionRow {
         invocation: invocation(&of),
         turn,
@@ -183,6 +188,9 @@ fn put() -> impl Strategy<Value = Put> {
             .prop_map(|(turn, name, body)| Put::Record(RecordRow { turn, name, body })),
         1 => no().prop_map(|turn| Put::DropRecords { turn }),
         2 => events.prop_map(Put::Event),
+        1 => no().prop_map(|turn| Put::DropTurn { turn }),
+        1 => no().prop_map(|before| Put::DropEvents { before }),
+        2 => inherits,
         1 => Just(Put::Delete),
         1 => audits.prop_map(Put::Audit),
     ]
@@ -197,6 +205,9 @@ fn require() -> impl Strategy<Value = Require> {
         word().prop_map(Require::KeyFree),
         (no(), wait_status()).prop_map(|(no, status)| Require::Wait { no, status }),
         Just(Require::Idle),
+        (select(keys()), time(), no()).prop_map(|(key, created, version)| {
+            Require::Source { session: key.session, created_at: at(created), version }
+        }),
     ]
 }
 
@@ -360,7 +371,7 @@ async fn of_session(journal: &dyn Journal, key: &SessionKey, read: &mut Vec<Stri
         read.push(format!("{of} is of: {:?}", journal.session_of(&key.tenant, &of).await.unwrap()));
         read.push(format!("{of} stands: {:?}", journal.position(key, &of).await.unwrap()));
     }
-    for no in [0, 1, 2, 3, 1 << 40, i64::MAX as u64 - 1, u64::MAX] {
+    for no in [0, 1, 2, 3, FAR, i64::MAX as u64 - 1, u64::MAX] {
         ranges.push(ItemRange::Turn(no));
         turns.push(TurnQuery::No(no));
         read.push(format!("{key:?} records {no}: {:?}", journal.records(key, no).await.unwrap()));
