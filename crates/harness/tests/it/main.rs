@@ -15,6 +15,7 @@ mod event;
 mod first;
 mod fork;
 mod key;
+mod leak;
 mod level;
 mod mail;
 mod order;
