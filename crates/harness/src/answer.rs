@@ -222,6 +222,7 @@ impl Chat {
         let pending = waits.iter().position(|(_, it)| it.status == WaitStatus::Pending);
         let answered = |(_, it): &(SessionKey, WaitRow)| {
             it.status == WaitStatus::Consumed
+                && answer.wait.is_none_or(|no| no == it.no)
                 && stored_answer(it).is_ok_and(|it| it.as_ref() == Some(&answer.payload))
         };
         let found = pending.or_else(|| waits.iter().rposition(answered));
