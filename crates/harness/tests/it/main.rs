@@ -9,6 +9,7 @@ mod base_subscriptions;
 mod bench;
 mod crash;
 mod crash_file;
+mod doctor;
 mod ending;
 mod event;
 mod first;
