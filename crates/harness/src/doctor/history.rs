@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use singletree_durable::TurnStatus;
+use singletree_durable::{TurnRow, TurnStatus, WaitStatus};
 use singletree_llm::Role;
 
 use super::chart::{Chart, Said};
@@ -53,16 +53,15 @@ fn open(calls: &BTreeMap<&str, bool>) -> String {
     open.collect::<Vec<_>>().join(", ")
 }
 
-/// Tells whether nothing is under way, and what ran last did not end by its graph: that may leave calls open, and the
-/// next message closes them.
+/// Tells whether nothing is under way or waits, and what ran last did not end by its graph: that may leave calls open, and
+/// the next message closes them.
 fn ended_early(chart: &Chart) -> bool {
-    let idle = chart.turns.iter().all(|it| it.status.is_ended());
+    let idle = chart.turns.iter().all(|it| it.status.is_ended())
+        && chart.waits.values().all(|it| it.status != WaitStatus::Pending);
     let last = chart.turns.iter().max_by_key(|it| (it.ended_at, it.no));
-    idle && last.is_some_and(|it| it.status == TurnStatus::Errored && it.ordinal > 0)
-        || idle && last.is_some_and(|it| it.status == TurnStatus::Errored && made_history(chart, it.no))
-}
-
-/// Tells whether a turn added to the history.
-fn made_history(chart: &Chart, turn: u64) -> bool {
-    chart.items.values().any(|it| it.turn == turn && it.placed)
+    let failed = last.filter(|it| it.status == TurnStatus::Errored);
+    // What failed without having committed anything has nothing to close.
+    let made =
+        |turn: &TurnRow| turn.ordinal > 0 || chart.items.values().any(|it| it.placed && it.turn == turn.no);
+    idle && failed.is_some_and(made)
 }
