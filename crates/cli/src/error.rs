@@ -57,6 +57,9 @@ pub(crate) enum Error {
         /// Why not.
         source: io::Error,
     },
+    /// A torture came to no verdict.
+    #[error(transparent)]
+    Torture(#[from] singletree_torture::Error),
     /// The output cannot be written.
     #[error("the output cannot be written")]
     Output(#[from] io::Error),
@@ -74,6 +77,7 @@ impl Error {
             Self::Refused(turn) => &turn.error_category,
             Self::Document { .. } => "document_invalid",
             Self::Input { .. } => "input_unavailable",
+            Self::Torture(error) => error.category(),
             Self::Output(_) => "output_unavailable",
         }
     }
@@ -89,6 +93,7 @@ impl Error {
             | Self::Refused(_)
             | Self::Document { .. }
             | Self::Input { .. }
+            | Self::Torture(_)
             | Self::Output(_) => ERRORED,
         }
     }

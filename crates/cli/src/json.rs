@@ -214,7 +214,7 @@ impl<'a> Shown<'a> {
     }
 }
 
-/// What a command did to a session: `{"deleted": ID}` or `{"imported": ID}`.
+/// What a command did: `{"deleted": ID}`, `{"imported": ID}` or `{"backup": FILE}`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Done<'a> {
@@ -222,4 +222,6 @@ pub(crate) enum Done<'a> {
     Deleted(&'a str),
     /// It is here.
     Imported(&'a str),
+    /// The database was copied.
+    Backup(&'a str),
 }

@@ -28,6 +28,8 @@
 //! ```
 
 mod apply;
+mod backup;
+mod check;
 mod column;
 mod error;
 mod format;

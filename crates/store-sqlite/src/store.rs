@@ -117,6 +117,32 @@ impl SqliteStore {
         self.inner.meter.commits()
     }
 
+    /// Checks the file itself: pages, indexes, constraints, and that every row hangs on one that is there. Returns what is
+    /// wrong, in words; nothing when it is whole. Reads all of it.
+    ///
+    /// # Errors
+    /// `store_corrupt` when it is too damaged to be checked; `store_unavailable`.
+    ///
+    /// # Cancellation
+    /// Nothing is left behind.
+    pub async fn check(&self) -> Result<Vec<String>> {
+        self.query(|snapshot| crate::check::check(snapshot)).await
+    }
+
+    /// Copies a database to a file that does not exist yet, while this or another process may write to it. The copy is the
+    /// database as it is at one moment; it has an epoch of its own, so that event ids of one do not name events of the
+    /// other.
+    ///
+    /// # Errors
+    /// `store_unavailable` when the copy exists or cannot be written; `store_format_unsupported` and `store_corrupt`, as
+    /// [`Options::open`]. Then there is no copy.
+    ///
+    /// # Cancellation
+    /// The copy is made or removed all the same.
+    pub async fn backup(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<()> {
+        crate::backup::backup(from.as_ref(), to.as_ref()).await
+    }
+
     /// Returns the fence and the epoch.
     pub(crate) fn meta(&self) -> &Meta {
         &self.inner.meta

@@ -1,13 +1,17 @@
 //! One module per command.
 
 mod answer;
+mod backup;
 mod cancel;
 mod chat;
+mod doctor;
 mod pending;
 mod piped;
 mod send;
 mod sessions;
 mod slash;
+mod torture;
+mod torture_child;
 
 use std::sync::Arc;
 
@@ -28,6 +32,10 @@ pub(crate) async fn run(command: Command) -> Result<u8> {
         Command::Answer(args) => answer::run(args).await,
         Command::Cancel(args) => cancel::run(args).await,
         Command::Sessions(args) => sessions::run(args).await,
+        Command::Doctor(args) => doctor::run(args).await,
+        Command::Backup(args) => backup::run(args).await,
+        Command::Torture(args) => torture::run(args).await,
+        Command::TortureChild(args) => torture_child::run(args).await,
     }
 }
 
