@@ -139,13 +139,14 @@ impl Clients {
                 return (session, Deed::Send { text, key: Some(key) });
             }
         }
-        if self.dice.percent(1) {
+        // In a session that is deleted now and then little can be judged, so that it is one only.
+        if self.sessions.last() == Some(&session) && self.dice.percent(8) {
             return (session, Deed::Delete);
         }
         let word = match (wanted, self.dice.below(100)) {
-            (Some(Phase::Suspend | Phase::Resume), 0..60) | (_, 0..20) => "risky",
-            (Some(Phase::Cancel), 20..80) | (_, 20..30) => "slow",
-            (_, 30..50) => "effect",
+            (Some(Phase::Suspend | Phase::Resume), 0..40) | (_, 0..8) => "risky",
+            (Some(Phase::Cancel), 20..80) | (_, 8..20) => "slow",
+            (_, 20..50) => "effect",
             (_, 50..60) => "pair",
             (_, 60..70) => "look",
             _ => "plain",

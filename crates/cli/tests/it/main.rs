@@ -6,9 +6,12 @@ mod screen;
 mod terminal;
 
 mod colours;
+mod doctor;
 mod piped;
 mod refused;
 mod scripts;
 mod sessions;
 mod slash;
 mod story;
+mod sync_trace;
+mod torture;

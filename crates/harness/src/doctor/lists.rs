@@ -6,6 +6,8 @@ use singletree_durable::FieldValue;
 
 use super::chart::Chart;
 use super::finding::{Finding, Mend, Symptom};
+use super::turns;
+use crate::history::HISTORY;
 
 pub(super) fn look(chart: &Chart, findings: &mut Vec<Finding>) {
     for field in &chart.row.fields {
@@ -30,11 +32,23 @@ fn list(chart: &Chart, name: &str, generation: u64, len: u64) -> Option<Finding>
         let what = format!("list '{name}' has {found} items in places up to {end}");
         return Some(chart.finding(Symptom::ListGap, what, None));
     }
+    if found < len && told_of_more(chart, name, generation, found) {
+        let what = format!("list '{name}' has {found} of {len} items");
+        return Some(chart.finding(Symptom::ListGap, what, None));
+    }
     (found != len).then(|| {
         let what = format!("list '{name}' has {found} items and is said to have {len}");
         let mend = Mend::Length { field: name.to_owned(), generation, len: found };
         chart.finding(Symptom::ListLength, what, Some(mend))
     })
+}
+
+/// Tells whether something else knows of items behind those that are there: then it is not the length that is wrong.
+fn told_of_more(chart: &Chart, name: &str, generation: u64, found: u64) -> bool {
+    let event = chart.events.iter().filter_map(|it| it.item).any(|it| !chart.items.contains_key(&it));
+    let tails = chart.turns.iter().filter_map(turns::tail_of);
+    let outcome = || tails.filter(|it| it.generation == generation).any(|it| it.to > found);
+    name == HISTORY && (event || outcome())
 }
 
 /// Finds items that have neither a place nor a turn that they are kept for.

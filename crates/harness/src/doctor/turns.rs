@@ -61,6 +61,11 @@ fn status(recorded: &Recorded) -> TurnStatus {
     }
 }
 
+/// Returns the messages that a turn's outcome names, if it can be read and names some.
+pub(super) fn tail_of(turn: &TurnRow) -> Option<Tail> {
+    turn.outcome.as_ref().and_then(|it| it.decode().ok()).and_then(|it| tail(&it))
+}
+
 fn tail(recorded: &Recorded) -> Option<Tail> {
     match recorded {
         Recorded::Completed(tail) | Recorded::Suspended { tail, .. } => Some(*tail),

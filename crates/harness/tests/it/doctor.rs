@@ -232,6 +232,7 @@ async fn a_list_with_a_wrong_length_or_a_gap_and_counters_too_low_are_found() {
         |it: &mut Vec<Put>| it.push(Put::Counters(Counters { turns: 1, items: 2, events: 3, waits: 0 }));
     check(plain_store().await, low, &[(S::CountersLow, true)]).await;
     let gap = [(S::ListGap, false), (S::EventItemMissing, false), (S::RepliesMissing, false)];
+    check(plain_store().await, |it| drop_item(it, 3), &gap).await;
     check(plain_store().await, |it| drop_item(it, 1), &gap).await;
     let stray = |it: &mut Vec<Put>| {
         for put in it.iter_mut() {
