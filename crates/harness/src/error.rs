@@ -179,6 +179,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// Tells whether what is stored is damaged: trying again does not help.
+    pub(crate) fn is_corrupt(&self) -> bool {
+        matches!(self, Self::Store { source: singletree_durable::Error::Corrupt { .. } })
+    }
+
     /// Returns the stable, machine-readable category of this error: for a failed run that of its cause (R29).
     #[must_use]
     pub fn category(&self) -> &str {

@@ -52,6 +52,7 @@ mod tasks;
 mod transition;
 mod turning;
 mod waits;
+mod window;
 mod writing;
 
 mod base;

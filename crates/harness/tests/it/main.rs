@@ -22,3 +22,5 @@ mod session;
 mod sky;
 mod wait;
 mod weather;
+mod weather_file;
+mod window;
