@@ -50,6 +50,6 @@ impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [first, second] = &self.sides;
         let (share, rounds) = (100.0 * self.share(), self.rounds());
-        write!(f, "{}: {rounds} rounds, {first} won {share:.1} %, {second} {:.1} %", self.race, 100.0 - share)
+        write!(f, "{}, {rounds} rounds, {first} won {share:.1} %, {second} {:.1} %", self.race, 100.0 - share)
     }
 }

@@ -134,7 +134,7 @@ fn in_order(view: &View<'_>, found: &mut Found) {
 
 /// Every tool call is answered once, before anything else is said; only what still waits may be open.
 fn pairs(view: &View<'_>, found: &mut Found) {
-    let mut open: Vec<&str> = Vec::new();
+    let (mut open, mut opened) = (Vec::<&str>::new(), 0);
     for (at, message) in view.stored.messages.iter().enumerate() {
         if let Some(call) = &message.answers {
             match open.iter().position(|it| it == call) {
@@ -152,9 +152,11 @@ fn pairs(view: &View<'_>, found: &mut Found) {
                 format!("tool calls {open:?} are open before message {at} ({})", message.brief),
             ));
         }
-        open = message.calls.iter().map(String::as_str).collect();
+        (open, opened) = (message.calls.iter().map(String::as_str).collect(), at as u64);
     }
-    let still = view.waits() || view.stored.turns.iter().any(|it| it.end.is_none());
+    // What came open with an import is closed by the next turn.
+    let came = opened < view.stored.inherited;
+    let still = came || view.waits() || view.stored.turns.iter().any(|it| it.end.is_none());
     if !open.is_empty() && !still {
         found.push((Rule::Orphaned, format!("tool calls {open:?} are open at the end")));
     }

@@ -89,9 +89,8 @@ fn message(turn: u64, brief: &str) -> StoredMessage {
     StoredMessage { turn: Some(turn), own, role, brief: brief.into(), calls, answers }
 }
 
-/// Two plain turns at once, a keyed one that was sent twice, one that suspends and is answered twice, one with a tool that
-/// is cancelled, and one that was refused.
-fn good() -> Case {
+/// What is stored of what [`good`] tells.
+fn stored() -> StoredSession {
     let suspended = End::Suspended { signal: "ok".into(), wait: 0, pending: vec!["assistant:ask".into()] };
     let turns = vec![
         turn(0, "a", Some("m1"), completed(&["assistant:r1"])),
@@ -119,7 +118,7 @@ fn good() -> Case {
     let ends = ["completed", "completed", "completed", "suspended", "completed", "errored"];
     let events =
         (0..).zip(ends).map(|(no, end)| StoredEvent { seq: no, turn: no, kind: format!("turn.{end}") });
-    let stored = StoredSession {
+    StoredSession {
         session: "s".into(),
         turns,
         messages: messages.collect(),
@@ -134,8 +133,13 @@ fn good() -> Case {
             by: None,
         }],
         events: events.collect(),
-    };
-    let mut case = Case { log: Vec::new(), stored };
+    }
+}
+
+/// Two plain turns at once, a keyed one that was sent twice, one that suspends and is answered twice, one with a tool that
+/// is cancelled, and one that was refused.
+fn good() -> Case {
+    let mut case = Case { log: Vec::new(), stored: stored() };
     case.call(0, send("m2", None));
     case.call(1, send("m1", None));
     case.given(0, "b");
@@ -479,7 +483,10 @@ const DAMAGES: &[(Damage, &[&str])] = &[
             let again = it.turn("e").clone();
             it.stored.turns.push(again);
         },
-        &["doubled in s: turn e (number 5) is stored twice"],
+        &[
+            "doubled in s: turn e (number 5) is stored twice",
+            "lost in s: the log does not tell the end of turn e (turn.errored)",
+        ],
     ),
 ];
 

@@ -14,6 +14,7 @@ mod ending;
 mod event;
 mod first;
 mod key;
+mod leak;
 mod level;
 mod order;
 mod recover;
