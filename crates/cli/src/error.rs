@@ -59,7 +59,7 @@ pub(crate) enum Error {
     },
     /// A torture came to no verdict.
     #[error(transparent)]
-    Torture(#[from] singletree_torture::Error),
+    Torture(Box<singletree_torture::Error>),
     /// The output cannot be written.
     #[error("the output cannot be written")]
     Output(#[from] io::Error),
@@ -101,6 +101,12 @@ impl Error {
     /// Returns the whole text, causes included, on one line.
     pub(crate) fn text(&self) -> String {
         engine::chain(self).replace(['\n', '\r'], " ")
+    }
+}
+
+impl From<singletree_torture::Error> for Error {
+    fn from(error: singletree_torture::Error) -> Self {
+        Self::Torture(Box::new(error))
     }
 }
 

@@ -184,7 +184,7 @@ async fn closing(journal: &dyn Journal, chart: &Chart) -> Result<Vec<Item>> {
     {
         return Ok(Vec::new());
     }
-    let list = stored::read_list(journal, &chart.row.key, HISTORY, generation, len).await?;
+    let list = stored::read_list((journal, &chart.row.key, None), HISTORY, generation, len).await?;
     Ok(closings(&list, "unknown", "what became of this call is not known"))
 }
 
