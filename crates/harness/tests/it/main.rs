@@ -21,6 +21,7 @@ mod recover;
 mod refuse;
 mod session;
 mod sky;
+mod stale;
 mod wait;
 mod weather;
 mod weather_file;
