@@ -145,12 +145,13 @@ impl Keeper {
         transition: impl FnOnce(&mut Writing, &mut Turning) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let mut turning = self.turning();
-        let (commit, result) = {
+        let (commit, result, writes_state) = {
             let mut desk = self.hot.desk();
             let mut writing = self.house.write(&self.hot, &desk);
             let result = transition(&mut writing, &mut turning)?;
             self.busy.send_replace(true);
-            (self.house.send(&mut desk, writing), result)
+            let writes_state = writing.head_put().is_some();
+            (self.house.send(&mut desk, writing), result, writes_state)
         };
         let landed = self.house.land(&self.hot, commit).await;
         if landed.is_err() {
@@ -162,8 +163,11 @@ impl Keeper {
         {
             let mut desk = self.hot.desk();
             desk.changes += 1;
-            desk.head = Some(turning.head.clone());
-            desk.fields = (!turning.unread).then(|| turning.stored.clone());
+            // A turn that is ended while another one runs knows the state of before: it has nothing to say about it.
+            if writes_state {
+                desk.head = Some(turning.head.clone());
+                desk.fields = (!turning.unread).then(|| turning.stored.clone());
+            }
         }
         *lock(&self.turning) = turning;
         Ok(result)
