@@ -1,9 +1,9 @@
 //! Clocks, counters and what is made of their readings.
 
 use std::io;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use rustix::time::{ClockId, clock_gettime};
+use nix::time::{ClockId, clock_gettime};
 use serde_json::Value;
 use stats_alloc::INSTRUMENTED_SYSTEM;
 
@@ -30,10 +30,10 @@ pub(crate) struct Span {
 impl Reading {
     #[expect(clippy::disallowed_methods, reason = "measuring time is what this program is for")]
     pub(crate) fn take() -> Self {
-        let cpu = clock_gettime(ClockId::ProcessCPUTime);
+        let cpu = clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).expect("every Linux has this clock");
         Self {
             at: Instant::now(),
-            cpu_s: cpu.tv_sec as f64 + cpu.tv_nsec as f64 / 1e9,
+            cpu_s: Duration::from(cpu).as_secs_f64(),
             allocated: INSTRUMENTED_SYSTEM.stats().bytes_allocated,
         }
     }
