@@ -108,3 +108,12 @@ fn a_turn_is_two_commits_at_either_level() {
         assert_eq!(line["commits_per_turn"], 2.0, "{variant}");
     }
 }
+
+// INV-4, INV-5
+#[test]
+fn a_late_turn_allocates_what_an_early_one_does() {
+    let line = check("w1 --variant memory --turns 2100 --marks 200,400,1900,2100", W1);
+    let bytes = |mark: &str| line["marks"][mark]["alloc_bytes_per_turn"].as_f64().unwrap();
+    let (early, late) = (bytes("400"), bytes("2100"));
+    assert!(early > 0.0 && (late / early - 1.0).abs() <= 0.02, "{early} bytes a turn, then {late}");
+}

@@ -107,8 +107,9 @@ impl Keeper {
         lock(&self.outcome).clone()
     }
 
-    pub(crate) fn turning(&self) -> Turning {
-        lock(&self.turning).clone()
+    /// Returns the turn's row as it is committed.
+    pub(crate) fn row(&self) -> TurnRow {
+        lock(&self.turning).row.clone()
     }
 
     /// Returns the claim that was not taken, to tell who waits for it, and why, if taking it failed.
@@ -138,7 +139,7 @@ impl Keeper {
         &self,
         transition: impl FnOnce(&mut Writing, &mut Turning) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let mut turning = self.turning();
+        let mut turning = lock(&self.turning).clone();
         let (commit, result) = {
             let mut desk = self.hot.desk();
             let mut writing = self.house.write(&self.hot, &desk);
@@ -252,7 +253,7 @@ impl Keeper {
                 answering.taken = taken;
                 *lock(&self.claim) = Some(Claim { suspended, wait, answering });
                 let failed = RunError::SuspensionRecord {
-                    invocation: self.turning().row.invocation.to_string(),
+                    invocation: self.row().invocation.to_string(),
                     reason: singletree_engine::chain(&error),
                 };
                 *lock(&self.unclaimed) = Some(error);
