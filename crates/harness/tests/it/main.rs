@@ -13,6 +13,7 @@ mod ending;
 mod event;
 mod first;
 mod key;
+mod leave;
 mod level;
 mod order;
 mod recover;
