@@ -1,6 +1,7 @@
 //! Where turns and waits are found that are not asked for by session and number.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::Hash;
 
 use crate::{InvocationId, SessionId, SessionKey, TenantId, TurnRow, WaitRow, WaitStatus};
 
@@ -13,17 +14,17 @@ pub(super) type Places = BTreeSet<Place>;
 /// Places in order, of which there are few: mostly one.
 pub(super) type Few = Vec<Place>;
 
-/// The indexes over all sessions.
+/// The indexes over all sessions. Names that come in no order are found by hash: a tree of them would be read all over.
 #[derive(Debug, Default)]
 pub(super) struct Index {
     /// Turns without outcome.
     pub(super) open: BTreeMap<TenantId, Places>,
     /// Turns of an invocation.
-    pub(super) turns: BTreeMap<(InvocationId, TenantId), Few>,
+    pub(super) turns: HashMap<(InvocationId, TenantId), Few>,
     /// Waits that are pending.
     pub(super) pending: BTreeMap<TenantId, Places>,
     /// Waits of an invocation.
-    pub(super) waits: BTreeMap<(InvocationId, TenantId), Few>,
+    pub(super) waits: HashMap<(InvocationId, TenantId), Few>,
     /// Waits with a signal id.
     pub(super) signals: BTreeMap<(TenantId, String), Places>,
 }
@@ -97,14 +98,14 @@ fn remove<K: Ord>(index: &mut BTreeMap<K, Places>, key: &K, place: &Place) {
     }
 }
 
-fn add_few<K: Ord>(index: &mut BTreeMap<K, Few>, key: K, place: Place) {
+fn add_few<K: Hash + Eq>(index: &mut HashMap<K, Few>, key: K, place: Place) {
     let few = index.entry(key).or_insert_with(|| Few::with_capacity(1));
     if let Err(at) = few.binary_search(&place) {
         few.insert(at, place);
     }
 }
 
-fn remove_few<K: Ord>(index: &mut BTreeMap<K, Few>, key: &K, place: &Place) {
+fn remove_few<K: Hash + Eq>(index: &mut HashMap<K, Few>, key: &K, place: &Place) {
     if let Some(few) = index.get_mut(key) {
         few.retain(|it| it != place);
         if few.is_empty() {
