@@ -85,6 +85,14 @@ pub(super) fn of_session<'a>(
     places.into_iter().flat_map(move |it| it.range(range.clone())).map(|(_, no)| *no)
 }
 
+/// As [`of_session`], where there are few.
+pub(super) fn few_of_session<'a>(
+    places: Option<&'a Few>,
+    session: &'a SessionId,
+) -> impl Iterator<Item = u64> + use<'a> {
+    places.into_iter().flatten().filter(move |it| it.0 == *session).map(|(_, no)| *no)
+}
+
 fn add<K: Ord + Clone>(index: &mut BTreeMap<K, Places>, key: &K, place: Place) {
     index.entry(key.clone()).or_default().insert(place);
 }

@@ -66,6 +66,16 @@ impl<T> Numbered<T> {
         }
     }
 
+    /// Removes the rows of lower numbers.
+    pub(super) fn remove_before(&mut self, no: u64) {
+        let (chunk, at) = self.find(no).unwrap_or_else(|place| place);
+        if let Some(rows) = self.chunks.get_mut(chunk) {
+            rows.drain(..at);
+            let gone = if rows.is_empty() { chunk + 1 } else { chunk };
+            self.chunks.drain(..gone);
+        }
+    }
+
     /// Iterates over all rows with their numbers.
     pub(super) fn all(&self) -> impl Iterator<Item = (u64, &T)> {
         self.from(0)
@@ -176,14 +186,19 @@ mod tests {
 
     proptest! {
         #[test]
-        fn rows_are_what_a_map_is(changes in prop::collection::vec((0u64..400, prop::bool::weighted(0.7)), 0..600)) {
+        fn rows_are_what_a_map_is(changes in prop::collection::vec((0u64..400, 0..100), 0..600)) {
             let (mut rows, mut model) = (Numbered::default(), BTreeMap::new());
-            for (at, (no, set)) in changes.into_iter().enumerate() {
-                if set {
-                    prop_assert_eq!(rows.set(no, at), model.insert(no, at));
-                } else {
-                    rows.remove(no);
-                    model.remove(&no);
+            for (at, (no, change)) in changes.into_iter().enumerate() {
+                match change {
+                    0 => {
+                        rows.remove_before(no / 4);
+                        model.retain(|it, _| *it >= no / 4);
+                    }
+                    1..30 => {
+                        rows.remove(no);
+                        model.remove(&no);
+                    }
+                    _ => prop_assert_eq!(rows.set(no, at), model.insert(no, at)),
                 }
                 prop_assert!(rows.chunks.iter().all(|it| !it.is_empty() && it.len() <= WIDTH));
             }

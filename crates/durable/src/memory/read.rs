@@ -1,6 +1,6 @@
 //! The reads.
 
-use super::index::{Place, Places, of_session};
+use super::index::{Place, Places, few_of_session, of_session};
 use super::state::{Session, State};
 use crate::{
     EventRow, Fence, FieldRow, InvocationId, ItemRange, ItemRow, PositionRow, RecordRow, SessionId,
@@ -67,9 +67,8 @@ pub(super) fn turns(state: &State, key: &SessionKey, query: &TurnQuery) -> Vec<T
             session.keys.get(idempotency).and_then(|no| turn(*no)).into_iter().collect()
         }
         TurnQuery::Invocation(invocation) => {
-            let places =
-                state.index.turns.get(&(invocation.clone(), key.tenant.clone())).into_iter().flatten();
-            places.filter(|it| it.0 == key.session).filter_map(|(_, no)| turn(*no)).collect()
+            let places = state.index.turns.get(&(invocation.clone(), key.tenant.clone()));
+            few_of_session(places, &key.session).filter_map(turn).collect()
         }
         TurnQuery::Open => {
             of_session(state.index.open.get(&key.tenant), &key.session).filter_map(turn).collect()
