@@ -1,6 +1,7 @@
 //! Running one case, alone: its own runtime, its own stores, time that stands still.
 
 use std::any::Any;
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,22 +30,45 @@ use crate::{base, chat};
 /// Time that passes in a case before it counts as stuck. It is not waited for: time stands still while anything can run.
 const STUCK_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 
+/// What running a case gave.
+#[derive(Debug, Default)]
+pub(crate) struct Examined {
+    /// Why it does not pass; empty when it does.
+    pub(crate) failures: Vec<Failure>,
+    /// The paths of the assertions that were made.
+    pub(crate) asserted: BTreeSet<String>,
+    /// The invariants that only restated some of those.
+    pub(crate) restated: BTreeSet<String>,
+}
+
+impl From<Failure> for Examined {
+    fn from(failure: Failure) -> Self {
+        Self { failures: vec![failure], ..Self::default() }
+    }
+}
+
 /// Reads and runs a case. An empty list means that it passes.
 #[must_use]
 pub(crate) fn execute(case: RawCase) -> Vec<Failure> {
+    examine(case).failures
+}
+
+/// Reads and runs a case, and tells what was asserted.
+#[must_use]
+pub(crate) fn examine(case: RawCase) -> Examined {
     let caught = catch_unwind(AssertUnwindSafe(|| {
         let spec = match case.read() {
             Ok(spec) => spec,
-            Err(failure) => return vec![failure],
+            Err(failure) => return failure.into(),
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
         match runtime {
             Ok(runtime) => runtime.block_on(within(spec)),
-            Err(error) => vec![Failure::build("runtime", error.to_string())],
+            Err(error) => Failure::build("runtime", error.to_string()).into(),
         }
     }));
     caught
-        .unwrap_or_else(|panic| vec![Failure::assertion("the case", format!("panicked: {}", words(&panic)))])
+        .unwrap_or_else(|panic| Failure::assertion("the case", format!("panicked: {}", words(&panic))).into())
 }
 
 fn words(panic: &Box<dyn Any + Send>) -> &str {
@@ -52,7 +76,7 @@ fn words(panic: &Box<dyn Any + Send>) -> &str {
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a message")
 }
 
-async fn within(spec: CaseSpec) -> Vec<Failure> {
+async fn within(spec: CaseSpec) -> Examined {
     let mut checker = Checker::default();
     match tokio::time::timeout(STUCK_AFTER, perform(spec, &mut checker)).await {
         Ok(Ok(())) if checker.failures.is_empty() && checker.count() == 0 => {
@@ -62,7 +86,7 @@ async fn within(spec: CaseSpec) -> Vec<Failure> {
         Ok(Err(failure)) => checker.failures.push(failure),
         Err(_) => checker.failures.push(Failure::assertion("the case", "does not end")),
     }
-    checker.failures
+    Examined { failures: checker.failures, asserted: checker.asserted, restated: checker.restated }
 }
 
 /// The clock of a case: it begins at a fixed time and follows the runtime's.
@@ -210,6 +234,7 @@ async fn play(
                 }
             }
             repeated(&evidence.runs, times, checker);
+            evidence.again = once_more(spec, &invocations, (stage, built), (blocks, checker)).await?;
             Ok(found)
         }
         Program::Base(base) => {
@@ -256,6 +281,24 @@ async fn invoke(
     let blocks = expect(checker, &ran, &around).await;
     evidence.runs.push(ran);
     Ok(blocks)
+}
+
+/// Makes the first invocation that says so once more, without its drain: graph-engine §6 says that a graph is as before
+/// after a drain gave up.
+async fn once_more(
+    spec: &CaseSpec,
+    invocations: &[InvocationSpec],
+    (stage, built): (&Stage, &Built),
+    (blocks, checker): (&[Spot], &mut Checker),
+) -> Outcome<Option<Run>> {
+    let asks = |it: &Spot| it.node.get("graph_state_intact_after_timeout").is_some();
+    let of_case = blocks.iter().any(asks);
+    let Some(first) = invocations.iter().find(|it| of_case || it.expects("invariants").is_some_and(asks))
+    else {
+        return Ok(None);
+    };
+    let again = first.clone().without_drain();
+    run(&again, built, (&spec.observers, false), &stage.tape, checker).await.map(Some)
 }
 
 /// A case that runs several times gives the same each time (graph-engine §5).

@@ -30,6 +30,7 @@
 //! spec: conformance-adapter
 
 mod adapt;
+mod assertion_id;
 mod base;
 mod body;
 mod case;
@@ -64,6 +65,6 @@ mod yaml;
 
 pub use failure::{Failure, FailureKind};
 pub use manifest::{Declared, Manifest};
-pub use mutate::{LeftOut, Mutations, draw_seeds, mutate};
+pub use mutate::{LeftOut, Mutations, Restatements, draw_seeds, mutate, restatements};
 pub use report::{Counts, Report};
 pub use suite::{Case, Row, Status, judge, load};

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
-use singletree_conformance::{Case, Counts, LeftOut, Manifest, Report, draw_seeds, judge, load, mutate};
+use singletree_conformance::{
+    Case, Counts, LeftOut, Manifest, Report, Restatements, draw_seeds, judge, load, mutate, restatements,
+};
 
 /// Runs the fixtures of the OpenArmature specifications against singletree.
 #[derive(Debug, Parser)]
@@ -87,6 +89,7 @@ fn run_mutations(
     let seeds = if seeds.is_empty() { draw_seeds(3) } else { seeds.to_vec() };
     let mut all_caught = true;
     let mut left_out = LeftOut::default();
+    let first = seeds.first().copied().unwrap_or_default();
     for seed in seeds {
         let found = mutate(cases, seed);
         left_out = found.left_out.clone();
@@ -106,7 +109,30 @@ fn run_mutations(
         all_caught &= found.are_caught();
     }
     write_left_out(&left_out, out)?;
-    Ok(all_caught)
+    let restated = restatements(cases, first);
+    write_restated(&restated, out)?;
+    Ok(all_caught && restated.faults.is_empty())
+}
+
+/// Says whether each invariant that only restates assertions fails with them.
+fn write_restated(found: &Restatements, out: &mut impl std::io::Write) -> std::io::Result<()> {
+    for fault in &found.faults {
+        writeln!(out, "NOT RESTATED {fault}")?;
+    }
+    if !found.unused.is_empty() {
+        writeln!(out, "{} restated invariants are in no case here", found.unused.len())?;
+    }
+    let verdict = match found.faults.len() {
+        0 => "each fails with its assertion changed, and in it alone".to_owned(),
+        count => format!("{count} faults"),
+    };
+    writeln!(
+        out,
+        "{} restated invariants in {} places, {} changes: {verdict}",
+        found.invariants.len(),
+        found.uses,
+        found.changes
+    )
 }
 
 /// Says what was not changed, under which keys and how often, and why.

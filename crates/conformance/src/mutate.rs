@@ -1,5 +1,6 @@
 //! Judging the judge: an expectation that is changed to another legal value must make its case fail.
 
+mod restated;
 mod site;
 
 use singletree::engine::{Ids, RandomIds};
@@ -8,6 +9,7 @@ use crate::execute::execute;
 use crate::failure::FailureKind;
 use crate::suite::Case;
 
+pub use restated::{Restatements, restatements};
 pub use site::LeftOut;
 
 /// Changes that are tried for each case and seed.

@@ -68,11 +68,15 @@ impl Report<'_> {
         for ((capability, reason), count) in reasons {
             line(format!("- {capability}, {count} {}: {reason}", if count == 1 { "case" } else { "cases" }));
         }
-        line(format!(
-            "\n## Invariants\n\n{} names restate other assertions of their case, which must have been made. Not checkable from outside:\n",
-            crate::invariants::restated().len()
-        ));
-        for (name, reason) in crate::invariants::not_checkable() {
+        line(format!("\n## Invariants\n\n{RESTATED}"));
+        line("| invariant | restates |\n|---|---|".into());
+        for row in crate::invariants::restated() {
+            let ids: Vec<String> = row.ids().map(|it| format!("`{}`", it.0.replace('|', "` or `"))).collect();
+            line(format!("| `{}` | {} |", row.invariant, ids.join(", ")));
+        }
+        let reasons = crate::invariants::not_checkable();
+        line(format!("\n{} cannot be checked from outside:\n", reasons.len()));
+        for (name, reason) in reasons {
             line(format!("- `{name}`: {reason}"));
         }
         page
@@ -84,6 +88,10 @@ const PAGE_HEAD: &str = "# Conformance\n\n\
     Each case of the specifications' fixtures is run strictly, through the public API: an unknown directive, key or value\n\
     fails its case by name, and every expectation is asserted. A declared case does not pass, and the manifest\n\
     (`crates/conformance/manifest.json`) says why; it counts as failed in the totals of the runner.\n\n";
+
+const RESTATED: &str = "Those below restate other assertions of their case, which must have been made. With `--mutate` whatever such an\n\
+    assertion demands is changed, one value at a time, in each case that has the invariant: the case must fail, in that\n\
+    assertion alone. Invariants that are named neither here nor at the end are checks of their own.\n";
 
 impl fmt::Display for Report<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -93,6 +93,13 @@ impl InvocationSpec {
         self
     }
 
+    /// Returns the same invocation without a drain of its own.
+    #[must_use]
+    pub(crate) fn without_drain(mut self) -> Self {
+        self.drain = None;
+        self
+    }
+
     /// Returns what is expected under a key.
     #[must_use]
     pub(crate) fn expects(&self, key: &str) -> Option<&Spot> {

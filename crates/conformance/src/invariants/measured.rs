@@ -17,6 +17,7 @@ use crate::sessions::state_of;
 pub(super) const MEASURED: &[(&str, Measure)] = &[
     ("edge_resolution_failure_in_completed_event", edge_failure_is_in_an_event),
     ("drain_returned_within_timeout", drains_kept_their_time),
+    ("graph_state_intact_after_timeout", runs_again_as_before),
     ("workers_not_cancelled_on_per_invocation_drain_timeout", every_event_arrived),
     ("each_invocation_has_unique_invocation_id", ids_differ),
     ("saved_record_overwrites_prior", last_save_is_all_there_is),
@@ -98,6 +99,20 @@ fn drains_kept_their_time(evidence: &Evidence) -> Result<(), String> {
     let tick = std::time::Duration::from_millis(2);
     let late = limited.iter().find(|(took, limit)| *took > *limit + tick);
     ensure(late.is_none(), || format!("a drain took {late:?}"))
+}
+
+/// After a drain gave up, the same invocation gives the same, and its events arrive.
+fn runs_again_as_before(evidence: &Evidence) -> Result<(), String> {
+    let gave_up = evidence.runs.iter().find(|it| it.drained.is_some_and(|it| it.summary.timeout_reached));
+    let run = gave_up.ok_or("no drain ran into its time limit")?;
+    let again = evidence.again.as_ref().ok_or("it was not invoked again")?;
+    let shown = |it: &Run| {
+        let state = it.state().and_then(|it| it.to_json().ok());
+        (it.word(), state, it.reel.order())
+    };
+    ensure(shown(run) == shown(again), || format!("it ended as {:?}", shown(again)))?;
+    let (events, visits) = (again.reel.deliveries.len(), again.reel.visits.len());
+    ensure(events >= visits * 2, || format!("{visits} nodes ran, and {events} events arrived"))
 }
 
 /// Every node that ran has both its events, although a drain gave up waiting for them.

@@ -276,6 +276,19 @@ impl Search<'_> {
 }
 
 impl Site {
+    /// Returns the place as assertions name it; nothing when it is not the case's own.
+    #[must_use]
+    pub(crate) fn place(&self) -> Option<String> {
+        let (Step::Key(part), own) = self.path.split_first()? else { return None };
+        (part == "case").then(|| {
+            own.iter().fold(String::new(), |place, step| match step {
+                Step::Key(key) if place.is_empty() => key.clone(),
+                Step::Key(key) => format!("{place}.{key}"),
+                Step::Item(at) => format!("{place}[{at}]"),
+            })
+        })
+    }
+
     /// Returns the case with this one change.
     pub(crate) fn apply(&self, case: &Node, choose: &mut dyn FnMut(usize) -> usize) -> Node {
         let mut changed = case.clone();

@@ -1,0 +1,119 @@
+//! Judging the table of restated invariants: whatever one of the named assertions demands is changed, and the case must fail
+//! in an assertion of that name, and in nothing else.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Random;
+use super::site::{self, LeftOut, Site};
+use crate::assertion_id::{AssertionId, is_within};
+use crate::execute::{Examined, examine, execute};
+use crate::failure::{Failure, FailureKind};
+use crate::invariants::{self, Row};
+use crate::suite::Case;
+
+/// What became of the invariants that only restate assertions.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Restatements {
+    /// The invariants that some case counts as restated.
+    pub invariants: BTreeSet<&'static str>,
+    /// How often a case does so.
+    pub uses: usize,
+    /// Changes that were tried.
+    pub changes: usize,
+    /// What is not as it must be: the case, the invariant, and what was changed.
+    pub faults: Vec<String>,
+    /// Invariants of the table that no case counts as restated.
+    pub unused: Vec<&'static str>,
+}
+
+/// Changes what the assertions demand that the restated invariants name, in each case that passes: all of it, one value at a
+/// time.
+#[must_use]
+pub fn restatements(cases: &[Case], seed: u64) -> Restatements {
+    prove(cases, invariants::restated(), &mut Random(seed))
+}
+
+fn prove(cases: &[Case], rows: &[Row], random: &mut Random) -> Restatements {
+    let mut found = Restatements::default();
+    for case in cases {
+        let Ok(raw) = &case.content else { continue };
+        let examined = examine(raw.clone());
+        if !examined.failures.is_empty() {
+            continue;
+        }
+        let mut trials = Trials { case, sites: sites(case), known: BTreeMap::new(), random };
+        for name in &examined.restated {
+            found.uses += 1;
+            let told = |what: String| format!("{}: {name}: {what}", case.id());
+            let Some(row) = rows.iter().find(|it| it.invariant == name) else {
+                found.faults.push(told("is not in the table".into()));
+                continue;
+            };
+            found.invariants.insert(row.invariant);
+            for id in row.ids() {
+                let faults = trials.of(id, &examined, &mut found.changes);
+                found.faults.extend(faults.into_iter().map(told));
+            }
+        }
+    }
+    let unused = rows.iter().map(|it| it.invariant).filter(|it| !found.invariants.contains(it));
+    found.unused = unused.collect();
+    found
+}
+
+/// The changes of a case, with their places as assertions name them. What cases of a file share holds no assertion but
+/// invariants.
+fn sites(case: &Case) -> Vec<(String, Site)> {
+    let Ok(raw) = &case.content else { return Vec::new() };
+    let sites = site::sites(&raw.whole(), &mut LeftOut::default()).into_iter();
+    sites.filter_map(|it| Some((it.place()?, it))).collect()
+}
+
+/// Changes of one case, each run once.
+struct Trials<'a> {
+    case: &'a Case,
+    sites: Vec<(String, Site)>,
+    known: BTreeMap<usize, Vec<Failure>>,
+    random: &'a mut Random,
+}
+
+impl Trials<'_> {
+    /// Changes everything that assertions of this id read, and tells what was not caught by them.
+    fn of(&mut self, id: AssertionId, examined: &Examined, changes: &mut usize) -> Vec<String> {
+        let named: Vec<&String> = examined.asserted.iter().filter(|it| id.names(it)).collect();
+        if named.is_empty() {
+            return vec![format!("the case asserts no '{}'", id.0)];
+        }
+        let reads = |place: &str| named.iter().any(|it| is_within(place, it));
+        let places: Vec<usize> = (0..self.sites.len()).filter(|at| reads(&self.sites[*at].0)).collect();
+        if places.is_empty() {
+            return vec![format!("nothing of what '{}' demands can be changed", id.0)];
+        }
+        *changes += places.len();
+        let faults = places.into_iter().filter_map(|at| {
+            let what = fault(id, self.run(at))?;
+            Some(format!("{} changed: {what}", self.sites[at].1))
+        });
+        faults.collect()
+    }
+
+    fn run(&mut self, at: usize) -> &[Failure] {
+        let (case, site, random) = (&self.case, &self.sites[at].1, &mut *self.random);
+        self.known.entry(at).or_insert_with(|| match &case.content {
+            Ok(raw) => execute(raw.with(&site.apply(&raw.whole(), &mut |count| random.below(count)))),
+            Err(failure) => vec![failure.clone()],
+        })
+    }
+}
+
+/// Tells what is wrong with how a changed case failed, if anything: it must fail, by assertions of this id alone.
+fn fault(id: AssertionId, failures: &[Failure]) -> Option<String> {
+    if failures.is_empty() {
+        return Some("the case passes".into());
+    }
+    let other = failures.iter().find(|it| it.kind != FailureKind::Assertion || !id.names(&it.path));
+    other.map(|it| format!("the case fails otherwise: {it}"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,89 @@
+//! A row that points elsewhere is found.
+
+use super::*;
+use crate::case::split;
+use crate::yaml::parse;
+
+const INVARIANT: &str = "graph_state_intact_after_per_invocation_drain_timeout";
+
+const CASE: &str = "
+state: {fields: {v: {type: int, default: 0}}}
+entry: a
+nodes: {a: {update: {v: 1}}}
+edges: [{from: a, to: END}]
+initial_state: {}
+session_store: in_memory
+session_id: s
+expected:
+  final_state: {v: 1}
+  execution_order: [a]
+  saved_session_assertions: {excludes_fields: [w], state: {v: 1}}
+invariants: {graph_state_intact_after_per_invocation_drain_timeout: true}
+";
+
+fn cases(text: &str) -> Vec<Case> {
+    let case = |content: crate::case::RawCase| Case {
+        capability: "c".into(),
+        fixture: "f".into(),
+        name: content.name.clone(),
+        content: Ok(content),
+    };
+    split(parse(text).unwrap(), "f").unwrap().into_iter().map(case).collect()
+}
+
+fn proved(rows: &[Row]) -> Restatements {
+    prove(&cases(CASE), rows, &mut Random(1))
+}
+
+fn faults_of(ids: &'static [&'static str]) -> Vec<String> {
+    proved(&[Row::new(INVARIANT, ids)]).faults
+}
+
+#[test]
+fn a_row_that_names_its_assertion_is_shown() {
+    let wanted = Restatements {
+        invariants: BTreeSet::from([INVARIANT]),
+        uses: 1,
+        changes: 2,
+        ..Restatements::default()
+    };
+    assert_eq!(proved(&[Row::new(INVARIANT, &["final_state"])]), wanted);
+}
+
+#[test]
+fn a_row_that_points_elsewhere_is_found() {
+    let told = |what: &str| [format!("c/f::f: {INVARIANT}: {what}")];
+    for (ids, what) in [
+        (&["drain_summary"] as &[_], "the case asserts no 'drain_summary'"),
+        // An input of the case, and no assertion.
+        (&["initial_state"], "the case asserts no 'initial_state'"),
+        (&["final_state", "outcome"], "the case asserts no 'outcome'"),
+        // What must not be: another value may hold as well.
+        (&["excludes_fields"], "nothing of what 'excludes_fields' demands can be changed"),
+    ] {
+        assert_eq!(faults_of(ids), told(what), "{ids:?}");
+    }
+    assert_eq!(proved(&[]).faults, told("is not in the table"));
+}
+
+#[test]
+fn a_row_that_no_case_uses_is_said() {
+    let rows = [Row::new(INVARIANT, &["final_state"]), Row::new("another", &["final_state"])];
+    assert_eq!(proved(&rows).unused, ["another"]);
+}
+
+#[test]
+fn a_changed_case_must_fail_in_assertions_of_the_id_alone() {
+    let id = AssertionId("error.category");
+    let right = Failure::assertion("invocations[1].expected.error.category", "differs");
+    assert_eq!(fault(id, std::slice::from_ref(&right)), None);
+    for wrong in [
+        vec![],
+        vec![Failure::reader("invocations[1].expected.error.category", "unknown")],
+        vec![Failure::build("graph", "does not compile")],
+        vec![right.clone(), Failure::assertion("invocations[1].expected.outcome", "differs")],
+        vec![Failure::assertion("invocations[1].expected.error", "differs")],
+    ] {
+        assert!(fault(id, &wrong).is_some(), "{wrong:?}");
+    }
+}
