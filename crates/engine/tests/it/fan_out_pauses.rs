@@ -19,6 +19,8 @@ use crate::rig::{Recorder, completed, int, map, over, suspended, update};
 pub(crate) struct Memory {
     standing: Mutex<Option<Standing>>,
     pub(crate) facts: Mutex<BTreeMap<String, Item>>,
+    /// Whether steps fail.
+    pub(crate) broken: bool,
 }
 
 impl Persist for Memory {
@@ -40,6 +42,9 @@ impl Persist for Memory {
     }
 
     fn step(&self, progress: Progress) -> BoxFuture<'_, Result<(), Error>> {
+        if self.broken {
+            return Box::pin(async { Err(Error::Record { source: "disk full".into() }) });
+        }
         let fields = |it: &Snapshot| it.fields().map(|(name, slot)| (name.into(), slot.clone())).collect();
         let frames = progress.frames.iter().map(fields).collect();
         let standing = Standing { identity: None, cursor: progress.cursor, frames, records: BTreeMap::new() };
@@ -369,4 +374,48 @@ async fn after_a_crash_attempts_begin_anew_where_the_run_stood() {
     let outcome =
         graph.invoke_kept(port, Start::Recover, InvokeOptions::new(), &Watch::default()).await.unwrap();
     assert_eq!(crate::rig::state(outcome.state()), json!({"n": 6, "out": 0}));
+}
+
+// ADR 0003: a step that cannot be recorded ends the invocation, whoever catches errors around it.
+#[tokio::test]
+async fn a_failed_step_passes_every_catcher() {
+    let inner = over([int("n")]).node("a", |_: Ctx<Snapshot>| async { Ok(Update::new()) }).edge("a", END);
+    let graph = over([int("n")])
+        .subgraph("sub", &inner.entry("a").compile().unwrap(), Projection::by_name())
+        .edge("sub", END)
+        .entry("sub")
+        .middleware(FailureIsolation::new("never", update(json!({"n": 9}))))
+        .middleware(Retry::new().classifier(|_, _| true))
+        .compile()
+        .unwrap();
+    let port = Arc::new(Memory { broken: true, ..Memory::default() });
+    let start = Start::Fresh { initial: Update::new(), hook: None };
+    let ended = graph.invoke_kept(port, start, InvokeOptions::new(), &Watch::default()).await;
+    assert_eq!(ended.unwrap_err().category(), "checkpoint_save_failed");
+}
+
+// spec: suspension §3: a task that an instance left behind cannot end the invocation by asking too late.
+#[tokio::test]
+async fn a_task_left_behind_by_an_instance_asks_too_late() {
+    let (sender, answer) = tokio::sync::oneshot::channel();
+    let sender = Arc::new(Mutex::new(Some(sender)));
+    let work = move |cx: Ctx<Snapshot>| {
+        let sender = sender.lock().unwrap().take();
+        async move {
+            if let Some(sender) = sender {
+                tokio::spawn(async move {
+                    tokio::task::yield_now().await;
+                    sender.send(
+                        cx.suspend(Signal::new("late")).await.unwrap_err().category().map(str::to_owned),
+                    )
+                });
+            }
+            Ok(Update::new())
+        }
+    };
+    let leaf =
+        over([int("n"), int("out")]).node("work", work).edge("work", END).entry("work").compile().unwrap();
+    let graph = around(each(&leaf).error_policy(ErrorPolicy::Collect)).compile().unwrap();
+    assert_eq!(crate::rig::run(&graph, json!({"items": [1, 2]})).await["results"], json!([0, 0]));
+    assert_eq!(answer.await.unwrap().as_deref(), Some("suspension_in_unsupported_context"));
 }
