@@ -167,11 +167,13 @@ impl TurnBudget {
         ledger.check("tokens", reached, self.0.bounds.tokens)
     }
 
-    /// Counts a node execution that is about to begin; what ran before it has completed.
-    pub(crate) fn begin_step(&self) -> Result<()> {
+    /// Counts a node execution that is about to begin. What ran before it is over, unless it is one of several at a time.
+    pub(crate) fn begin_step(&self, is_member: bool) -> Result<()> {
         let mut ledger = self.ledger();
         ledger.standing()?;
-        ledger.settled = ledger.open;
+        if !is_member {
+            ledger.settled = ledger.open;
+        }
         ledger.open.steps = ledger.open.steps.saturating_add(1);
         let reached = ledger.open.steps;
         ledger.check("steps", reached, self.0.bounds.steps)
@@ -250,7 +252,7 @@ mod tests {
     async fn what_a_node_used_that_did_not_complete_is_not_stored() {
         let budget =
             TurnBudget::new(bounds(Budget { tool_calls: Some(3), ..Budget::default() }), Spent::default());
-        budget.begin_step().unwrap();
+        budget.begin_step(false).unwrap();
         budget.tool_calls(2).unwrap();
         assert_eq!(budget.settled(), Spent::default());
         budget.complete_step().unwrap();
@@ -258,7 +260,7 @@ mod tests {
         let spent = Spent { steps: 1, tool_calls: 2, tokens: 0, millis: 5 };
         assert_eq!(budget.settled(), spent);
         let later = TurnBudget::new(bounds(Budget { tool_calls: Some(3), ..Budget::default() }), spent);
-        later.begin_step().unwrap();
+        later.begin_step(false).unwrap();
         let exhausted = "the budget tool_calls of 3 is exhausted: the turn came to 4";
         assert_eq!(told(later.tool_calls(2)).as_deref(), Some(exhausted));
         assert_eq!(told(later.tokens(1)).as_deref(), Some(exhausted), "the first one is told");
