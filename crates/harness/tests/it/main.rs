@@ -7,6 +7,7 @@ mod base_rig;
 mod base_signals;
 mod base_subscriptions;
 mod bench;
+mod corpus;
 mod crash;
 mod crash_file;
 mod doctor;
