@@ -34,12 +34,20 @@ fn keys() -> Vec<SessionKey> {
     [("a", "x"), ("a", "y"), ("b", "x"), ("b", "\u{1f332}")].map(|(it, session)| key_of(it, session)).to_vec()
 }
 
+/// The highest number that a file's rows may have.
+const FAR: u64 = (1 << 32) - 1;
+
 fn no() -> impl Strategy<Value = u64> {
-    prop_oneof![9 => 0_u64..4, 1 => select(vec![i64::MAX as u64 - 1, 1 << 40])]
+    prop_oneof![9 => 0_u64..4, 1 => Just(FAR)]
 }
 
 fn name() -> impl Strategy<Value = String> {
     select(&NAMES[..]).prop_map(str::to_owned)
+}
+
+/// What is no identifier, and may have any character.
+fn word() -> impl Strategy<Value = String> {
+    prop_oneof![4 => name(), 1 => Just("a\0b\n".to_owned())]
 }
 
 fn json() -> impl Strategy<Value = Json> {
@@ -78,7 +86,7 @@ fn wait_status() -> impl Strategy<Value = WaitStatus> {
 
 fn head_row() -> impl Strategy<Value = Head> {
     let parent = (select(keys()), no()).prop_map(|(key, offset)| Parent { session: key.session, offset });
-    (no(), maybe(parent), time(), name()).prop_map(|(version, parent, created, agent)| Head {
+    (no(), maybe(parent), time(), word()).prop_map(|(version, parent, created, agent)| Head {
         agent,
         parent,
         created_at: at(created),
@@ -89,7 +97,7 @@ fn head_row() -> impl Strategy<Value = Head> {
 fn turn_row() -> impl Strategy<Value = TurnRow> {
     let kind = select(vec![TurnKind::Message, TurnKind::Resume, TurnKind::Close]);
     let refers = (maybe(no()), maybe(no()), maybe(json()), maybe(time()));
-    (no(), turn_status(), name(), maybe(name()), (0_u64..4, 0_u32..3, kind), refers).prop_map(
+    (no(), turn_status(), name(), maybe(word()), (0_u64..4, 0_u32..3, kind), refers).prop_map(
         |(no, status, inv, key, (fence, ordinal, kind), (message, wait, outcome, ended))| TurnRow {
             invocation: invocation(&inv),
             ordinal,
@@ -108,9 +116,9 @@ fn turn_row() -> impl Strategy<Value = TurnRow> {
 }
 
 fn wait_row() -> impl Strategy<Value = WaitRow> {
-    let texts = (maybe(json()), maybe(name()), maybe(json()), maybe(json()));
-    let ends = (maybe(no()), maybe(json()), maybe(name()), maybe(time()));
-    (no(), wait_status(), name(), name(), maybe(time()), texts, ends).prop_map(
+    let texts = (maybe(json()), maybe(word()), maybe(json()), maybe(json()));
+    let ends = (maybe(no()), maybe(json()), maybe(word()), maybe(time()));
+    (no(), wait_status(), word(), name(), maybe(time()), texts, ends).prop_map(
         |(
             no,
             status,
@@ -157,6 +165,8 @@ fn put() -> impl Strategy<Value = Put> {
         key,
         by,
     });
+    let inherits = (select(keys()), name(), 0_u64..2, 0_u64..3)
+        .prop_map(|(key, field, generation, len)| Put::Inherit { from: key.session, field, generation, len });
     let position = (name(), no(), json()).prop_map(|(of, turn, body)| PositionRow {
         invocation: invocation(&of),
         turn,
@@ -174,10 +184,13 @@ fn put() -> impl Strategy<Value = Put> {
         2 => wait_row().prop_map(Put::Wait),
         1 => position.prop_map(Put::Position),
         1 => name().prop_map(|of| Put::DropPosition(invocation(&of))),
-        1 => (no(), name(), json())
+        1 => (no(), word(), json())
             .prop_map(|(turn, name, body)| Put::Record(RecordRow { turn, name, body })),
         1 => no().prop_map(|turn| Put::DropRecords { turn }),
         2 => events.prop_map(Put::Event),
+        1 => no().prop_map(|turn| Put::DropTurn { turn }),
+        1 => no().prop_map(|before| Put::DropEvents { before }),
+        2 => inherits,
         1 => Just(Put::Delete),
         1 => audits.prop_map(Put::Audit),
     ]
@@ -189,9 +202,12 @@ fn require() -> impl Strategy<Value = Require> {
         no().prop_map(Require::SessionVersion),
         counters().prop_map(Require::Counters),
         (no(), turn_status()).prop_map(|(no, status)| Require::Turn { no, status }),
-        name().prop_map(Require::KeyFree),
+        word().prop_map(Require::KeyFree),
         (no(), wait_status()).prop_map(|(no, status)| Require::Wait { no, status }),
         Just(Require::Idle),
+        (select(keys()), time(), no()).prop_map(|(key, created, version)| {
+            Require::Source { session: key.session, created_at: at(created), version }
+        }),
     ]
 }
 
@@ -349,11 +365,13 @@ async fn of_session(journal: &dyn Journal, key: &SessionKey, read: &mut Vec<Stri
         ranges.push(ItemRange::List { field: field.clone(), generation: 1, from: 1, limit: 1 });
         turns.extend([TurnQuery::Key(field.clone()), TurnQuery::Invocation(of.clone())]);
         waits.push(WaitQuery::Signal(key.clone(), field));
+        waits.push(WaitQuery::Signal(key.clone(), "a\0b\n".to_owned()));
+        turns.push(TurnQuery::Key("a\0b\n".to_owned()));
         waits.push(WaitQuery::Invocation(key.tenant.clone(), of.clone()));
         read.push(format!("{of} is of: {:?}", journal.session_of(&key.tenant, &of).await.unwrap()));
         read.push(format!("{of} stands: {:?}", journal.position(key, &of).await.unwrap()));
     }
-    for no in [0, 1, 2, 3, 1 << 40, i64::MAX as u64 - 1, u64::MAX] {
+    for no in [0, 1, 2, 3, FAR, i64::MAX as u64 - 1, u64::MAX] {
         ranges.push(ItemRange::Turn(no));
         turns.push(TurnQuery::No(no));
         read.push(format!("{key:?} records {no}: {:?}", journal.records(key, no).await.unwrap()));
