@@ -232,7 +232,8 @@ impl Forgotten {
     }
 }
 
-/// What a command did: `{"deleted": ID}`, `{"imported": ID}`, `{"forked": ID}` with the new one's id, or `{"backup": FILE}`.
+/// What a command did: `{"deleted": ID}`, `{"imported": ID}`, `{"forked": ID}` with the new one's id, or
+/// `{"backup": FILE}`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Done<'a> {

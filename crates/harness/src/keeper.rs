@@ -113,8 +113,9 @@ impl Keeper {
         lock(&self.outcome).clone()
     }
 
-    pub(crate) fn turning(&self) -> Turning {
-        lock(&self.turning).clone()
+    /// Returns the turn's row as it is committed.
+    pub(crate) fn row(&self) -> TurnRow {
+        lock(&self.turning).row.clone()
     }
 
     /// Returns the claim that was not taken, to tell who waits for it, and why, if taking it failed.
@@ -144,7 +145,7 @@ impl Keeper {
         &self,
         transition: impl FnOnce(&mut Writing, &mut Turning) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let mut turning = self.turning();
+        let mut turning = lock(&self.turning).clone();
         let (commit, result, writes_state) = {
             let mut desk = self.hot.desk();
             let mut writing = self.house.write(&self.hot, &desk);
@@ -262,7 +263,7 @@ impl Keeper {
                 answering.taken = taken;
                 *lock(&self.claim) = Some(Claim { suspended, wait, answering });
                 let failed = RunError::SuspensionRecord {
-                    invocation: self.turning().row.invocation.to_string(),
+                    invocation: self.row().invocation.to_string(),
                     reason: singletree_engine::chain(&error),
                 };
                 *lock(&self.unclaimed) = Some(error);

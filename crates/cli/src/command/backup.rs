@@ -2,7 +2,7 @@
 
 use std::io;
 
-use singletree::{SqliteStore, harness};
+use singletree::SqliteStore;
 
 use crate::args::Backup;
 use crate::error::{Error, Result};
@@ -18,10 +18,10 @@ pub(crate) async fn run(args: Backup) -> Result<u8> {
         let source = io::Error::from(io::ErrorKind::AlreadyExists);
         return Err(Error::Place { doing: "make the backup", path: args.file, source });
     }
-    let store = SqliteStore::read_only(place.db()).await.map_err(|source| Error::Open { source })?;
-    let copied = store.backup(&args.file).await;
+    let failed = |source| Error::Open { source };
+    let store = SqliteStore::read_only(place.db()).await.map_err(failed)?;
+    store.backup(&args.file).await.map_err(failed)?;
     store.close().await;
-    copied.map_err(harness::Error::from)?;
     let file = args.file.display().to_string();
     let mut screen = Screen::out();
     match args.common.json {

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use serde::Serialize;
 use singletree::SqliteStore;
 use singletree::harness::{Doctor as Physician, Examination, Finding};
-use singletree::store_sqlite::Damage;
 
 use crate::args::Doctor;
 use crate::error::{Error, Result};
@@ -32,7 +31,7 @@ async fn examine(args: Doctor) -> Result<u8> {
     let open = |source| Error::Open { source };
     // Also before a repair: what is not there is not made.
     let store = SqliteStore::read_only(place.db()).await.map_err(open)?;
-    let damage: Vec<String> = store.check().await.map_err(open)?.into_iter().map(words).collect();
+    let damage: Vec<String> = store.check().await.map_err(open)?.iter().map(ToString::to_string).collect();
     let mut mended = Vec::new();
     // A file that is damaged itself is not written to.
     let examination = if args.repair && damage.is_empty() {
@@ -54,13 +53,6 @@ async fn examine(args: Doctor) -> Result<u8> {
         false => told.show(&mut screen)?,
     }
     Ok(if damage.is_empty() && examination.is_sound() { COMPLETED } else { ERRORED })
-}
-
-fn words(damage: Damage) -> String {
-    match damage {
-        Damage::Integrity(it) | Damage::Reference(it) => it,
-        other => format!("{other:?}"),
-    }
 }
 
 fn physician(store: &SqliteStore) -> Physician {

@@ -16,6 +16,7 @@ mod first;
 mod fork;
 mod key;
 mod leak;
+mod leave;
 mod level;
 mod order;
 mod recover;
