@@ -88,7 +88,7 @@ pub(crate) async fn drive(
         recovering: opening.recovering || options.recovering,
         records: opening.records,
     }));
-    watch.set(&run.track);
+    watch.set(&run);
     let over = Over(&run);
     let outcome = ambient::within(who, finish(&run, opening.begin)).await;
     drop(over);
@@ -144,7 +144,7 @@ async fn finish(run: &Arc<Run>, begin: Begin) -> Result<Outcome<Snapshot>> {
             }
         }
         Err(error) => {
-            run.port.end(Ending::Errored { error: &error, progress: run.track.progress() }).await?;
+            run.port.end(Ending::Errored { error: &error, progress: run.progress() }).await?;
             Err(error)
         }
     }
@@ -202,7 +202,7 @@ async fn run_to_end(run: &Arc<Run>, begin: Begin) -> Result<End> {
 async fn pause(run: &Run, request: &Request) -> Result<Suspended<Snapshot>> {
     let (scope, signal) = (&request.scope, &request.signal);
     let mut progress =
-        run.track.progress().ok_or_else(|| Error::SuspensionContext { context: "before the run".into() })?;
+        run.progress().ok_or_else(|| Error::SuspensionContext { context: "before the run".into() })?;
     if let Some(frame) = progress.cursor.frames.last_mut() {
         frame.at = if signal.mark_node_completed { Position::After } else { Position::Before };
         frame.attempt = scope.attempt;

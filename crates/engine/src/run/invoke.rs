@@ -11,8 +11,8 @@ use super::graph::Graph;
 use super::observe::Subscription;
 use super::outcome::{Completed, Outcome, Suspended};
 use super::port::{Persist, Progress, RequestedIdentity};
+use super::scope::Run;
 use super::stores::StorePort;
-use super::track::Track;
 use crate::error::{Error, Result};
 use crate::plan::snapshot::Snapshot;
 use crate::plan::state::State;
@@ -122,10 +122,9 @@ impl std::fmt::Debug for Start {
     }
 }
 
-/// A look at a run from outside, also after it was dropped: where it stands. It keeps nothing else of the run, so that the
-/// port of a run may hold the watch on it.
+/// A look at a run from outside, also after it was dropped: where it stands.
 #[derive(Default)]
-pub struct Watch(std::sync::OnceLock<Arc<Track>>);
+pub struct Watch(std::sync::OnceLock<Arc<Run>>);
 
 impl Watch {
     /// Returns where the run stands or stood, once it has begun.
@@ -134,8 +133,8 @@ impl Watch {
         self.0.get().and_then(|it| it.progress())
     }
 
-    pub(crate) fn set(&self, track: &Arc<Track>) {
-        drop(self.0.set(track.clone()));
+    pub(crate) fn set(&self, run: &Arc<Run>) {
+        drop(self.0.set(run.clone()));
     }
 }
 

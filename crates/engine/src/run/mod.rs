@@ -23,5 +23,4 @@ pub(crate) mod scope;
 pub(crate) mod signal;
 pub(crate) mod stores;
 pub(crate) mod suspend;
-pub(crate) mod track;
 pub(crate) mod walk;

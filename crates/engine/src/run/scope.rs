@@ -1,7 +1,7 @@
 //! One run and its shared parts; one node execution and its identity.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::ambient::Who;
@@ -10,12 +10,12 @@ use super::extension::Extensions;
 use super::fault::NodeError;
 use super::graph::{Core, Work};
 use super::observe::Subscription;
-use super::port::Persist;
+use super::port::{Persist, Progress};
 use super::queue::Queue;
 use super::signal::{Descriptor, Signal};
 use super::suspend::Requests;
-use super::track::Track;
 use crate::error::{Error, Place};
+use crate::plan::cursor::{Cursor, Frame, Position};
 use crate::plan::item::Item;
 use crate::plan::snapshot::Snapshot;
 
@@ -29,11 +29,19 @@ pub(crate) struct Run {
     pub(crate) requests: Requests,
     pub(crate) queue: Option<Queue>,
     pub(crate) observers: Observers,
-    /// Where the run stands.
-    pub(crate) track: Arc<Track>,
+    pub(crate) next_step: AtomicU64,
     /// Whether the run goes on after its process died, and no node has completed since.
     pub(crate) recovering: AtomicBool,
     pub(crate) records: Mutex<BTreeMap<String, Item>>,
+    live: Mutex<Vec<Live>>,
+}
+
+/// How far one graph of the run is: the cursor's frame, with its state beside it.
+struct Live {
+    node: Arc<str>,
+    at: Position,
+    attempt: u32,
+    state: Snapshot,
 }
 
 /// The parts from which a run is made.
@@ -59,15 +67,41 @@ impl Run {
             requests: Requests::default(),
             queue: parts.queue,
             observers: parts.observers,
-            track: Track::new(parts.next_step),
+            next_step: AtomicU64::new(parts.next_step),
             recovering: AtomicBool::new(parts.recovering),
             records: Mutex::new(parts.records),
+            live: Mutex::default(),
         }
+    }
+
+    fn live(&self) -> std::sync::MutexGuard<'_, Vec<Live>> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes where a graph of the run stands, and forgets what stood below it.
+    pub(crate) fn stand(&self, depth: usize, node: &Arc<str>, at: (Position, u32), state: &Snapshot) {
+        let (at, attempt) = at;
+        let live = Live { node: node.clone(), at, attempt, state: state.clone() };
+        let mut frames = self.live();
+        frames.truncate(depth);
+        frames.push(live);
+    }
+
+    /// Returns where the run stands, once it has begun.
+    pub(crate) fn progress(&self) -> Option<Progress> {
+        let live = self.live();
+        if live.is_empty() {
+            return None;
+        }
+        let frame = |it: &Live| Frame { node: it.node.as_ref().into(), at: it.at, attempt: it.attempt };
+        let frames = live.iter().map(frame).collect();
+        let cursor = Cursor { frames, next_step: self.next_step.load(Ordering::Relaxed) };
+        Some(Progress { cursor, frames: live.iter().map(|it| it.state.clone()).collect() })
     }
 
     /// Numbers the next node execution.
     pub(crate) fn take_step(&self) -> Result<u64, Error> {
-        let step = self.track.take_step();
+        let step = self.next_step.fetch_add(1, Ordering::Relaxed);
         let max = self.core.limits.steps;
         if step < max { Ok(step) } else { Err(Error::Limit { limit: "steps", max }) }
     }

@@ -51,7 +51,7 @@ pub(crate) async fn walk(run: &Arc<Run>, level: Arc<Level>, begin: Begin) -> Res
         let node = &topology.nodes[at];
         let target = match position {
             Position::After => {
-                run.track.stand(walker.depth, &node.name, (Position::After, 0), &state);
+                run.stand(walker.depth, &node.name, (Position::After, 0), &state);
                 walker.route(node, &walker.place(node), &state)?
             }
             Position::Before | Position::Inside => {
@@ -106,7 +106,7 @@ impl Walker<'_> {
         attempt: u32,
     ) -> Result<(Snapshot, Option<usize>)> {
         let run = self.run;
-        run.track.stand(self.depth, &node.name, (Position::Before, attempt), state);
+        run.stand(self.depth, &node.name, (Position::Before, attempt), state);
         let scope = Arc::new(Scope {
             run: run.clone(),
             level: self.level.clone(),
@@ -120,12 +120,12 @@ impl Walker<'_> {
         let ended = self.attempt(node, body, &scope).await;
         let (after, target) = ended.inspect_err(|error| scope.failed(error))?;
         scope.merged(&after);
-        run.track.stand(self.depth, &node.name, (Position::After, 0), &after);
+        run.stand(self.depth, &node.name, (Position::After, 0), &after);
         run.node_completed();
         // What ends the outermost graph is recorded by the end itself.
         if run.port.keeps_steps()
             && (target.is_some() || self.depth > 0)
-            && let Some(progress) = run.track.progress()
+            && let Some(progress) = run.progress()
         {
             run.port.step(progress).await?;
         }
@@ -174,7 +174,7 @@ impl Walker<'_> {
         let Kind::Subgraph { crossing } = &node.kind else {
             unreachable!("work and kind are compiled together")
         };
-        self.run.track.stand(self.depth, &node.name, (Position::Inside, 0), state);
+        self.run.stand(self.depth, &node.name, (Position::Inside, 0), state);
         let begin = match below {
             Some(frames) => Begin::Standing(frames),
             None => {
@@ -198,7 +198,7 @@ impl Walker<'_> {
         })?;
         let after = merged.map_err(|it| Error::of_merge(it, &place, state))?;
         let target = self.route(node, &place, &after)?;
-        self.run.track.stand(self.depth, &node.name, (Position::After, 0), &after);
+        self.run.stand(self.depth, &node.name, (Position::After, 0), &after);
         Ok((after, target))
     }
 

@@ -1,16 +1,46 @@
-//! Nothing stays behind: what a turn held is freed when it is over, and what a chat held when it is dropped (INV-12).
+//! What a turn needed while it ran goes when it is over; a chat that is dropped goes whole.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use singletree_durable::MemoryStore;
 use singletree_engine::{Ctx, Graph, NodeError, Signal};
 use singletree_harness::{Chat, ChatTurnOutcome, Durability};
 
-use crate::bench::{Log, Talk, TokioClock, agent, approve, asking, at, chain, line, plain, user};
+use crate::bench::{Log, Talk, TokioClock, agent, approve, asking, at, chain, chat_of, line, plain, user};
+
+// INV-12: the clock is held by whatever still lives of a turn.
+#[tokio::test]
+async fn turns_that_are_over_hold_nothing() {
+    let clock = TokioClock::new();
+    let signal = Signal::new("ok").expires_in(Duration::from_secs(60));
+    for (graph, suspends) in [(plain(&Log::default()), false), (asking(&Log::default(), signal), true)] {
+        let chat: Chat = chat_of(&graph).clock(clock.clone()).open(MemoryStore::new()).unwrap();
+        chat.sweep().await.unwrap();
+        let mut held = Vec::new();
+        for n in 0..4 {
+            let path = if n == 0 { "3.1" } else { "3.2" };
+            let outcome = chat.send("s", user("m")).await;
+            if suspends {
+                assert_eq!(line(&outcome), format!("suspended {path} ok [a:ask]"));
+                let turn = chat.answer(at("s", "ok"), approve(true)).await.unwrap();
+                turn.outcome().await;
+            } else {
+                assert_eq!(line(&outcome), format!("completed {path} [a:hello]"));
+            }
+            tokio::task::yield_now().await;
+            held.push(Arc::strong_count(&clock));
+        }
+        assert_eq!(held[3], held[0], "{held:?}");
+        assert!(chat.shutdown(Duration::from_secs(5)).await);
+        drop(chat);
+        assert_eq!(Arc::strong_count(&clock), 1, "suspends: {suspends}");
+    }
+}
 
 const LEVELS: [Durability; 2] = [Durability::Turn, Durability::Step];
 
-/// Turns of every kind of end, in a chat that is dropped; then nobody may hold the clock that all of it shared.
+// INV-12: turns of every kind of end.
 #[tokio::test]
 async fn a_dropped_chat_leaves_nothing_of_any_turn_alive() {
     for durability in LEVELS {
@@ -36,7 +66,7 @@ async fn a_dropped_chat_leaves_nothing_of_any_turn_alive() {
                 }
             }
             // Lets the tasks of the last turns end, too.
-            assert!(chat.shutdown(std::time::Duration::from_secs(60)).await);
+            assert!(chat.shutdown(Duration::from_secs(60)).await);
         }
         assert_eq!(ends.len(), 8, "{ends:?}");
         drop(graphs);
