@@ -17,7 +17,6 @@ mod first;
 mod fork;
 mod key;
 mod leak;
-mod leave;
 mod level;
 mod order;
 mod recover;
