@@ -15,6 +15,7 @@ use super::scope::Scope;
 use super::signal::Signal;
 use crate::error::Error;
 use crate::plan::item::Item;
+use crate::plan::lineage::Lineage;
 use crate::plan::snapshot::Snapshot;
 use crate::plan::state::State;
 use crate::plan::update::Update;
@@ -73,6 +74,20 @@ impl<S: State> Ctx<S> {
         self.scope.step
     }
 
+    /// Returns the attempt, from 0 (graph-engine §6).
+    #[must_use]
+    pub fn attempt_index(&self) -> u32 {
+        self.scope.attempt
+    }
+
+    /// Returns the boundaries through which the node was reached: what tells concurrent inner runs apart in logs and keys.
+    ///
+    /// A node that works by its instance's index gets it as data, by the fan-out's inputs (pipeline-utilities §9.1).
+    #[must_use]
+    pub fn lineage(&self) -> &Lineage {
+        &self.scope.level.lineage
+    }
+
     /// Returns what the caller handed to this invocation, by type.
     #[must_use]
     pub fn extension<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
@@ -110,11 +125,7 @@ impl<S: State> Ctx<S> {
             let what = "a session is saved by nodes of the outermost graph (sessions §9.1)".into();
             return Err(Error::Argument { what });
         }
-        let state = self
-            .scope
-            .state
-            .merge(update.into())
-            .map_err(|it| Error::of_merge(it, &self.scope.place, &self.scope.state))?;
+        let state = self.scope.merge(update.into())?;
         match run.core.session_state(&state, &run.who.identity) {
             Some(session) => run.port.save(session).await,
             None => Ok(()),

@@ -13,14 +13,15 @@ use serde_json::{Map, Value};
 use super::ambient::{self, Who};
 use super::graph::Core;
 use super::invoke::{EntryHook, InvokeOptions, Start, Watch};
+use super::level::Level;
 use super::metadata;
 use super::outcome::{Completed, Identity, Outcome, Suspended};
 use super::panic::caught;
 use super::port::{Ending, Entered, Paused, Persist, RequestedIdentity, SessionState, Standing};
 use super::queue::Queue;
 use super::restore;
-use super::scope::{Level, Observers, Run, RunParts};
-use super::suspend::Request;
+use super::scope::{Observers, Run, RunParts};
+use super::suspend::{Asked, Request};
 use super::walk::{Begin, walk};
 use crate::error::{Error, Result};
 use crate::plan::cursor::Position;
@@ -162,7 +163,7 @@ enum End {
 
 enum Polled {
     Ended(Result<Snapshot>),
-    Asked(Request),
+    Asked(Asked),
 }
 
 async fn run_to_end(run: &Arc<Run>, begin: Begin) -> Result<End> {
@@ -181,7 +182,13 @@ async fn run_to_end(run: &Arc<Run>, begin: Begin) -> Result<End> {
         });
         match polled.await {
             Polled::Ended(ended) => return ended.map(End::Reached),
-            Polled::Asked(request) => match pause(run, &request).await {
+            Polled::Asked(Asked::Abort(abort)) => {
+                for scope in &abort.scopes {
+                    scope.failed(&abort.error);
+                }
+                return Err(abort.error);
+            }
+            Polled::Asked(Asked::Pause(request)) => match pause(run, &request).await {
                 Ok(outcome) => {
                     request.scope.suspended(&outcome.descriptor);
                     return Ok(End::Suspended(Box::new(outcome)));
@@ -277,6 +284,11 @@ fn standing_open(
     let identity = standing.identity.clone();
     let records = standing.records.clone();
     let next_step = standing.cursor.next_step;
+    let mut standing = standing;
+    if payload.is_none() {
+        // A crash is no suspension: attempts begin anew (pipeline-utilities §10.6).
+        standing.cursor.frames.iter_mut().for_each(|it| it.attempt = 0);
+    }
     let mut points = restore::standpoints(core, standing).map_err(|error| match (error, &identity) {
         // What cannot be gone on with is named after what was asked for: here a paused record.
         (Error::Position { reason }, Some(it)) if payload.is_some() => {

@@ -10,8 +10,9 @@ use singletree_durable::{BoxFuture, InvocationId};
 
 use super::ambient;
 use super::fault::NodeError;
-use super::input::{Clock, Ids};
+use super::input::{Chance, Clock, Ids, Timer};
 use super::limit::Limits;
+use super::middleware::Chain;
 use super::observe::{DrainSummary, ObserverId, Subscription};
 use super::outcome::Identity;
 use super::port::SessionState;
@@ -40,10 +41,14 @@ pub(crate) struct Core {
     pub(crate) topology: Topology,
     /// What each node does, by the topology's numbers.
     pub(crate) works: Vec<Work>,
+    /// What runs around each node, by the topology's numbers.
+    pub(crate) chains: Vec<Chain>,
     pub(crate) auto_save: bool,
     pub(crate) stores: Stores,
     pub(crate) limits: Limits,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) timer: Arc<dyn Timer>,
+    pub(crate) chance: Arc<dyn Chance>,
     pub(crate) ids: Arc<dyn Ids>,
     pub(crate) on_mishap: OnMishap,
     digest: String,
@@ -64,10 +69,14 @@ struct Attached {
 pub(crate) struct CoreParts {
     pub(crate) topology: Topology,
     pub(crate) works: Vec<Work>,
+    /// What runs around each node, by the topology's numbers.
+    pub(crate) chains: Vec<Chain>,
     pub(crate) auto_save: bool,
     pub(crate) stores: Stores,
     pub(crate) limits: Limits,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) timer: Arc<dyn Timer>,
+    pub(crate) chance: Arc<dyn Chance>,
     pub(crate) ids: Arc<dyn Ids>,
     pub(crate) on_mishap: OnMishap,
     pub(crate) warnings: Vec<Warning>,
@@ -79,10 +88,13 @@ impl Core {
             digest: digest(&parts.topology, &parts.works),
             topology: parts.topology,
             works: parts.works,
+            chains: parts.chains,
             auto_save: parts.auto_save,
             stores: parts.stores,
             limits: parts.limits,
             clock: parts.clock,
+            timer: parts.timer,
+            chance: parts.chance,
             ids: parts.ids,
             on_mishap: parts.on_mishap,
             warnings: parts.warnings,

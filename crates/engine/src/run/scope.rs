@@ -5,19 +5,23 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::ambient::Who;
-use super::event::{AttemptEnd, Event, EventError, NodeEvent, Phase};
+use super::event::{AttemptEnd, ContainerConfig, Event, EventError, NodeEvent, Phase};
 use super::extension::Extensions;
 use super::fault::NodeError;
 use super::graph::{Core, Work};
+use super::level::Level;
 use super::observe::Subscription;
+use super::panic::caught;
 use super::port::{Persist, Progress};
 use super::queue::Queue;
 use super::signal::{Descriptor, Signal};
-use super::suspend::Requests;
+use super::strand::Strand;
+use super::suspend::{Abort, Requests};
 use crate::error::{Error, Place};
-use crate::plan::cursor::{Cursor, Frame, Position};
+use crate::plan::cursor::Cursor;
 use crate::plan::item::Item;
 use crate::plan::snapshot::Snapshot;
+use crate::plan::update::Update;
 
 /// What all nodes of one run share.
 pub(crate) struct Run {
@@ -33,15 +37,8 @@ pub(crate) struct Run {
     /// Whether the run goes on after its process died, and no node has completed since.
     pub(crate) recovering: AtomicBool,
     pub(crate) records: Mutex<BTreeMap<String, Item>>,
-    live: Mutex<Vec<Live>>,
-}
-
-/// How far one graph of the run is: the cursor's frame, with its state beside it.
-struct Live {
-    node: Arc<str>,
-    at: Position,
-    attempt: u32,
-    state: Snapshot,
+    /// The outermost walk: where it stands is where the run stands.
+    pub(crate) main: Arc<Strand>,
 }
 
 /// The parts from which a run is made.
@@ -70,33 +67,18 @@ impl Run {
             next_step: AtomicU64::new(parts.next_step),
             recovering: AtomicBool::new(parts.recovering),
             records: Mutex::new(parts.records),
-            live: Mutex::default(),
+            main: Arc::default(),
         }
-    }
-
-    fn live(&self) -> std::sync::MutexGuard<'_, Vec<Live>> {
-        self.live.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Notes where a graph of the run stands, and forgets what stood below it.
-    pub(crate) fn stand(&self, depth: usize, node: &Arc<str>, at: (Position, u32), state: &Snapshot) {
-        let (at, attempt) = at;
-        let live = Live { node: node.clone(), at, attempt, state: state.clone() };
-        let mut frames = self.live();
-        frames.truncate(depth);
-        frames.push(live);
     }
 
     /// Returns where the run stands, once it has begun.
     pub(crate) fn progress(&self) -> Option<Progress> {
-        let live = self.live();
-        if live.is_empty() {
+        let (frames, states) = self.main.frames();
+        if frames.is_empty() {
             return None;
         }
-        let frame = |it: &Live| Frame { node: it.node.as_ref().into(), at: it.at, attempt: it.attempt };
-        let frames = live.iter().map(frame).collect();
         let cursor = Cursor { frames, next_step: self.next_step.load(Ordering::Relaxed) };
-        Some(Progress { cursor, frames: live.iter().map(|it| it.state.clone()).collect() })
+        Some(Progress { cursor, frames: states })
     }
 
     /// Numbers the next node execution.
@@ -158,26 +140,19 @@ impl Observers {
     }
 }
 
-/// Where a graph is entered: what its nodes' events have in common.
-pub(crate) struct Level {
-    pub(crate) core: Arc<Core>,
-    /// The names of the nodes that contain the graph, outermost first.
-    pub(crate) path: Vec<Arc<str>>,
-    pub(crate) parents: Arc<[Snapshot]>,
-    /// Attached to the outermost graph, …, to this one.
-    pub(crate) attached: Vec<Subscription>,
-    /// Attached to the outermost graph, …, to this one, then the invocation's own.
-    pub(crate) observers: Arc<[Subscription]>,
-}
-
-/// One execution of one node.
+/// One attempt of one execution of one node.
 pub(crate) struct Scope {
     pub(crate) run: Arc<Run>,
     pub(crate) level: Arc<Level>,
     pub(crate) place: Place,
     pub(crate) step: u64,
     pub(crate) attempt: u32,
+    /// The state that the attempt received.
     pub(crate) state: Snapshot,
+    /// The state that the graph has, where a middleware handed another one inwards.
+    pub(crate) base: Option<Snapshot>,
+    /// What a container was resolved to.
+    pub(crate) container: Option<ContainerConfig>,
     /// Whether the body has returned. Changes under the lock of the run's requests only.
     pub(crate) ended: AtomicBool,
 }
@@ -186,6 +161,35 @@ impl Scope {
     /// Asks the driver to suspend; returns only when that could not be recorded.
     pub(crate) async fn suspend(self: &Arc<Self>, signal: Signal) -> NodeError {
         self.run.requests.ask(self.clone(), signal).await
+    }
+
+    /// Returns the state that the graph has, into which updates are merged.
+    pub(crate) fn base(&self) -> &Snapshot {
+        self.base.as_ref().unwrap_or(&self.state)
+    }
+
+    /// Merges an update into the state that the graph has.
+    pub(crate) fn merge(&self, update: Update) -> Result<Snapshot, Error> {
+        let base = self.base();
+        let merged = caught(|| base.merge(update));
+        let merged = merged.map_err(|it| NodeError::new(it).leave(&self.place, base))?;
+        merged.map_err(|it| Error::of_merge(it, &self.place, base))
+    }
+
+    /// Ends the invocation with an error that nobody catches; this attempt and its containers end with it.
+    pub(crate) async fn abort<T>(self: &Arc<Self>, error: Error) -> T {
+        let scopes = std::iter::once(self.clone()).chain(self.level.containers()).collect();
+        self.run.requests.abort(Abort { error, scopes }).await
+    }
+
+    /// Describes an error of this attempt that has not left its chain.
+    pub(crate) fn describe(&self, error: &NodeError) -> EventError {
+        let (category, message) = match error.fault().engine() {
+            Some(engine) if error.is_carried() => (engine.surface_category(), chain(engine)),
+            _ => ("node_exception", format!("node '{}' failed: {}", self.place.node, chain(error.fault()))),
+        };
+        let derived_category = error.fault().category().unwrap_or(category).to_owned();
+        EventError { category, derived_category, message }
     }
 
     pub(crate) fn started(&self) {
@@ -197,14 +201,11 @@ impl Scope {
     }
 
     pub(crate) fn failed(&self, error: &Error) {
-        self.dispatch(Phase::Completed, || {
-            let error = EventError {
-                category: error.surface_category(),
-                derived_category: error.derived_category().to_owned(),
-                message: chain(error),
-            };
-            (Some(AttemptEnd::Failed(error)), None)
-        });
+        self.dispatch(Phase::Completed, || (Some(AttemptEnd::Failed(event_error(error))), None));
+    }
+
+    pub(crate) fn ended_with(&self, error: EventError) {
+        self.dispatch(Phase::Completed, || (Some(AttemptEnd::Failed(error)), None));
     }
 
     pub(crate) fn suspended(&self, descriptor: &Descriptor) {
@@ -226,8 +227,19 @@ impl Scope {
             descriptor,
             parent_states: self.level.parents.clone(),
             attempt_index: self.attempt,
+            lineage: self.level.lineage.clone(),
+            container: self.container.clone(),
         };
         queue.dispatch(Event::Node(event), self.level.observers.clone());
+    }
+}
+
+/// Describes an error as events carry it.
+pub(crate) fn event_error(error: &Error) -> EventError {
+    EventError {
+        category: error.surface_category(),
+        derived_category: error.derived_category().to_owned(),
+        message: chain(error),
     }
 }
 
