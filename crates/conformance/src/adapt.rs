@@ -6,6 +6,7 @@ use singletree::llm::ChatMessage;
 
 use crate::failure::{Failure, Outcome};
 use crate::fields::{Fields, Spot};
+use crate::yaml::Yaml;
 
 /// R20: graph-engine 020 routes by a field that no schema declares. Only fields that a `state_field_read` edge names are
 /// declared in its place; any other undeclared name is the engine's to refuse.
@@ -18,6 +19,28 @@ pub(crate) fn field_of_an_edge(name: &str) -> FieldSpec {
 #[must_use]
 pub(crate) fn is_read(value: &Value, declares: impl Fn(&str) -> bool) -> Option<String> {
     value.as_str().filter(|it| declares(it)).map(str::to_owned)
+}
+
+/// What a fixture may say of a final state besides its fields: `FIELD_list_length`, where there is no such field
+/// (pipeline-utilities 052), stands for the field that is a list; callbacks of failure isolations note in fields that the
+/// state has (pipeline-utilities 062), which no callback can write.
+#[must_use]
+pub(crate) fn final_state(wanted: &Spot, state: Value, beside: &Map<String, Value>) -> Value {
+    let (Value::Object(mut state), Yaml::Map(entries)) = (state.clone(), &wanted.node.value) else {
+        return state;
+    };
+    for (field, value) in beside {
+        if state.contains_key(field) {
+            state.insert(field.clone(), value.clone());
+        }
+    }
+    for (name, _) in entries.iter().filter(|(name, _)| !state.contains_key(name)).collect::<Vec<_>>() {
+        let Some(field) = name.strip_suffix("_list_length") else { continue };
+        if let Some(Value::Array(items)) = state.remove(field) {
+            state.insert(name.clone(), items.len().into());
+        }
+    }
+    Value::Object(state)
 }
 
 /// Types are written `list<T>`; harness-chat writes `list[T]`.

@@ -1,5 +1,7 @@
 //! Cases: reading them.
 
+use std::time::Duration;
+
 use singletree::engine::SessionShape;
 
 use crate::adapt::{self, StoreSpec};
@@ -8,6 +10,7 @@ use crate::chat::ChatSpec;
 use crate::failure::{Failure, Outcome};
 use crate::fields::{Fields, Spot, unknown};
 use crate::graph::{GraphSpec, Subgraphs, take_subgraphs};
+use crate::nodes::millis;
 use crate::observers::ObserverSpec;
 use crate::run::InvocationSpec;
 use crate::schema::literals;
@@ -34,6 +37,8 @@ pub(crate) struct CaseSpec {
     pub(crate) seeded: Option<Spot>,
     /// The migrations of sessions.
     pub(crate) migrations: Option<Spot>,
+    /// How far the clock of timing middleware goes each time that it is read.
+    pub(crate) tick: Option<Duration>,
     /// The structural error that is expected.
     pub(crate) compile_error: Option<Spot>,
     /// The warnings that are expected.
@@ -67,7 +72,7 @@ pub(crate) struct RawCase {
 }
 
 /// Keys of a file that its cases share.
-const SHARED: &[&str] = &["subgraph", "subgraphs", "invariants", "conformance_version"];
+const SHARED: &[&str] = &["subgraph", "subgraph_with_idx", "subgraphs", "invariants", "conformance_version"];
 
 /// The version of the conformance-adapter capability that the runner knows, as its text states it.
 const VERSION: [u64; 3] = [0, 48, 0];
@@ -96,6 +101,14 @@ pub(crate) fn split(document: Node, fixture: &str) -> Outcome<Vec<RawCase>> {
         Ok(RawCase { name, own: case.node, shared: Some(shared.clone()) })
     });
     cases.collect()
+}
+
+impl CaseSpec {
+    /// Tells whether the runner listens by itself: to what is around nodes, and to nodes that have no body.
+    #[must_use]
+    pub(crate) fn listens(&self) -> bool {
+        self.graph.is_composed() || self.subgraphs.values().any(GraphSpec::is_composed)
+    }
 }
 
 impl RawCase {
@@ -149,6 +162,7 @@ impl RawCase {
             auto_save: block.take("auto_save").map(|it| it.truth()).transpose()?,
             seeded: block.take("seeded_session"),
             migrations: block.take("session_migrations"),
+            tick: block.take("clock_stub").map(tick).transpose()?,
             compile_error: block.take("expected_compile_error"),
             compile_warning: block.take("expected_compile_warning"),
             subgraphs,
@@ -162,14 +176,12 @@ impl RawCase {
 
 fn refuse_what_is_not_built(block: &mut Fields) -> Outcome<()> {
     for (key, need) in [
-        ("middleware", "middleware"),
         ("resume", "checkpointers"),
         ("first_run_expected_error", "checkpointers"),
         ("saved_record_assertions", "checkpointers"),
         ("seeded_record", "checkpointers"),
         ("crash_injection", "checkpointers"),
         ("migrations", "checkpointers"),
-        ("clock_stub", "middleware"),
     ] {
         if let Some(it) = block.take(key) {
             return Err(Failure::reader(&it.path, format!("'{key}' needs {need}, which is not built")));
@@ -206,6 +218,17 @@ fn shape(spot: Spot) -> Outcome<SessionShape> {
     let fields = block.need("fields")?.texts()?;
     block.finish()?;
     Ok(SessionShape::fields(fields.iter().map(String::as_str)))
+}
+
+fn tick(spot: Spot) -> Outcome<Duration> {
+    let mut block = spot.fields()?;
+    let kind = block.need("type")?;
+    if kind.text()? != "deterministic_monotonic" {
+        return Err(Failure::reader(&kind.path, format!("unknown clock '{}'", kind.text()?)));
+    }
+    let tick = millis(&block.need("advance_ms_per_call")?)?;
+    block.finish()?;
+    Ok(tick)
 }
 
 fn take_program(block: &mut Fields) -> Outcome<Program> {

@@ -21,6 +21,7 @@ use crate::fields::Spot;
 use crate::graph::{Built, Refusal, Workshop};
 use crate::invariants::{self, Evidence};
 use crate::journal::WatchedJournal;
+use crate::mocks::Mocks;
 use crate::paused::CasePaused;
 use crate::run::{InvocationSpec, Run, run};
 use crate::sessions::{self, WatchedSessions};
@@ -104,14 +105,20 @@ struct Stage {
     tape: Tape,
     store: Option<Arc<WatchedSessions>>,
     paused: Arc<CasePaused>,
+    mocks: Mocks,
 }
 
 async fn perform(mut spec: CaseSpec, checker: &mut Checker) -> Outcome<()> {
     let tape = Tape::default();
     let store = spec.store.map(|it| Arc::new(WatchedSessions::new(it, tape.clone())));
-    let stage = Stage { store, tape, paused: Arc::new(CasePaused::new(spec.paused_raises)) };
+    let stage =
+        Stage { store, tape, paused: Arc::new(CasePaused::new(spec.paused_raises)), mocks: Mocks::default() };
     let blocks = std::mem::take(&mut spec.invariants);
-    let mut evidence = Evidence { inner_fields: inner_fields(&spec), ..Evidence::default() };
+    let mut evidence = Evidence {
+        inner_fields: inner_fields(&spec),
+        conditional: spec.graph.conditional_branches(),
+        ..Evidence::default()
+    };
     let built = build(&spec, &stage)?;
     let built = match built {
         Ok(built) => expect_compiled(&spec, &built, checker).map(|()| Some(built))?,
@@ -163,7 +170,9 @@ fn build(spec: &CaseSpec, stage: &Stage) -> Outcome<Result<Built, Box<Error>>> {
             None => builder,
         }
     };
-    match Workshop::new(stage.tape.clone(), &spec.subgraphs).build(&spec.graph, finish) {
+    match Workshop::new(stage.tape.clone(), &spec.subgraphs, stage.mocks.clone(), spec.tick)
+        .build(&spec.graph, finish)
+    {
         Ok(built) => Ok(Ok(built)),
         Err(Refusal::Engine(error)) => Ok(Err(error)),
         Err(Refusal::Fixture(failure)) => Err(failure),
@@ -229,6 +238,7 @@ async fn play(
             let mut found = Vec::new();
             for _ in 0..times {
                 found.clear();
+                stage.mocks.forget();
                 for invocation in &invocations {
                     found.extend(invoke(spec, invocation, (stage, built), evidence, checker).await?);
                 }
@@ -275,11 +285,13 @@ async fn invoke(
     checker: &mut Checker,
 ) -> Outcome<Vec<Spot>> {
     let is_first = evidence.runs.is_empty();
-    let ran = run(invocation, built, (&spec.observers, is_first), &stage.tape, checker).await?;
+    let ran =
+        run(invocation, built, (&spec.observers, is_first, spec.listens()), &stage.tape, checker).await?;
     let observers: Vec<String> = spec.observers.iter().map(|it| it.name.clone()).collect();
     let around = Around { spec: invocation, observers: &observers, store: stage.store.as_deref() };
     let blocks = expect(checker, &ran, &around).await;
     evidence.runs.push(ran);
+    stage.mocks.next_invocation();
     Ok(blocks)
 }
 
@@ -298,7 +310,7 @@ async fn once_more(
         return Ok(None);
     };
     let again = first.clone().without_drain();
-    run(&again, built, (&spec.observers, false), &stage.tape, checker).await.map(Some)
+    run(&again, built, (&spec.observers, false, spec.listens()), &stage.tape, checker).await.map(Some)
 }
 
 /// A case that runs several times gives the same each time (graph-engine §5).

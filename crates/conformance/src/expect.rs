@@ -1,14 +1,19 @@
 //! Expectations about one invocation (conformance-adapter §5.8): each key is asserted, an unknown one is an error.
 
+mod witnessed;
+
 use serde_json::{Map, Value, json};
 use singletree::engine::{DrainSummary, Outcome as Ended, Phase, Snapshot, Subscription};
 
+use crate::adapt;
 use crate::check::{Checker, ensure};
 use crate::errors;
 use crate::events;
 use crate::failure::{Failure, Outcome};
 use crate::fields::{Spot, unknown};
 use crate::matcher::Extra;
+use crate::observers::RUNNERS;
+use crate::predicates::predicates;
 use crate::run::{InvocationSpec, Run};
 use crate::sessions::{WatchedSessions, state_of};
 use crate::tape::StoreCall;
@@ -45,7 +50,10 @@ pub(crate) async fn expect(checker: &mut Checker, run: &Run, around: &Around<'_>
             | "node_accumulator_snapshots"
             | "node_accumulator_snapshot_invariants" => of_node_drains(checker, key, spot, run),
             _ if of_sessions(checker, key, &spot, run) => Ok(()),
-            _ => of_run(checker, key, spot, run),
+            _ => match witnessed::of_middleware(checker, key, &spot, run) {
+                Ok(false) => of_run(checker, key, spot, run),
+                told => told.map(drop),
+            },
         };
         checker.take(checked);
     }
@@ -91,9 +99,13 @@ fn of_run(checker: &mut Checker, key: &str, spot: Spot, run: &Run) -> Outcome<()
                 checker.holds(&spot.path, Err(errors::told(error)));
             }
         }
-        "final_state" | "expected_final_state" => checker.exactly(&spot, state_if(run, "completed")),
+        "final_state" | "expected_final_state" => {
+            let actual = adapt::final_state(&spot, state_if(run, "completed"), &run.reel.beside);
+            checker.exactly(&spot, actual);
+        }
         "suspended_state" => checker.exactly(&spot, state_if(run, "suspended")),
-        "final_state_at_error" => checker.exactly(&spot, state_if(run, "errored")),
+        // pipeline-utilities 033 names the state beside the error.
+        "final_state_at_error" | "recoverable_state" => checker.exactly(&spot, state_if(run, "errored")),
         "execution_order" => checker.exactly(&spot, run.reel.order()),
         "expected_error" | "error" => return errors::expect(checker, spot, run, key == "expected_error"),
         "no_propagated_error" => {
@@ -199,7 +211,11 @@ fn of_events(checker: &mut Checker, key: &str, spot: Spot, run: &Run, around: &A
         "observer_event_invariants" => {
             let only = around.observers.first();
             let only = only.ok_or_else(|| Failure::reader(&spot.path, "there is no observer"))?;
-            events::predicates(checker, spot, &events::taken(&run.reel, only))
+            predicates(checker, spot, &events::taken(&run.reel, only))
+        }
+        // pipeline-utilities 011 lists the events of no observer in particular.
+        "observer_events" if spot.clone().items().is_ok() => {
+            events::event_list(checker, spot, &events::taken(&run.reel, RUNNERS))
         }
         _ => events::by_observer(checker, spot, around.observers, |it| events::taken(&run.reel, it)),
     }
@@ -222,7 +238,7 @@ fn of_node_drains(checker: &mut Checker, key: &str, spot: Spot, run: &Run) -> Ou
                 Some((name, events)) if *name == observer && key == "node_accumulator_snapshots" => {
                     events::event_list(checker, list, events)?;
                 }
-                Some((name, events)) if *name == observer => events::predicates(checker, list, events)?,
+                Some((name, events)) if *name == observer => predicates(checker, list, events)?,
                 _ => {
                     return Err(Failure::reader(
                         &list.path,

@@ -2,15 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use singletree::Graph;
 use singletree::engine::{GraphBuilder, Snapshot};
 
+use crate::around;
 use crate::body;
 use crate::edges::EdgeSpec;
 use crate::failure::{Failure, Outcome};
 use crate::fields::{Fields, Spot};
-use crate::nodes::{NodeSpec, Work};
+use crate::middleware::{MiddlewareSites, MiddlewareSpec};
+use crate::mocks::Mocks;
+use crate::nodes::{BodySpec, NodeSpec, Work};
 use crate::schema::StateSpec;
 use crate::tape::Tape;
 
@@ -22,6 +26,7 @@ pub(crate) struct GraphSpec {
     entry: Option<String>,
     nodes: Vec<NodeSpec>,
     edges: Vec<EdgeSpec>,
+    middleware: MiddlewareSites,
 }
 
 /// The subgraphs that a case declares, by name.
@@ -49,7 +54,28 @@ impl GraphSpec {
             nodes.push(NodeSpec::read(name, node)?);
         }
         let edges = block.need("edges")?.items()?.into_iter().map(EdgeSpec::read).collect::<Outcome<_>>()?;
-        Ok(Self { state, entry, nodes, edges })
+        let middleware = MiddlewareSites::take(block)?;
+        Ok(Self { state, entry, nodes, edges, middleware })
+    }
+
+    /// Returns the names of the parallel branches that have a condition.
+    #[must_use]
+    pub(crate) fn conditional_branches(&self) -> Vec<String> {
+        let dispatchers = self.nodes.iter().filter_map(|it| match &it.work {
+            Work::Branches(it) => Some(&it.branches),
+            Work::Body(_) | Work::Subgraph { .. } | Work::FanOut(_) => None,
+        });
+        dispatchers.flatten().filter(|it| it.when.is_some()).map(|it| it.name.clone()).collect()
+    }
+
+    /// Tells whether it is more than bodies and plain subgraphs: whether there is middleware, or a node that runs several
+    /// graphs at once.
+    #[must_use]
+    pub(crate) fn is_composed(&self) -> bool {
+        let composed = |it: &NodeSpec| {
+            !it.middleware.is_empty() || matches!(it.work, Work::FanOut(_) | Work::Branches(_))
+        };
+        self.middleware != MiddlewareSites::default() || self.nodes.iter().any(composed)
     }
 }
 
@@ -58,7 +84,8 @@ impl GraphSpec {
 /// # Errors
 /// For what is unknown in them.
 pub(crate) fn take_subgraphs(block: &mut Fields, into: &mut Subgraphs) -> Outcome<()> {
-    if let Some(one) = block.take("subgraph") {
+    // pipeline-utilities 022 shares two.
+    for one in ["subgraph", "subgraph_with_idx"].iter().filter_map(|it| block.take(it)).collect::<Vec<_>>() {
         let mut one = one.fields()?;
         let name = one.need("name")?.text()?.to_owned();
         let spec = GraphSpec::take(&mut one)?;
@@ -91,6 +118,9 @@ pub(crate) struct Workshop<'a> {
     open: Vec<String>,
     /// The outermost graph, for bodies that drain it.
     whole: Arc<OnceLock<Graph<Snapshot>>>,
+    mocks: Mocks,
+    /// How far the clock of timings goes each time that it is read.
+    tick: Option<Duration>,
 }
 
 /// Why no graph came out.
@@ -105,8 +135,9 @@ pub(crate) enum Refusal {
 impl<'a> Workshop<'a> {
     /// Opens a workshop.
     #[must_use]
-    pub(crate) fn new(tape: Tape, subgraphs: &'a Subgraphs) -> Self {
-        Self { tape, subgraphs, inner: BTreeMap::new(), open: Vec::new(), whole: Arc::default() }
+    pub(crate) fn new(tape: Tape, subgraphs: &'a Subgraphs, mocks: Mocks, tick: Option<Duration>) -> Self {
+        let (inner, open, whole) = (BTreeMap::new(), Vec::new(), Arc::default());
+        Self { tape, subgraphs, inner, open, whole, mocks, tick }
     }
 
     /// Compiles the outermost graph; `finish` adds what only it has.
@@ -131,21 +162,18 @@ impl<'a> Workshop<'a> {
         for node in &spec.nodes {
             builder = match &node.work {
                 Work::Body(body) => {
-                    let part = body::Part {
-                        name: node.name.clone(),
-                        spec: body.as_ref().clone(),
-                        tape: self.tape.clone(),
-                        whole: self.whole.clone(),
-                    };
-                    let part = Arc::new(part);
+                    let part = Arc::new(self.part(name, &node.name, body));
                     builder.node(node.name.clone(), move |cx| body::run(part.clone(), cx))
                 }
                 Work::Subgraph { graph, projection } => {
                     let inner = self.inner(graph)?;
                     builder.subgraph(node.name.clone(), &inner, projection.clone())
                 }
+                Work::FanOut(_) => return Err(not_built(&node.name, "fan-out")),
+                Work::Branches(_) => return Err(not_built(&node.name, "parallel branches")),
             };
         }
+        builder = self.surround(spec, builder);
         for edge in &spec.edges {
             builder = edge.add(builder);
         }
@@ -153,6 +181,33 @@ impl<'a> Workshop<'a> {
             Some(entry) => builder.entry(entry.clone()),
             None => builder,
         })
+    }
+
+    fn part(&self, graph: &str, node: &str, body: &BodySpec) -> body::Part {
+        body::Part {
+            name: node.to_owned(),
+            graph: graph.to_owned(),
+            spec: body.clone(),
+            tape: self.tape.clone(),
+            mocks: self.mocks.clone(),
+            whole: self.whole.clone(),
+        }
+    }
+
+    /// Puts the middleware around the nodes.
+    fn surround(&self, spec: &GraphSpec, mut builder: GraphBuilder<Snapshot>) -> GraphBuilder<Snapshot> {
+        let build = |it: &MiddlewareSpec| around::build(it, &self.tape, self.tick);
+        for it in &spec.middleware.per_graph {
+            builder = builder.middleware(build(it));
+        }
+        let inline = spec.nodes.iter().map(|it| (&it.name, &it.middleware));
+        let named = spec.middleware.per_node.iter().map(|(node, list)| (node, list));
+        for (node, list) in named.chain(inline) {
+            for it in list {
+                builder = builder.node_middleware(node.clone(), build(it));
+            }
+        }
+        builder
     }
 
     fn inner(&mut self, name: &str) -> Result<Graph<Snapshot>, Refusal> {
@@ -170,6 +225,10 @@ impl<'a> Workshop<'a> {
         self.inner.insert(name.to_owned(), graph.clone());
         Ok(graph)
     }
+}
+
+fn not_built(node: &str, what: &str) -> Refusal {
+    Refusal::Fixture(Failure::build(format!("nodes.{node}"), format!("needs {what}, which is not built")))
 }
 
 impl std::fmt::Debug for Workshop<'_> {

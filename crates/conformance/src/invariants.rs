@@ -2,6 +2,7 @@
 //! cannot be checked, for a reason that is named here. A name that is not in these tables fails the case.
 
 mod chat;
+mod composed;
 mod measured;
 mod restated;
 
@@ -25,6 +26,8 @@ pub(crate) struct Evidence {
     pub(crate) handled: Vec<Handled>,
     /// What was said in the chat.
     pub(crate) talked: Talked,
+    /// The parallel branches that have a condition, by name.
+    pub(crate) conditional: Vec<String>,
     /// The fields of the subgraphs' states, by the name of the subgraph's node path depth: for projections.
     pub(crate) inner_fields: Vec<String>,
 }
@@ -57,7 +60,8 @@ fn one(checker: &mut Checker, name: &str, value: &Spot, evidence: &Evidence) -> 
     if measured::valued(checker, name, value, evidence)? {
         return Ok(());
     }
-    let measure = measured::MEASURED.iter().chain(chat::MEASURED).find(|(it, _)| *it == name);
+    let measure =
+        measured::MEASURED.iter().chain(chat::MEASURED).chain(composed::MEASURED).find(|(it, _)| *it == name);
     if let Some((_, measure)) = measure {
         checker.truth(value, measure(evidence));
         return Ok(());
@@ -100,7 +104,8 @@ mod tests {
     fn every_invariant_has_one_place() {
         let names =
             restated::RESTATED.iter().map(|it| it.invariant).chain(NOT_CHECKABLE.iter().map(|(it, _)| *it));
-        let measured = measured::MEASURED.iter().chain(chat::MEASURED).map(|(it, _)| *it);
+        let measured =
+            measured::MEASURED.iter().chain(chat::MEASURED).chain(composed::MEASURED).map(|(it, _)| *it);
         let mut seen = BTreeSet::new();
         for name in names.chain(measured) {
             assert!(seen.insert(name), "{name} is there twice");

@@ -30,6 +30,7 @@
 //! spec: conformance-adapter
 
 mod adapt;
+mod around;
 mod assertion_id;
 mod base;
 mod body;
@@ -51,10 +52,13 @@ mod journal;
 mod keep_larger;
 mod manifest;
 mod matcher;
+mod middleware;
+mod mocks;
 mod mutate;
 mod nodes;
 mod observers;
 mod paused;
+mod predicates;
 mod report;
 mod run;
 mod schema;

@@ -196,12 +196,12 @@ impl Run {
 pub(crate) async fn run(
     spec: &InvocationSpec,
     built: &Built,
-    (observers, is_first): (&[ObserverSpec], bool),
+    (observers, is_first, listens): (&[ObserverSpec], bool, bool),
     tape: &Tape,
     checker: &mut Checker,
 ) -> Outcome<Run> {
     let attached = observers::attach(observers, built, tape, is_first)?;
-    let mut options = observers::options(observers, tape, is_first, InvokeOptions::new())?;
+    let mut options = observers::options(observers, tape, (is_first, listens), InvokeOptions::new())?;
     if let Some(session) = &spec.session {
         let session = SessionId::parse(session);
         options = options.session(session.map_err(|it| Failure::build(&spec.path, it.to_string()))?);

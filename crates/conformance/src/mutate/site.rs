@@ -42,6 +42,11 @@ const WHOLE: &[&str] = &[
     "metadata",
     "signal_payload",
     "delivery_order",
+    "state_in",
+    "partial_update_returned",
+    "instance_pre_states",
+    "timing_records",
+    "middleware_log_captured",
 ];
 
 /// Keys of maps, or of lists of maps, that may name a part of what is there; what they name is compared as a whole.
@@ -51,6 +56,7 @@ const PARTS: &[&str] = &[
     "messages_history_contains",
     "outbound_payload_includes",
     "metadata_includes",
+    "chain",
 ];
 
 /// Keys that an event must name: three always, and the error of an attempt that failed.

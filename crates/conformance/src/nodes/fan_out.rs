@@ -1,0 +1,204 @@
+//! `fan_out:` (conformance-adapter §5.4, pipeline-utilities §9).
+
+use crate::failure::{Failure, Outcome};
+use crate::fields::{Fields, Spot};
+use crate::middleware::{self, MiddlewareSpec};
+
+use super::pairs;
+
+/// A fan-out as the fixture describes it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct FanOutSpec {
+    /// The subgraph of each instance.
+    pub(crate) subgraph: String,
+    /// How many instances there are.
+    pub(crate) over: Over,
+    /// The subgraph's field that is collected, and the parent's that gets the list.
+    pub(crate) collect: Option<String>,
+    /// The parent's field that gets the list.
+    pub(crate) target: Option<String>,
+    /// Other fields: the parent's, the subgraph's.
+    pub(crate) extra: Vec<(String, String)>,
+    /// What each instance is given besides: the subgraph's field, the parent's.
+    pub(crate) inputs: Vec<(String, String)>,
+    /// How many run at once.
+    pub(crate) concurrency: Concurrency,
+    /// Whether a failure is collected; it ends the fan-out otherwise.
+    pub(crate) collects_errors: Option<bool>,
+    /// Where collected failures go.
+    pub(crate) errors: Option<String>,
+    /// Whether nothing to do is no failure.
+    pub(crate) empty_is_fine: Option<bool>,
+    /// The field that gets the number of instances.
+    pub(crate) count_field: Option<String>,
+    /// Around each instance.
+    pub(crate) middleware: Vec<MiddlewareSpec>,
+    /// The case ends the process when this instance is done.
+    pub(crate) abort_after: Option<u64>,
+}
+
+/// How many instances there are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Over {
+    /// One for each item of the parent's field, in a field of the subgraph.
+    Items {
+        /// The parent's field.
+        field: String,
+        /// The subgraph's field.
+        item: String,
+    },
+    /// So many.
+    Count(Number),
+}
+
+/// How many run at once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Concurrency {
+    /// As many as the engine says.
+    Default,
+    /// All of them.
+    Unbounded,
+    /// So many.
+    Bounded(Number),
+}
+
+/// A number that is there, or that is read from the state.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Number {
+    /// It is this.
+    Is(i64),
+    /// It is what a field holds.
+    Field(String),
+    /// It is how many chunks the list in a field makes; one at least.
+    Chunks {
+        /// The field.
+        field: String,
+        /// Items in a chunk.
+        size: i64,
+    },
+}
+
+impl FanOutSpec {
+    /// Reads a fan-out.
+    ///
+    /// # Errors
+    /// For what is unknown in it.
+    pub(super) fn read(spot: Spot) -> Outcome<Self> {
+        let mut block = spot.fields()?;
+        let mut spec = Self {
+            subgraph: block.need("subgraph")?.text()?.to_owned(),
+            over: Over::Count(Number::Is(0)),
+            collect: block.text("collect_field")?,
+            target: block.text("target_field")?,
+            extra: block.take("extra_outputs").map(pairs).transpose()?.unwrap_or_default(),
+            inputs: block.take("inputs").map(pairs).transpose()?.unwrap_or_default(),
+            concurrency: concurrency(&mut block)?,
+            collects_errors: block.take("error_policy").map(|it| collects(&it)).transpose()?,
+            errors: block.text("errors_field")?,
+            empty_is_fine: None,
+            count_field: block.text("count_field")?,
+            middleware: block
+                .take("instance_middleware")
+                .map(middleware::list)
+                .transpose()?
+                .unwrap_or_default(),
+            abort_after: None,
+        };
+        if let Some(it) = block.take("on_empty") {
+            spec.empty_is_fine = Some(match it.text()? {
+                "raise" => false,
+                "noop" => true,
+                other => return Err(Failure::reader(&it.path, format!("unknown policy '{other}'"))),
+            });
+        }
+        if let Some(it) = block.take("abort_after_instance") {
+            spec.abort_after = Some(u64::try_from(it.whole()?).map_err(|_| it.wrong("an index"))?);
+        }
+        let mapped = block.take("mapping").map(|it| spec.take_mapping(it)).transpose()?.flatten();
+        spec.over = over(&mut block, mapped)?;
+        block.finish()?;
+        Ok(spec)
+    }
+
+    /// sessions 011 writes a fan-out's projection as a `mapping`, in which `<fan_out_item>` stands for the item. Returns
+    /// the subgraph's field that gets the item.
+    fn take_mapping(&mut self, spot: Spot) -> Outcome<Option<String>> {
+        let mut block = spot.fields()?;
+        let mut item = None;
+        for (child, from) in block.take("inputs").map(pairs).transpose()?.unwrap_or_default() {
+            if from == "<fan_out_item>" {
+                item = Some(child);
+            } else {
+                self.inputs.push((child, from));
+            }
+        }
+        let mut outputs = block.take("outputs").map(pairs).transpose()?.unwrap_or_default().into_iter();
+        if let (None, Some((parent, child))) = (&self.collect, outputs.next()) {
+            self.target = Some(parent);
+            self.collect = Some(child);
+        }
+        self.extra.extend(outputs);
+        block.finish()?;
+        Ok(item)
+    }
+}
+
+fn over(block: &mut Fields, mapped: Option<String>) -> Outcome<Over> {
+    let items = block.text("items_field")?;
+    let item = block.text("item_field")?.or(mapped);
+    match (items, item, block.take("count")) {
+        (Some(field), Some(item), None) => Ok(Over::Items { field, item }),
+        (None, None, Some(count)) => number(&count).map(Over::Count),
+        _ => Err(Failure::reader(block.path(), "a fan-out is over items_field and item_field, or a count")),
+    }
+}
+
+/// Whether a policy collects errors.
+///
+/// # Errors
+/// For an unknown policy.
+pub(super) fn collects(spot: &Spot) -> Outcome<bool> {
+    match spot.text()? {
+        "fail_fast" => Ok(false),
+        "collect" => Ok(true),
+        other => Err(Failure::reader(&spot.path, format!("unknown policy '{other}'"))),
+    }
+}
+
+/// `serial` is one at a time, whatever bound there is (conformance-adapter §5.4).
+fn concurrency(block: &mut Fields) -> Outcome<Concurrency> {
+    let bound = match block.take("concurrency") {
+        None => Concurrency::Default,
+        Some(it) if it.is_null() => Concurrency::Unbounded,
+        Some(it) => Concurrency::Bounded(number(&it)?),
+    };
+    let Some(mode) = block.take("concurrent_mode") else { return Ok(bound) };
+    match mode.text()? {
+        "serial" => Ok(Concurrency::Bounded(Number::Is(1))),
+        "concurrent" => Ok(bound),
+        other => Err(Failure::reader(&mode.path, format!("unknown mode '{other}'"))),
+    }
+}
+
+fn number(spot: &Spot) -> Outcome<Number> {
+    if let Ok(it) = spot.whole() {
+        return Ok(Number::Is(it));
+    }
+    let mut block = spot.clone().fields()?;
+    let callable = block.need("callable")?;
+    let field = block.need("field")?.text()?.to_owned();
+    let number = match callable.text()? {
+        "state_field_read" => Number::Field(field),
+        "queue_chunk" => {
+            let size = block.need("chunk_size")?;
+            let chunk = size.whole()?;
+            if chunk < 1 {
+                return Err(size.wrong("a size"));
+            }
+            Number::Chunks { field, size: chunk }
+        }
+        other => return Err(Failure::reader(&callable.path, format!("unknown callable '{other}'"))),
+    };
+    block.finish()?;
+    Ok(number)
+}
