@@ -20,6 +20,7 @@ mod run;
 pub use error::{Error, Mishap, Place, Result};
 pub use plan::cursor::{Cursor, Frame, Position};
 pub use plan::edge::{END, End, Route, Target};
+pub use plan::fan_out::OnEmpty;
 pub use plan::field::{Field, FieldFault, Json, ListField, ListOf, declare_field, read_field};
 pub use plan::item::Item;
 pub use plan::lineage::{Boundary, Lineage};
@@ -45,6 +46,7 @@ pub use run::event::{
     Phase,
 };
 pub use run::extension::Extensions;
+pub use run::fan_out::FanOut;
 pub use run::fault::{Fault, NodeError, NodeResult};
 pub use run::graph::Graph;
 pub use run::input::{
@@ -62,7 +64,8 @@ pub use run::migrate::migrate_session;
 pub use run::observe::{DrainSummary, Observer, ObserverId, Subscription};
 pub use run::outcome::{Completed, Identity, Outcome, Suspended};
 pub use run::port::{
-    Ending, Entered, Fields, Paused, Persist, Progress, RequestedIdentity, SessionState, Standing,
+    ContainerProgress, Ending, Entered, Fields, MemberProgress, Paused, Persist, Progress, RequestedIdentity,
+    SessionState, Standing,
 };
 pub use run::scope::chain;
 pub use run::signal::{Deadline, Descriptor, Signal, WaitTerms};

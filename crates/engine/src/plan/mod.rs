@@ -3,6 +3,7 @@
 pub(crate) mod compile;
 pub(crate) mod cursor;
 pub(crate) mod edge;
+pub(crate) mod fan_out;
 pub(crate) mod field;
 pub(crate) mod finite;
 pub(crate) mod item;

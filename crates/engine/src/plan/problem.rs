@@ -98,3 +98,14 @@ pub struct Warning {
     /// The field, when it is about one.
     pub field: Option<String>,
 }
+
+impl Warning {
+    /// Warns of a field that a node sends round through a reducer that merges it twice.
+    pub(crate) fn round_trip(node: &str, field: &str) -> Self {
+        let message = format!(
+            "node '{node}' projects field '{field}' in and back out, where its reducer merges the same value a second time"
+        );
+        let field = Some(field.to_owned());
+        Self { kind: WarningKind::ProjectionReducerRoundTrip, message, field }
+    }
+}

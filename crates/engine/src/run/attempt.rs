@@ -4,8 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::event::EventError;
 use super::fault::NodeError;
-use super::scope::{Scope, event_error};
-use crate::error::Error;
+use super::scope::Scope;
 use crate::plan::update::Update;
 
 /// The attempt of a node execution that has begun and whose end is not told yet; there is at most one.

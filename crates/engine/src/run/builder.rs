@@ -7,6 +7,7 @@ use std::sync::Arc;
 use singletree_durable::{MemoryStore, MigrationError, Migrations, PausedStore, SessionStore, TenantId};
 
 use super::context::Ctx;
+use super::fan_out::FanOut;
 use super::fault::NodeResult;
 use super::graph::{Body, Core, CoreParts, Graph, Work};
 use super::input::{Chance, Clock, Ids, RandomIds, RuntimeTimer, SystemChance, SystemClock, Timer};
@@ -15,8 +16,8 @@ use super::middleware::{self, Chain, Middleware, Site};
 use super::queue::OnMishap;
 use super::stores::Stores;
 use crate::error::{Error, Mishap, Result};
-use crate::plan::compile::{self, Draft, DraftNode};
-use crate::plan::edge::{Choose, Edge, Route, Target};
+use crate::plan::compile::{self, Draft, DraftKind, DraftNode};
+use crate::plan::edge::{Choose, END, Edge, Route, Target};
 use crate::plan::problem::{Problem, ProblemKind};
 use crate::plan::projection::Projection;
 use crate::plan::schema::Schema;
@@ -49,6 +50,20 @@ impl<S: Declared> Graph<S> {
     }
 }
 
+impl<S: Declared> Graph<S> {
+    /// Makes a graph of one function: what a fan-out over a function is declared with.
+    ///
+    /// # Errors
+    /// As [`GraphBuilder::compile`], for the schema.
+    pub fn single<F, Fut>(name: &str, function: F) -> Result<Self>
+    where
+        F: Fn(Ctx<S>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = NodeResult<S>> + Send + 'static,
+    {
+        Self::builder().node(name, function).edge(name, END).entry(name).compile()
+    }
+}
+
 impl Graph<Snapshot> {
     /// Starts a graph over a schema that is only known at run time.
     #[must_use]
@@ -78,8 +93,8 @@ impl<S: State> GraphBuilder<S> {
         }
     }
 
-    fn add(mut self, name: String, child: Option<(Arc<Schema>, Projection)>, work: Work) -> Self {
-        self.draft.nodes.push(DraftNode { name, child });
+    fn add(mut self, name: String, kind: DraftKind, work: Work) -> Self {
+        self.draft.nodes.push(DraftNode { name, kind });
         self.works.push(work);
         self
     }
@@ -95,15 +110,22 @@ impl<S: State> GraphBuilder<S> {
             let running = function(Ctx::new(scope));
             Box::pin(async move { running.await.map(Into::into) })
         });
-        self.add(name.into(), None, Work::Function(body))
+        self.add(name.into(), DraftKind::Function, Work::Function(body))
     }
 
     /// Adds a compiled graph as a node (graph-engine §2). Its own stores are not used: a session is the outermost
     /// graph's concern (sessions §9.1).
     #[must_use]
     pub fn subgraph<C>(self, name: impl Into<String>, graph: &Graph<C>, projection: Projection) -> Self {
-        let child = Some((graph.schema().clone(), projection));
-        self.add(name.into(), child, Work::Subgraph(graph.core.clone()))
+        let kind = DraftKind::Subgraph(graph.schema().clone(), projection);
+        self.add(name.into(), kind, Work::Subgraph(graph.core.clone()))
+    }
+
+    /// Adds a fan-out as a node (pipeline-utilities §9).
+    #[must_use]
+    pub fn fan_out(self, name: impl Into<String>, fan_out: FanOut<S>) -> Self {
+        let kind = DraftKind::FanOut(fan_out.work.core.topology.schema.clone(), fan_out.draft);
+        self.add(name.into(), kind, Work::FanOut(fan_out.work))
     }
 
     /// Puts a middleware around every node of this graph, further in than those that were put before it and further out
@@ -261,9 +283,10 @@ impl<S: State> GraphBuilder<S> {
     /// [`Error::Compile`] with every problem that was found, in a fixed order; its category is the first one's.
     /// [`Error::SessionMigration`] (`session_state_migration_chain_ambiguous`) when the registered migrations are
     /// ambiguous (sessions §13), looked for when nothing else is wrong.
-    pub fn compile(self) -> Result<Graph<S>> {
+    pub fn compile(mut self) -> Result<Graph<S>> {
         let mut misplaced = Vec::new();
         let chains = self.chains(&mut misplaced);
+        self.place_members(&mut misplaced);
         let compiled = match compile::compile(self.draft) {
             Ok(compiled) if misplaced.is_empty() => Ok(compiled),
             Ok(_) => Err(misplaced),
@@ -285,6 +308,17 @@ impl<S: State> GraphBuilder<S> {
             on_mishap: self.on_mishap,
             warnings,
         })))
+    }
+
+    /// Puts the middleware of members where it stands.
+    fn place_members(&mut self, problems: &mut Vec<Problem>) {
+        for (node, work) in self.draft.nodes.iter().zip(&mut self.works) {
+            if let (Work::FanOut(fan), DraftKind::FanOut(_, draft)) = (work, &node.kind) {
+                let collect_field = draft.collect.as_ref().map(|(from, _)| from.as_str());
+                let site = Site::Instance { node: &node.name, collect_field };
+                fan.chain = middleware::place(fan.chain.iter(), &site, problems).into();
+            }
+        }
     }
 
     /// Puts each node's chain together, the graph's middleware outside of the node's own.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
@@ -145,18 +145,13 @@ impl<S: State> Ctx<S> {
     /// # Errors
     /// `checkpoint_save_failed`.
     pub async fn record(&self, name: &str, fact: Item) -> Result<(), Error> {
-        let run = &self.scope.run;
-        if run.port.keeps_steps() {
-            run.port.record(name, fact.clone()).await?;
-        }
-        run.records.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), fact);
-        Ok(())
+        self.scope.record(name, fact).await
     }
 
     /// Returns the facts that this node execution has recorded, also before its process died.
     #[must_use]
     pub fn records(&self) -> BTreeMap<String, Item> {
-        self.scope.run.records.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.scope.facts()
     }
 
     /// Waits until observers have seen every event of this invocation that was dispatched by now (graph-engine §6). The

@@ -17,16 +17,15 @@ use super::level::Level;
 use super::metadata;
 use super::outcome::{Completed, Identity, Outcome, Suspended};
 use super::panic::caught;
-use super::port::{Ending, Entered, Paused, Persist, RequestedIdentity, SessionState, Standing};
+use super::pause;
+use super::port::{Ending, Entered, Persist, RequestedIdentity, SessionState, Standing};
 use super::queue::Queue;
 use super::restore;
 use super::scope::{Observers, Run, RunParts};
-use super::suspend::{Asked, Request};
+use super::suspend::Asked;
 use super::walk::{Begin, walk};
 use crate::error::{Error, Result};
-use crate::plan::cursor::Position;
 use crate::plan::field::FieldFault;
-use crate::plan::slot::Slot;
 use crate::plan::snapshot::{MergeFault, Snapshot};
 use crate::plan::update::Update;
 
@@ -151,7 +150,7 @@ async fn finish(run: &Arc<Run>, begin: Begin) -> Result<Outcome<Snapshot>> {
     }
 }
 
-fn auto_saved(run: &Run, state: &Snapshot) -> Option<SessionState> {
+pub(crate) fn auto_saved(run: &Run, state: &Snapshot) -> Option<SessionState> {
     if run.core.auto_save { run.core.session_state(state, &run.who.identity) } else { None }
 }
 
@@ -188,76 +187,22 @@ async fn run_to_end(run: &Arc<Run>, begin: Begin) -> Result<End> {
                 }
                 return Err(abort.error);
             }
-            Polled::Asked(Asked::Pause(request)) => match pause(run, &request).await {
+            Polled::Asked(Asked::Pause(request)) => match pause::pause(run, &request).await {
                 Ok(outcome) => {
-                    request.scope.suspended(&outcome.descriptor);
+                    pause::tell(&request);
                     return Ok(End::Suspended(Box::new(outcome)));
                 }
                 // The node hears of it and may go on (suspension §3).
                 Err(error) => {
                     if let Some((scope, error)) = request.refuse(error) {
                         scope.failed(&error);
+                        scope.level.containers().iter().for_each(|it| it.failed(&error));
                         return Err(error);
                     }
                 }
             },
         }
     }
-}
-
-/// Records a suspension: session and paused record, or nothing (suspension §8.6).
-async fn pause(run: &Run, request: &Request) -> Result<Suspended<Snapshot>> {
-    let (scope, signal) = (&request.scope, &request.signal);
-    let mut progress =
-        run.progress().ok_or_else(|| Error::SuspensionContext { context: "before the run".into() })?;
-    if let Some(frame) = progress.cursor.frames.last_mut() {
-        frame.at = if signal.mark_node_completed { Position::After } else { Position::Before };
-        frame.attempt = scope.attempt;
-    }
-    let state = progress
-        .frames
-        .first()
-        .cloned()
-        .ok_or_else(|| Error::SuspensionContext { context: "before the run".into() })?;
-    if let Some(fields) = &signal.terms.on_deadline {
-        check_deadline(&progress.frames, fields)?;
-    }
-    let paused = Paused {
-        identity: run.who.identity.clone(),
-        progress,
-        descriptor: signal.descriptor.clone(),
-        terms: signal.terms.clone(),
-        mark_node_completed: signal.mark_node_completed,
-        node_name: scope.place.node.clone(),
-        namespace: scope.place.namespace.clone(),
-    };
-    let session = auto_saved(run, &state);
-    run.port.end(Ending::Suspended { paused: &paused, session }).await?;
-    Ok(Suspended {
-        identity: run.who.identity.as_ref().clone(),
-        state,
-        descriptor: paused.descriptor,
-        node_name: paused.node_name,
-        namespace: paused.namespace,
-    })
-}
-
-/// Refuses, at the suspension, fields that a deadline could not set (D2): a payload goes to the outermost frame and to the
-/// suspended one.
-fn check_deadline(frames: &[Snapshot], fields: &Map<String, Value>) -> Result<()> {
-    let schemas = [frames.first(), frames.last()].map(|it| it.map(Snapshot::schema));
-    for (name, value) in fields {
-        let mut declared = schemas.iter().flatten().filter(|it| it.field(name).is_some()).peekable();
-        let checked = match declared.peek() {
-            None => Err(FieldFault::new(name, "is named by on_deadline, but not declared")),
-            Some(_) => {
-                let slot = Slot::from_json(value.clone());
-                declared.try_for_each(|it| it.check(name, &slot))
-            }
-        };
-        checked.map_err(|source| Error::SuspensionPayload { source })?;
-    }
-    Ok(())
 }
 
 async fn open(core: &Arc<Core>, port: &dyn Persist, start: Start) -> Result<Opening> {

@@ -7,6 +7,8 @@ use singletree_durable::BoxFuture;
 
 use super::attempt::OpenAttempt;
 use super::chain::{Next, Seat, Unit};
+use super::fan::{self, Fanning};
+use super::fan_out::Fan;
 use super::fault::NodeError;
 use super::graph::{Body, Core, Work};
 use super::scope::Scope;
@@ -14,7 +16,7 @@ use super::walk::{Below, Led, Walker, run_body};
 use crate::error::Result;
 use crate::plan::cursor::Position;
 use crate::plan::snapshot::Snapshot;
-use crate::plan::topology::Node;
+use crate::plan::topology::{Kind, Node};
 use crate::plan::update::Update;
 
 /// One execution of one node, of whatever kind: what its chain surrounds.
@@ -26,6 +28,7 @@ struct Execution<'a> {
     base: &'a Snapshot,
     /// The number of the execution; a plain subgraph has none (R23).
     step: Option<u64>,
+    ordinal: u64,
     seat: Seat,
     /// Where a subgraph stands that is gone on with; the first attempt takes it.
     below: Mutex<Option<Below>>,
@@ -47,7 +50,7 @@ pub(crate) fn execute<'a>(
         let position = if below.is_some() { Position::Inside } else { Position::Before };
         walker.stand(node, (position, first), state);
         let step = match work {
-            Work::Function(_) => Some(walker.take_step().await),
+            Work::Function(_) | Work::FanOut(_) => Some(walker.take_step().await),
             Work::Subgraph(_) => None,
         };
         let seat = Seat {
@@ -61,7 +64,8 @@ pub(crate) fn execute<'a>(
             open: Arc::new(OpenAttempt::default()),
         };
         let (below, reached) = (Mutex::new(below), AtomicBool::new(false));
-        let execution = Execution { walker, node, work, base: state, step, seat, below, reached };
+        let ordinal = walker.level.ordinal();
+        let execution = Execution { walker, node, work, base: state, step, ordinal, seat, below, reached };
         execution.run(&core.chains[at]).await
     })
 }
@@ -88,11 +92,12 @@ impl Execution<'_> {
             // A subgraph that its chain never enters counts as a step: without one a cycle of them had no bound.
             walker.take_step().await;
         }
+        let led = (after, target);
         match self.work {
-            Work::Subgraph(_) => walker.stand(self.node, (Position::After, 0), &after),
-            Work::Function(_) => walker.completed(self.node, &after, target).await,
+            Work::Subgraph(_) => walker.stand(self.node, (Position::After, 0), &led.0),
+            Work::Function(_) | Work::FanOut(_) => walker.completed(self.node, &led, self.ordinal).await,
         }
-        Ok((after, target))
+        Ok(led)
     }
 
     /// Begins an attempt that has events.
@@ -104,6 +109,7 @@ impl Execution<'_> {
             place: self.seat.place.clone(),
             step: self.step.expect("what has events has a step"),
             attempt,
+            ordinal: self.ordinal,
             state: state.clone(),
             base: (!state.same(self.base)).then(|| self.base.clone()),
             container: None,
@@ -127,6 +133,36 @@ impl Execution<'_> {
     ) -> std::result::Result<Update, NodeError> {
         let scope = self.started(self.begin(state, attempt));
         run_body(self.walker.run, body, &scope).await
+    }
+
+    async fn fan_out(
+        &self,
+        fan: &Fan,
+        state: &Snapshot,
+        attempt: u32,
+    ) -> std::result::Result<Update, NodeError> {
+        let Kind::FanOut { plan } = &self.node.kind else {
+            unreachable!("work and kind are compiled together")
+        };
+        let mut scope = self.begin(state, attempt);
+        let resolved = match fan::resolve(plan, state) {
+            Ok(resolved) => resolved,
+            // What could not be resolved has no configuration to tell (R22).
+            Err(error) => {
+                self.started(scope);
+                return Err(error);
+            }
+        };
+        let (run, level) = (self.walker.run, self.walker.level);
+        if let Err(error) = run.core.limits.check_instances(resolved.count()) {
+            return self.walker.abort(error).await;
+        }
+        let container = Arc::new(resolved.container(plan, &self.seat.place, &level.lineage));
+        scope.container = Some(container.clone());
+        let scope = &self.started(scope);
+        let _contained = run.contains(&container);
+        let level = level.inside(self.node, &fan.core, scope);
+        Fanning { run, fan, plan, scope, container: &container, level }.run(&resolved).await
     }
 
     async fn enter(
@@ -156,6 +192,7 @@ impl Unit for Execution<'_> {
             let outcome = match self.work {
                 Work::Function(body) => self.call(body, state, attempt).await,
                 Work::Subgraph(child) => self.enter(child, state, attempt).await,
+                Work::FanOut(fan) => self.fan_out(fan, state, attempt).await,
             };
             self.seat.open.ended(&outcome);
             outcome

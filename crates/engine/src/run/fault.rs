@@ -172,6 +172,15 @@ impl NodeError {
         Self(Fault { category: None, message, cause, wraps: Wraps::Carried, transient: false })
     }
 
+    /// Returns the category that the error shows, whatever is in it.
+    pub(crate) fn surface_category(&self) -> &str {
+        self.category().unwrap_or("node_exception")
+    }
+
+    pub(crate) fn into_fault(self) -> Fault {
+        self.0
+    }
+
     /// Tells whether this is an error of the engine's on its way through a chain.
     pub(crate) fn is_carried(&self) -> bool {
         self.0.wraps == Wraps::Carried

@@ -9,6 +9,7 @@ use sha2::{Digest, Sha256};
 use singletree_durable::{BoxFuture, InvocationId};
 
 use super::ambient;
+use super::fan_out::Fan;
 use super::fault::NodeError;
 use super::input::{Chance, Clock, Ids, Timer};
 use super::limit::Limits;
@@ -34,6 +35,7 @@ pub(crate) type Body =
 pub(crate) enum Work {
     Function(Body),
     Subgraph(Arc<Core>),
+    FanOut(Fan),
 }
 
 /// A compiled graph without its state type: what runs share.
@@ -139,11 +141,12 @@ fn digest(topology: &Topology, works: &[Work]) -> String {
         hash.update(format!("field {}: {} by {}\n", field.name(), field.shape(), field.merge_by().name()));
     }
     for (node, work) in topology.nodes.iter().zip(works) {
-        let inner = match work {
-            Work::Function(_) => "function",
-            Work::Subgraph(core) => &core.digest,
+        let (kind, inner) = match work {
+            Work::Function(_) => ("", "function"),
+            Work::Subgraph(core) => ("", core.digest.as_str()),
+            Work::FanOut(fan) => ("fan-out ", fan.core.digest.as_str()),
         };
-        hash.update(format!("node {} {inner} {:?}\n", node.name, node.edge));
+        hash.update(format!("node {} {kind}{inner} {:?}\n", node.name, node.edge));
     }
     hash.update(format!("entry {}", topology.nodes[topology.entry].name));
     hash.finalize().iter().take(8).map(|it| format!("{it:02x}")).collect()

@@ -1,5 +1,6 @@
 //! A graph as a run has entered it: what its nodes' executions have in common.
 
+use std::fmt::Write;
 use std::sync::Arc;
 
 use super::graph::Core;
@@ -70,6 +71,40 @@ impl Level {
             attempt: self.attempt,
             within: self.within.clone(),
         }
+    }
+
+    /// A graph that several inner runs of a container walk, each with a lineage, a strand and an attempt of its own.
+    pub(crate) fn inside(&self, node: &Node, core: &Arc<Core>, scope: &Arc<Scope>) -> Self {
+        let below = self.below(&scope.run, node, core, scope.base());
+        Self { lineage: self.lineage.clone(), base: below.path.len(), within: Some(scope.clone()), ..below }
+    }
+
+    /// The graph as one inner run walks it.
+    pub(crate) fn member(&self, lineage: Lineage, strand: Arc<Strand>, attempt: u32) -> Self {
+        Self { lineage, strand, attempt, ..self.clone() }
+    }
+
+    /// Numbers a node execution among those of its strand: what tells facts of members apart. The main strand's have no
+    /// need of numbers, since it runs one node at a time.
+    pub(crate) fn ordinal(&self) -> u64 {
+        if self.is_main() { 0 } else { self.strand.count() }
+    }
+
+    /// Returns what the names of facts begin with that a node execution records; nothing on the main strand.
+    pub(crate) fn facts(&self, node: &str, ordinal: u64) -> String {
+        if self.is_main() {
+            return String::new();
+        }
+        let mut path = String::new();
+        for (name, boundary) in self.path.iter().zip(self.lineage.boundaries()) {
+            let _ = match boundary {
+                Boundary::Subgraph => write!(path, "{name}/"),
+                Boundary::Instance(index) => write!(path, "{name}[{index}]/"),
+                Boundary::Branch(branch) => write!(path, "{name}[{branch}]/"),
+            };
+        }
+        let _ = write!(path, "{node}#{ordinal}:");
+        path
     }
 
     /// Returns how many graphs of the strand contain this one.

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::ambient::Who;
-use super::event::{AttemptEnd, ContainerConfig, Event, EventError, NodeEvent, Phase};
+use super::container::Container;
+use super::event::{AttemptEnd, Event, EventError, NodeEvent, Phase};
 use super::extension::Extensions;
+use super::fan_out::Fan;
 use super::fault::NodeError;
 use super::graph::{Core, Work};
 use super::level::Level;
@@ -20,6 +22,7 @@ use super::suspend::{Abort, Requests};
 use crate::error::{Error, Place};
 use crate::plan::cursor::Cursor;
 use crate::plan::item::Item;
+use crate::plan::policy::ErrorPolicy;
 use crate::plan::snapshot::Snapshot;
 use crate::plan::update::Update;
 
@@ -39,6 +42,8 @@ pub(crate) struct Run {
     pub(crate) records: Mutex<BTreeMap<String, Item>>,
     /// The outermost walk: where it stands is where the run stands.
     pub(crate) main: Arc<Strand>,
+    /// Guards the containers that run, outer ones before those inside them; held for a change or a copy only.
+    containers: Mutex<Vec<Arc<Container>>>,
 }
 
 /// The parts from which a run is made.
@@ -68,6 +73,7 @@ impl Run {
             recovering: AtomicBool::new(parts.recovering),
             records: Mutex::new(parts.records),
             main: Arc::default(),
+            containers: Mutex::default(),
         }
     }
 
@@ -78,7 +84,18 @@ impl Run {
             return None;
         }
         let cursor = Cursor { frames, next_step: self.next_step.load(Ordering::Relaxed) };
-        Some(Progress { cursor, frames: states })
+        let containers = self.containers().iter().map(|it| it.progress()).collect();
+        Some(Progress { cursor, frames: states, containers })
+    }
+
+    fn containers(&self) -> MutexGuard<'_, Vec<Arc<Container>>> {
+        self.containers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that a container runs, until what is returned is dropped.
+    pub(crate) fn contains<'a>(&'a self, container: &'a Arc<Container>) -> Contained<'a> {
+        self.containers().push(container.clone());
+        Contained { run: self, container }
     }
 
     /// Numbers the next node execution.
@@ -88,13 +105,40 @@ impl Run {
         if step < max { Ok(step) } else { Err(Error::Limit { limit: "steps", max }) }
     }
 
-    /// Notes that a node has completed: its facts are part of the state now.
+    fn records(&self) -> MutexGuard<'_, BTreeMap<String, Item>> {
+        self.records.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that a node of the main strand has completed: its facts, and those of what ran inside it, are part of the
+    /// state now.
     pub(crate) fn node_completed(&self) {
         self.recovering.store(false, Ordering::Relaxed);
-        let mut records = self.records.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut records = self.records();
         if !records.is_empty() {
             records.clear();
         }
+    }
+
+    /// Notes that a node inside of a container has completed. What is recorded durably stays until the container has:
+    /// that is what runs again after a crash.
+    pub(crate) fn member_node_completed(&self, facts: impl FnOnce() -> String) {
+        let mut records = self.records();
+        if !records.is_empty() {
+            let facts = facts();
+            records.retain(|name, _| !name.starts_with(&facts));
+        }
+    }
+}
+
+/// Notes on dropping that a container does not run any more.
+pub(crate) struct Contained<'a> {
+    run: &'a Run,
+    container: &'a Arc<Container>,
+}
+
+impl Drop for Contained<'_> {
+    fn drop(&mut self) {
+        self.run.containers().retain(|it| !Arc::ptr_eq(it, self.container));
     }
 }
 
@@ -124,8 +168,9 @@ impl Observers {
             self.graphs.push((core.clone(), attached));
         }
         for work in &core.works {
-            if let Work::Subgraph(inner) = work {
-                self.add(inner);
+            match work {
+                Work::Subgraph(inner) | Work::FanOut(Fan { core: inner, .. }) => self.add(inner),
+                Work::Function(_) => {}
             }
         }
     }
@@ -147,12 +192,14 @@ pub(crate) struct Scope {
     pub(crate) place: Place,
     pub(crate) step: u64,
     pub(crate) attempt: u32,
+    /// The number of the execution on its strand, inside of containers.
+    pub(crate) ordinal: u64,
     /// The state that the attempt received.
     pub(crate) state: Snapshot,
     /// The state that the graph has, where a middleware handed another one inwards.
     pub(crate) base: Option<Snapshot>,
-    /// What a container was resolved to.
-    pub(crate) container: Option<ContainerConfig>,
+    /// How far it is, for a container that could be resolved.
+    pub(crate) container: Option<Arc<Container>>,
     /// Whether the body has returned. Changes under the lock of the run's requests only.
     pub(crate) ended: AtomicBool,
 }
@@ -160,6 +207,14 @@ pub(crate) struct Scope {
 impl Scope {
     /// Asks the driver to suspend; returns only when that could not be recorded.
     pub(crate) async fn suspend(self: &Arc<Self>, signal: Signal) -> NodeError {
+        let collects = |it: &Arc<Self>| {
+            it.container.as_ref().is_some_and(|it| it.error_policy() == ErrorPolicy::Collect)
+        };
+        if self.level.containers().iter().any(collects) {
+            // An ordinary error would be collected (R28).
+            let context = "in a fan-out or branches that collect errors".into();
+            return self.abort(Error::SuspensionContext { context }).await;
+        }
         self.run.requests.ask(self.clone(), signal).await
     }
 
@@ -180,6 +235,25 @@ impl Scope {
     pub(crate) async fn abort<T>(self: &Arc<Self>, error: Error) -> T {
         let scopes = std::iter::once(self.clone()).chain(self.level.containers()).collect();
         self.run.requests.abort(Abort { error, scopes }).await
+    }
+
+    /// Records a fact of the node execution durably (D7).
+    pub(crate) async fn record(&self, name: &str, fact: Item) -> Result<(), Error> {
+        let run = &self.run;
+        let name = self.level.facts(&self.place.node, self.ordinal) + name;
+        if run.port.keeps_steps() {
+            run.port.record(&name, fact.clone()).await?;
+        }
+        run.records().insert(name, fact);
+        Ok(())
+    }
+
+    /// Returns the facts of the node execution.
+    pub(crate) fn facts(&self) -> BTreeMap<String, Item> {
+        let facts = self.level.facts(&self.place.node, self.ordinal);
+        let own =
+            |(name, fact): (&String, &Item)| Some((name.strip_prefix(&facts)?.to_owned(), fact.clone()));
+        self.run.records().iter().filter_map(own).collect()
     }
 
     /// Describes an error of this attempt that has not left its chain.
@@ -228,7 +302,7 @@ impl Scope {
             parent_states: self.level.parents.clone(),
             attempt_index: self.attempt,
             lineage: self.level.lineage.clone(),
-            container: self.container.clone(),
+            container: self.container.as_ref().map(|it| it.config.clone()),
         };
         queue.dispatch(Event::Node(event), self.level.observers.clone());
     }

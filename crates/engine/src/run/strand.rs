@@ -1,5 +1,6 @@
 //! One sequential walk of a run, and where it stands.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::plan::cursor::{Frame, Position};
@@ -11,6 +12,8 @@ use crate::plan::snapshot::Snapshot;
 pub(crate) struct Strand {
     /// Guards the frames of the graphs that the strand is in; held for a push or a copy only.
     live: Mutex<Vec<Live>>,
+    /// How many node executions have begun on it.
+    executions: AtomicU64,
 }
 
 /// How far one graph is: the cursor's frame, with its state beside it.
@@ -33,6 +36,11 @@ impl Strand {
         let mut frames = self.live();
         frames.truncate(depth);
         frames.push(live);
+    }
+
+    /// Numbers a node execution.
+    pub(crate) fn count(&self) -> u64 {
+        self.executions.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Returns the frames and their states, outermost first; none before the walk has begun.

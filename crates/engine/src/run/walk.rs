@@ -74,7 +74,7 @@ pub(crate) async fn walk(run: &Arc<Run>, level: Arc<Level>, begin: Begin) -> Res
                     Work::Subgraph(child) if core.chains[at].is_empty() => {
                         walker.enter(node, child, &state, entered).await?
                     }
-                    Work::Function(_) | Work::Subgraph(_) => {
+                    Work::Function(_) | Work::Subgraph(_) | Work::FanOut(_) => {
                         execution::execute(&walker, at, &state, (resumed, entered)).await?
                     }
                 };
@@ -149,6 +149,7 @@ impl Walker<'_> {
             place: self.level.place(node),
             step: self.take_step().await,
             attempt,
+            ordinal: self.level.ordinal(),
             state: state.clone(),
             base: None,
             container: None,
@@ -163,16 +164,17 @@ impl Walker<'_> {
         });
         let (after, target) = led.inspect_err(|error| scope.failed(error))?;
         scope.merged(&after);
-        self.completed(node, &after, target).await;
-        Ok((after, target))
+        let led = (after, target);
+        self.completed(node, &led, scope.ordinal).await;
+        Ok(led)
     }
 
     /// Notes and records that a node has completed.
-    pub(crate) async fn completed(&self, node: &Node, after: &Snapshot, target: Option<usize>) {
+    pub(crate) async fn completed(&self, node: &Node, (after, target): &Led, ordinal: u64) {
         self.stand(node, (Position::After, 0), after);
         let run = self.run;
         if !self.level.is_main() {
-            return;
+            return run.member_node_completed(|| self.level.facts(&node.name, ordinal));
         }
         run.node_completed();
         // What ends the outermost graph is recorded by the end itself.
