@@ -6,7 +6,7 @@ use singletree::llm::ChatMessage;
 
 use crate::failure::{Failure, Outcome};
 use crate::fields::{Fields, Spot};
-use crate::yaml::Yaml;
+use crate::yaml::{Node, Yaml};
 
 /// R20: graph-engine 020 routes by a field that no schema declares. Only fields that a `state_field_read` edge names are
 /// declared in its place; any other undeclared name is the engine's to refuse.
@@ -21,20 +21,43 @@ pub(crate) fn is_read(value: &Value, declares: impl Fn(&str) -> bool) -> Option<
     value.as_str().filter(|it| declares(it)).map(str::to_owned)
 }
 
-/// What a fixture may say of a final state besides its fields: `FIELD_list_length`, where there is no such field
-/// (pipeline-utilities 052), stands for the field that is a list; callbacks of failure isolations note in fields that the
-/// state has (pipeline-utilities 062), which no callback can write.
+/// What the runner knows of a final state besides its fields.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Beside<'a> {
+    /// Fields in which callbacks of failure isolations note.
+    pub(crate) noted: &'a Map<String, Value>,
+    /// Fields that get records of what failed.
+    pub(crate) errors: &'a [String],
+}
+
+/// What the engine's records of failures have besides what fixtures say (R26: the record is implementation-defined).
+const OUR_OWN: &[&str] = &["message", "cause"];
+
+/// What a fixture may say of a final state that is not in it as such: callbacks of failure isolations note in fields that
+/// the state has (pipeline-utilities 062), which no callback can write; records of failures have keys besides those of the
+/// fixtures (R26); and `FIELD_list_length`, where there is no such field (pipeline-utilities 052), stands for the list.
 #[must_use]
-pub(crate) fn final_state(wanted: &Spot, state: Value, beside: &Map<String, Value>) -> Value {
+pub(crate) fn final_state(wanted: &Spot, state: Value, beside: Beside<'_>) -> Value {
     let (Value::Object(mut state), Yaml::Map(entries)) = (state.clone(), &wanted.node.value) else {
         return state;
     };
-    for (field, value) in beside {
+    for (field, value) in beside.noted {
         if state.contains_key(field) {
             state.insert(field.clone(), value.clone());
         }
     }
-    for (name, _) in entries.iter().filter(|(name, _)| !state.contains_key(name)).collect::<Vec<_>>() {
+    for field in beside.errors {
+        let named = wanted.node.get(field).map(Node::to_json).unwrap_or_default();
+        let records = state.get_mut(field).and_then(Value::as_array_mut);
+        for (record, named) in records.into_iter().flatten().zip(named.as_array().into_iter().flatten()) {
+            if let (Some(record), Some(named)) = (record.as_object_mut(), named.as_object()) {
+                record.retain(|key, _| named.contains_key(key) || !OUR_OWN.contains(&key.as_str()));
+            }
+        }
+    }
+    let virtuals: Vec<&String> =
+        entries.iter().map(|(name, _)| name).filter(|name| !state.contains_key(*name)).collect();
+    for name in virtuals {
         let Some(field) = name.strip_suffix("_list_length") else { continue };
         if let Some(Value::Array(items)) = state.remove(field) {
             state.insert(name.clone(), items.len().into());
@@ -159,6 +182,19 @@ pub(crate) fn checkpointer_for_pauses(block: &mut Fields) -> Outcome<()> {
         None => Ok(()),
         Some(it) => in_memory(it.text()?, &it),
     }
+}
+
+/// pipeline-utilities 055 passes a state of a type that extends the declared one and claims another version. What is passed
+/// here is fields of the declared schema, which have no version to claim; what every save must say is asserted all the
+/// same.
+///
+/// # Errors
+/// For what is unknown in it.
+pub(crate) fn claimed_version(block: &mut Fields) -> Outcome<()> {
+    let Some(it) = block.take("runtime_state_subclass") else { return Ok(()) };
+    let mut it = it.fields()?;
+    it.need("schema_version")?.text()?;
+    it.finish()
 }
 
 /// What a transport takes of a payload as the message: the fields that the graph declares. harness 011 sends one that its

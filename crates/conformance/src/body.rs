@@ -38,6 +38,7 @@ pub(crate) async fn run(part: Arc<Part>, cx: Ctx<Snapshot>) -> NodeResult<Snapsh
         namespace: cx.namespace().iter().map(|it| it.as_ref().to_owned()).collect(),
         pre_state: cx.snapshot().to_json()?,
         invocation: cx.identity().invocation_id.to_string(),
+        correlation: cx.identity().correlation_id.to_string(),
         session: cx.identity().session_id.as_ref().map(ToString::to_string),
         instance: cx.lineage().fan_out_index_chain().collect(),
         branch: cx.lineage().branch_name().map(str::to_owned),

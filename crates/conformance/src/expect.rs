@@ -7,6 +7,7 @@ use singletree::engine::{DrainSummary, Outcome as Ended, Phase, Snapshot, Subscr
 
 use crate::adapt;
 use crate::check::{Checker, ensure};
+use crate::checkpoints::of_resume;
 use crate::errors;
 use crate::events;
 use crate::failure::{Failure, Outcome};
@@ -25,8 +26,12 @@ pub(crate) struct Around<'a> {
     pub(crate) spec: &'a InvocationSpec,
     /// The names of the observers.
     pub(crate) observers: &'a [String],
+    /// The fields that get records of what failed.
+    pub(crate) error_fields: &'a [String],
     /// The session store, when there is one.
     pub(crate) store: Option<&'a WatchedSessions>,
+    /// The record that the invocation goes on from, when it does.
+    pub(crate) record: Option<&'a Value>,
 }
 
 /// Asserts everything that a fixture expects of a run, and that it ended as it should. Returns the invariants that stand
@@ -50,8 +55,9 @@ pub(crate) async fn expect(checker: &mut Checker, run: &Run, around: &Around<'_>
             | "node_accumulator_snapshots"
             | "node_accumulator_snapshot_invariants" => of_node_drains(checker, key, spot, run),
             _ if of_sessions(checker, key, &spot, run) => Ok(()),
+            _ if of_resume(checker, key, &spot, (run, around.record)) => Ok(()),
             _ => match witnessed::of_middleware(checker, key, &spot, run) {
-                Ok(false) => of_run(checker, key, spot, run),
+                Ok(false) => of_run(checker, key, spot, run, around),
                 told => told.map(drop),
             },
         };
@@ -86,7 +92,7 @@ fn state_if(run: &Run, word: &str) -> Value {
     if run.word() == word { state(run.state()) } else { json!({"ended": run.word()}) }
 }
 
-fn of_run(checker: &mut Checker, key: &str, spot: Spot, run: &Run) -> Outcome<()> {
+fn of_run(checker: &mut Checker, key: &str, spot: Spot, run: &Run, around: &Around<'_>) -> Outcome<()> {
     match key {
         "outcome" => {
             let known = ["completed", "suspended", "errored"];
@@ -100,7 +106,8 @@ fn of_run(checker: &mut Checker, key: &str, spot: Spot, run: &Run) -> Outcome<()
             }
         }
         "final_state" | "expected_final_state" => {
-            let actual = adapt::final_state(&spot, state_if(run, "completed"), &run.reel.beside);
+            let beside = adapt::Beside { noted: &run.reel.beside, errors: around.error_fields };
+            let actual = adapt::final_state(&spot, state_if(run, "completed"), beside);
             checker.exactly(&spot, actual);
         }
         "suspended_state" => checker.exactly(&spot, state_if(run, "suspended")),

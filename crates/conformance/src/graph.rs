@@ -11,6 +11,7 @@ use crate::around;
 use crate::body;
 use crate::edges::EdgeSpec;
 use crate::failure::{Failure, Outcome};
+use crate::fan_outs;
 use crate::fields::{Fields, Spot};
 use crate::middleware::{MiddlewareSites, MiddlewareSpec};
 use crate::mocks::Mocks;
@@ -36,6 +37,8 @@ pub(crate) type Subgraphs = BTreeMap<String, GraphSpec>;
 pub(crate) struct Built {
     /// The outermost graph.
     pub(crate) graph: Graph<Snapshot>,
+    /// Whether it keeps checkpoints.
+    pub(crate) has_checkpoints: bool,
     /// The subgraphs that it uses, by name.
     pub(crate) inner: BTreeMap<String, Graph<Snapshot>>,
 }
@@ -66,6 +69,26 @@ impl GraphSpec {
             Work::Body(_) | Work::Subgraph { .. } | Work::FanOut(_) => None,
         });
         dispatchers.flatten().filter(|it| it.when.is_some()).map(|it| it.name.clone()).collect()
+    }
+
+    /// Returns the fields that get records of what failed in fan-outs and branches.
+    #[must_use]
+    pub(crate) fn error_fields(&self) -> Vec<String> {
+        let fields = self.nodes.iter().filter_map(|it| match &it.work {
+            Work::FanOut(it) => it.errors.clone(),
+            Work::Branches(it) => it.errors.clone(),
+            Work::Body(_) | Work::Subgraph { .. } => None,
+        });
+        fields.collect()
+    }
+
+    /// Returns the fan-out and the instance after which the case ends the process, when it does.
+    #[must_use]
+    pub(crate) fn aborts(&self) -> Option<(String, u64)> {
+        self.nodes.iter().find_map(|it| match &it.work {
+            Work::FanOut(fan_out) => Some((it.name.clone(), fan_out.abort_after?)),
+            Work::Body(_) | Work::Subgraph { .. } | Work::Branches(_) => None,
+        })
     }
 
     /// Tells whether it is more than bodies and plain subgraphs: whether there is middleware, or a node that runs several
@@ -119,6 +142,8 @@ pub(crate) struct Workshop<'a> {
     /// The outermost graph, for bodies that drain it.
     whole: Arc<OnceLock<Graph<Snapshot>>>,
     mocks: Mocks,
+    /// The fields that fan-outs put their items into, by the name of the subgraph.
+    items: BTreeMap<String, Vec<String>>,
     /// How far the clock of timings goes each time that it is read.
     tick: Option<Duration>,
 }
@@ -137,7 +162,8 @@ impl<'a> Workshop<'a> {
     #[must_use]
     pub(crate) fn new(tape: Tape, subgraphs: &'a Subgraphs, mocks: Mocks, tick: Option<Duration>) -> Self {
         let (inner, open, whole) = (BTreeMap::new(), Vec::new(), Arc::default());
-        Self { tape, subgraphs, inner, open, whole, mocks, tick }
+        let items = item_fields(subgraphs.values());
+        Self { tape, subgraphs, inner, open, whole, mocks, items, tick }
     }
 
     /// Compiles the outermost graph; `finish` adds what only it has.
@@ -147,18 +173,24 @@ impl<'a> Workshop<'a> {
     pub(crate) fn build(
         mut self,
         spec: &GraphSpec,
-        finish: impl FnOnce(GraphBuilder<Snapshot>) -> GraphBuilder<Snapshot>,
+        has_checkpoints: bool,
+        finish: impl FnOnce(GraphBuilder<Snapshot>) -> Outcome<GraphBuilder<Snapshot>>,
     ) -> Result<Built, Refusal> {
+        self.items.extend(item_fields([spec]));
         let builder = self.builder("outer", spec)?;
-        let graph = finish(builder).compile().map_err(|it| Refusal::Engine(Box::new(it)))?;
+        let graph = finish(builder)
+            .map_err(Refusal::Fixture)?
+            .compile()
+            .map_err(|it| Refusal::Engine(Box::new(it)))?;
         drop(self.whole.set(graph.clone()));
-        Ok(Built { graph, inner: self.inner })
+        Ok(Built { graph, has_checkpoints, inner: self.inner })
     }
 
     fn builder(&mut self, name: &str, spec: &GraphSpec) -> Result<GraphBuilder<Snapshot>, Refusal> {
-        let edge_fields: Vec<String> =
+        let mut fields: Vec<String> =
             spec.edges.iter().filter_map(|it| it.reads().map(str::to_owned)).collect();
-        let mut builder = Graph::builder_with(spec.state.schema(name, &edge_fields));
+        fields.extend(self.items.get(name).into_iter().flatten().cloned());
+        let mut builder = Graph::builder_with(spec.state.schema(name, &fields));
         for node in &spec.nodes {
             builder = match &node.work {
                 Work::Body(body) => {
@@ -169,7 +201,11 @@ impl<'a> Workshop<'a> {
                     let inner = self.inner(graph)?;
                     builder.subgraph(node.name.clone(), &inner, projection.clone())
                 }
-                Work::FanOut(_) => return Err(not_built(&node.name, "fan-out")),
+                Work::FanOut(fan_out) => {
+                    let inner = self.inner(&fan_out.subgraph)?;
+                    let built = fan_outs::build(fan_out, &inner, (&self.tape, self.tick));
+                    builder.fan_out(node.name.clone(), built)
+                }
                 Work::Branches(_) => return Err(not_built(&node.name, "parallel branches")),
             };
         }
@@ -225,6 +261,19 @@ impl<'a> Workshop<'a> {
         self.inner.insert(name.to_owned(), graph.clone());
         Ok(graph)
     }
+}
+
+/// The fields that fan-outs put their items into, by the name of the subgraph.
+fn item_fields<'a>(specs: impl IntoIterator<Item = &'a GraphSpec>) -> BTreeMap<String, Vec<String>> {
+    let nodes = specs.into_iter().flat_map(|it| &it.nodes);
+    nodes.fold(BTreeMap::new(), |mut fields, node| {
+        if let Work::FanOut(fan_out) = &node.work
+            && let Some((_, item)) = &fan_out.items
+        {
+            fields.entry(fan_out.subgraph.clone()).or_insert_with(Vec::new).push(item.clone());
+        }
+        fields
+    })
 }
 
 fn not_built(node: &str, what: &str) -> Refusal {

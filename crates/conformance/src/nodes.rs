@@ -14,8 +14,8 @@ use crate::fields::{Fields, Spot};
 use crate::middleware::{self, MiddlewareSpec};
 
 pub(crate) use body::{BodySpec, DrainSpec, End};
-pub(crate) use branches::{BranchRuns, BranchSpec, BranchesSpec};
-pub(crate) use fan_out::{Concurrency, FanOutSpec, Number, Over};
+pub(crate) use branches::BranchesSpec;
+pub(crate) use fan_out::{Concurrency, FanOutSpec, Number};
 pub(crate) use flaky::{Fails, Mock, Raised};
 
 /// Directives that are known and need a capability that the engine does not have.

@@ -19,6 +19,8 @@ pub(crate) struct Visit {
     pub(crate) pre_state: Map<String, Value>,
     /// The invocation.
     pub(crate) invocation: String,
+    /// Its correlation id.
+    pub(crate) correlation: String,
     /// The session that the engine knows the invocation by.
     pub(crate) session: Option<String>,
     /// The indexes of the fan-out instances that contain the node, outermost first, as far as the boundaries are those.

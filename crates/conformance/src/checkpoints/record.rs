@@ -79,10 +79,48 @@ impl Seeded {
                 .into_iter()
                 .map(position)
                 .collect::<Outcome<_>>()?,
-            progress: list(block.take("fan_out_progress"))?.into_iter().map(progress).collect::<Outcome<_>>()?,
+            progress: list(block.take("fan_out_progress"))?
+                .into_iter()
+                .map(progress)
+                .collect::<Outcome<_>>()?,
         };
         block.finish()?;
         Ok(seeded)
+    }
+}
+
+impl Seeded {
+    /// Returns the record in the specification's form, of this invocation.
+    #[must_use]
+    pub(super) fn to_json(&self, invocation: &str, version: &str) -> Value {
+        let position = |it: &Position| {
+            json!({
+                "namespace": it.namespace,
+                "node_name": it.node,
+                "step": it.step,
+                "attempt_index": it.attempt,
+            })
+        };
+        let enclosing = |(namespace, node, index): &(Vec<String>, String, u64)| json!({"namespace": namespace, "fan_out_node_name": node, "fan_out_index": index});
+        let instance =
+            |it: &Instance| json!({"state": it.state, "result": it.result, "result_is_error": it.is_error});
+        let progress = |it: &Progress| {
+            json!({
+                "namespace": it.namespace,
+                "fan_out_node_name": it.node,
+                "instance_count": it.instances.len(),
+                "enclosing_fan_out_lineage": it.lineage.iter().map(enclosing).collect::<Vec<_>>(),
+                "instances": it.instances.iter().map(instance).collect::<Vec<_>>(),
+            })
+        };
+        json!({
+            "invocation_id": invocation,
+            "schema_version": self.schema_version.as_deref().unwrap_or(version),
+            "state": self.state,
+            "parent_states": self.parents,
+            "completed_positions": self.positions.iter().map(position).collect::<Vec<_>>(),
+            "fan_out_progress": self.progress.iter().map(progress).collect::<Vec<_>>(),
+        })
     }
 }
 
@@ -221,7 +259,10 @@ impl Assertions {
                 "fan_out_progress" => progresses(checker, spot.clone(), actual)?,
                 // pipeline-utilities 026 has a token for times of its own.
                 "last_saved_at" if spot.text() == Ok("<timestamp>") => {
-                    checker.holds(&spot.path, ensure(actual.is_u64() || actual.is_string(), || format!("{actual}")));
+                    checker.holds(
+                        &spot.path,
+                        ensure(actual.is_u64() || actual.is_string(), || format!("{actual}")),
+                    );
                 }
                 _ => checker.exactly(spot, actual.clone()),
             }
@@ -249,7 +290,8 @@ fn positions(checker: &mut Checker, spot: Spot, actual: &Value) -> Outcome<()> {
 
 /// The outermost state has the fields of the outermost graph; the record's own state is of the innermost one.
 fn outermost_first(record: &Value) -> Result<(), String> {
-    let declared = record["outermost_fields"].as_array().ok_or("nobody knows the outermost graph's fields")?;
+    let declared =
+        record["outermost_fields"].as_array().ok_or("nobody knows the outermost graph's fields")?;
     let first = record["parent_states"][0].as_object().ok_or("there is no parent state")?;
     let same = declared.len() == first.len()
         && declared.iter().all(|it| it.as_str().is_some_and(|it| first.contains_key(it)));

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::record::{Assertions, Seeded};
+use crate::adapt;
 use crate::failure::{Failure, Outcome};
 use crate::fields::{Fields, Spot};
 use crate::run::InvocationSpec;
@@ -11,8 +12,6 @@ use crate::schema::literals;
 /// What a case does with checkpoints.
 #[derive(Debug)]
 pub(crate) struct CheckpointSpec {
-    /// Where they are kept.
-    pub(crate) backend: Backend,
     /// The invocation that comes first; none when the record is there before.
     pub(crate) first: InvocationSpec,
     /// The record that is there before.
@@ -21,8 +20,6 @@ pub(crate) struct CheckpointSpec {
     pub(crate) others: usize,
     /// Where the first invocation is given up, as by the end of its process.
     pub(crate) crash: Option<Crash>,
-    /// The version that the state that is passed in claims to have.
-    pub(crate) claimed_version: Option<String>,
     /// What is said of the record when the first invocation has ended.
     pub(crate) saved: Option<Assertions>,
     /// What is said of each save.
@@ -92,27 +89,15 @@ impl CheckpointSpec {
     /// # Errors
     /// For what is unknown in them.
     pub(crate) fn take(block: &mut Fields) -> Outcome<Self> {
-        let backend = backend(block.need("checkpointer")?)?;
-        let claimed = block.take("runtime_state_subclass").map(|it| {
-            let mut it = it.fields()?;
-            let version = it.need("schema_version")?.text()?.to_owned();
-            it.finish()?;
-            Ok(version)
-        });
-        let others = block.take("populate_checkpointer_via_runs").map(|it| {
-            usize::try_from(it.whole()?).map_err(|_| it.wrong("a number of runs"))
-        });
-        let saves = block.take("checkpoint_saves").map(|it| {
-            let path = it.path.clone();
-            let list = it.items()?.into_iter().map(Assertions::read).collect::<Outcome<_>>()?;
-            Ok((path, list))
-        });
+        adapt::claimed_version(block)?;
+        let others = block
+            .take("populate_checkpointer_via_runs")
+            .map(|it| usize::try_from(it.whole()?).map_err(|_| it.wrong("a number of runs")));
+        let saves = block.take("checkpoint_saves").map(of_saves);
         let mut spec = Self {
-            backend,
             seeded: block.take("seeded_record").map(Seeded::read).transpose()?,
             others: others.transpose()?.unwrap_or(0),
             crash: block.take("crash_injection").map(crash).transpose()?,
-            claimed_version: claimed.transpose()?,
             saved: block.take("saved_record_assertions").map(Assertions::read).transpose()?,
             every_save: block.take("every_save_assertions").map(Assertions::read).transpose()?,
             latest: block.take("latest_record_assertions").map(Assertions::read).transpose()?,
@@ -124,12 +109,36 @@ impl CheckpointSpec {
         if let Some(it) = block.take("first_run_expected_error") {
             spec.first.expected.push(("expected_error".into(), it));
         }
+        if let Some(it) = spec.first.take_expected("latest_record_assertions") {
+            spec.latest = Some(Assertions::read(it)?);
+        }
+        if let Some(it) = spec.first.take_expected("checkpoint_saves") {
+            spec.saves = Some(of_saves(it)?);
+        }
         Ok(spec)
     }
 }
 
-/// R35: a checkpointer is named by a text, or by a map with `kind`.
-fn backend(spot: Spot) -> Outcome<Backend> {
+impl CheckpointSpec {
+    /// Returns the ambiguity that is expected of the migrations, wherever it is found: when the graph is compiled, or when
+    /// a record is loaded (pipeline-utilities §10.12.2).
+    #[must_use]
+    pub(crate) fn ambiguity(&self) -> Option<&Spot> {
+        self.ambiguous.as_ref().or(self.resume.as_ref().and_then(|it| it.ambiguous.as_ref()))
+    }
+}
+
+fn of_saves(spot: Spot) -> Outcome<(String, Vec<Assertions>)> {
+    let path = spot.path.clone();
+    let list = spot.items()?.into_iter().map(Assertions::read).collect::<Outcome<_>>()?;
+    Ok((path, list))
+}
+
+/// Reads where checkpoints are kept. R35: a checkpointer is named by a text, or by a map with `kind`.
+///
+/// # Errors
+/// For another one.
+pub(crate) fn backend(spot: Spot) -> Outcome<Backend> {
     if let Ok(name) = spot.text() {
         return match name {
             "in_memory" => Ok(Backend::Memory),

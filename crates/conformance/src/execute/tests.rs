@@ -52,7 +52,7 @@ fn what_is_unknown_fails_by_name() {
             "unknown key 'tries'",
         ),
         ("a: {update: {v: 1, log: [a]}}", "a: {flaky: {failure_sequence: [{odd: 1}]}}", "unknown key 'odd'"),
-        ("a: {update: {v: 1, log: [a]}}", "a: {fan_out: {subgraph: s, items_field: i}}", "a fan-out is over"),
+        ("a: {update: {v: 1, log: [a]}}", "a: {fan_out: {subgraph: s, items_field: i}}", "go together"),
         ("{from: b, to: END}", "{from: b, to: END, when: x}", "unknown key 'when'"),
         ("behavior: record", "behavior: forget", "unknown behavior 'forget'"),
         ("phases: [completed]", "phases: [finished]", "unknown phase 'finished'"),

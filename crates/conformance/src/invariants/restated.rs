@@ -209,4 +209,17 @@ pub(super) const RESTATED: &[Row] = &[
     row("single_branch_suspend_suspends_whole_parallel_branches", &["outcome", "suspending_node"]),
     row("descriptor_carries_branch_name", &["descriptor.metadata_includes"]),
     row("collect_mode_parallel_branches_suspend_rejected_at_runtime", &["outcome", "error.category"]),
+    // pipeline-utilities: checkpoints
+    row("inner_first_node_not_re_run", &["nodes_skipped_during_resume"]),
+    row(
+        "subgraph_re_entry_uses_parent_states",
+        &["saved_record_assertions.parent_states_present", "resume.expected.final_state"],
+    ),
+    row("degrade_slot_rolled_forward_unchanged", &["resume.expected.final_state"]),
+    row("after_node_crash_rolls_node_forward", &["nodes_skipped_during_resume"]),
+    row(
+        "paused_record_persists_via_checkpointer_backend",
+        &["checkpointer_assertions.paused_invocation_record_exists"],
+    ),
+    row("record_type_distinguishes_suspended_from_checkpointed", &["checkpointer_assertions.record_type"]),
 ];

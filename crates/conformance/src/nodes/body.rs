@@ -66,7 +66,7 @@ pub(crate) enum End {
         /// For what.
         signal: Box<Signal>,
         /// What happens in the others: an update of one field computed of another, which is the item's.
-        otherwise: Box<End>,
+        otherwise: Box<Self>,
     },
 }
 

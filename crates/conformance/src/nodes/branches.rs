@@ -10,6 +10,7 @@ use super::pairs;
 
 /// Parallel branches as the fixture describes them.
 #[derive(Debug, Clone)]
+#[expect(dead_code, reason = "branches are read strictly before the engine has them")]
 pub(crate) struct BranchesSpec {
     /// The branches, in order.
     pub(crate) branches: Vec<BranchSpec>,
@@ -21,6 +22,7 @@ pub(crate) struct BranchesSpec {
 
 /// One branch.
 #[derive(Debug, Clone)]
+#[expect(dead_code, reason = "branches are read strictly before the engine has them")]
 pub(crate) struct BranchSpec {
     /// Its name.
     pub(crate) name: String,
@@ -38,6 +40,7 @@ pub(crate) struct BranchSpec {
 
 /// What a branch runs.
 #[derive(Debug, Clone)]
+#[expect(dead_code, reason = "branches are read strictly before the engine has them")]
 pub(crate) enum BranchRuns {
     /// A subgraph.
     Subgraph(String),

@@ -11,8 +11,10 @@ use super::pairs;
 pub(crate) struct FanOutSpec {
     /// The subgraph of each instance.
     pub(crate) subgraph: String,
-    /// How many instances there are.
-    pub(crate) over: Over,
+    /// One instance for each item of the parent's field, which goes into a field of the subgraph's.
+    pub(crate) items: Option<(String, String)>,
+    /// So many instances. That there are both, or neither, is the engine's to refuse.
+    pub(crate) count: Option<Number>,
     /// The subgraph's field that is collected, and the parent's that gets the list.
     pub(crate) collect: Option<String>,
     /// The parent's field that gets the list.
@@ -35,20 +37,6 @@ pub(crate) struct FanOutSpec {
     pub(crate) middleware: Vec<MiddlewareSpec>,
     /// The case ends the process when this instance is done.
     pub(crate) abort_after: Option<u64>,
-}
-
-/// How many instances there are.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Over {
-    /// One for each item of the parent's field, in a field of the subgraph.
-    Items {
-        /// The parent's field.
-        field: String,
-        /// The subgraph's field.
-        item: String,
-    },
-    /// So many.
-    Count(Number),
 }
 
 /// How many run at once.
@@ -87,7 +75,8 @@ impl FanOutSpec {
         let mut block = spot.fields()?;
         let mut spec = Self {
             subgraph: block.need("subgraph")?.text()?.to_owned(),
-            over: Over::Count(Number::Is(0)),
+            items: None,
+            count: block.take("count").map(|it| number(&it)).transpose()?,
             collect: block.text("collect_field")?,
             target: block.text("target_field")?,
             extra: block.take("extra_outputs").map(pairs).transpose()?.unwrap_or_default(),
@@ -115,7 +104,12 @@ impl FanOutSpec {
             spec.abort_after = Some(u64::try_from(it.whole()?).map_err(|_| it.wrong("an index"))?);
         }
         let mapped = block.take("mapping").map(|it| spec.take_mapping(it)).transpose()?.flatten();
-        spec.over = over(&mut block, mapped)?;
+        let (items, item) = (block.text("items_field")?, block.text("item_field")?.or(mapped));
+        spec.items = match (items, item) {
+            (None, None) => None,
+            (Some(items), Some(item)) => Some((items, item)),
+            _ => return Err(Failure::reader(block.path(), "items_field and item_field go together")),
+        };
         block.finish()?;
         Ok(spec)
     }
@@ -140,16 +134,6 @@ impl FanOutSpec {
         self.extra.extend(outputs);
         block.finish()?;
         Ok(item)
-    }
-}
-
-fn over(block: &mut Fields, mapped: Option<String>) -> Outcome<Over> {
-    let items = block.text("items_field")?;
-    let item = block.text("item_field")?.or(mapped);
-    match (items, item, block.take("count")) {
-        (Some(field), Some(item), None) => Ok(Over::Items { field, item }),
-        (None, None, Some(count)) => number(&count).map(Over::Count),
-        _ => Err(Failure::reader(block.path(), "a fan-out is over items_field and item_field, or a count")),
     }
 }
 

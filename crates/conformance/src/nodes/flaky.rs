@@ -57,7 +57,7 @@ pub(crate) struct Raised {
     /// Its message.
     pub(crate) message: String,
     /// What caused it.
-    pub(crate) cause: Option<Box<Raised>>,
+    pub(crate) cause: Option<Box<Self>>,
 }
 
 impl Raised {
