@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::event::ContainerConfig;
 use super::fault::NodeError;
+use super::panic::caught;
 use super::port::{ContainerProgress, MemberProgress};
 use super::strand::Strand;
 use crate::error::Place;
@@ -66,7 +67,8 @@ impl Container {
 
     /// Puts together what the members have contributed by now.
     pub(crate) fn gathered(&self) -> Result<Update, NodeError> {
-        (self.fan_in)(&self.members())
+        // Values are encoded here, by the application's types.
+        caught(|| (self.fan_in)(&self.members())).map_err(NodeError::new)?
     }
 
     pub(crate) fn error_policy(&self) -> ErrorPolicy {

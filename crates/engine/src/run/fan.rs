@@ -178,7 +178,8 @@ impl Fanning<'_> {
     /// One instance with its chain.
     fn instance(&self, index: u64) -> BoxFuture<'_, Result<Update, NodeError>> {
         Box::pin(async move {
-            let start = self.plan.start(&self.scope.state, index).map_err(|source| {
+            let start = caught(|| self.plan.start(&self.scope.state, index)).map_err(NodeError::new)?;
+            let start = start.map_err(|source| {
                 let (place, state) = (Some(self.scope.place.clone()), Some(self.scope.base().clone()));
                 NodeError::carry(Error::Validation { place, source, state })
             })?;
