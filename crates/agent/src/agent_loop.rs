@@ -33,6 +33,7 @@ impl AgentLoop {
             parts: Parts {
                 provider,
                 system: None,
+                window: None,
                 toolbox: None,
                 approve: Approve::default(),
                 approval_expires_in: None,
@@ -55,6 +56,14 @@ impl AgentLoopBuilder {
     pub fn system(mut self, text: impl Into<String>) -> Self {
         let text = text.into();
         self.parts.system = (!text.is_empty()).then(|| Arc::new(ChatMessage::system(text)));
+        self
+    }
+
+    /// Shows the model only the end of the conversation, and holds no more of it in memory: the last so many messages, and
+    /// before them what belongs to the same turn (D22). All of it otherwise.
+    #[must_use]
+    pub fn window(mut self, messages: u64) -> Self {
+        self.parts.window = Some(messages);
         self
     }
 
@@ -124,7 +133,12 @@ impl AgentLoopBuilder {
         let effects = self.effects();
         let durability = if effects.is_empty() { Durability::Turn } else { Durability::Step };
         let effectful = effects.into_iter().any(Effect::changes);
-        Ok(Agent::new(name, &self.graph()?).durability(durability).effectful_tools(effectful))
+        let window = self.parts.window;
+        let agent = Agent::new(name, &self.graph()?).durability(durability).effectful_tools(effectful);
+        Ok(match window {
+            Some(messages) => agent.window(messages),
+            None => agent,
+        })
     }
 
     fn effects(&self) -> Vec<Effect> {

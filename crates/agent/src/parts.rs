@@ -21,6 +21,7 @@ pub(crate) const TOOLS: &str = "tools";
 pub(crate) struct Parts {
     pub(crate) provider: Arc<dyn Provider>,
     pub(crate) system: Option<Arc<ChatMessage>>,
+    pub(crate) window: Option<u64>,
     pub(crate) toolbox: Option<Toolbox>,
     pub(crate) approve: Approve,
     pub(crate) approval_expires_in: Option<Duration>,
@@ -31,7 +32,11 @@ pub(crate) struct Parts {
 impl Parts {
     /// Makes the request for the next answer. Messages are shared with the state, not copied.
     pub(crate) fn request(&self, messages: &Messages) -> Request {
-        let request = Request::new(self.system.iter().cloned().chain(messages.iter()).collect());
+        let system = self.system.iter().cloned();
+        let request = Request::new(match self.window {
+            Some(window) => system.chain(messages.window(window)).collect(),
+            None => system.chain(messages.iter()).collect(),
+        });
         match &self.toolbox {
             Some(toolbox) => request.with_tools(toolbox.definitions()),
             None => request,

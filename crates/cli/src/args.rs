@@ -32,6 +32,10 @@ pub(crate) enum Command {
     Answer(Answer),
     /// Cancel a turn: one that runs, or one that waits for an answer.
     Cancel(Cancel),
+    /// Make another conversation with the beginning of one, which stays as it is; prints its id.
+    Fork(Fork),
+    /// Forget records of turns and events that need not be kept; messages stay.
+    Retain(Retain),
     /// List, show, move and delete sessions.
     #[command(subcommand)]
     Sessions(Sessions),
@@ -129,6 +133,39 @@ pub(crate) struct Cancel {
     pub(crate) common: Common,
 }
 
+/// `singletree fork`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Fork {
+    /// Which conversation.
+    #[arg(value_name = "SESSION", value_parser = session)]
+    pub(crate) session: String,
+    /// Copy only the messages before this place, counted from 0; all of them otherwise.
+    #[arg(long, value_name = "SEQ")]
+    pub(crate) at: Option<u64>,
+    /// The id of the new conversation; by default one is drawn.
+    #[arg(long, value_name = "ID", value_parser = session)]
+    pub(crate) to: Option<String>,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// `singletree retain`.
+#[derive(Debug, clap::Args)]
+#[command(group(clap::ArgGroup::new("bound").required(true).multiple(true).args(["turns", "events", "days"])))]
+pub(crate) struct Retain {
+    /// Keep the records of this many last turns of each conversation.
+    #[arg(long, value_name = "N")]
+    pub(crate) turns: Option<u64>,
+    /// Keep this many last events of each conversation.
+    #[arg(long, value_name = "N")]
+    pub(crate) events: Option<u64>,
+    /// Keep nothing that is over for more than this many days.
+    #[arg(long, value_name = "N")]
+    pub(crate) days: Option<u32>,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
 /// `singletree sessions`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Sessions {
@@ -216,6 +253,8 @@ impl Command {
             Self::Pending(it) => it.common.json,
             Self::Answer(it) => it.common.json,
             Self::Cancel(it) => it.common.json,
+            Self::Fork(it) => it.common.json,
+            Self::Retain(it) => it.common.json,
             Self::Sessions(it) => it.common().json,
         }
     }

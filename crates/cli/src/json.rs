@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::Value;
 use singletree::durable::Timestamp;
-use singletree::harness::{HistoryEntry, PendingWait, SessionInfo, Wait};
+use singletree::harness::{ForkPoint, HistoryEntry, PendingWait, SessionInfo, Wait};
 use singletree::{ChatMessage, ChatTurnOutcome};
 
 use crate::error::Error;
@@ -167,6 +167,8 @@ pub(crate) struct Session<'a> {
     messages: u64,
     created_at: String,
     updated_at: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parent: Option<&'a ForkPoint>,
 }
 
 impl<'a> Session<'a> {
@@ -178,6 +180,7 @@ impl<'a> Session<'a> {
             messages: info.messages,
             created_at: time(info.created_at),
             updated_at: time(info.updated_at),
+            parent: info.parent.as_ref(),
         }
     }
 }
@@ -214,7 +217,22 @@ impl<'a> Shown<'a> {
     }
 }
 
-/// What a command did to a session: `{"deleted": ID}` or `{"imported": ID}`.
+/// What was forgotten: `{"turns": N, "events": N, "sessions": N}`.
+#[derive(Debug, Serialize)]
+pub(crate) struct Forgotten {
+    sessions: u64,
+    turns: u64,
+    events: u64,
+}
+
+impl Forgotten {
+    /// Says how much it was.
+    pub(crate) fn of(it: singletree::harness::Forgotten) -> Self {
+        Self { sessions: it.sessions, turns: it.turns, events: it.events }
+    }
+}
+
+/// What a command did to a session: `{"deleted": ID}`, `{"imported": ID}`, or `{"forked": ID}` with the new one's id.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Done<'a> {
@@ -222,4 +240,6 @@ pub(crate) enum Done<'a> {
     Deleted(&'a str),
     /// It is here.
     Imported(&'a str),
+    /// It was made.
+    Forked(&'a str),
 }

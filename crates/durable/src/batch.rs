@@ -2,7 +2,7 @@
 
 use crate::{
     AuditRow, Counters, EventRow, Fence, FieldRow, Head, InvocationId, ItemRow, Placement, PositionRow,
-    RecordRow, SessionKey, TurnRow, TurnStatus, WaitRow, WaitStatus,
+    RecordRow, SessionId, SessionKey, Timestamp, TurnRow, TurnStatus, WaitRow, WaitStatus,
 };
 
 /// What must hold for a batch to be written; checked in the transaction that writes it.
@@ -32,6 +32,16 @@ pub enum Require {
     },
     /// No turn of the session is without outcome and no wait is pending.
     Idle,
+    /// Another session of the tenant exists, was made then, and its state was committed this often: what is inherited
+    /// from it is what was read.
+    Source {
+        /// The other session.
+        session: SessionId,
+        /// When it was made: one that was deleted and made anew is not the same.
+        created_at: Timestamp,
+        /// Its version.
+        version: u64,
+    },
 }
 
 /// One row to write or to remove.
@@ -76,6 +86,31 @@ pub enum Put {
     },
     /// Adds an event. Its sequence number must be free.
     Event(EventRow),
+    /// Copies the beginning of a list of another session of the tenant, as it is when the batch is written: every item with
+    /// its number, turn, place, body and side record (D12). Items and places must be free; a list that is shorter refuses
+    /// the batch. The field is put apart.
+    Inherit {
+        /// The other session.
+        from: SessionId,
+        /// The field, of the same name in both.
+        field: String,
+        /// The generation of its rows, the same in both.
+        generation: u64,
+        /// How many items.
+        len: u64,
+    },
+    /// Removes a turn with what belongs to it alone: its idempotency key, its waits, its records, and the items that it
+    /// made and that have no place. Removing none is fine; one whose invocation is not over, because a turn of it has no
+    /// outcome or a wait of it is pending, refuses the batch.
+    DropTurn {
+        /// The turn's number.
+        turn: u64,
+    },
+    /// Removes the events with a lower sequence number.
+    DropEvents {
+        /// The lowest number that stays.
+        before: u64,
+    },
     /// Removes the session and everything of it; a later head makes it anew. Deleting what is absent succeeds.
     Delete,
     /// Adds an audit row, which outlives the session.

@@ -47,10 +47,12 @@
 
 mod bench;
 mod clause;
+mod forks;
 mod paused;
 mod promises;
 mod reads;
 mod requires;
+mod retain;
 mod rows;
 mod saboteur;
 mod saves;

@@ -33,7 +33,7 @@ pub enum ItemRange {
         /// The number past the last.
         to: u64,
     },
-    /// Those made by one turn, ordered by number.
+    /// Those made by one turn, ordered by number. For audits: a store may go through all items of the session.
     Turn(u64),
 }
 
@@ -103,7 +103,8 @@ pub trait Journal: fmt::Debug + Send + Sync {
     /// Returns the fence under which this handle writes: higher than that of any handle opened before.
     fn fence(&self) -> Fence;
 
-    /// Returns the epoch of event ids: drawn when the database was made, restored or imported, never per process.
+    /// Returns the epoch of event ids: drawn when the database was made, restored or imported, never per process. Two
+    /// databases that go on from one copy have two epochs.
     fn log_epoch(&self) -> &str;
 
     /// Writes a batch. See the contract.

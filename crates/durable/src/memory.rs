@@ -2,6 +2,8 @@
 
 mod apply;
 mod check;
+mod forget;
+mod fork;
 mod index;
 mod numbered;
 mod paused;

@@ -6,6 +6,7 @@ use singletree_engine::{Graph, Migrations, Snapshot};
 
 use crate::bucket::BucketTable;
 use crate::reply::Replies;
+use crate::window::Window;
 use crate::{Error, history};
 
 /// What happens to a message that is sent while the session waits for a signal (D1).
@@ -40,6 +41,7 @@ pub struct Agent {
     pub(crate) buckets: BucketTable,
     pub(crate) replies: Replies,
     pub(crate) migrations: Arc<Migrations>,
+    pub(crate) window: Option<Window>,
     effectful_tools: bool,
 }
 
@@ -55,6 +57,7 @@ impl Agent {
             buckets: BucketTable::default(),
             replies: Replies::default(),
             migrations: Arc::default(),
+            window: None,
             effectful_tools: false,
         }
     }
@@ -83,6 +86,18 @@ impl Agent {
     #[must_use]
     pub fn effectful_tools(mut self, effectful: bool) -> Self {
         self.effectful_tools = effectful;
+        self
+    }
+
+    /// Holds only the end of the history in memory (D22): the last so many messages, and before them what belongs to the
+    /// same turn, so that a window begins with a message of the user. Positions and lengths stay absolute; earlier
+    /// messages are read with [`Messages::earlier`]. Without a window a session's whole history is read before its first
+    /// turn in a process.
+    ///
+    /// [`Messages::earlier`]: crate::Messages::earlier
+    #[must_use]
+    pub fn window(mut self, messages: u64) -> Self {
+        self.window = Some(Window::new(messages));
         self
     }
 

@@ -82,9 +82,12 @@ const RETRYABLE: &[&str] = &[
 
 const CORRECTABLE: &[&str] = &[
     "chat_budget_exhausted",
+    "chat_event_unknown",
     "chat_events_expired",
     "chat_idempotency_conflict",
     "chat_message_shape_invalid",
+    "chat_message_unknown",
+    "chat_session_exists",
     "chat_session_suspended",
     "chat_signal_conflict",
     "chat_signal_expired",

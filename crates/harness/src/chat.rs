@@ -15,6 +15,7 @@ use crate::event::ChatEvent;
 use crate::house::{House, HouseParts};
 use crate::limit::Limits;
 use crate::outcome::{ChatTurnOutcome, ErroredTurn};
+use crate::retention::Retention;
 use crate::submit::SendOptions;
 use crate::turn::Turn;
 use crate::{Error, Result};
@@ -37,6 +38,7 @@ pub struct ChatBuilder {
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
     narration: Arc<dyn NarrationSink>,
+    retention: Option<Retention>,
 }
 
 impl ChatBuilder {
@@ -82,6 +84,14 @@ impl ChatBuilder {
         self
     }
 
+    /// Sets what is not kept for ever: from the first [`Chat::sweep`] on it is forgotten in the background. Everything is kept
+    /// otherwise.
+    #[must_use]
+    pub fn retention(mut self, retention: Retention) -> Self {
+        self.retention = Some(retention);
+        self
+    }
+
     /// Opens the chat on a store.
     ///
     /// # Errors
@@ -109,6 +119,7 @@ impl ChatBuilder {
             clock: self.clock,
             ids: self.ids,
             narration: self.narration,
+            retention: self.retention,
         })?;
         Ok(Chat { house: Arc::new(house) })
     }
@@ -133,6 +144,7 @@ impl Chat {
             clock: Arc::new(SystemClock),
             ids: Arc::new(RandomIds),
             narration: Arc::new(NoNarration),
+            retention: None,
         }
     }
 
@@ -190,6 +202,7 @@ impl Chat {
     pub async fn sweep(&self) -> Result<Vec<Turn>> {
         let taken = self.house.sweep().await?;
         self.house.watch_deadlines();
+        self.house.watch_retention();
         Ok(taken.into_iter().map(|it| Turn::waiting(self.clone(), it.key, it.id, it.ticket.told())).collect())
     }
 
@@ -200,6 +213,7 @@ impl Chat {
         self.house.closing.store(true, Ordering::Release);
         self.house.deadlines.notify_waiters();
         self.house.deadlines.notify_one();
+        self.house.retaining.bell.notify_one();
         for hot in self.house.all_hot() {
             // Who waits for a turn that does not run any more is told so.
             self.house.kick(&hot);

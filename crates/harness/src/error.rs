@@ -155,6 +155,26 @@ pub enum Error {
         /// Which one.
         session: String,
     },
+    /// There is such a session already, where a new one was to be made.
+    #[error("there is a session '{session}' already")]
+    SessionExists {
+        /// Which one.
+        session: String,
+    },
+    /// There is no such message, or none that this can be done with.
+    #[error("message {message} cannot be used: {why}")]
+    MessageUnknown {
+        /// Which one.
+        message: String,
+        /// Why not.
+        why: String,
+    },
+    /// The log has never had an event of this id.
+    #[error("there is no event '{event}' in this log")]
+    EventUnknown {
+        /// Which one.
+        event: String,
+    },
     /// There is no such agent in this process (D28).
     #[error("there is no agent '{agent}' in this process")]
     AgentUnknown {
@@ -179,6 +199,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// Tells whether what is stored is damaged: trying again does not help.
+    pub(crate) fn is_corrupt(&self) -> bool {
+        matches!(self, Self::Store { source: singletree_durable::Error::Corrupt { .. } })
+    }
+
     /// Returns the stable, machine-readable category of this error: for a failed run that of its cause (R29).
     #[must_use]
     pub fn category(&self) -> &str {
@@ -206,6 +231,9 @@ impl Error {
             Self::EventsExpired { .. } => "chat_events_expired",
             Self::TurnUnknown { .. } => "chat_turn_unknown",
             Self::SessionUnknown { .. } => "chat_session_unknown",
+            Self::SessionExists { .. } => "chat_session_exists",
+            Self::MessageUnknown { .. } => "chat_message_unknown",
+            Self::EventUnknown { .. } => "chat_event_unknown",
             Self::AgentUnknown { .. } => "chat_agent_unknown",
             Self::ShuttingDown => "chat_shutting_down",
             Self::Run { source } => run_category(source),

@@ -32,7 +32,7 @@ impl FromStr for EventId {
 
     fn from_str(text: &str) -> Result<Self, Error> {
         let parts = text.rsplit_once('.').and_then(|(epoch, seq)| Some((epoch, seq.parse().ok()?)));
-        let (epoch, seq) = parts.ok_or_else(|| Error::EventsExpired { oldest: "0".into() })?;
+        let (epoch, seq) = parts.ok_or_else(|| Error::EventUnknown { event: text.to_owned() })?;
         Ok(Self { epoch: epoch.to_owned(), seq })
     }
 }
@@ -153,6 +153,20 @@ impl ChatEventKind {
             Self::TurnCompleted { .. } => kind::COMPLETED,
             Self::TurnErrored { .. } => kind::ERRORED,
             Self::SessionForked { .. } => kind::FORKED,
+        }
+    }
+
+    /// Tells whether this is the first durable event of its turn.
+    pub(crate) fn begins_turn(&self) -> bool {
+        match self {
+            Self::TurnAccepted { .. } | Self::SignalReceived { .. } | Self::SessionForked { .. } => true,
+            Self::MessageAppended { .. }
+            | Self::Delta { .. }
+            | Self::ToolStarted { .. }
+            | Self::ToolFinished { .. }
+            | Self::TurnSuspended { .. }
+            | Self::TurnCompleted { .. }
+            | Self::TurnErrored { .. } => false,
         }
     }
 

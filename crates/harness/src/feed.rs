@@ -1,16 +1,19 @@
 //! Who listens to a session right now. A hint, never the truth: what a listener misses it reads from the log.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::broadcast;
 
 use crate::event::ChatEvent;
 
+type Channel = Option<broadcast::Sender<Arc<ChatEvent>>>;
+
 /// Carries a session's events to those who listen in this process. Costs nothing until somebody does.
 #[derive(Debug, Clone)]
 pub(crate) struct Feed {
     backlog: usize,
-    channel: Arc<OnceLock<broadcast::Sender<Arc<ChatEvent>>>>,
+    /// Made for the first listener. Held for a moment, never across an await.
+    channel: Arc<Mutex<Channel>>,
 }
 
 impl Feed {
@@ -18,19 +21,28 @@ impl Feed {
         Self { backlog: backlog.max(1), channel: Arc::default() }
     }
 
+    fn channel(&self) -> MutexGuard<'_, Channel> {
+        self.channel.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Tells whoever listens. Never waits; a listener that is too slow reads the log instead.
     pub(crate) fn publish(&self, event: ChatEvent) {
-        if let Some(channel) = self.channel.get() {
+        if let Some(channel) = self.channel().as_ref() {
             // Nobody listening is no failure.
             drop(channel.send(Arc::new(event)));
         }
     }
 
     pub(crate) fn listen(&self) -> broadcast::Receiver<Arc<ChatEvent>> {
-        self.channel.get_or_init(|| broadcast::Sender::new(self.backlog)).subscribe()
+        self.channel().get_or_insert_with(|| broadcast::Sender::new(self.backlog)).subscribe()
+    }
+
+    /// Lets all listeners know, after what they were told, that the log they listen to has ended.
+    pub(crate) fn end(&self) {
+        *self.channel() = None;
     }
 
     pub(crate) fn has_listeners(&self) -> bool {
-        self.channel.get().is_some_and(|it| it.receiver_count() > 0)
+        self.channel().as_ref().is_some_and(|it| it.receiver_count() > 0)
     }
 }

@@ -1,11 +1,15 @@
 //! The canonical history field: `messages`, a list of chat messages under `append` (harness-chat §4).
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use singletree_engine::{Check, Field, Item, List, ListField, ListOf, Reducer, Schema, Shape, Slot};
+use singletree_engine::{
+    Check, Ctx, Field, Item, List, ListField, ListOf, Reducer, Schema, Shape, Slot, State,
+};
 use singletree_llm::{ChatMessage, Role, ToolCall, open_calls};
 
-use crate::Error;
+use crate::window::Window;
+use crate::{Error, record};
 
 /// The name of the history field (harness-chat §4).
 pub const HISTORY: &str = "messages";
@@ -71,6 +75,34 @@ impl Messages {
             }
         }
         Vec::new()
+    }
+
+    /// Reads the messages at these positions, as far as the history goes, from a node of the outermost graph; those that
+    /// the agent's window does not hold come from the store (D22).
+    ///
+    /// # Errors
+    /// `session_load_failed` when they cannot be read.
+    ///
+    /// # Cancellation
+    /// Dropping the future reads nothing more.
+    pub async fn at<S: State>(
+        cx: &Ctx<S>,
+        positions: Range<u64>,
+    ) -> Result<Vec<Arc<ChatMessage>>, singletree_engine::Error> {
+        let items = cx.items(HISTORY, positions).await?;
+        let messages = items.iter().map(record::message).collect::<Result<_, _>>();
+        messages.map_err(|it| singletree_engine::Error::SessionLoad { source: it.into() })
+    }
+
+    /// Iterates over the end of the history: at least this many messages, from one of the user on (D22). The same
+    /// messages whether more are held or not. A history without a message of the user there is returned as far as it is held.
+    pub fn window(
+        &self,
+        messages: u64,
+    ) -> impl DoubleEndedIterator<Item = Arc<ChatMessage>> + ExactSizeIterator {
+        let list = self.0.list();
+        let start = Window::new(messages).start(list).ok().flatten();
+        self.iter_from(start.unwrap_or_else(|| list.first_held()))
     }
 
     pub(crate) fn of(list: &List) -> Self {

@@ -1,17 +1,18 @@
 //! Sessions that are in memory: who waits, who runs, what is committed. Everything here can be lost and read again, except
 //! the order of those who wait, which is the order of their rows (INV-1).
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Map, Value};
-use singletree_durable::{Counters, Head, SessionKey, TurnRow, WaitRow};
+use singletree_durable::{Counters, Head, InvocationId, SessionKey, TurnRow, WaitRow};
 use singletree_engine::Item;
 use tokio::sync::{Notify, oneshot, watch};
 
 use crate::Error;
 use crate::feed::Feed;
 use crate::outcome::ChatTurnOutcome;
+use crate::readers::Readers;
 use crate::stored::StoredFields;
 use crate::stream::TurnStream;
 use crate::turn_id::TurnId;
@@ -26,6 +27,10 @@ pub(crate) type Listener = Arc<dyn Fn(Arc<ChatTurnOutcome>) + Send + Sync>;
 pub(crate) struct Hot {
     pub(crate) key: SessionKey,
     pub(crate) feed: Feed,
+    /// How far those who listen have read.
+    pub(crate) readers: Readers,
+    /// Held for writing while parts of the log are forgotten; who begins to listen looks at the log under it.
+    pub(crate) forgetting: tokio::sync::RwLock<()>,
     /// Guards everything that changes together; held for a moment, never across an await. What a batch is built from and
     /// its place in the store's order are taken under one hold of it (INV-1).
     desk: Mutex<Desk>,
@@ -55,6 +60,8 @@ pub(crate) struct Desk {
     /// Turns that wait their place, the next one first.
     pub(crate) queue: VecDeque<Queued>,
     pub(crate) running: Option<Running>,
+    /// The counters when it was last looked at what need not be kept any more.
+    pub(crate) retained: Counters,
     pub(crate) listeners: Vec<(u64, Listener)>,
     pub(crate) next_listener: u64,
 }
@@ -156,8 +163,8 @@ impl Ticket {
 impl Hot {
     pub(crate) fn new(key: SessionKey, backlog: usize) -> Arc<Self> {
         let (feed, desk) = (Feed::new(backlog), Mutex::default());
-        let (reading, adopting) = Default::default();
-        Arc::new(Self { key, feed, desk, reading, adopting, freed: Notify::new() })
+        let (readers, forgetting, reading, adopting) = Default::default();
+        Arc::new(Self { key, feed, readers, forgetting, desk, reading, adopting, freed: Notify::new() })
     }
 
     /// Nothing runs in the session any more.
@@ -216,6 +223,13 @@ impl Desk {
     pub(crate) fn ticket(&self, id: &TurnId) -> Option<Arc<Ticket>> {
         let running = self.running.iter().map(|it| &it.ticket);
         running.chain(self.queue.iter().map(|it| &it.ticket)).find(|it| it.id().as_ref() == Some(id)).cloned()
+    }
+
+    /// Returns the invocations of the turns that wait or run.
+    pub(crate) fn invocations(&self) -> BTreeSet<InvocationId> {
+        let running = self.running.iter().map(|it| &it.ticket);
+        let tickets = running.chain(self.queue.iter().map(|it| &it.ticket));
+        tickets.filter_map(|it| it.id()).map(|it| it.invocation).collect()
     }
 
     /// Finds the turn that holds an idempotency key, waiting or running.

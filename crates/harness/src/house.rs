@@ -19,6 +19,7 @@ use crate::hot::{Desk, Hot};
 use crate::limit::Limits;
 use crate::outcome::ErroredTurn;
 use crate::reply::Reporting;
+use crate::retention::{Retaining, Retention};
 use crate::stored;
 use crate::tasks::Tasks;
 use crate::turn_id::TurnId;
@@ -38,6 +39,7 @@ pub(crate) struct House {
     pub(crate) ids: Arc<dyn Ids>,
     pub(crate) narration: Arc<dyn NarrationSink>,
     pub(crate) epoch: Arc<str>,
+    pub(crate) retaining: Retaining,
     pub(crate) tasks: Tasks,
     pub(crate) closing: AtomicBool,
     /// Rung when a wait with a deadline begins, and at shutdown.
@@ -81,6 +83,7 @@ pub(crate) struct HouseParts {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ids: Arc<dyn Ids>,
     pub(crate) narration: Arc<dyn NarrationSink>,
+    pub(crate) retention: Option<Retention>,
 }
 
 /// A batch on its way, and what is told when it has landed.
@@ -135,6 +138,7 @@ impl House {
             clock: parts.clock,
             ids: parts.ids,
             narration: parts.narration,
+            retaining: Retaining::new(parts.retention),
             tasks: Tasks::default(),
             closing: AtomicBool::new(false),
             deadlines: Notify::new(),

@@ -1,5 +1,6 @@
 //! Keeps one turn's run over the journal: the engine's port, with a transition behind each call.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -17,7 +18,7 @@ use crate::record::TurnRowExt;
 use crate::stream::TurnStream;
 use crate::turning::{Turning, closings, history as history_of};
 use crate::writing::Writing;
-use crate::{Durability, Error, transition};
+use crate::{Durability, Error, stored, transition};
 
 /// Keeps one turn.
 pub(crate) struct Keeper {
@@ -157,7 +158,7 @@ impl Keeper {
             let mut desk = self.hot.desk();
             desk.changes += 1;
             desk.head = Some(turning.head.clone());
-            desk.fields = Some(turning.stored.clone());
+            desk.fields = (!turning.unread).then(|| turning.stored.clone());
         }
         *lock(&self.turning) = turning;
         Ok(result)
@@ -310,6 +311,21 @@ impl Persist for Keeper {
                 transition::step::record(writing, turning, (name, &fact), progress.as_ref())
             });
             recorded.await.map_err(|it| RunError::Record { source: it.into() })
+        })
+    }
+
+    fn earlier<'a>(
+        &'a self,
+        field: &'a str,
+        positions: Range<u64>,
+    ) -> BoxFuture<'a, Result<Vec<Item>, RunError>> {
+        Box::pin(async move {
+            let generation = lock(&self.turning).generation(field);
+            let what = || RunError::Argument { what: format!("'{field}' is not kept as rows") };
+            let list = (field, generation.ok_or_else(what)?);
+            let place = (self.house.journal.as_ref(), &self.hot.key);
+            let read = self.house.limited(stored::read_items(place, list, positions)).await;
+            read.map_err(|it| RunError::SessionLoad { source: it.into() })
         })
     }
 

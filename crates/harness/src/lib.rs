@@ -29,28 +29,37 @@ mod turn_id;
 
 mod agent;
 mod answer;
+mod branch;
 mod chat;
+mod delete;
+mod fork;
 mod listen;
+mod retention;
 mod sessions;
 mod stream;
 mod submit;
+mod subscribe;
 mod turn;
 
 mod adopt;
 mod feed;
+mod forget;
 mod hot;
 mod house;
 mod keeper;
 mod narrate;
 mod position;
 mod prepare;
+mod readers;
 mod record;
+mod replay;
 mod runner;
 mod stored;
 mod tasks;
 mod transition;
 mod turning;
 mod waits;
+mod window;
 mod writing;
 
 mod base;
@@ -61,17 +70,20 @@ pub use base::{
     BuildState, Failure, Harness, HarnessBuilder, HarnessOutcome, Inbound, Intent, Invoked,
     MemoryCoordinator, Mode, ResolveSession, SignalArrival, SignalCoordinator, SignalTarget, TurnReport,
 };
+pub use branch::MessageAt;
 pub use bucket::{Bucket, BucketTable, Disposition, Surface};
 pub use chat::{Chat, ChatBuilder};
 pub use error::{Error, Result};
 pub use event::{ChatEvent, ChatEventKind, EventId};
+pub use fork::ForkOptions;
 pub use history::{HISTORY, MESSAGE_SHAPE, Messages};
 pub use limit::Limits;
-pub use listen::Subscribed;
 pub use outcome::{ChatTurnOutcome, CompletedTurn, DispatchPath, ErroredTurn, SuspendedTurn, Wait};
 pub use reply::{Redact, Replies};
-pub use sessions::{ExportedItem, HistoryEntry, SessionExport, SessionInfo, SessionList};
+pub use retention::{Forgotten, Retention};
+pub use sessions::{ExportedItem, ForkPoint, HistoryEntry, SessionExport, SessionInfo, SessionList};
 pub use stream::{MessageStream, TurnStream};
 pub use submit::SendOptions;
+pub use subscribe::Subscribed;
 pub use turn::Turn;
 pub use turn_id::{MessageId, TurnId};

@@ -13,6 +13,7 @@ use singletree_engine::{Cursor, Descriptor, Fields, Item, List, Slot, Snapshot};
 
 use crate::Error;
 use crate::stored::{self, Kept, StoredField, StoredFields};
+use crate::window::Window;
 use crate::writing::{Author, Numbers, Writing};
 
 /// What is stored of a position.
@@ -142,6 +143,7 @@ pub(crate) struct Decoder<'a> {
     pub(crate) stored: &'a StoredFields,
     pub(crate) names: &'a [(Arc<str>, Arc<str>)],
     pub(crate) numbers: &'a mut Numbers,
+    pub(crate) window: Option<Window>,
 }
 
 impl Decoder<'_> {
@@ -201,7 +203,7 @@ impl Decoder<'_> {
         });
         match held {
             Some(list) if list.len() == len => Ok(list.clone()),
-            _ => stored::read_list(self.journal, self.key, field, generation, len).await,
+            _ => stored::read_list((self.journal, self.key, self.window), field, generation, len).await,
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use singletree_durable::{ItemRange, TurnKind, TurnQuery, TurnRow, WaitQuery, WaitRow};
+use singletree_durable::{Head, ItemRange, TurnKind, TurnQuery, TurnRow, WaitQuery, WaitRow};
 use singletree_engine::{
     Entered, Error as RunError, Identity, Item, SessionState, Standing, Start, UNVERSIONED, migrate_session,
 };
@@ -19,6 +19,7 @@ use crate::record::TurnRowExt;
 use crate::stored::{self, StoredFields, corrupt};
 use crate::stream::TurnStream;
 use crate::turning::Turning;
+use crate::window::Window;
 use crate::writing::Numbers;
 
 /// A turn that is ready to run.
@@ -53,27 +54,43 @@ pub(crate) struct Preparing<'a> {
 }
 
 impl Preparing<'_> {
-    /// Reads the session's fields, unless they are in memory.
+    /// Returns the session's fields: from memory if they are there as this agent needs them, else from the store.
     pub(crate) async fn fields(&self) -> Result<StoredFields, Error> {
         self.house.know(self.hot).await?;
-        if let Some(fields) = self.hot.desk().fields.clone() {
-            return Ok(fields);
-        }
-        let journal = &self.house.journal;
-        let row = self.house.read(journal.session(&self.hot.key)).await?;
-        let fields = match row {
-            Some(row) => {
-                self.house.limited(stored::read(journal.as_ref(), &self.hot.key, row.fields)).await?
-            }
-            None => Vec::new(),
+        let window = self.window();
+        let held = self.hot.desk().fields.clone();
+        let cut = held.map(|it| stored::cut(it, window)).transpose()?.flatten();
+        let fields = match cut {
+            Some(fields) => fields,
+            None => self.read_fields(window).await?,
         };
         self.hot.desk().fields = Some(fields.clone());
         Ok(fields)
     }
 
+    async fn read_fields(&self, window: Option<Window>) -> Result<StoredFields, Error> {
+        let (journal, key) = (self.house.journal.as_ref(), &self.hot.key);
+        match self.house.read(journal.session(key)).await? {
+            Some(row) => self.house.limited(stored::read(journal, key, row.fields, window)).await,
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// Returns the window on the history (D22); a history that is migrated first is needed whole.
+    fn window(&self) -> Option<Window> {
+        let agent = &self.served.agent;
+        let desk = self.hot.desk();
+        let is_old = desk.head.as_ref().is_some_and(|it| version_of(it) != agent.graph.session_version());
+        agent.window.filter(|_| !is_old)
+    }
+
     /// A turn on the session as it is stored, before anything is known of its run.
     pub(crate) async fn turning(&self, row: TurnRow) -> Result<Turning, Error> {
         let stored = self.fields().await?;
+        self.turning_on(stored, row)
+    }
+
+    fn turning_on(&self, stored: StoredFields, row: TurnRow) -> Result<Turning, Error> {
         let unknown = || Error::SessionUnknown { session: self.hot.key.session.to_string() };
         let head = self.hot.desk().head.clone().ok_or_else(unknown)?;
         // Until the run says otherwise, the turn adds nothing: its tail begins at the end of what is stored.
@@ -83,6 +100,7 @@ impl Preparing<'_> {
             row,
             head,
             stored,
+            unread: false,
             names: self.served.names.clone(),
             rows: self.served.rows.clone(),
             numbers: Numbers::default(),
@@ -127,10 +145,7 @@ impl Preparing<'_> {
             return Ok(None);
         }
         let agent = &self.served.agent;
-        let schema_version = match turning.head.schema_version.as_str() {
-            "" => UNVERSIONED.to_owned(),
-            version => version.to_owned(),
-        };
+        let schema_version = version_of(&turning.head).to_owned();
         let is_old = schema_version != agent.graph.session_version();
         let loaded = SessionState { schema_version, fields: stored::to_fields(&turning.stored) };
         let loaded = migrate_session(loaded, agent.graph.session_version(), &agent.migrations)?;
@@ -198,7 +213,8 @@ impl Preparing<'_> {
         let journal = self.house.journal.as_ref();
         let mut numbers = Numbers::default();
         let (stored, names) = (&turning.stored, &turning.names);
-        let mut decoder = Decoder { journal, key: &self.hot.key, stored, names, numbers: &mut numbers };
+        let (key, window, numbering) = (&self.hot.key, self.window(), &mut numbers);
+        let mut decoder = Decoder { journal, key, stored, names, numbers: numbering, window };
         let frames = self.house.limited(decoder.frames(position.frames.clone())).await?;
         let records = self.house.read(journal.records(&self.hot.key, turning.row.no)).await?;
         let records: BTreeMap<_, _> =
@@ -313,7 +329,14 @@ impl Preparing<'_> {
 impl Preparing<'_> {
     /// Makes a keeper for a turn that is ended without being run, or without being run further.
     pub(crate) async fn unrun(&self, row: TurnRow) -> Result<Arc<Keeper>, Error> {
-        let mut turning = self.turning(row).await?;
+        let mut turning = match self.fields().await {
+            Ok(stored) => self.turning_on(stored, row)?,
+            // A history that nobody can read has no calls to close, and its turns end all the same (INV-8).
+            Err(error) if error.is_corrupt() => {
+                Turning { unread: true, ..self.turning_on(StoredFields::new(), row)? }
+            }
+            Err(error) => return Err(error),
+        };
         let journal = &self.house.journal;
         let position = self.house.read(journal.position(&self.hot.key, &turning.row.invocation)).await?;
         turning.positioned = position.is_some();
@@ -340,6 +363,13 @@ impl Preparing<'_> {
             claim,
         });
         (Arc::new(keeper), stream)
+    }
+}
+
+fn version_of(head: &Head) -> &str {
+    match head.schema_version.as_str() {
+        "" => UNVERSIONED,
+        version => version,
     }
 }
 

@@ -348,6 +348,7 @@ impl House {
         hot.release();
         ticket.tell(outcome.clone());
         waits::tell_listeners(&listeners, &outcome);
+        self.note_end(hot);
     }
 }
 

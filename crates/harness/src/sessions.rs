@@ -1,22 +1,21 @@
-//! Looking at sessions, moving and deleting them.
+//! Looking at sessions, and moving them.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use singletree_durable::{
-    AuditRow, Batch, FieldRow, FieldValue, Head, ItemRange, ItemRow, Json, Placement, Put, Require,
-    SessionId, SessionRow, Timestamp,
+    Batch, FieldRow, FieldValue, Head, ItemRange, ItemRow, Json, Placement, Put, Require, SessionId,
+    SessionRow, Timestamp,
 };
 use singletree_engine::Item;
 use singletree_llm::ChatMessage;
 
 use crate::chat::Chat;
 use crate::history::HISTORY;
-use crate::hot::{Hot, Queued, Work};
 use crate::record::message;
 use crate::stored::{self, corrupt};
-use crate::{Error, Result, waits};
+use crate::{Error, Result};
 
 /// What a listing shows of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -31,6 +30,18 @@ pub struct SessionInfo {
     pub created_at: Timestamp,
     /// When its state was last written.
     pub updated_at: Timestamp,
+    /// Where it was forked from, if it was (D12).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent: Option<ForkPoint>,
+}
+
+/// Where a session was forked from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ForkPoint {
+    /// The other session; it may be gone by now.
+    pub session: String,
+    /// How many of its messages were copied.
+    pub offset: u64,
 }
 
 /// A page of sessions.
@@ -113,7 +124,7 @@ impl Chat {
         Ok(info(&self.row(session_id).await?))
     }
 
-    async fn row(&self, session_id: &str) -> Result<SessionRow> {
+    pub(crate) async fn row(&self, session_id: &str) -> Result<SessionRow> {
         let key = self.key(session_id)?;
         let row = self.house.read(self.house.journal.session(&key)).await?;
         row.ok_or_else(|| Error::SessionUnknown { session: session_id.to_owned() })
@@ -132,62 +143,6 @@ impl Chat {
         let range = ItemRange::List { field: HISTORY.to_owned(), generation: *generation, from, limit };
         let items = self.house.read(self.house.journal.items(&row.key, &range)).await?;
         (from..).zip(items).map(|(seq, item)| entry(seq, &item)).collect()
-    }
-
-    /// Deletes a session: its turns and waits are cancelled, everything of it is removed in one transaction, and one audit
-    /// row without content stays (D25). Deleting again succeeds; a later send starts a new session.
-    ///
-    /// # Errors
-    /// `harness_session_id_unresolved`, `store_unavailable` and its kin.
-    pub async fn delete_session(&self, session_id: &str, by: Option<&str>) -> Result<()> {
-        let key = self.key(session_id)?;
-        let hot = self.house.hot(&key);
-        self.house.ready(&hot).await?;
-        loop {
-            let freed = hot.freed.notified();
-            match next_queued(&hot) {
-                Some(Queued { work: Work::Answer(answering), .. }) => {
-                    waits::refuse(answering, Error::Correlation { why: "the session was deleted".into() });
-                    continue;
-                }
-                Some(queued) => {
-                    self.cancel_queued(&hot, queued).await?;
-                    continue;
-                }
-                None => {}
-            }
-            if hot.desk().queue.is_empty() && waits::take_turn(&hot) {
-                break;
-            }
-            let running = hot.desk().running.as_ref().map(|it| it.ticket.clone());
-            match running {
-                Some(ticket) => {
-                    ticket.cancel.notify_one();
-                    drop(ticket);
-                    freed.await;
-                }
-                // A message is being accepted: what is decided about it comes first.
-                None => tokio::task::yield_now().await,
-            }
-        }
-        let commit = {
-            let mut desk = hot.desk();
-            let mut writing = self.house.write(&hot, &desk);
-            writing.put(Put::Delete);
-            let by = by.map(str::to_owned);
-            let at = writing.now;
-            writing.put(Put::Audit(AuditRow { at, action: "session.deleted".into(), key: key.clone(), by }));
-            let commit = self.house.send(&mut desk, writing);
-            // What is accepted from here on lands behind it, in a new session. The numbers go on: an event's is never
-            // given twice.
-            desk.changes += 1;
-            (desk.head, desk.fields, desk.wait) = (None, None, None);
-            commit
-        };
-        let landed = self.house.land(&hot, commit).await;
-        hot.release();
-        self.house.kick(&hot);
-        Ok(landed?)
     }
 
     /// Writes a session out as one document.
@@ -277,12 +232,7 @@ impl Chat {
     }
 }
 
-/// Takes the next of the queue, unless it is not durable yet.
-fn next_queued(hot: &Hot) -> Option<Queued> {
-    hot.desk().queue.pop_front_if(|it| !matches!(it.work, Work::Message { committed: false, .. }))
-}
-
-fn info(row: &SessionRow) -> SessionInfo {
+pub(crate) fn info(row: &SessionRow) -> SessionInfo {
     let history = row.fields.iter().find(|it| it.name == HISTORY);
     let messages = match history.map(|it| &it.value) {
         Some(FieldValue::List { len, .. }) => *len,
@@ -294,6 +244,11 @@ fn info(row: &SessionRow) -> SessionInfo {
         messages,
         created_at: row.head.created_at,
         updated_at: row.head.updated_at,
+        parent: row
+            .head
+            .parent
+            .as_ref()
+            .map(|it| ForkPoint { session: it.session.to_string(), offset: it.offset }),
     }
 }
 

@@ -1,11 +1,14 @@
 //! What is stored in a session, as the harness holds it: fields with their slots, and how each is kept.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use singletree_durable::{FieldRow, FieldValue, ItemRange, Journal, Json, SessionKey};
 use singletree_engine::{Fields, Graph, Item, List, Slot, Snapshot};
 
 use crate::Error;
+use crate::history::HISTORY;
+use crate::window::Window;
 
 /// One field of a session, as committed.
 #[derive(Debug, Clone)]
@@ -36,24 +39,37 @@ pub(crate) fn list<'a>(fields: &'a [StoredField], name: &str) -> Option<&'a List
     find(fields, name).and_then(|it| it.slot.as_list())
 }
 
-/// Reads the fields of a session with the items of its lists.
+/// Reads the fields of a session with the items of its lists; of the history only a window, if there is one.
 pub(crate) async fn read(
     journal: &dyn Journal,
     key: &SessionKey,
     rows: Vec<FieldRow>,
+    window: Option<Window>,
 ) -> Result<StoredFields, Error> {
     let mut fields = Vec::with_capacity(rows.len());
     for FieldRow { name, value } in rows {
         let (slot, kept) = match value {
             FieldValue::Value(json) => (Slot::from_json(decode(&json, &name)?), Kept::Value),
             FieldValue::List { generation, len } => {
-                let list = read_list(journal, key, &name, generation, len).await?;
+                let list = read_list((journal, key, window), &name, generation, len).await?;
                 (Slot::Many(list), Kept::Rows { generation })
             }
         };
         fields.push(StoredField { name: name.into(), slot, kept });
     }
     Ok(fields)
+}
+
+/// Cuts the history to a window. None when more is needed than is held.
+pub(crate) fn cut(mut fields: StoredFields, window: Option<Window>) -> Result<Option<StoredFields>, Error> {
+    let history = fields.iter_mut().find(|it| it.name.as_ref() == HISTORY);
+    let Some(Slot::Many(list)) = history.map(|it| &mut it.slot) else { return Ok(Some(fields)) };
+    match window {
+        Some(window) if window.is_held(list)? => *list = window.cut(list)?,
+        None if list.first_held() == 0 => {}
+        Some(_) | None => return Ok(None),
+    }
+    Ok(Some(fields))
 }
 
 fn decode(json: &Json, name: &str) -> Result<serde_json::Value, Error> {
@@ -64,20 +80,36 @@ pub(crate) fn corrupt(what: String, source: Option<singletree_durable::BoxError>
     singletree_durable::Error::Corrupt { what, source }.into()
 }
 
-/// Reads the first `len` items of a generation.
+/// Reads the first `len` items of a generation; of the history only a window on them, if there is one.
 pub(crate) async fn read_list(
-    journal: &dyn Journal,
-    key: &SessionKey,
+    (journal, key, window): (&dyn Journal, &SessionKey, Option<Window>),
     field: &str,
     generation: u64,
     len: u64,
 ) -> Result<List, Error> {
-    let range = ItemRange::List { field: field.to_owned(), generation, from: 0, limit: len };
-    let items = if len == 0 { Vec::new() } else { journal.items(key, &range).await? };
-    if items.len() as u64 != len {
-        return Err(corrupt(format!("field '{field}' has {} of {len} items", items.len()), None));
+    if let Some(window) = window.filter(|_| field == HISTORY) {
+        return window.read(journal, key, (generation, len)).await;
     }
-    Ok(items.into_iter().map(|it| Item::from_text(it.body.as_str())).collect())
+    Ok(List::new(read_items((journal, key), (field, generation), 0..len).await?))
+}
+
+/// Reads items of a generation, all of which must be there.
+pub(crate) async fn read_items(
+    (journal, key): (&dyn Journal, &SessionKey),
+    (field, generation): (&str, u64),
+    places: Range<u64>,
+) -> Result<Vec<Item>, Error> {
+    let wanted = places.end.saturating_sub(places.start);
+    if wanted == 0 {
+        return Ok(Vec::new());
+    }
+    let range = ItemRange::List { field: field.to_owned(), generation, from: places.start, limit: wanted };
+    let rows = journal.items(key, &range).await?;
+    if rows.len() as u64 != wanted {
+        let what = format!("field '{field}' has {} of {wanted} items from {} on", rows.len(), places.start);
+        return Err(corrupt(what, None));
+    }
+    Ok(rows.into_iter().map(|it| Item::from_text(it.body.as_str())).collect())
 }
 
 /// Returns the fields by name, for the engine.

@@ -93,19 +93,31 @@ impl Chat {
         message: ChatMessage,
         options: SendOptions,
     ) -> Result<Turn, Box<ErroredTurn>> {
-        let submitted = self.try_submit(session_id, message, options).await;
-        submitted.map_err(|error| {
-            let turn = match &error {
-                Error::AcceptUnknown { turn, .. } => Some(turn.clone()),
-                _ => None,
-            };
-            let known = turn.is_none();
-            let errored = self.house.any_served().errored(&self.house.limits, turn, &error);
-            Box::new(ErroredTurn { recorded: known, retry_safe: errored.retry_safe && known, ..errored })
-        })
+        self.try_submit(session_id, message, options).await.map_err(|error| self.refused(&error))
     }
 
-    async fn try_submit(&self, session_id: &str, message: ChatMessage, options: SendOptions) -> Result<Turn> {
+    /// Tells what was refused before it became a turn.
+    pub(crate) fn refused(&self, error: &Error) -> Box<ErroredTurn> {
+        let turn = match error {
+            Error::AcceptUnknown { turn, .. } => Some(turn.clone()),
+            _ => None,
+        };
+        let known = turn.is_none();
+        let errored = self.house.any_served().errored(&self.house.limits, turn, error);
+        Box::new(ErroredTurn { recorded: known, retry_safe: errored.retry_safe && known, ..errored })
+    }
+
+    /// Checks a message as a send would, before anything else is done for it.
+    pub(crate) fn check_message(&self, message: &ChatMessage) -> Result<()> {
+        self.validate(message.clone(), &SendOptions::new()).map(drop)
+    }
+
+    pub(crate) async fn try_submit(
+        &self,
+        session_id: &str,
+        message: ChatMessage,
+        options: SendOptions,
+    ) -> Result<Turn> {
         // No store is touched before the input is known to be valid (harness-chat §3.1).
         let key = self.key(session_id)?;
         let valid = self.validate(message, &options)?;
@@ -127,9 +139,11 @@ impl Chat {
             }
             let served = self.answering(&hot, options.agent.as_deref())?;
             match self.accept(&hot, &served, valid.clone()).await {
-                Ok((ticket, from)) => {
+                Ok((ticket, no, from)) => {
                     let id = ticket.id().ok_or(Error::ShuttingDown)?;
-                    return Ok(Turn::waiting(self.clone(), key, id, ticket.told()).beginning_at(from, live));
+                    return Ok(
+                        Turn::waiting(self.clone(), key, id, ticket.told()).beginning_at(no, from, live)
+                    );
                 }
                 Err(Unaccepted::Again(_)) if attempt < ATTEMPTS => attempt += 1,
                 Err(Unaccepted::Again(error) | Unaccepted::Refused(error)) => return Err(error),
@@ -196,7 +210,7 @@ impl Chat {
         hot: &Arc<Hot>,
         served: &Served,
         valid: Valid,
-    ) -> Result<(Arc<Ticket>, u64), Unaccepted> {
+    ) -> Result<(Arc<Ticket>, u64, u64), Unaccepted> {
         let invocation = InvocationId::parse(self.house.ids.uuid());
         let invocation = invocation.map_err(|it| Unaccepted::Refused(Error::Accept { source: it.into() }))?;
         let ticket = Ticket::new(None, valid.key.clone());
@@ -231,8 +245,9 @@ impl Chat {
             let from = desk.counters.events;
             (self.house.send(&mut desk, writing), row, from)
         };
+        let no = row.no;
         self.land_accept(hot, commit, row).await?;
-        Ok((ticket, from))
+        Ok((ticket, no, from))
     }
 
     /// Waits, in a task of the chat, until the message is durable; then lets it run.

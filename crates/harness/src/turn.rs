@@ -9,7 +9,7 @@ use singletree_durable::{SessionKey, TurnQuery, TurnRow};
 use crate::chat::Chat;
 use crate::event::ChatEvent;
 use crate::hot::Told;
-use crate::listen::{Begin, Events, Live};
+use crate::listen::{Begin, Events, Live, Only};
 use crate::outcome::ChatTurnOutcome;
 use crate::record::{TurnRowExt, read_outcome};
 use crate::turn_id::TurnId;
@@ -24,8 +24,8 @@ pub struct Turn {
     end: End,
     /// What its events are found by.
     no: Option<u64>,
-    /// Before which event of the log there is none of the turn.
-    from: u64,
+    /// Where its events begin in the log.
+    from: Begin,
     /// What was heard since before the turn began; the first listener takes it.
     live: Option<Arc<Mutex<Option<Live>>>>,
 }
@@ -38,12 +38,12 @@ enum End {
 
 impl Turn {
     pub(crate) fn waiting(chat: Chat, key: SessionKey, id: TurnId, told: Told) -> Self {
-        Self { chat, key, id, end: End::Waiting(told), no: None, from: 0, live: None }
+        Self { chat, key, id, end: End::Waiting(told), no: None, from: Begin::Oldest, live: None }
     }
 
     /// Says where in the log the turn begins, and hands over what listens to it already.
-    pub(crate) fn beginning_at(mut self, from: u64, live: Option<Live>) -> Self {
-        self.from = from;
+    pub(crate) fn beginning_at(mut self, no: u64, from: u64, live: Option<Live>) -> Self {
+        (self.no, self.from) = (Some(no), Begin::At(from));
         self.live = live.map(|it| Arc::new(Mutex::new(Some(it))));
         self
     }
@@ -84,22 +84,30 @@ impl Turn {
         }
     }
 
+    fn is_over(&self) -> bool {
+        match &self.end {
+            End::Known(_) => true,
+            End::Waiting(told) => told.borrow().is_some(),
+        }
+    }
+
     /// Returns the events of this turn, those that happened before first; the last one tells the outcome (D9).
     ///
     /// # Errors
-    /// Items of the stream are errors when the log cannot be read.
+    /// The last item of the stream is an error when the log cannot be read, when it does not hold the whole turn any more
+    /// (`chat_events_expired`), or when the session is deleted (`chat_session_unknown`).
     ///
     /// # Cancellation
     /// Dropping the stream changes nothing.
     pub fn events(&self) -> impl futures_core::Stream<Item = Result<ChatEvent>> + Send + use<> {
-        let id = self.id.clone();
         let live = self.live.as_ref().and_then(|it| it.lock().unwrap_or_else(PoisonError::into_inner).take());
-        let ours =
-            Events::open(self.chat.clone(), self.key.clone(), Begin { next: self.from, turn: self.no, live });
-        let ours = ours.filter(move |event| {
-            let ours = event.as_ref().map_or(true, |it| it.turn == id);
-            std::future::ready(ours)
-        });
+        let (chat, hot) = (self.chat.clone(), self.chat.house.hot(&self.key));
+        let only = Only::new(self.id.clone(), self.no, self.is_over());
+        let ours = match live {
+            Some(live) => Events::resume(chat, hot, (self.from, live), only),
+            None => Events::open(chat, hot, self.from, Some(only)),
+        };
+        let ours = ours.stream();
         // It ends with the outcome itself: nothing of the turn comes after it that one could wait for.
         Box::pin(unfold(Some(ours), |ours| async {
             let mut ours = ours?;
@@ -143,7 +151,7 @@ impl Chat {
                 }
             }
         };
-        Ok(Turn { chat: self.clone(), key, id, end, no: Some(row.no), from: 0, live: None })
+        Ok(Turn { chat: self.clone(), key, id, end, no: Some(row.no), from: Begin::Oldest, live: None })
     }
 
     async fn ended(&self, key: &SessionKey, row: &TurnRow) -> Result<End> {

@@ -21,11 +21,14 @@ pub(crate) type Names = Arc<[(Arc<str>, Arc<str>)]>;
 
 /// A turn while it runs.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "four facts that do not depend on each other")]
 pub(crate) struct Turning {
     pub(crate) row: TurnRow,
     pub(crate) head: Head,
     /// The session's fields as committed.
     pub(crate) stored: StoredFields,
+    /// Whether they could not be read: then the turn can only end, and nothing here is what the session holds.
+    pub(crate) unread: bool,
     pub(crate) names: Names,
     pub(crate) rows: RowFields,
     pub(crate) numbers: Numbers,
@@ -136,6 +139,15 @@ impl Turning {
         };
         writing.event(&self.author(), None, None, what);
         Ok(())
+    }
+
+    /// Returns the generation of the rows in which a list of the state is kept, if it is.
+    pub(crate) fn generation(&self, state_field: &str) -> Option<u64> {
+        let (session, _) = self.names.iter().find(|(_, state)| state.as_ref() == state_field)?;
+        match stored::find(&self.stored, session)?.kept {
+            Kept::Rows { generation } => Some(generation),
+            Kept::Value => None,
+        }
     }
 
     /// Names the messages that the turn added after the user's own, as they are stored.

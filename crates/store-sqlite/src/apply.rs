@@ -1,10 +1,12 @@
 //! Applies one batch: requirements first, then the puts in order.
 
+mod fork;
 mod item;
 mod log;
 pub(crate) mod paused;
 mod position;
 mod require;
+mod retain;
 mod session;
 mod turn;
 mod wait;
@@ -72,6 +74,13 @@ fn put(scribe: &Scribe<'_>, target: &mut Target<'_>, put: &Put) -> Result<(), Fa
         Put::Record(row) => position::put_record(scribe, target.existing(scribe)?, row),
         Put::DropRecords { turn } => position::remove_records(scribe, target.id, *turn),
         Put::Event(row) => log::event(scribe, target.existing(scribe)?, row),
+        Put::Inherit { from, field, generation, len } => fork::inherit(
+            scribe,
+            target,
+            &fork::Beginning { from, field, generation: *generation, len: *len },
+        ),
+        Put::DropTurn { turn } => retain::turn(scribe, target.id, *turn),
+        Put::DropEvents { before } => retain::events(scribe, target.id, *before),
         Put::Delete => session::delete(scribe, target),
         Put::Audit(row) => log::audit(scribe, row),
     }

@@ -51,7 +51,8 @@ pub(crate) fn empty() -> Error {
     Error::Format { found: "nothing: an empty file".to_owned(), known: name(known()) }
 }
 
-/// Brings a file that [`inspect`] let pass to this version and raises its fence, in one transaction.
+/// Brings a file that [`inspect`] let pass to this version and raises its fence, in one transaction. A copy gets an epoch
+/// of its own: from here on it is another log than what it was copied from.
 pub(crate) fn take_over(connection: &mut Connection) -> rusqlite::Result<Meta> {
     let change = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
     let (_, version) = marks(&change)?;
@@ -63,7 +64,11 @@ pub(crate) fn take_over(connection: &mut Connection) -> rusqlite::Result<Meta> {
         change.pragma_update(None, "application_id", APPLICATION)?;
         change.pragma_update(None, "user_version", known())?;
     }
-    change.execute("UPDATE meta SET fence = fence + 1", [])?;
+    change.execute(
+        "UPDATE meta SET fence = fence + 1, is_copy = 0, \
+         log_epoch = iif(is_copy, lower(hex(randomblob(8))), log_epoch)",
+        [],
+    )?;
     let meta = read(&change)?;
     change.commit()?;
     Ok(meta)
@@ -74,6 +79,11 @@ pub(crate) fn read(connection: &Connection) -> rusqlite::Result<Meta> {
     connection.query_row("SELECT fence, log_epoch FROM meta", [], |row| {
         Ok(Meta { fence: Fence(crate::column::number(row, 0)?), log_epoch: row.get(1)? })
     })
+}
+
+/// Marks a file that was just copied as a copy. Its epoch is new already, for those who only read it.
+pub(crate) fn mark_copy(connection: &Connection) -> rusqlite::Result<()> {
+    connection.execute("UPDATE meta SET is_copy = 1, log_epoch = lower(hex(randomblob(8)))", []).map(drop)
 }
 
 fn marks(connection: &Connection) -> rusqlite::Result<(i32, i32)> {

@@ -8,6 +8,7 @@ use rusqlite::{Connection, OptionalExtension, Row, ToSql, params_from_iter};
 use singletree_durable::{Json, Timestamp};
 
 use crate::error::Failure;
+use crate::name::Names;
 
 /// What a store has committed since it was opened.
 #[derive(Debug, Default)]
@@ -110,21 +111,32 @@ impl<'a, T: Into<Self>> From<Option<T>> for Bind<'a> {
 /// Writes and looks up within the transaction of a group.
 #[derive(Debug)]
 pub(crate) struct Scribe<'c> {
+    /// The ids of names, as far as they are known without a look.
+    pub(crate) names: &'c Names,
     connection: &'c Connection,
     bytes: Cell<u64>,
+    has_written: Cell<bool>,
 }
 
 impl<'c> Scribe<'c> {
     /// Starts with nothing counted.
-    pub(crate) fn new(connection: &'c Connection) -> Self {
-        Self { connection, bytes: Cell::new(0) }
+    pub(crate) fn new(connection: &'c Connection, names: &'c Names) -> Self {
+        Self { names, connection, bytes: Cell::new(0), has_written: Cell::new(false) }
     }
 
     /// Runs a statement that writes and returns how many rows it touched.
     pub(crate) fn write(&self, sql: &str, values: &[Bind<'_>]) -> Result<usize, Failure> {
-        let touched = self.connection.prepare_cached(sql)?.execute(params_from_iter(values))?;
+        let mut statement = self.connection.prepare_cached(sql)?;
+        // Also when it fails: what it did before that is undone by itself, but nobody need rely on it.
+        self.has_written.set(true);
+        let touched = statement.execute(params_from_iter(values))?;
         self.bytes.set(self.bytes.get() + values.iter().map(|it| it.bytes()).sum::<u64>());
         Ok(touched)
+    }
+
+    /// Tells whether a statement that writes has run.
+    pub(crate) fn has_written(&self) -> bool {
+        self.has_written.get()
     }
 
     /// Returns the rowid of the row that was added last.
@@ -149,6 +161,7 @@ impl<'c> Scribe<'c> {
         let result = member();
         if let Err(Failure::Refused(_)) = result {
             self.control("ROLLBACK TO member")?;
+            self.names.forget();
             self.bytes.set(before);
         }
         if !matches!(result, Err(Failure::Store(_))) {
@@ -163,6 +176,11 @@ impl<'c> Scribe<'c> {
     }
 
     fn control(&self, sql: &str) -> rusqlite::Result<()> {
-        self.connection.prepare_cached(sql)?.execute([]).map(|_| ())
+        control(self.connection, sql)
     }
+}
+
+/// Runs a statement that begins or ends a transaction or a part of one.
+pub(crate) fn control(connection: &Connection, sql: &str) -> rusqlite::Result<()> {
+    connection.prepare_cached(sql)?.execute([]).map(|_| ())
 }

@@ -16,6 +16,18 @@ use crate::lock::private;
 /// How long a connection waits for a lock of another process.
 pub(crate) const BUSY: Duration = Duration::from_secs(5);
 
+/// The size of a page in bytes. A commit writes every page that it touches to the log, whole, so that small ones are
+/// cheap; long bodies go on in pages of their own, which small ones waste less of.
+///
+/// Smaller than a disk's sector, so that two pages may share one: as for the frames of the log, which lie across sectors
+/// at any size of a page, it is assumed that a write that is cut off by a power loss harms no byte beside it (SQLite's
+/// "powersafe overwrite").
+const PAGE: i64 = 2048;
+
+/// How many pages the log has when it is folded into the file: 4 MiB. Short: a log that is written over again and again
+/// does not grow, so that a sync of it has no new size to write down.
+const LOG_PAGES: &str = "2000";
+
 /// How many prepared statements a connection keeps; above the number of different ones there are.
 const STATEMENTS: usize = 64;
 
@@ -51,12 +63,12 @@ pub(crate) fn writer(path: &Path) -> Result<Connection> {
             .map_err(|error| translate(error, "open"))
     };
     hands_off(true)?;
-    format::inspect(&connection)?;
+    let is_made = format::inspect(&connection)?;
     if connection.is_readonly("main").map_err(|error| translate(error, "open"))? {
         return Err(unavailable("open for writing", std::io::Error::from(ErrorKind::PermissionDenied)));
     }
     hands_off(false)?;
-    settings(&connection).map_err(|error| translate(error, "open"))?;
+    settings(&connection, is_made).map_err(|error| translate(error, "open"))?;
     Ok(connection)
 }
 
@@ -80,6 +92,18 @@ pub(crate) fn reader(path: &Path) -> Result<Connection> {
     Ok(connection)
 }
 
+/// Opens a connection that only looks, but through which SQLite sees the constraints of tables: those that it takes for
+/// writing are the only ones that it checks.
+pub(crate) fn inspector(path: &Path) -> Result<Connection> {
+    let connection = open(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    let look = |connection: &Connection| {
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+        connection.pragma_update(None, "query_only", true)
+    };
+    look(&connection).map_err(|error| translate(error, "open"))?;
+    Ok(connection)
+}
+
 fn open(path: &Path, flags: OpenFlags) -> Result<Connection> {
     let connection = Connection::open_with_flags(path, flags).map_err(|error| translate(error, "open"))?;
     connection.busy_timeout(BUSY).map_err(|error| translate(error, "open"))?;
@@ -87,13 +111,18 @@ fn open(path: &Path, flags: OpenFlags) -> Result<Connection> {
     Ok(connection)
 }
 
-fn settings(connection: &Connection) -> rusqlite::Result<()> {
+fn settings(connection: &Connection, is_made: bool) -> rusqlite::Result<()> {
     let set = |name, value: &str| connection.pragma_update_and_check(None, name, value, |_| Ok(()));
-    connection.pragma_update(None, "page_size", 8192)?;
-    set("journal_mode", "WAL")?;
+    connection.pragma_update(None, "page_size", PAGE)?;
     connection.pragma_update(None, "synchronous", "FULL")?;
+    if !is_made {
+        // The first page of an empty file needs no file to go back by: cut off, it leaves an empty file. It is synced before
+        // there is a log, since SQLite takes a log beside a file without pages for a stranger's.
+        set("journal_mode", "MEMORY")?;
+    }
+    set("journal_mode", "WAL")?;
     connection.pragma_update(None, "foreign_keys", true)?;
-    set("wal_autocheckpoint", "4000")?;
+    set("wal_autocheckpoint", LOG_PAGES)?;
     // What was deleted or replaced leaves no copy in the pages (D25).
     set("secure_delete", "ON")?;
     // Savepoints keep their pages in memory, not in files elsewhere.

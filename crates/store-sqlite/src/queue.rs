@@ -23,13 +23,15 @@ pub(crate) struct Queue<T> {
 #[derive(Debug)]
 struct State<T> {
     waiting: VecDeque<T>,
+    /// How many threads wait for work: nobody else is woken.
+    idle: usize,
     open: bool,
 }
 
 impl<T> Queue<T> {
     /// Makes an empty queue for at most `limit` elements.
     pub(crate) fn new(limit: usize) -> Self {
-        let state = State { waiting: VecDeque::new(), open: true };
+        let state = State { waiting: VecDeque::new(), idle: 0, open: true };
         Self { state: Mutex::new(state), ready: Condvar::new(), limit }
     }
 
@@ -43,7 +45,12 @@ impl<T> Queue<T> {
             return Err(Rejected::Full);
         }
         state.waiting.push_back(element);
-        self.ready.notify_one();
+        let is_awaited = state.idle > 0;
+        // Who is woken finds the door open.
+        drop(state);
+        if is_awaited {
+            self.ready.notify_one();
+        }
         Ok(())
     }
 
@@ -51,10 +58,17 @@ impl<T> Queue<T> {
     pub(crate) fn take(&self, most: usize) -> Vec<T> {
         let mut state = self.state();
         while state.waiting.is_empty() && state.open {
+            state.idle += 1;
             state = self.ready.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.idle -= 1;
         }
         let count = state.waiting.len().min(most);
         state.waiting.drain(..count).collect()
+    }
+
+    /// Tells whether nothing more is let in.
+    pub(crate) fn is_closed(&self) -> bool {
+        !self.state().open
     }
 
     /// Lets nothing more in; what waits is still taken.

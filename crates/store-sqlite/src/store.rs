@@ -14,6 +14,7 @@ use crate::error::{translate, unavailable};
 use crate::format::{self, Meta};
 use crate::lock::Lock;
 use crate::meter::Meter;
+use crate::name::Names;
 use crate::queue::{Attended, Queue};
 use crate::reader::{self, Query};
 use crate::writer::{self, Job, Residue, Work, Writer};
@@ -29,6 +30,7 @@ pub struct SqliteStore {
 }
 
 struct Inner {
+    path: PathBuf,
     doors: Doors,
     meter: Arc<Meter>,
     meta: Meta,
@@ -71,7 +73,7 @@ impl SqliteStore {
         let threads = Mutex::new(reader::start(&path, &doors.reads, &living)?);
         drop(living);
         let meta = reader::ask(&doors.reads, |snapshot| format::read(snapshot)).await?;
-        let inner = Inner { doors, meter: Arc::default(), meta, alive, threads };
+        let inner = Inner { path, doors, meter: Arc::default(), meta, alive, threads };
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -115,6 +117,30 @@ impl SqliteStore {
     #[must_use]
     pub fn commits(&self) -> u64 {
         self.inner.meter.commits()
+    }
+
+    /// Runs something long with the file on a thread of its own, so that it holds up neither reads nor writes. The store
+    /// is not closed before it has ended.
+    pub(crate) fn aside<T: Send + 'static>(
+        &self,
+        doing: &'static str,
+        work: impl FnOnce(&Path) -> Result<T> + Send + 'static,
+    ) -> BoxFuture<'static, Result<T>> {
+        if self.inner.doors.reads.is_closed() {
+            return Box::pin(async { Err(Error::Closed) });
+        }
+        let (answer, answered) = oneshot::channel();
+        let (path, living) = (self.inner.path.clone(), self.inner.alive.subscribe());
+        let thread = std::thread::Builder::new().name("sqlite-aside".to_owned()).spawn(move || {
+            let result = work(&path);
+            // Whoever dropped the future does not want to know.
+            drop(answer.send(result));
+            drop(living);
+        });
+        Box::pin(async move {
+            thread.map_err(|error| unavailable(doing, error))?;
+            answered.await.unwrap_or(Err(Error::Closed))
+        })
     }
 
     /// Returns the fence and the epoch.
@@ -201,6 +227,7 @@ fn serve(options: &Options, answer: oneshot::Sender<Result<Inner>>) {
     };
     let writes = Attended(Arc::new(Queue::new(writer::WAITING)));
     let inner = Inner {
+        path: writer.path.clone(),
         doors: Doors { writes: Some(Arc::clone(&writes.0)), reads },
         meter: Arc::clone(&writer.meter),
         meta,
@@ -228,6 +255,7 @@ fn prepare(options: &Options, living: &watch::Receiver<()>) -> Result<Prepared> 
         connection: Some(connection),
         path,
         durability: options.durability,
+        names: Names::default(),
         meter: Arc::default(),
         residue: Residue::None,
         readers,

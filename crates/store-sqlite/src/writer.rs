@@ -12,7 +12,8 @@ use tokio::sync::oneshot;
 use crate::apply::{self, paused};
 use crate::error::{Failure, share, translate};
 use crate::lock::Lock;
-use crate::meter::{Meter, Scribe};
+use crate::meter::{Meter, Scribe, control};
+use crate::name::Names;
 use crate::queue::Queue;
 use crate::{Durability, open};
 
@@ -53,6 +54,8 @@ pub(crate) struct Writer {
     pub(crate) path: PathBuf,
     /// What a commit survives.
     pub(crate) durability: Durability,
+    /// The ids of names that were met.
+    pub(crate) names: Names,
     /// Where commits are counted.
     pub(crate) meter: Arc<Meter>,
     /// Whether the log may still hold something that was deleted.
@@ -87,7 +90,9 @@ impl Writer {
         let verdicts = match self.commit(&jobs) {
             Ok(verdicts) => verdicts,
             Err(cause) => {
+                // What it began ends with it, undone.
                 self.connection = None;
+                self.names.forget();
                 jobs.iter().map(|_| Err(cause.tell())).collect()
             }
         };
@@ -104,27 +109,24 @@ impl Writer {
             Some(connection) => connection,
             closed @ None => closed.insert(reopen(&self.path, self.durability)?),
         };
-        let change = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-        let scribe = Scribe::new(&change);
-        let mut verdicts = Vec::with_capacity(jobs.len());
-        let mut deleted = false;
-        for job in jobs {
-            verdicts.push(match scribe.alone(|| job.work.run(&scribe)) {
-                Ok(answer) => {
-                    deleted |= job.work.deletes();
-                    Ok(answer)
-                }
-                Err(Failure::Refused(requirement)) => Err(Error::Refused { requirement }),
-                Err(Failure::Store(error)) => return Err(error.into()),
-            });
-        }
-        let bytes = scribe.bytes();
+        let group = Group { connection, names: &self.names, jobs };
+        control(connection, BEGIN)?;
+        let (verdicts, bytes) = match group.run(Guard::None)? {
+            Some(done) => done,
+            None => {
+                // Seldom: a member failed half way. What the others did is done again, now each on its own.
+                group.undo()?;
+                control(connection, BEGIN)?;
+                group.run(Guard::Savepoints)?.expect("with savepoints nothing has to be done again")
+            }
+        };
         if bytes == 0 {
-            change.rollback()?;
+            group.undo()?;
             return Ok(verdicts);
         }
-        change.commit()?;
+        control(connection, "COMMIT")?;
         self.meter.committed(bytes);
+        let deleted = jobs.iter().zip(&verdicts).any(|(job, it)| it.is_ok() && job.work.deletes());
         if deleted {
             self.residue = Residue::Fresh;
         }
@@ -154,6 +156,56 @@ pub(crate) enum Residue {
     Fresh,
     /// What an earlier group deleted.
     Old,
+}
+
+/// Takes the lock of the file before anything is looked up.
+const BEGIN: &str = "BEGIN IMMEDIATE";
+
+/// What keeps a member that fails half way apart from the others of its group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Guard {
+    /// Nothing, at no cost: most refusals come before the first write of a member.
+    None,
+    /// A savepoint for each.
+    Savepoints,
+}
+
+type Verdict = Result<Option<PausedRecord>>;
+
+/// The writes that share a transaction.
+struct Group<'a> {
+    connection: &'a Connection,
+    names: &'a Names,
+    jobs: &'a [Job],
+}
+
+impl Group<'_> {
+    /// Runs all members and returns their answers and the bytes bound by what stands; nothing when a member without a
+    /// guard was refused after it had written, so that all of it must be undone.
+    fn run(&self, guard: Guard) -> rusqlite::Result<Option<(Vec<Verdict>, u64)>> {
+        let mut verdicts = Vec::with_capacity(self.jobs.len());
+        let mut bytes = 0;
+        for job in self.jobs {
+            let scribe = Scribe::new(self.connection, self.names);
+            let answer = match guard {
+                Guard::None => job.work.run(&scribe),
+                Guard::Savepoints => scribe.alone(|| job.work.run(&scribe)),
+            };
+            verdicts.push(match answer {
+                Ok(answer) => Ok(answer),
+                Err(Failure::Store(error)) => return Err(error),
+                Err(Failure::Refused(_)) if guard == Guard::None && scribe.has_written() => return Ok(None),
+                Err(Failure::Refused(requirement)) => Err(Error::Refused { requirement }),
+            });
+            bytes += scribe.bytes();
+        }
+        Ok(Some((verdicts, bytes)))
+    }
+
+    fn undo(&self) -> rusqlite::Result<()> {
+        self.names.forget();
+        control(self.connection, "ROLLBACK")
+    }
 }
 
 impl Work {

@@ -11,3 +11,4 @@ mod probe;
 mod rig;
 mod streaming;
 mod tools;
+mod window;

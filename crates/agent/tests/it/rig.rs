@@ -151,7 +151,7 @@ pub(crate) fn line(message: &ChatMessage) -> String {
 /// the end of the log, after what was told before.
 pub(crate) async fn watched(chat: &Chat, text: &str, told: &[ChatEvent]) -> Vec<ChatEvent> {
     let after = told.iter().rev().find_map(|it| it.id.clone());
-    let mut events = chat.events(SESSION, after).unwrap();
+    let mut events = chat.events(SESSION, after).await.unwrap();
     let listening = async {
         let mut told = Vec::new();
         while told.last().is_none_or(|it: &ChatEvent| it.what.outcome().is_none()) {

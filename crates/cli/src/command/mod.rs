@@ -3,8 +3,10 @@
 mod answer;
 mod cancel;
 mod chat;
+mod fork;
 mod pending;
 mod piped;
+mod retain;
 mod send;
 mod sessions;
 mod slash;
@@ -27,6 +29,8 @@ pub(crate) async fn run(command: Command) -> Result<u8> {
         Command::Pending(args) => pending::run(args).await,
         Command::Answer(args) => answer::run(args).await,
         Command::Cancel(args) => cancel::run(args).await,
+        Command::Fork(args) => fork::run(args).await,
+        Command::Retain(args) => retain::run(args).await,
         Command::Sessions(args) => sessions::run(args).await,
     }
 }

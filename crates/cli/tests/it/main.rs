@@ -5,6 +5,7 @@ mod home;
 mod screen;
 mod terminal;
 
+mod branches;
 mod colours;
 mod piped;
 mod refused;

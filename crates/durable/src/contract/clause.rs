@@ -1,7 +1,9 @@
 //! The list of promises.
 
 use super::bench::Bench;
-use super::{Violation, paused, promises, reads, requires, saves, sessions, upkeep, waits, writes};
+use super::{
+    Violation, forks, paused, promises, reads, requires, retain, saves, sessions, upkeep, waits, writes,
+};
 
 /// Makes the enum, its texts and the dispatch of one table, so that none of them lacks a line.
 macro_rules! clauses {
@@ -71,6 +73,7 @@ clauses! {
     RequireKeyFree, requires::key_free, "`KeyFree` holds while no turn has the key.";
     RequireWait, requires::wait_at_status, "`Wait` holds for a wait at that status.";
     RequireIdle, requires::idle, "`Idle` holds without open turns and pending waits.";
+    RequireSource, forks::require_source, "`Source` holds for that session of the tenant at that version.";
     RequiresComeFirst, requires::come_first, "Requirements are checked on the state before the batch.";
     // Journal: puts.
     PutsInOrder, writes::puts_in_order, "The puts of a batch are applied in order.";
@@ -89,6 +92,11 @@ clauses! {
     RecordReplaced, writes::record_replaced, "A record of the same name is replaced.";
     RecordsDropped, writes::records_dropped, "Dropping records removes those of that turn only.";
     EventNumbers, writes::event_numbers, "An event whose sequence number is taken refuses the batch.";
+    InheritCopies, forks::inherit_copies, "Inherited items are copied with everything that is known of them.";
+    InheritWhole, forks::inherit_whole, "A list that cannot be inherited whole refuses the batch.";
+    TurnForgotten, retain::turn_forgotten, "A dropped turn goes with what is its own; all else stays.";
+    TurnInUse, retain::turn_in_use, "Dropping a turn whose invocation is not over refuses the batch.";
+    EventsDropped, retain::events_dropped, "Events below a number are dropped, and no others.";
     DeleteRemoves, writes::delete_removes, "Deleting a session removes everything of it.";
     DeleteIdempotent, writes::delete_idempotent, "Deleting an absent session succeeds.";
     DeleteMakesAnew, writes::delete_makes_anew, "A head after a delete makes the session anew.";

@@ -146,6 +146,7 @@ struct Memo {
     counters: BTreeMap<SessionKey, crate::Counters>,
     placed: BTreeSet<(SessionKey, u64)>,
     with_events: BTreeSet<SessionKey>,
+    heirs: BTreeSet<SessionKey>,
     /// What was last read.
     positions: BTreeMap<(SessionKey, String), Option<crate::PositionRow>>,
     /// What was saved as a whole.

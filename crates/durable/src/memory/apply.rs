@@ -28,6 +28,11 @@ impl State {
             Put::Record(row) => self.make(key).put_record(row),
             Put::DropRecords { turn } => self.change(key, |it| it.records.remove(turn)),
             Put::Event(row) => drop(self.make(key).events.set(row.seq, row)),
+            Put::Inherit { from, field, generation, len } => {
+                self.inherit(key, &from, (&field, generation, len))
+            }
+            Put::DropTurn { turn } => self.drop_turn(key, turn),
+            Put::DropEvents { before } => self.change(key, |it| it.events.remove_before(before)),
             Put::Delete => self.delete(key),
             Put::Audit(row) => self.audit.push(row),
         }
@@ -76,7 +81,7 @@ impl State {
 }
 
 impl Session {
-    fn add_item(&mut self, row: ItemRow) {
+    pub(super) fn add_item(&mut self, row: ItemRow) {
         if let Some(place) = &row.placement {
             self.occupy(row.no, place);
         }
@@ -104,7 +109,7 @@ impl Session {
         self.records.or_default(row.turn).insert(row.name.clone(), row);
     }
 
-    fn free_key(&mut self, turn: u64) {
+    pub(super) fn free_key(&mut self, turn: u64) {
         let Some(row) = self.turns.get_mut(turn) else { return };
         row.digest = None;
         if let Some(key) = row.key.take() {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::index::of_session;
 use super::refused;
 use super::state::{Session, State};
-use crate::{Batch, ItemRow, Placement, Put, Require, Result, SessionKey, TurnRow};
+use crate::{Batch, ItemRow, Placement, Put, Require, Result, SessionKey, TurnRow, WaitRow};
 
 /// Checks everything that can refuse a batch.
 pub(super) fn check(state: &State, batch: &Batch) -> Result<()> {
@@ -15,7 +15,7 @@ pub(super) fn check(state: &State, batch: &Batch) -> Result<()> {
     if let Some(require) = batch.requires.iter().find(|it| !holds(state, &batch.key, it)) {
         return Err(refused(format!("{require:?}")));
     }
-    let mut ahead = Ahead::over(state.session(&batch.key));
+    let mut ahead = Ahead::over(state, &batch.key);
     batch.puts.iter().try_for_each(|put| ahead.take(put))?;
     ahead.end()
 }
@@ -38,44 +38,89 @@ fn holds(state: &State, key: &SessionKey, require: &Require) -> bool {
         Require::Idle => [&state.index.open, &state.index.pending]
             .into_iter()
             .all(|index| of_session(index.get(&key.tenant), &key.session).next().is_none()),
+        Require::Source { session, created_at, version } => {
+            let head = state.sibling(key, session).and_then(|it| it.head.as_ref());
+            head.is_some_and(|it| it.created_at == *created_at && it.version == *version)
+        }
     }
 }
 
 /// What a session would be after the puts so far, as far as later puts can be refused for it.
-#[derive(Default)]
-struct Ahead<'a> {
+pub(super) struct Ahead<'a> {
+    pub(super) state: &'a State,
+    pub(super) key: &'a SessionKey,
     /// The session as stored; absent once the batch has deleted it.
-    stored: Option<&'a Session>,
+    pub(super) stored: Option<&'a Session>,
     has_head: bool,
-    has_rows: bool,
-    /// The items put, and whether they have a place.
-    items: BTreeMap<u64, bool>,
+    pub(super) has_rows: bool,
+    /// The items that were touched; `None` for those that were removed.
+    pub(super) items: BTreeMap<u64, Option<ItemAhead>>,
     places: BTreeSet<(&'a str, u64, u64)>,
     events: BTreeSet<u64>,
+    /// Events of lower numbers were removed.
+    events_from: u64,
+    /// The turns that were touched; `None` for those that were removed.
+    pub(super) turns: BTreeMap<u64, Option<&'a TurnRow>>,
+    /// The waits that were put.
+    pub(super) waits: BTreeMap<u64, Option<&'a WaitRow>>,
     /// Who holds the keys that were touched.
     keys: BTreeMap<&'a str, Option<u64>>,
     /// The keys of the turns that were touched.
     held: BTreeMap<u64, Option<&'a str>>,
 }
 
+/// What later puts need to know of an item.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ItemAhead {
+    pub(super) turn: u64,
+    pub(super) is_placed: bool,
+}
+
 impl<'a> Ahead<'a> {
-    fn over(stored: Option<&'a Session>) -> Self {
-        Self { stored, has_head: stored.is_some(), ..Self::default() }
+    fn over(state: &'a State, key: &'a SessionKey) -> Self {
+        let stored = state.session(key);
+        Self { stored, has_head: stored.is_some(), ..Self::nothing(state, key) }
+    }
+
+    fn nothing(state: &'a State, key: &'a SessionKey) -> Self {
+        Self {
+            state,
+            key,
+            stored: None,
+            has_head: false,
+            has_rows: false,
+            items: BTreeMap::new(),
+            places: BTreeSet::new(),
+            events: BTreeSet::new(),
+            events_from: 0,
+            turns: BTreeMap::new(),
+            waits: BTreeMap::new(),
+            keys: BTreeMap::new(),
+            held: BTreeMap::new(),
+        }
     }
 
     fn take(&mut self, put: &'a Put) -> Result<()> {
         match put {
             Put::Head(_) => self.has_head = true,
-            Put::Delete => *self = Self::default(),
+            Put::Delete => *self = Self::nothing(self.state, self.key),
             Put::DropField(_) | Put::DropPosition(_) | Put::DropRecords { .. } | Put::Audit(_) => {}
-            Put::Counters(_) | Put::Field(_) | Put::Wait(_) | Put::Position(_) | Put::Record(_) => {
+            Put::Counters(_) | Put::Field(_) | Put::Position(_) | Put::Record(_) => self.has_rows = true,
+            Put::Wait(row) => {
                 self.has_rows = true;
+                self.waits.insert(row.no, Some(row));
             }
             Put::Item(row) => self.take_item(row)?,
             Put::Place { item, placement } => self.take_place(*item, placement)?,
             Put::Turn(row) => self.take_turn(row)?,
             Put::FreeKey { turn } => self.hold(*turn, None)?,
             Put::Event(row) => self.take_event(row.seq)?,
+            Put::Inherit { from, field, generation, len } => self.inherit(from, field, *generation, *len)?,
+            Put::DropTurn { turn } => self.drop_turn(*turn)?,
+            Put::DropEvents { before } => {
+                self.events_from = self.events_from.max(*before);
+                self.events.retain(|it| it >= before);
+            }
         }
         Ok(())
     }
@@ -87,20 +132,20 @@ impl<'a> Ahead<'a> {
         }
     }
 
-    fn take_item(&mut self, row: &'a ItemRow) -> Result<()> {
+    pub(super) fn take_item(&mut self, row: &'a ItemRow) -> Result<()> {
         self.has_rows = true;
-        if self.is_placed(row.no).is_some() {
+        if self.item(row.no).is_some() {
             return Err(refused(format!("item {} is free", row.no)));
         }
-        self.items.insert(row.no, row.placement.is_some());
+        self.items.insert(row.no, Some(ItemAhead { turn: row.turn, is_placed: row.placement.is_some() }));
         row.placement.as_ref().map_or(Ok(()), |it| self.occupy(it))
     }
 
     fn take_place(&mut self, item: u64, placement: &'a Placement) -> Result<()> {
-        if self.is_placed(item) != Some(false) {
-            return Err(refused(format!("item {item} has no place yet")));
-        }
-        self.items.insert(item, true);
+        match self.item(item).filter(|it| !it.is_placed) {
+            Some(found) => self.items.insert(item, Some(ItemAhead { is_placed: true, ..found })),
+            None => return Err(refused(format!("item {item} has no place yet"))),
+        };
         self.occupy(placement)
     }
 
@@ -112,15 +157,16 @@ impl<'a> Ahead<'a> {
         Ok(())
     }
 
-    /// Tells whether an item has a place; `None` when there is no such item.
-    fn is_placed(&self, item: u64) -> Option<bool> {
-        let stored = || self.stored?.items.get(item).map(|it| it.placement.is_some());
-        self.items.get(&item).copied().or_else(stored)
+    /// Finds an item.
+    pub(super) fn item(&self, no: u64) -> Option<ItemAhead> {
+        let seen = |it: &ItemRow| ItemAhead { turn: it.turn, is_placed: it.placement.is_some() };
+        let stored = || self.stored?.items.get(no).map(seen);
+        self.items.get(&no).copied().unwrap_or_else(stored)
     }
 
     fn take_event(&mut self, seq: u64) -> Result<()> {
         self.has_rows = true;
-        let is_taken = self.stored.is_some_and(|it| it.events.get(seq).is_some());
+        let is_taken = seq >= self.events_from && self.stored.is_some_and(|it| it.events.get(seq).is_some());
         if is_taken || !self.events.insert(seq) {
             return Err(refused(format!("event {seq} is free")));
         }
@@ -129,11 +175,12 @@ impl<'a> Ahead<'a> {
 
     fn take_turn(&mut self, row: &'a TurnRow) -> Result<()> {
         self.has_rows = true;
+        self.turns.insert(row.no, Some(row));
         self.hold(row.no, row.key.as_deref())
     }
 
     /// Notes which key a turn holds from now on.
-    fn hold(&mut self, turn: u64, key: Option<&'a str>) -> Result<()> {
+    pub(super) fn hold(&mut self, turn: u64, key: Option<&'a str>) -> Result<()> {
         let stored = self.stored;
         let before = self.held.get(&turn).copied();
         let before = before

@@ -56,6 +56,11 @@ impl<T> Numbered<T> {
         }
     }
 
+    /// Removes the rows of lower numbers.
+    pub(super) fn remove_before(&mut self, no: u64) {
+        self.rows.drain(..self.start(no));
+    }
+
     /// Returns all rows.
     pub(super) fn all(&self) -> &[(u64, T)] {
         &self.rows

@@ -42,6 +42,11 @@ impl State {
         self.sessions.get(&key.tenant)?.get(&key.session)
     }
 
+    /// Returns another session of the same tenant.
+    pub(super) fn sibling(&self, key: &SessionKey, session: &SessionId) -> Option<&Session> {
+        self.sessions.get(&key.tenant)?.get(session)
+    }
+
     /// Returns a session, to change it.
     pub(super) fn session_mut(&mut self, key: &SessionKey) -> Option<&mut Session> {
         self.sessions.get_mut(&key.tenant)?.get_mut(&key.session)

@@ -72,6 +72,11 @@ impl Model {
                 some.turns.iter().all(|it| it.status.is_ended())
                     && some.waits.iter().all(|it| it.status != WaitStatus::Pending)
             }
+            Require::Source { session, created_at, version } => {
+                let of = SessionKey::new(key.tenant.clone(), session.clone());
+                let head = self.sessions.get(&of).and_then(|it| it.head.as_ref());
+                head.is_some_and(|it| it.version == *version && it.created_at == *created_at)
+            }
         }
     }
 
@@ -83,10 +88,26 @@ impl Model {
             | Put::Place { .. }
             | Put::FreeKey { .. }
             | Put::DropPosition(_)
+            | Put::DropTurn { .. }
+            | Put::DropEvents { .. }
             | Put::DropRecords { .. } => match self.sessions.get_mut(key) {
                 Some(rows) => return rows.put(put),
                 None => return !matches!(put, Put::Place { .. }),
             },
+            Put::Inherit { from, field, generation, len } => {
+                let of = SessionKey::new(key.tenant.clone(), from.clone());
+                let source = self.sessions.get(&of).filter(|_| of != *key);
+                let is_here = |it: &&ItemRow| {
+                    let place = it.placement.as_ref();
+                    place
+                        .is_some_and(|it| it.field == *field && it.generation == *generation && it.seq < *len)
+                };
+                let items = source.map(|it| it.items.iter().filter(is_here).cloned().collect::<Vec<_>>());
+                let rows = self.sessions.entry(key.clone()).or_default();
+                return items.is_some_and(|items| {
+                    items.len() as u64 == *len && items.into_iter().all(|it| rows.add_item(it))
+                });
+            }
             _ => return self.sessions.entry(key.clone()).or_default().put(put),
         }
         true
@@ -125,8 +146,25 @@ impl Rows {
                 }
                 replace(&mut self.events, row, |it| it.seq);
             }
-            Put::Delete | Put::Audit(_) => unreachable!("not of a session's rows"),
+            Put::DropTurn { turn } => return self.drop_turn(turn),
+            Put::DropEvents { before } => self.events.retain(|it| it.seq >= before),
+            Put::Inherit { .. } | Put::Delete | Put::Audit(_) => unreachable!("not of a session's rows"),
         }
+        true
+    }
+
+    fn drop_turn(&mut self, no: u64) -> bool {
+        let Some(of) = self.turns.iter().find(|it| it.no == no).map(|it| it.invocation.clone()) else {
+            return true;
+        };
+        let runs = self.turns.iter().any(|it| it.invocation == of && !it.status.is_ended());
+        if runs || self.waits.iter().any(|it| it.invocation == of && it.status == WaitStatus::Pending) {
+            return false;
+        }
+        self.turns.retain(|it| it.no != no);
+        self.waits.retain(|it| it.turn != no || it.invocation != of);
+        self.records.retain(|it| it.turn != no);
+        self.items.retain(|it| it.turn != no || it.placement.is_some());
         true
     }
 
@@ -240,6 +278,11 @@ fn put() -> impl Strategy<Value = Put> {
         2 => no().prop_map(|seq| {
             Put::Event(EventRow { seq, turn: 0, kind: "k".to_owned(), item: None, at: at(0), body: None })
         }),
+        2 => (select(vec!["x", "y"]), name(), 0_u64..2, 0_u64..3).prop_map(|(from, field, generation, len)| {
+            Put::Inherit { from: key_of("a", from).session, field, generation, len }
+        }),
+        2 => no().prop_map(|turn| Put::DropTurn { turn }),
+        1 => no().prop_map(|before| Put::DropEvents { before }),
         1 => Just(Put::Delete),
         1 => no().prop_map(move |it| Put::Audit(audit(it))),
     ]
@@ -254,6 +297,9 @@ fn require() -> impl Strategy<Value = Require> {
         name().prop_map(Require::KeyFree),
         (no(), wait_status()).prop_map(|(no, status)| Require::Wait { no, status }),
         Just(Require::Idle),
+        (select(vec!["x", "y"]), no()).prop_map(|(of, version)| {
+            Require::Source { session: key_of("a", of).session, created_at: head(0).created_at, version }
+        }),
     ]
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -16,6 +17,7 @@ use super::signal::Signal;
 use crate::error::Error;
 use crate::plan::item::Item;
 use crate::plan::lineage::Lineage;
+use crate::plan::slot::Slot;
 use crate::plan::snapshot::Snapshot;
 use crate::plan::state::State;
 use crate::plan::update::Update;
@@ -130,6 +132,32 @@ impl<S: State> Ctx<S> {
             Some(session) => run.port.save(session).await,
             None => Ok(()),
         }
+    }
+
+    /// Returns the items of a list at these positions, as far as the list goes; those that a window does not hold are read
+    /// from the store (D22).
+    ///
+    /// # Errors
+    /// `invalid_argument` when the state has no such list; `session_load_failed` when the store cannot be read.
+    ///
+    /// # Cancellation
+    /// Dropping the future reads nothing more.
+    pub async fn items(&self, field: &str, positions: Range<u64>) -> Result<Vec<Item>, Error> {
+        let no_list = || Error::Argument { what: format!("the state has no list '{field}'") };
+        let list = self.scope.state.get(field).and_then(Slot::as_list).ok_or_else(no_list)?;
+        let end = positions.end.min(list.len());
+        let held = list.first_held().clamp(positions.start.min(end), end);
+        let mut items = Vec::new();
+        if positions.start < held {
+            if self.scope.place.namespace.len() > 1 {
+                let what = "what a window does not hold is read by nodes of the outermost graph".into();
+                return Err(Error::Argument { what });
+            }
+            items = self.scope.run.port.earlier(field, positions.start..held).await?;
+        }
+        let rest = usize::try_from(end.saturating_sub(held)).unwrap_or(usize::MAX);
+        items.extend(list.iter_from(held).take(rest).cloned());
+        Ok(items)
     }
 
     /// Tells whether this execution may be a second one: the run goes on after its process died, and this is the node

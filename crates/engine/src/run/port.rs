@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 use singletree_durable::{BoxFuture, InvocationId, SessionId};
@@ -145,6 +146,7 @@ pub enum Entered {
 /// - `save`, `step` and `record` are called one at a time, in order; each returns when it is durable.
 /// - `end` is called when the run ends, and once more after it failed to record a suspension. Its result decides how the
 ///   invocation ends (INV-3: no outcome is told before it is recorded).
+/// - `earlier` may be called at any time.
 /// - A dropped future has happened or has not; the run is over then.
 pub trait Persist: fmt::Debug + Send + Sync {
     /// Tells whether `step` is to be called after each node.
@@ -164,6 +166,13 @@ pub trait Persist: fmt::Debug + Send + Sync {
 
     /// Records a fact of the node that runs; forgotten when it completes (D7).
     fn record<'a>(&'a self, name: &'a str, fact: Item) -> BoxFuture<'a, Result<()>>;
+
+    /// Reads items of a list of the outermost state that a window does not hold (D22): all those at these positions. Only
+    /// asked of ports that hand out windows.
+    fn earlier<'a>(&'a self, field: &'a str, positions: Range<u64>) -> BoxFuture<'a, Result<Vec<Item>>> {
+        let what = format!("positions {positions:?} of '{field}' are not kept");
+        Box::pin(std::future::ready(Err(Error::Argument { what })))
+    }
 
     /// Records how the run ends.
     fn end<'a>(&'a self, ending: Ending<'a>) -> BoxFuture<'a, Result<()>>;

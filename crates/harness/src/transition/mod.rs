@@ -7,6 +7,7 @@ pub(crate) mod claim;
 pub(crate) mod close;
 pub(crate) mod fail;
 pub(crate) mod finish;
+pub(crate) mod fork;
 pub(crate) mod save;
 pub(crate) mod step;
 pub(crate) mod suspend;

@@ -12,9 +12,9 @@ use crate::bench::{Door, Log, Talk, approve, asking, at, chain, chat_of, line, p
 
 type Listening = Pin<Box<dyn Stream<Item = singletree_harness::Result<ChatEvent>> + Send>>;
 
-fn listen(chat: &Chat, after: Option<u64>) -> Listening {
+async fn listen(chat: &Chat, after: Option<u64>) -> Listening {
     let after = after.map(|seq| EventId { epoch: "m0".into(), seq });
-    Box::pin(chat.events("s", after).unwrap())
+    Box::pin(chat.events("s", after).await.unwrap())
 }
 
 /// Writes an event in one line.
@@ -66,17 +66,17 @@ async fn the_log_is_the_same_live_later_and_after_a_restart() {
     let graph = asking(&Log::default(), Signal::new("ok"));
     let open = |store| chat_of(&graph).open(store).unwrap();
     let chat = open(store.clone());
-    let mut live = listen(&chat, None);
+    let mut live = listen(&chat, None).await;
     let live = tokio::spawn(async move { take(&mut live, 11).await });
     story(&chat).await;
-    let whole = take(&mut listen(&chat, None), 11).await;
+    let whole = take(&mut listen(&chat, None).await, 11).await;
     assert_eq!(whole[..10], STORY);
     assert_eq!(whole[10], "10 turn.errored errored chat_turn_cancelled");
     assert_eq!(live.await.unwrap(), whole);
     for after in 0..10 {
         let chat = open(store.reopen());
         let from = usize::try_from(after).unwrap() + 1;
-        assert_eq!(take(&mut listen(&chat, Some(after)), 11 - from).await, whole[from..]);
+        assert_eq!(take(&mut listen(&chat, Some(after)).await, 11 - from).await, whole[from..]);
     }
 }
 
@@ -87,7 +87,7 @@ async fn a_listener_goes_on_from_the_log_to_what_happens() {
     let chat = chat_of(&graph).open(store.clone()).unwrap();
     chat.send("s", user("m")).await;
     let chat = chat_of(&graph).open(store.reopen()).unwrap();
-    let mut events = listen(&chat, Some(1));
+    let mut events = listen(&chat, Some(1)).await;
     assert_eq!(take(&mut events, 1).await, ["2 turn.completed completed 3.1 [a:hello]"]);
     chat.send("s", user("n")).await;
     assert_eq!(
@@ -100,7 +100,7 @@ async fn a_listener_goes_on_from_the_log_to_what_happens() {
 async fn a_listener_that_is_too_slow_reads_what_it_missed() {
     let limits = Limits { feed_backlog: 2, ..Limits::default() };
     let chat = chat_of(&plain(&Log::default())).limits(limits).open(MemoryStore::new()).unwrap();
-    let mut events = listen(&chat, None);
+    let mut events = listen(&chat, None).await;
     chat.send("s", user("m")).await;
     take(&mut events, 3).await;
     for _ in 0..200 {
@@ -116,10 +116,10 @@ async fn a_listener_that_is_too_slow_reads_what_it_missed() {
 async fn another_log_is_told_so() {
     let chat = chat_of(&plain(&Log::default())).open(MemoryStore::with_epoch("new")).unwrap();
     let old: EventId = "m0.7".parse().unwrap();
-    let Err(refused) = chat.events("s", Some(old)) else { panic!("an id of another log") };
+    let Err(refused) = chat.events("s", Some(old)).await else { panic!("an id of another log") };
     assert_eq!(refused.category(), "chat_events_expired");
     assert!(refused.to_string().contains("new.0"), "{refused}");
-    assert_eq!("nothing".parse::<EventId>().unwrap_err().category(), "chat_events_expired");
+    assert_eq!("nothing".parse::<EventId>().unwrap_err().category(), "chat_event_unknown");
 }
 
 fn streaming(door: &Door) -> Graph<Talk> {
@@ -149,7 +149,7 @@ async fn a_streamed_turn_ends_with_its_outcome_and_who_comes_late_gets_the_text_
     let first = chat.send_streaming("s", user("m")).await.unwrap();
     let other = chat.submit("s", user("n"), Default::default()).await.unwrap();
     door.somebody().await;
-    let mut late = listen(&chat, None);
+    let mut late = listen(&chat, None).await;
     assert_eq!(
         take(&mut late, 3).await,
         ["0 turn.accepted u:m", "1 turn.accepted u:n", "- delta 2.1 half true"]
@@ -177,7 +177,7 @@ async fn a_live_streamed_turn_shows_everything_in_order() {
     let door = Door::shut();
     door.open();
     let chat = chat_of(&streaming(&door)).open(MemoryStore::new()).unwrap();
-    let mut events = listen(&chat, None);
+    let mut events = listen(&chat, None).await;
     let first = tokio::spawn(async move { take(&mut events, 9).await });
     tokio::task::yield_now().await;
     chat.send("s", user("m")).await;
@@ -195,4 +195,111 @@ async fn a_live_streamed_turn_shows_everything_in_order() {
             "2 turn.completed completed 3.1 [a:half more]",
         ]
     );
+}
+
+// D5
+#[tokio::test]
+async fn outcomes_of_resumed_turns_are_found_again_by_the_last_id() {
+    let store = MemoryStore::new();
+    let graph = asking(&Log::default(), Signal::new("ok"));
+    let chat = chat_of(&graph).open(store.clone()).unwrap();
+    story(&chat).await;
+    let all = ["5 completed 3.3 [a:done]", "10 errored chat_turn_cancelled"];
+    for (after, expected) in [(None, &all[..]), (Some(4), &all), (Some(5), &all[1..]), (Some(10), &[])] {
+        let chat = chat_of(&graph).open(store.reopen()).unwrap();
+        let after = after.map(|seq| EventId { epoch: "m0".into(), seq });
+        let mut resumed = Box::pin(chat.resumed("s", after).await.unwrap());
+        for expected in expected {
+            let (id, outcome) = resumed.next().await.unwrap().unwrap();
+            assert_eq!(format!("{} {}", id.seq, line(outcome.as_ref())), *expected);
+        }
+        // Then those to come, once each.
+        chat.send("s", user("m")).await;
+        chat.answer(at("s", "ok"), approve(false)).await.unwrap().outcome().await;
+        let (id, outcome) = resumed.next().await.unwrap().unwrap();
+        assert_eq!(line(outcome.as_ref()), "completed 3.3 [a:not done]");
+        let mut again =
+            Box::pin(chat.resumed("s", Some(EventId { seq: id.seq - 1, ..id.clone() })).await.unwrap());
+        assert_eq!(again.next().await.unwrap().unwrap().0, id);
+    }
+}
+
+#[tokio::test]
+async fn an_id_that_the_log_has_not_come_to_is_told() {
+    let chat = chat_of(&plain(&Log::default())).open(MemoryStore::new()).unwrap();
+    for (sent, after, refused) in [
+        (false, 0, Some("chat_event_unknown")),
+        (true, 2, None),
+        (false, 3, Some("chat_event_unknown")),
+        (false, u64::MAX, Some("chat_event_unknown")),
+    ] {
+        if sent {
+            chat.send("s", user("m")).await;
+        }
+        let told = chat.events("s", Some(EventId { epoch: "m0".into(), seq: after })).await;
+        assert_eq!(told.err().map(|it| it.category().to_owned()).as_deref(), refused, "{after}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn listeners_that_come_while_turns_commit_miss_nothing() {
+    let limits = Limits { feed_backlog: 4, ..Limits::default() };
+    let chat = chat_of(&plain(&Log::default())).limits(limits).open(MemoryStore::new()).unwrap();
+    let sending = tokio::spawn({
+        let chat = chat.clone();
+        async move {
+            for _ in 0..200 {
+                chat.send("s", user("m")).await;
+            }
+        }
+    });
+    let mut listening = Vec::new();
+    for _ in 0..50 {
+        let mut events = listen(&chat, None).await;
+        listening.push(tokio::spawn(async move {
+            for seq in 0..600 {
+                assert_eq!(events.next().await.unwrap().unwrap().id.unwrap().seq, seq);
+            }
+        }));
+        tokio::task::yield_now().await;
+    }
+    sending.await.unwrap();
+    for listening in listening {
+        listening.await.unwrap();
+    }
+}
+
+// D25
+#[tokio::test]
+async fn a_stream_ends_when_its_session_is_deleted() {
+    let store = MemoryStore::new();
+    let limits = Limits { feed_backlog: 2, ..Limits::default() };
+    let chat = chat_of(&plain(&Log::default())).limits(limits).open(store.clone()).unwrap();
+    let mut early = listen(&chat, None).await;
+    chat.send("s", user("m")).await;
+    let (mut reads, mut slow) = (listen(&chat, None).await, listen(&chat, None).await);
+    take(&mut reads, 3).await;
+    take(&mut slow, 1).await;
+    for _ in 0..9 {
+        chat.send("s", user("m")).await;
+    }
+    let turn = chat.submit("s", user("m"), singletree_harness::SendOptions::new().listen()).await.unwrap();
+    turn.outcome().await;
+    chat.delete_session("s", None).await.unwrap();
+    // What was told before comes first, as far as it was on its way.
+    assert_eq!(take(&mut slow, 2).await[1], "2 turn.completed completed 3.1 [a:hello]");
+    for (who, events) in [("reads", &mut reads), ("slow", &mut slow)] {
+        let rest: Vec<_> = events.collect().await;
+        let last = rest.last().unwrap().as_ref().unwrap_err();
+        assert_eq!(last.category(), "chat_session_unknown", "{who}");
+        assert!(rest.iter().rev().skip(1).all(Result::is_ok));
+    }
+    let told: Vec<_> = turn.events().collect().await;
+    assert!(told.last().unwrap().is_err() || told.last().unwrap().as_ref().unwrap().what.outcome().is_some());
+    // Who has seen nothing of it goes on in the session that comes next.
+    chat.send("s", user("n")).await;
+    assert_eq!(take(&mut early, 3).await[0], "33 turn.accepted u:n");
+    let old = EventId { epoch: "m0".into(), seq: 5 };
+    let Err(told) = chat.events("s", Some(old)).await else { panic!("its log is gone") };
+    assert_eq!(told.category(), "chat_events_expired");
 }

@@ -44,13 +44,14 @@ async fn deleting_cancels_what_runs_and_waits_and_removes_everything() {
 
 // D25
 #[tokio::test]
-async fn deleting_removes_a_wait_and_leaves_listeners_listening() {
+async fn deleting_cancels_a_wait_and_leaves_listeners_listening() {
     let store = MemoryStore::new();
     let chat = chat_of(&asking(&Log::default(), Signal::new("ok"))).open(store.clone()).unwrap();
     let (told, mut hears) = tokio::sync::mpsc::unbounded_channel();
     let _subscribed = chat.subscribe("s", move |it| told.send(line(it.as_ref())).unwrap()).unwrap();
     chat.send("s", user("m")).await;
     chat.delete_session("s", None).await.unwrap();
+    assert_eq!(hears.recv().await.unwrap(), "errored chat_turn_cancelled");
     assert_eq!(chat.pending(None, 9).await.unwrap(), []);
     let refused = chat.answer(at("s", "ok"), approve(true)).await.unwrap_err();
     assert_eq!(refused.error_category, "harness_signal_correlation_failed");

@@ -5,15 +5,14 @@ use singletree_durable::{AuditRow, EventRow};
 use super::session::name;
 use crate::error::Failure;
 use crate::meter::Scribe;
-use crate::number::{stored, stored_opt};
+use crate::number::{packed, stored, stored_opt};
 
 /// Adds an event under a free sequence number.
 pub(super) fn event(scribe: &Scribe<'_>, session: i64, row: &EventRow) -> Result<(), Failure> {
     scribe.write(
-        "INSERT INTO event (session, seq, turn, kind, item, at, body) VALUES (?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO event (id, turn, kind, item, at, body) VALUES (?, ?, ?, ?, ?, ?)",
         &[
-            session.into(),
-            stored(row.seq)?.into(),
+            packed(session, row.seq)?.into(),
             stored(row.turn)?.into(),
             name(scribe, &row.kind)?.into(),
             stored_opt(row.item)?.into(),

@@ -2,11 +2,11 @@
 
 use singletree_durable::{Counters, Fence, Require, TurnStatus, WaitStatus};
 
-use super::Target;
+use super::{Target, fork};
 use crate::column;
 use crate::error::{Failure, refused};
 use crate::meter::{Bind, Scribe};
-use crate::number::bound;
+use crate::number::packed;
 use crate::word::Word;
 
 /// Checks that the writer's fence is the store's.
@@ -28,6 +28,9 @@ pub(super) fn check(scribe: &Scribe<'_>, target: &Target<'_>, require: &Require)
         Require::KeyFree(key) => key_free(scribe, target, key),
         Require::Wait { no, status } => wait_at(scribe, target, *no, *status),
         Require::Idle => idle(scribe, target),
+        Require::Source { session, created_at, version } => {
+            fork::source(scribe, target, (session, *created_at), *version)
+        }
     }
 }
 
@@ -73,11 +76,11 @@ fn counted(scribe: &Scribe<'_>, target: &Target<'_>, wanted: &Counters) -> Resul
 fn turn_at(scribe: &Scribe<'_>, target: &Target<'_>, no: u64, wanted: TurnStatus) -> Result<(), Failure> {
     let found = match target.id {
         None => None,
-        Some(id) => scribe.find(
-            "SELECT status FROM turn WHERE session = ? AND no = ?",
-            &[id.into(), bound(no).into()],
-            |row| column::word::<TurnStatus>(row, 0),
-        )?,
+        Some(id) => {
+            scribe.find("SELECT status FROM turn WHERE id = ?", &[packed(id, no)?.into()], |row| {
+                column::word::<TurnStatus>(row, 0)
+            })?
+        }
     };
     if found == Some(wanted) {
         return Ok(());
@@ -88,11 +91,11 @@ fn turn_at(scribe: &Scribe<'_>, target: &Target<'_>, no: u64, wanted: TurnStatus
 fn wait_at(scribe: &Scribe<'_>, target: &Target<'_>, no: u64, wanted: WaitStatus) -> Result<(), Failure> {
     let found = match target.id {
         None => None,
-        Some(id) => scribe.find(
-            "SELECT status FROM wait WHERE session = ? AND no = ?",
-            &[id.into(), bound(no).into()],
-            |row| column::word::<WaitStatus>(row, 0),
-        )?,
+        Some(id) => {
+            scribe.find("SELECT status FROM wait WHERE id = ?", &[packed(id, no)?.into()], |row| {
+                column::word::<WaitStatus>(row, 0)
+            })?
+        }
     };
     if found == Some(wanted) {
         return Ok(());

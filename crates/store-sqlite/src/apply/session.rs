@@ -3,9 +3,9 @@
 use singletree_durable::{Counters, FieldRow, FieldValue, Head, SessionKey};
 
 use super::Target;
-use crate::error::Failure;
+use crate::error::{Failure, refused};
 use crate::meter::{Bind, Scribe};
-use crate::number::{stored, stored_opt};
+use crate::number::{SESSIONS, rows_of, stored, stored_opt};
 
 /// Finds the integer id of a session. Every write begins here, so that the tenant is part of every key (INV-14).
 pub(super) fn find(scribe: &Scribe<'_>, key: &SessionKey) -> Result<Option<i64>, Failure> {
@@ -15,6 +15,15 @@ pub(super) fn find(scribe: &Scribe<'_>, key: &SessionKey) -> Result<Option<i64>,
 
 /// Finds the integer id of a text that stands in many rows, or gives it one.
 pub(super) fn name(scribe: &Scribe<'_>, text: &str) -> Result<i64, Failure> {
+    if let Some(id) = scribe.names.get(text) {
+        return Ok(id);
+    }
+    let id = name_in_file(scribe, text)?;
+    scribe.names.note(text, id);
+    Ok(id)
+}
+
+fn name_in_file(scribe: &Scribe<'_>, text: &str) -> Result<i64, Failure> {
     let found = scribe.find("SELECT id FROM name WHERE text = ?", &[text.into()], |row| row.get(0))?;
     if let Some(id) = found {
         return Ok(id);
@@ -44,6 +53,9 @@ pub(super) fn head(scribe: &Scribe<'_>, target: &mut Target<'_>, head: &Head) ->
     let (tenant, session) = (target.key.tenant.as_str(), target.key.session.as_str());
     scribe.write(INSERT, &[a, b, c, d, e, f, g, h, i, tenant.into(), session.into()])?;
     let id = scribe.added();
+    if id >= SESSIONS {
+        return refused(format!("the file has fewer than {SESSIONS} sessions"));
+    }
     target.id = Some(id);
     Ok(id)
 }
@@ -91,10 +103,22 @@ pub(super) fn drop_field(scribe: &Scribe<'_>, session: Option<i64>, name: &str) 
     Ok(())
 }
 
-/// Removes the session; its rows hang on it and go with it (D25).
+/// Removes the session with its rows (D25): those of packed keys by their range, the others because they refer to it.
 pub(super) fn delete(scribe: &Scribe<'_>, target: &mut Target<'_>) -> Result<(), Failure> {
     if let Some(id) = target.id.take() {
+        let (first, end) = rows_of(id);
+        for sql in ROWS {
+            scribe.write(sql, &[first.into(), end.into()])?;
+        }
         scribe.write("DELETE FROM session WHERE id = ?", &[id.into()])?;
     }
     Ok(())
 }
+
+/// One statement for every table of packed keys.
+const ROWS: [&str; 4] = [
+    "DELETE FROM item WHERE id >= ? AND id < ?",
+    "DELETE FROM turn WHERE id >= ? AND id < ?",
+    "DELETE FROM wait WHERE id >= ? AND id < ?",
+    "DELETE FROM event WHERE id >= ? AND id < ?",
+];

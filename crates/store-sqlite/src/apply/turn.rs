@@ -1,44 +1,57 @@
 //! Puts of turns.
 
-use singletree_durable::TurnRow;
+use singletree_durable::{TurnRow, TurnStatus};
 
 use super::session::name;
 use crate::error::Failure;
-use crate::meter::Scribe;
-use crate::number::{bound, stored, stored_opt};
+use crate::meter::{Bind, Scribe};
+use crate::number::{packed, stored, stored_opt};
 use crate::word::Word;
 
 /// Writes a turn, whatever stood there.
 pub(super) fn put(scribe: &Scribe<'_>, session: i64, row: &TurnRow) -> Result<(), Failure> {
-    scribe.write(
-        PUT,
-        &[
-            session.into(),
-            stored(row.no)?.into(),
-            row.invocation.as_str().into(),
-            row.ordinal.into(),
-            row.kind.word().into(),
-            row.status.word().into(),
-            stored(row.fence.0)?.into(),
-            row.deaths.into(),
-            name(scribe, &row.agent)?.into(),
-            name(scribe, &row.graph)?.into(),
-            stored_opt(row.message)?.into(),
-            stored_opt(row.wait)?.into(),
-            row.key.as_ref().into(),
-            row.digest.as_ref().into(),
-            row.accepted_at.into(),
-            row.ended_at.into(),
-            row.outcome.as_ref().into(),
-        ],
-    )?;
+    let id = Bind::Int(packed(session, row.no)?);
+    let lasting: [Bind<'_>; 10] = [
+        row.invocation.as_str().into(),
+        row.ordinal.into(),
+        row.kind.word().into(),
+        name(scribe, &row.agent)?.into(),
+        name(scribe, &row.graph)?.into(),
+        stored_opt(row.message)?.into(),
+        stored_opt(row.wait)?.into(),
+        row.key.as_ref().into(),
+        row.digest.as_ref().into(),
+        row.accepted_at.into(),
+    ];
+    let moving: [Bind<'_>; 5] = [
+        row.status.word().into(),
+        stored(row.fence.0)?.into(),
+        row.deaths.into(),
+        row.ended_at.into(),
+        row.outcome.as_ref().into(),
+    ];
+    let is_new = row.status == TurnStatus::Accepted && row.deaths == 0;
+    if !is_new && scribe.write(MOVE, &joined(&moving, id, &lasting))? > 0 {
+        return Ok(());
+    }
+    scribe.write(PUT, &joined(&lasting, id, &moving))?;
     Ok(())
 }
 
-const PUT: &str = "INSERT INTO turn (session, no, invocation, ordinal, kind, status, fence, deaths, agent, graph, \
-    message, wait, key, digest, accepted_at, ended_at, outcome) \
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) \
-    ON CONFLICT (session, no) DO UPDATE SET invocation = excluded.invocation, ordinal = excluded.ordinal, \
+fn joined<'a>(first: &[Bind<'a>], id: Bind<'a>, last: &[Bind<'a>]) -> Vec<Bind<'a>> {
+    [first, &[id], last].concat()
+}
+
+/// What changes of a turn as it goes on. It names no column that a lookup is made by, so that it touches none of their
+/// indexes; a row that differs in more is left to [`PUT`].
+const MOVE: &str = "UPDATE turn SET status = ?, fence = ?, deaths = ?, ended_at = ?, outcome = ? \
+    WHERE id = ? AND invocation = ? AND ordinal = ? AND kind = ? AND agent = ? AND graph = ? AND message IS ? \
+    AND wait IS ? AND key IS ? AND digest IS ? AND accepted_at = ?";
+
+const PUT: &str = "INSERT INTO turn (invocation, ordinal, kind, agent, graph, message, wait, key, digest, \
+    accepted_at, id, status, fence, deaths, ended_at, outcome) \
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) \
+    ON CONFLICT (id) DO UPDATE SET invocation = excluded.invocation, ordinal = excluded.ordinal, \
     kind = excluded.kind, status = excluded.status, fence = excluded.fence, deaths = excluded.deaths, \
     agent = excluded.agent, graph = excluded.graph, message = excluded.message, wait = excluded.wait, key = excluded.key, \
     digest = excluded.digest, accepted_at = excluded.accepted_at, ended_at = excluded.ended_at, \
@@ -47,9 +60,8 @@ const PUT: &str = "INSERT INTO turn (session, no, invocation, ordinal, kind, sta
 /// Takes the idempotency key, and its digest with it, off a turn.
 pub(super) fn free_key(scribe: &Scribe<'_>, session: Option<i64>, turn: u64) -> Result<(), Failure> {
     let Some(session) = session else { return Ok(()) };
-    scribe.write(
-        "UPDATE turn SET key = NULL, digest = NULL WHERE session = ? AND no = ?",
-        &[session.into(), bound(turn).into()],
-    )?;
+    // No turn has a number too large to be stored.
+    let Ok(id) = packed(session, turn) else { return Ok(()) };
+    scribe.write("UPDATE turn SET key = NULL, digest = NULL WHERE id = ?", &[id.into()])?;
     Ok(())
 }

@@ -4,7 +4,7 @@ use singletree_durable::WaitRow;
 
 use crate::error::Failure;
 use crate::meter::Scribe;
-use crate::number::{stored, stored_opt};
+use crate::number::{packed, stored, stored_opt};
 use crate::word::Word;
 
 /// Writes a wait, whatever stood there.
@@ -12,8 +12,7 @@ pub(super) fn put(scribe: &Scribe<'_>, session: i64, row: &WaitRow) -> Result<()
     scribe.write(
         PUT,
         &[
-            session.into(),
-            stored(row.no)?.into(),
+            packed(session, row.no)?.into(),
             (&row.signal).into(),
             row.invocation.as_str().into(),
             stored(row.turn)?.into(),
@@ -33,10 +32,10 @@ pub(super) fn put(scribe: &Scribe<'_>, session: i64, row: &WaitRow) -> Result<()
     Ok(())
 }
 
-const PUT: &str = "INSERT INTO wait (session, no, signal, invocation, turn, status, metadata, action, deadline, \
+const PUT: &str = "INSERT INTO wait (id, signal, invocation, turn, status, metadata, action, deadline, \
     payload_schema, on_deadline, created_at, ended_by, answer, answered_by, ended_at) \
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) \
-    ON CONFLICT (session, no) DO UPDATE SET signal = excluded.signal, invocation = excluded.invocation, \
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) \
+    ON CONFLICT (id) DO UPDATE SET signal = excluded.signal, invocation = excluded.invocation, \
     turn = excluded.turn, status = excluded.status, metadata = excluded.metadata, action = excluded.action, \
     deadline = excluded.deadline, payload_schema = excluded.payload_schema, \
     on_deadline = excluded.on_deadline, created_at = excluded.created_at, ended_by = excluded.ended_by, \

@@ -5,7 +5,7 @@ use singletree_durable::{EventRow, SessionKey};
 
 use super::all;
 use crate::column;
-use crate::number::bound;
+use crate::number::{bound, within};
 
 /// Reads events from a sequence number on.
 pub(crate) fn from(
@@ -17,9 +17,9 @@ pub(crate) fn from(
     all(
         connection,
         "SELECT e.seq, e.turn, n.text, e.item, e.at, e.body FROM session s \
-         JOIN event e ON e.session = s.id JOIN name n ON n.id = e.kind \
-         WHERE s.tenant = ? AND s.session = ? AND e.seq >= ? ORDER BY e.seq LIMIT ?",
-        params![key.tenant.as_str(), key.session.as_str(), bound(from), bound(limit)],
+         CROSS JOIN event e ON e.id >= (s.id << 32) + ?3 AND e.id < (s.id + 1) << 32 \
+         CROSS JOIN name n ON n.id = e.kind WHERE s.tenant = ?1 AND s.session = ?2 ORDER BY e.id LIMIT ?4",
+        params![key.tenant.as_str(), key.session.as_str(), within(from), bound(limit)],
         |row| {
             Ok(EventRow {
                 seq: column::number(row, 0)?,

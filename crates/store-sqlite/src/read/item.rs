@@ -3,17 +3,16 @@
 use rusqlite::{Connection, Result, Row, params};
 use singletree_durable::{ItemRange, ItemRow, Placement, SessionKey};
 
-use super::all;
+use super::{all, sweep};
 use crate::column;
-use crate::number::bound;
+use crate::number::{bound, within};
 
 macro_rules! select {
-    ($index:literal, $rest:literal) => {
+    ($way:literal, $rest:literal) => {
         concat!(
-            "SELECT i.no, i.turn, n.text, i.generation, i.seq, i.body, i.side ",
-            "FROM session s JOIN item i INDEXED BY ",
-            $index,
-            " ON i.session = s.id LEFT JOIN name n ON n.id = i.list WHERE s.tenant = ? AND s.session = ? AND ",
+            "SELECT i.no, i.turn, n.text, i.generation, i.seq, i.body, i.side FROM session s CROSS JOIN item i ",
+            $way,
+            " LEFT JOIN name n ON n.id = i.list WHERE s.tenant = ?1 AND s.session = ?2 AND ",
             $rest
         )
     };
@@ -26,22 +25,26 @@ pub(crate) fn range(connection: &Connection, key: &SessionKey, range: &ItemRange
         ItemRange::List { field, generation, from, limit } => all(
             connection,
             select!(
-                "item_place",
-                "i.list = (SELECT id FROM name WHERE text = ?) AND i.generation = ? AND i.seq >= ? \
-                 ORDER BY i.seq LIMIT ?"
+                "INDEXED BY item_place",
+                "i.session = s.id AND i.list = (SELECT id FROM name WHERE text = ?3) AND i.generation = ?4 \
+                 AND i.seq >= ?5 ORDER BY i.seq LIMIT ?6"
             ),
             params![tenant, session, field, bound(*generation), bound(*from), bound(*limit)],
             item,
         ),
         ItemRange::Numbers { from, to } => all(
             connection,
-            select!("sqlite_autoindex_item_1", "i.no >= ? AND i.no < ? ORDER BY i.no"),
-            params![tenant, session, bound(*from), bound(*to)],
+            select!("NOT INDEXED", "i.id >= (s.id << 32) + ?3 AND i.id < (s.id << 32) + ?4 ORDER BY i.id"),
+            params![tenant, session, within(*from), within(*to)],
             item,
         ),
-        ItemRange::Turn(turn) => all(
+        // Through all items of the session: nothing that a turn waits for asks this.
+        ItemRange::Turn(turn) => sweep(
             connection,
-            select!("item_turn", "i.turn = ? ORDER BY i.no"),
+            select!(
+                "NOT INDEXED",
+                "i.id >= s.id << 32 AND i.id < (s.id + 1) << 32 AND i.turn = ?3 ORDER BY i.id"
+            ),
             params![tenant, session, bound(*turn)],
             item,
         ),

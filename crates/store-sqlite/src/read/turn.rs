@@ -5,7 +5,7 @@ use singletree_durable::{Fence, InvocationId, SessionKey, TenantId, TurnQuery, T
 
 use super::{all, sweep};
 use crate::column;
-use crate::number::bound;
+use crate::number::{bound, within};
 
 macro_rules! columns {
     () => {
@@ -15,13 +15,13 @@ macro_rules! columns {
 }
 
 macro_rules! select {
-    ($index:literal, $rest:literal) => {
+    ($way:literal, $rest:literal) => {
         concat!(
             columns!(),
-            "FROM session s JOIN turn t INDEXED BY ",
-            $index,
-            " ON t.session = s.id JOIN name a ON a.id = t.agent JOIN name g ON g.id = t.graph ",
-            "WHERE s.tenant = ? AND s.session = ? AND ",
+            "FROM session s CROSS JOIN turn t ",
+            $way,
+            " CROSS JOIN name a ON a.id = t.agent CROSS JOIN name g ON g.id = t.graph ",
+            "WHERE s.tenant = ?1 AND s.session = ?2 AND ",
             $rest
         )
     };
@@ -34,30 +34,36 @@ pub(crate) fn of(connection: &Connection, key: &SessionKey, query: &TurnQuery) -
     match query {
         TurnQuery::No(no) => all(
             connection,
-            select!("sqlite_autoindex_turn_1", "t.no = ?"),
-            params![tenant, session, bound(*no)],
+            select!("NOT INDEXED", "t.id >= (s.id << 32) + ?3 AND t.id < (s.id << 32) + ?4"),
+            params![tenant, session, within(*no), within(no.saturating_add(1))],
             read,
         ),
         TurnQuery::Key(key) => {
-            all(connection, select!("turn_key", "t.key = ?"), params![tenant, session, key], read)
+            let sql = select!("INDEXED BY turn_key", "t.session = s.id AND t.key = ?3");
+            all(connection, sql, params![tenant, session, key], read)
         }
         TurnQuery::Invocation(id) => all(
             connection,
             select!(
-                "turn_invocation",
-                "substr(t.invocation, -12) = substr(?3, -12) AND +t.invocation = ?3 ORDER BY t.no"
+                "INDEXED BY turn_invocation",
+                "substr(t.invocation, -12) = substr(?3, -12) AND t.id >= s.id << 32 \
+                 AND t.id < (s.id + 1) << 32 AND +t.invocation = ?3 ORDER BY t.id"
             ),
             params![tenant, session, id.as_str()],
             read,
         ),
         TurnQuery::Open => {
-            let sql = select!("turn_open", "t.status = 'accepted' ORDER BY t.no");
+            let sql =
+                select!("INDEXED BY turn_open", "t.session = s.id AND t.status = 'accepted' ORDER BY t.id");
             all(connection, sql, params![tenant, session], read)
         }
         TurnQuery::From { no, limit } => all(
             connection,
-            select!("sqlite_autoindex_turn_1", "t.no >= ? ORDER BY t.no LIMIT ?"),
-            params![tenant, session, bound(*no), bound(*limit)],
+            select!(
+                "NOT INDEXED",
+                "t.id >= (s.id << 32) + ?3 AND t.id < (s.id + 1) << 32 ORDER BY t.id LIMIT ?4"
+            ),
+            params![tenant, session, within(*no), bound(*limit)],
             read,
         ),
     }

@@ -20,7 +20,7 @@ macro_rules! within {
     ($rest:literal) => {
         concat!(
             columns!(),
-            "FROM session s JOIN wait w INDEXED BY wait_state ON w.session = s.id WHERE s.tenant = ? AND s.session = ? AND ",
+            "FROM session s CROSS JOIN wait w INDEXED BY wait_state ON w.session = s.id WHERE s.tenant = ? AND s.session = ? AND ",
             $rest,
             " ORDER BY w.no"
         )

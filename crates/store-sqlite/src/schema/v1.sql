@@ -1,19 +1,30 @@
 -- Format version 1. A person can read this file with the sqlite3 shell; begin with the views at the end.
--- Times are milliseconds since 1970-01-01 UTC. Rows of a session hang on its integer id: they go when it goes.
+-- Times are milliseconds since 1970-01-01 UTC.
+--
+-- Rows of a session are found by a packed key, its integer id and the row's number in it: id = session << 32 | no.
+-- The key is the rowid, so that a row has no second tree beside its table, the rows of a session lie together and in
+-- order, and "from this number on" is a range of the table. `session` and `no` take no room: they are computed from the
+-- key when somebody reads them. A session has room for 2^32 rows of each kind, a file for 2^31 sessions; the writer
+-- refuses what is beyond.
+--
+-- Packed keys and ids of names are not declared as foreign keys, which would look up a parent for every row that is
+-- written. Nothing is lost: the one writer takes both ids from `session` and `name` in the same transaction, no
+-- statement changes or removes a name, and a session is removed together with its rows, table by table. What a foreign
+-- key would find, `SqliteStore::check` looks for. Tables with a key of their own do refer to `session`.
 --
 -- Size is part of the format. What is inside a statement is kept in the file letter by letter, so that comments stand
--- outside; every table and index takes a page of 8 KiB even when it is empty, so that there are only those that a query
--- needs. Tables that only grow are rowid tables with a unique index; those whose rows are replaced or removed are
--- WITHOUT ROWID.
+-- outside; every table and index takes a page even when it is empty, and every one that a commit touches takes a page
+-- of its log. So there are only those that a query needs, and most indexes are partial.
 
 -- The fence is raised at every open for writing; who writes under another one is refused. The log epoch is the first
--- half of every event id; it is drawn once, when the file is made.
+-- half of every event id; it is drawn when the file is made, and when a copy (is_copy = 1) is first opened for writing.
 CREATE TABLE meta (
   only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
   fence INTEGER NOT NULL,
-  log_epoch TEXT NOT NULL
+  log_epoch TEXT NOT NULL,
+  is_copy INTEGER NOT NULL CHECK (is_copy IN (0, 1))
 ) STRICT;
-INSERT INTO meta VALUES (1, 0, lower(hex(randomblob(8))));
+INSERT INTO meta VALUES (1, 0, lower(hex(randomblob(8))), 0);
 
 -- Texts of which there are few and which stand in many rows: agents, digests of their graphs, names of list
 -- fields, kinds of events.
@@ -26,8 +37,8 @@ CREATE TABLE session (
   id INTEGER PRIMARY KEY,
   tenant TEXT NOT NULL,
   session TEXT NOT NULL,
-  agent INTEGER NOT NULL REFERENCES name,
-  graph INTEGER NOT NULL REFERENCES name,
+  agent INTEGER NOT NULL,
+  graph INTEGER NOT NULL,
   schema_version TEXT NOT NULL,
   version INTEGER NOT NULL,
   prompt_policy TEXT NOT NULL,
@@ -46,7 +57,7 @@ CREATE TABLE session (
 CREATE TABLE field (
   session INTEGER NOT NULL REFERENCES session ON DELETE CASCADE,
   name TEXT NOT NULL,
-  value TEXT CHECK (json_valid(value)),
+  value TEXT CHECK (value IS NULL OR json_valid(value)),
   generation INTEGER CHECK ((value IS NULL) = (generation IS NOT NULL)),
   len INTEGER CHECK ((generation IS NULL) = (len IS NULL)),
   PRIMARY KEY (session, name)
@@ -54,67 +65,66 @@ CREATE TABLE field (
 
 -- The list that an item stands in is NULL as long as it stands in none.
 CREATE TABLE item (
-  session INTEGER NOT NULL REFERENCES session ON DELETE CASCADE,
-  no INTEGER NOT NULL,
+  id INTEGER PRIMARY KEY,
+  session INTEGER AS (id >> 32) VIRTUAL,
+  no INTEGER AS (id & 4294967295) VIRTUAL,
   turn INTEGER NOT NULL,
-  list INTEGER REFERENCES name,
+  list INTEGER,
   generation INTEGER CHECK ((list IS NULL) = (generation IS NULL)),
   seq INTEGER CHECK ((list IS NULL) = (seq IS NULL)),
-  side TEXT CHECK (json_valid(side)),
-  body TEXT NOT NULL CHECK (json_valid(body)),
-  UNIQUE (session, no)
+  side TEXT CHECK (side IS NULL OR json_valid(side)),
+  body TEXT NOT NULL CHECK (json_valid(body))
 ) STRICT;
 CREATE UNIQUE INDEX item_place ON item (session, list, generation, seq) WHERE seq IS NOT NULL;
-CREATE INDEX item_turn ON item (session, turn);
 
 CREATE TABLE turn (
-  session INTEGER NOT NULL REFERENCES session ON DELETE CASCADE,
-  no INTEGER NOT NULL,
+  id INTEGER PRIMARY KEY,
+  session INTEGER AS (id >> 32) VIRTUAL,
+  no INTEGER AS (id & 4294967295) VIRTUAL,
   invocation TEXT NOT NULL,
   ordinal INTEGER NOT NULL,
   kind TEXT NOT NULL CHECK (kind IN ('message', 'resume', 'close')),
   status TEXT NOT NULL CHECK (status IN ('accepted', 'suspended', 'completed', 'errored')),
   fence INTEGER NOT NULL,
   deaths INTEGER NOT NULL,
-  agent INTEGER NOT NULL REFERENCES name,
-  graph INTEGER NOT NULL REFERENCES name,
+  agent INTEGER NOT NULL,
+  graph INTEGER NOT NULL,
   message INTEGER,
   wait INTEGER,
   key TEXT,
   digest TEXT,
   accepted_at INTEGER NOT NULL,
   ended_at INTEGER,
-  outcome TEXT CHECK (json_valid(outcome)),
-  UNIQUE (session, no)
+  outcome TEXT CHECK (outcome IS NULL OR json_valid(outcome))
 ) STRICT;
 -- The end of an id is its most random part, whether it is drawn, counted or begins with a time.
-CREATE INDEX turn_invocation ON turn (substr(invocation, -12), session);
+CREATE INDEX turn_invocation ON turn (substr(invocation, -12));
 CREATE UNIQUE INDEX turn_key ON turn (session, key) WHERE key IS NOT NULL;
-CREATE INDEX turn_open ON turn (session, no) WHERE status = 'accepted';
+CREATE INDEX turn_open ON turn (session) WHERE status = 'accepted';
 
 CREATE TABLE wait (
-  session INTEGER NOT NULL REFERENCES session ON DELETE CASCADE,
-  no INTEGER NOT NULL,
+  id INTEGER PRIMARY KEY,
+  session INTEGER AS (id >> 32) VIRTUAL,
+  no INTEGER AS (id & 4294967295) VIRTUAL,
   signal TEXT NOT NULL,
   invocation TEXT NOT NULL,
   turn INTEGER NOT NULL,
   status TEXT NOT NULL CHECK (status IN ('pending', 'consumed', 'cancelled', 'expired')),
-  metadata TEXT CHECK (json_valid(metadata)),
+  metadata TEXT CHECK (metadata IS NULL OR json_valid(metadata)),
   action TEXT,
   deadline INTEGER,
-  payload_schema TEXT CHECK (json_valid(payload_schema)),
-  on_deadline TEXT CHECK (json_valid(on_deadline)),
+  payload_schema TEXT CHECK (payload_schema IS NULL OR json_valid(payload_schema)),
+  on_deadline TEXT CHECK (on_deadline IS NULL OR json_valid(on_deadline)),
   created_at INTEGER NOT NULL,
   ended_by INTEGER,
-  answer TEXT CHECK (json_valid(answer)),
+  answer TEXT CHECK (answer IS NULL OR json_valid(answer)),
   answered_by TEXT,
-  ended_at INTEGER,
-  UNIQUE (session, no)
+  ended_at INTEGER
 ) STRICT;
 CREATE INDEX wait_state ON wait (session, status, signal);
-CREATE INDEX wait_invocation ON wait (substr(invocation, -12), session);
+CREATE INDEX wait_invocation ON wait (substr(invocation, -12));
 -- Also the list of all pending waits, those without deadline first.
-CREATE INDEX wait_due ON wait (deadline, signal, session) WHERE status = 'pending';
+CREATE INDEX wait_due ON wait (deadline, signal) WHERE status = 'pending';
 
 -- Where unfinished invocations stand.
 CREATE TABLE position (
@@ -134,17 +144,17 @@ CREATE TABLE record (
   PRIMARY KEY (session, turn, name)
 ) STRICT, WITHOUT ROWID;
 
--- WITHOUT ROWID although it only grows: its rows are hardly larger than an index of them would be.
+-- The number of an event is its place in the session's log.
 CREATE TABLE event (
-  session INTEGER NOT NULL REFERENCES session ON DELETE CASCADE,
-  seq INTEGER NOT NULL,
+  id INTEGER PRIMARY KEY,
+  session INTEGER AS (id >> 32) VIRTUAL,
+  seq INTEGER AS (id & 4294967295) VIRTUAL,
   turn INTEGER NOT NULL,
-  kind INTEGER NOT NULL REFERENCES name,
+  kind INTEGER NOT NULL,
   item INTEGER,
   at INTEGER NOT NULL,
-  body TEXT CHECK (json_valid(body)),
-  PRIMARY KEY (session, seq)
-) STRICT, WITHOUT ROWID;
+  body TEXT CHECK (body IS NULL OR json_valid(body))
+) STRICT;
 
 -- What stays when a session is deleted: that it was, never what it said.
 CREATE TABLE audit (
@@ -172,7 +182,7 @@ SELECT s.tenant, s.session, n.text AS list, i.seq, i.body ->> 'role' AS role, i.
 strftime('%Y-%m-%dT%H:%M:%fZ', t.accepted_at / 1e3, 'unixepoch') AS time, i.turn
 FROM item i JOIN session s ON s.id = i.session JOIN name n ON n.id = i.list
 JOIN field f ON f.session = i.session AND f.name = n.text AND f.generation = i.generation AND i.seq < f.len
-LEFT JOIN turn t ON t.session = i.session AND t.no = i.turn
+LEFT JOIN turn t ON t.id = i.session << 32 | i.turn
 ORDER BY s.tenant, s.session, n.text, i.seq;
 
 CREATE VIEW turns AS

@@ -50,7 +50,7 @@ async fn foreign_newer_and_broken_files_are_refused_and_left_unchanged() {
     let damaged = named("damaged");
     SqliteStore::open(&damaged).await.unwrap().close().await;
     let mut bytes = std::fs::read(&damaged).unwrap();
-    bytes[100..8192].fill(0xa5);
+    bytes[100..2048].fill(0xa5);
     std::fs::write(&damaged, &bytes).unwrap();
     check(&damaged, "store_corrupt").await;
 }
@@ -70,7 +70,7 @@ async fn an_empty_file_is_made_ours_with_every_setting_and_a_missing_folder_is_a
         file.query_row(&format!("SELECT \"{name}\" || '' FROM pragma_{name}"), [], |it| it.get(0)).unwrap()
     };
     let found = ["page_size", "journal_mode", "application_id", "user_version"].map(pragma);
-    assert_eq!(found, ["8192", "wal", "1936289383", "1"]);
+    assert_eq!(found, ["2048", "wal", "1936289383", "1"]);
     let loose = "SELECT count(*) FROM pragma_table_list \
                  WHERE type = 'table' AND NOT strict AND name NOT LIKE 'sqlite_%'";
     let loose: i64 = file.query_row(loose, [], |it| it.get(0)).unwrap();

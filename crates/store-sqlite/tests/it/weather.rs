@@ -14,7 +14,7 @@ struct SmallDisk<'a>(&'a Path);
 
 impl<'a> SmallDisk<'a> {
     fn mount(at: &'a Path) -> Result<Self, String> {
-        let run = Command::new("mount").args(["-t", "tmpfs", "-o", "size=2m", "tmpfs"]).arg(at).output();
+        let run = Command::new("mount").args(["-t", "tmpfs", "-o", "size=4m", "tmpfs"]).arg(at).output();
         match run {
             Ok(output) if output.status.success() => Ok(Self(at)),
             Ok(output) => Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
@@ -37,7 +37,7 @@ async fn a_full_disk_is_told_by_category_and_nothing_answered_is_lost() {
         Err(reason) => return say(&format!("not run: disk_full: {reason}")),
     };
     let (path, ballast) = (dir.path().join("store.db"), dir.path().join("ballast"));
-    std::fs::write(&ballast, vec![0; 900_000]).unwrap();
+    std::fs::write(&ballast, vec![0; 3_000_000]).unwrap();
     let store = SqliteStore::open(&path).await.unwrap();
     store.apply(batch(&store, "s", [Put::Head(head(0))])).await.unwrap();
     let body = format!("\"{}\"", "x".repeat(50_000));

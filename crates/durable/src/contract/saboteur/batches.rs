@@ -35,7 +35,8 @@ fn weaken(clause: Clause, batch: &mut Batch) {
         | (Clause::RequireTurn, Require::Turn { .. })
         | (Clause::RequireKeyFree, Require::KeyFree(_))
         | (Clause::RequireWait, Require::Wait { .. })
-        | (Clause::RequireIdle, Require::Idle) => false,
+        | (Clause::RequireIdle, Require::Idle)
+        | (Clause::RequireSource, Require::Source { .. }) => false,
         (Clause::RequiresComeFirst, Require::Turn { .. } | Require::Wait { .. }) => !puts_turn,
         _ => true,
     });
@@ -47,6 +48,9 @@ fn twist_put(clause: Clause, memo: &mut Memo, key: &SessionKey, put: Put) -> Vec
         Put::DropField(_) => clause == Clause::FieldDropped,
         Put::DropRecords { .. } => clause == Clause::RecordsDropped,
         Put::FreeKey { .. } => clause == Clause::KeyFreed,
+        // Only where there is something to lose: that a turn in use stays is another promise.
+        Put::DropTurn { .. } => clause == Clause::TurnForgotten && !memo.records.is_empty(),
+        Put::DropEvents { .. } => clause == Clause::EventsDropped,
         Put::Audit(_) => clause == Clause::AuditOutlives,
         Put::Field(row) => {
             let is_new = memo.fields.insert((key.clone(), row.name.clone()));
@@ -91,6 +95,10 @@ fn merge_put(clause: Clause, memo: &mut Memo, key: &SessionKey, put: Put) -> Vec
         Put::Place { item, placement } => {
             memo.placed.insert((key.clone(), item));
             vec![Put::Place { item, placement }]
+        }
+        Put::Inherit { .. } => {
+            memo.heirs.insert(key.clone());
+            vec![put]
         }
         Put::Event(row) => {
             memo.with_events.insert(key.clone());

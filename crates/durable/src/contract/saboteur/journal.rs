@@ -191,6 +191,14 @@ impl Journal for TrickedJournal {
                 let other = without(&batch, |it| matches!(it, Put::Place { .. }));
                 self.apply_or(batch, other, answers)
             }
+            Some(Clause::InheritWhole) => {
+                let other = without(&batch, |it| matches!(it, Put::Inherit { .. }));
+                self.apply_or(batch, other, answers)
+            }
+            Some(Clause::TurnInUse) => {
+                let other = without(&batch, |it| matches!(it, Put::DropTurn { .. }));
+                self.apply_or(batch, other, answers)
+            }
             Some(Clause::DecidedOnce) if is_claim(&batch) => {
                 let other = Batch { requires: Vec::new(), ..batch.clone() };
                 self.apply_or(batch, other, answers)
@@ -238,6 +246,9 @@ impl Journal for TrickedJournal {
             let mut rows = self.inner.items(key, &range).await?;
             if self.trick.breaks(Clause::ItemsOfTurn) && matches!(range, ItemRange::Turn(_)) {
                 pop_second(&mut rows);
+            }
+            if self.trick.breaks(Clause::InheritCopies) && self.trick.memo().heirs.contains(key) {
+                rows.iter_mut().for_each(|it| it.side = None);
             }
             if self.trick.breaks(Clause::PlaceKeepsBody) {
                 let memo = self.trick.memo();

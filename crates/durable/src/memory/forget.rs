@@ -1,0 +1,95 @@
+//! Turns that are not kept any more.
+
+use super::check::Ahead;
+use super::index::of_session;
+use super::refused;
+use super::state::{Session, State};
+use crate::{InvocationId, Result, SessionKey, TurnRow, WaitRow, WaitStatus};
+
+impl<'a> Ahead<'a> {
+    /// Checks that the turn's invocation is over, and notes what goes with it.
+    pub(super) fn drop_turn(&mut self, no: u64) -> Result<()> {
+        let Some(row) = self.turn(no) else { return Ok(()) };
+        if !self.is_over(&row.invocation) {
+            return Err(refused(format!("the invocation of turn {no} is over")));
+        }
+        self.hold(no, None)?;
+        self.turns.insert(no, None);
+        let stored = self.stored.and_then(|it| it.made.get(no)).map_or(&[][..], |it| it.all());
+        let made: Vec<u64> =
+            stored.iter().map(|(item, ())| *item).chain(self.items.keys().copied()).collect();
+        for item in made {
+            if self.item(item).is_some_and(|it| it.turn == no && !it.is_placed) {
+                self.items.insert(item, None);
+            }
+        }
+        let gone: Vec<u64> =
+            self.waits_of(&row.invocation).filter(|it| it.turn == no).map(|it| it.no).collect();
+        self.waits.extend(gone.into_iter().map(|it| (it, None)));
+        Ok(())
+    }
+
+    fn turn(&self, no: u64) -> Option<&'a TurnRow> {
+        let stored = || self.stored?.turns.get(no);
+        self.turns.get(&no).copied().unwrap_or_else(stored)
+    }
+
+    fn is_over(&self, invocation: &InvocationId) -> bool {
+        let (index, key) = (&self.state.index, self.key);
+        let stored = self.stored.map(|_| of_session(index.open.get(&key.tenant), &key.session));
+        let put = self.turns.keys().copied();
+        let mut turns = stored.into_iter().flatten().chain(put).filter_map(|it| self.turn(it));
+        let is_open = turns.any(|it| it.invocation == *invocation && !it.status.is_ended());
+        !is_open && self.waits_of(invocation).all(|it| it.status != WaitStatus::Pending)
+    }
+
+    /// Returns the waits of an invocation as they are now; some of them twice.
+    fn waits_of(&self, invocation: &InvocationId) -> impl Iterator<Item = &'a WaitRow> {
+        let (index, key) = (&self.state.index, self.key);
+        let places = index.waits.get(&(key.tenant.clone(), invocation.clone()));
+        let stored = self.stored.map(|_| of_session(places, &key.session));
+        let put = self.waits.keys().copied();
+        let wait = |no: u64| {
+            let stored = || self.stored?.waits.get(no);
+            self.waits.get(&no).copied().unwrap_or_else(stored)
+        };
+        let waits = stored.into_iter().flatten().chain(put).filter_map(wait);
+        waits.filter(|it| it.invocation == *invocation)
+    }
+}
+
+impl State {
+    /// Removes a turn with what belongs to it alone.
+    pub(super) fn drop_turn(&mut self, key: &SessionKey, no: u64) {
+        let Some(row) = self.session(key).and_then(|it| it.turns.get(no)).cloned() else { return };
+        let places = self.index.waits.get(&(key.tenant.clone(), row.invocation.clone()));
+        let waits: Vec<WaitRow> = self.session(key).map_or_else(Vec::new, |session| {
+            let waits = of_session(places, &key.session).filter_map(|it| session.waits.get(it));
+            waits.filter(|it| it.turn == no).cloned().collect()
+        });
+        self.index.drop_turn(key, &row);
+        waits.iter().for_each(|it| self.index.drop_wait(key, it));
+        let Some(session) = self.session_mut(key) else { return };
+        waits.iter().for_each(|it| session.waits.remove(it.no));
+        session.forget_turn(no);
+    }
+}
+
+impl Session {
+    fn forget_turn(&mut self, no: u64) {
+        self.free_key(no);
+        self.turns.remove(no);
+        self.records.remove(no);
+        let Some(made) = self.made.get(no) else { return };
+        let made: Vec<u64> = made.all().iter().map(|(item, ())| *item).collect();
+        for item in made {
+            if self.items.get(item).is_some_and(|it| it.placement.is_none()) {
+                self.items.remove(item);
+                self.made.or_default(no).remove(item);
+            }
+        }
+        if self.made.get(no).is_some_and(|it| it.all().is_empty()) {
+            self.made.remove(no);
+        }
+    }
+}

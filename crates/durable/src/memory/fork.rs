@@ -1,0 +1,41 @@
+//! Items of another session, copied (D12).
+
+use super::check::Ahead;
+use super::refused;
+use super::state::{Session, State};
+use crate::{ItemRow, Result, SessionId, SessionKey};
+
+/// Returns the first `len` items of a list, if it has as many.
+fn beginning<'a>(session: &'a Session, field: &str, generation: u64, len: u64) -> Option<Vec<&'a ItemRow>> {
+    let rows = session.list(field, generation).map_or(&[][..], |it| it.between(0, len));
+    let is_whole = u64::try_from(rows.len()) == Ok(len);
+    is_whole.then(|| rows.iter().filter_map(|(_, no)| session.items.get(*no)).collect())
+}
+
+impl<'a> Ahead<'a> {
+    /// Checks that the items are there, and free here.
+    pub(super) fn inherit(&mut self, from: &SessionId, field: &str, generation: u64, len: u64) -> Result<()> {
+        let source: Option<&'a Session> = self.state.sibling(self.key, from);
+        let source = source.filter(|_| *from != self.key.session);
+        let items = source.and_then(|it| beginning(it, field, generation, len));
+        let items = items.ok_or_else(|| refused(format!("list {field:?} of {from} has {len} items")))?;
+        self.has_rows = true;
+        items.into_iter().try_for_each(|it| self.take_item(it))
+    }
+}
+
+impl State {
+    /// Copies the beginning of a list of another session.
+    pub(super) fn inherit(
+        &mut self,
+        key: &SessionKey,
+        from: &SessionId,
+        (field, generation, len): (&str, u64, u64),
+    ) {
+        let source = self.sibling(key, from);
+        let items = source.and_then(|it| beginning(it, field, generation, len)).unwrap_or_default();
+        let items: Vec<ItemRow> = items.into_iter().cloned().collect();
+        let session = self.make(key);
+        items.into_iter().for_each(|it| session.add_item(it));
+    }
+}

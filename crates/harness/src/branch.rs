@@ -1,0 +1,209 @@
+//! Editing a message and regenerating a reply: a fork before it, and another send there (D12).
+
+use singletree_durable::{ItemRange, SessionRow, TurnQuery};
+use singletree_llm::{ChatMessage, Role};
+
+use crate::chat::Chat;
+use crate::fork::ForkOptions;
+use crate::history::{HISTORY, Messages};
+use crate::outcome::ErroredTurn;
+use crate::submit::SendOptions;
+use crate::transition::fork::history_of;
+use crate::turn::Turn;
+use crate::turn_id::MessageId;
+use crate::{Error, Result};
+
+/// Names a message of a history.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MessageAt {
+    /// By its place, from 0.
+    Place(u64),
+    /// By its id, as its event gave it; also in a fork that inherited it. Found as long as the record of its turn is kept.
+    Id(MessageId),
+}
+
+impl From<u64> for MessageAt {
+    fn from(place: u64) -> Self {
+        Self::Place(place)
+    }
+}
+
+impl From<MessageId> for MessageAt {
+    fn from(id: MessageId) -> Self {
+        Self::Id(id)
+    }
+}
+
+impl std::fmt::Display for MessageAt {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Place(place) => place.fmt(f),
+            Self::Id(id) => id.fmt(f),
+        }
+    }
+}
+
+/// How many messages are looked at at once.
+const WINDOW: u64 = 64;
+
+/// How many forks of forks an id is followed through.
+const GENERATIONS: u32 = 1024;
+
+impl Chat {
+    /// Says a user's message otherwise: forks the session before that message, sends the new one there, and returns its
+    /// turn, whose [`session`](Turn::session) is the new one (D12). The old session stays as it is.
+    ///
+    /// The fork's id is drawn unless `to` names one. Fork and send are two commits: a process that dies between them leaves
+    /// a fork in which nothing was said yet.
+    ///
+    /// # Errors
+    /// Those of [`Chat::fork`] and of [`Chat::submit`], with the same meaning; `chat_message_unknown` when there is no such
+    /// message, or it is not a user's.
+    ///
+    /// # Cancellation
+    /// A dropped call has done both, the fork alone, or nothing.
+    pub async fn edit(
+        &self,
+        session_id: &str,
+        at: impl Into<MessageAt>,
+        message: ChatMessage,
+        to: Option<&str>,
+    ) -> Result<Turn, Box<ErroredTurn>> {
+        let at = at.into();
+        let edited = async {
+            let row = self.row(session_id).await?;
+            let place = self.place_of(&row, &at).await?;
+            match self.role_at(&row, place, &at).await? {
+                Role::User => self.branch(session_id, place, message, to).await,
+                Role::System | Role::Assistant | Role::Tool => {
+                    let (message, why) = (at.to_string(), "it is not a user's".to_owned());
+                    Err(Error::MessageUnknown { message, why })
+                }
+            }
+        };
+        edited.await.map_err(|it| self.refused(&it))
+    }
+
+    /// Asks for another reply: forks the session before the user's message that was answered, sends that same message there
+    /// again, and returns its turn, whose [`session`](Turn::session) is the new one (D12).
+    ///
+    /// `reply` names any message of the answer; the last one otherwise.
+    ///
+    /// # Errors
+    /// As [`Chat::edit`]; `chat_message_unknown` also when no user's message stands before it.
+    ///
+    /// # Cancellation
+    /// As [`Chat::edit`].
+    pub async fn regenerate(
+        &self,
+        session_id: &str,
+        reply: Option<MessageAt>,
+        to: Option<&str>,
+    ) -> Result<Turn, Box<ErroredTurn>> {
+        let regenerated = async {
+            let row = self.row(session_id).await?;
+            let past = match &reply {
+                Some(at) => self.place_of(&row, at).await? + 1,
+                None => history_of(&row).map_or(0, |(_, len)| len),
+            };
+            let (place, message) = self.asked_before(&row, past).await?;
+            self.branch(session_id, place, message, to).await
+        };
+        regenerated.await.map_err(|it| self.refused(&it))
+    }
+
+    async fn branch(
+        &self,
+        session_id: &str,
+        place: u64,
+        message: ChatMessage,
+        to: Option<&str>,
+    ) -> Result<Turn> {
+        // A message that would be refused leaves no fork behind.
+        self.check_message(&message)?;
+        let options = ForkOptions::new().at(place);
+        let options = match to {
+            Some(id) => options.session(id),
+            None => options,
+        };
+        let fork = self.fork(session_id, options).await?;
+        self.try_submit(&fork.session, message, SendOptions::new()).await
+    }
+
+    /// Finds the last user's message before a place.
+    async fn asked_before(&self, row: &SessionRow, past: u64) -> Result<(u64, ChatMessage)> {
+        let (generation, len) = history_of(row).unwrap_or_default();
+        let mut to = past.min(len);
+        while to > 0 {
+            let from = to.saturating_sub(WINDOW);
+            let seen = Messages::of(&self.messages_between(row, generation, (from, to)).await?);
+            let asked = (from..).zip(seen.iter()).filter(|(_, it)| it.role == Role::User).last();
+            if let Some((place, message)) = asked {
+                return Ok((place, message.as_ref().clone()));
+            }
+            to = from;
+        }
+        let why = "no user's message stands before it".to_owned();
+        Err(Error::MessageUnknown { message: past.saturating_sub(1).to_string(), why })
+    }
+
+    async fn role_at(&self, row: &SessionRow, place: u64, at: &MessageAt) -> Result<Role> {
+        let (generation, _) = history_of(row).unwrap_or_default();
+        let seen = Messages::of(&self.messages_between(row, generation, (place, place + 1)).await?);
+        seen.last().map(|it| it.role).ok_or_else(|| unknown(at))
+    }
+
+    /// Finds the place of a message in a history.
+    async fn place_of(&self, row: &SessionRow, at: &MessageAt) -> Result<u64> {
+        let len = history_of(row).map_or(0, |(_, len)| len);
+        let place = match at {
+            MessageAt::Place(place) => Some(*place),
+            MessageAt::Id(id) => self.find(row, id).await?,
+        };
+        place.filter(|it| *it < len).ok_or_else(|| unknown(at))
+    }
+
+    async fn find(&self, row: &SessionRow, id: &MessageId) -> Result<Option<u64>> {
+        let Some((generation, _)) = history_of(row) else { return Ok(None) };
+        let Some((turn, inherited)) = self.number_of(row, id).await? else { return Ok(None) };
+        let items = self.house.read(self.house.journal.items(&row.key, &ItemRange::Turn(turn))).await?;
+        let places = items.into_iter().filter_map(|it| it.placement);
+        let mut places: Vec<u64> = places
+            .filter(|it| it.field == HISTORY && it.generation == generation)
+            .map(|it| it.seq)
+            .filter(|it| inherited.is_none_or(|offset| *it < offset))
+            .collect();
+        places.sort_unstable();
+        let place = places.first().map(|first| first + id.k);
+        Ok(place.filter(|it| places.binary_search(it).is_ok()))
+    }
+
+    /// Finds the number of a turn, in this session or in one that it was forked from; then also how much was inherited
+    /// since: a number means another turn after that.
+    async fn number_of(&self, row: &SessionRow, id: &MessageId) -> Result<Option<(u64, Option<u64>)>> {
+        let journal = &self.house.journal;
+        let found = journal.session_of(&self.house.tenant, &id.turn.invocation);
+        let Some(home) = self.house.read(found).await? else { return Ok(None) };
+        let (mut at, mut inherited) = (row.clone(), None::<u64>);
+        for _ in 0..GENERATIONS {
+            if at.key == home {
+                let query = TurnQuery::Invocation(id.turn.invocation.clone());
+                let turns = self.house.read(journal.turns(&home, &query)).await?;
+                let turn = turns.into_iter().find(|it| it.ordinal == id.turn.ordinal);
+                return Ok(turn.map(|it| (it.no, inherited)));
+            }
+            let Some(parent) = at.head.parent else { return Ok(None) };
+            inherited = Some(inherited.map_or(parent.offset, |it| it.min(parent.offset)));
+            let key = singletree_durable::SessionKey::new(self.house.tenant.clone(), parent.session);
+            match self.house.read(journal.session(&key)).await? {
+                Some(row) => at = row,
+                None => return Ok(None),
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn unknown(at: &MessageAt) -> Error {
+    Error::MessageUnknown { message: at.to_string(), why: "the history has none such".to_owned() }
+}

@@ -1,0 +1,106 @@
+//! Deleting a session (D25).
+
+use std::sync::Arc;
+
+use singletree_durable::{AuditRow, Put};
+
+use crate::chat::Chat;
+use crate::hot::{Hot, Queued, Work};
+use crate::{Error, Result, waits};
+
+impl Chat {
+    /// Deletes a session: its turns and its wait are cancelled, everything of it is removed in one transaction, and one audit
+    /// row without content stays (D25). Deleting again succeeds and changes nothing; a later send starts a new session.
+    ///
+    /// Who waits for a turn is told that it was cancelled; a stream of events ends with `chat_session_unknown`. Forks of
+    /// the session stay: what they inherited is their own.
+    ///
+    /// # Errors
+    /// `harness_session_id_unresolved`, `store_unavailable` and its kin.
+    ///
+    /// # Cancellation
+    /// A dropped call may have cancelled turns without deleting.
+    pub async fn delete_session(&self, session_id: &str, by: Option<&str>) -> Result<()> {
+        let hot = self.house.hot(&self.key(session_id)?);
+        self.house.ready(&hot).await?;
+        loop {
+            self.cancel_all(&hot).await?;
+            let deleted = self.delete(&hot, by).await;
+            hot.release();
+            match deleted {
+                // A message was accepted before the deletion took its place: it belongs to the session, and goes with it.
+                Ok(false) => {}
+                other => {
+                    self.house.kick(&hot);
+                    return other.map(drop);
+                }
+            }
+        }
+    }
+
+    /// Cancels what waits and what runs, and takes the session's turn.
+    async fn cancel_all(&self, hot: &Arc<Hot>) -> Result<()> {
+        loop {
+            let freed = hot.freed.notified();
+            match next_queued(hot) {
+                Some(Queued { work: Work::Answer(answering), .. }) => {
+                    waits::refuse(answering, Error::Correlation { why: "the session was deleted".into() });
+                    continue;
+                }
+                Some(queued) => {
+                    self.cancel_queued(hot, queued).await?;
+                    continue;
+                }
+                None => {}
+            }
+            if hot.desk().queue.is_empty() && waits::take_turn(hot) {
+                return Ok(());
+            }
+            let running = hot.desk().running.as_ref().map(|it| it.ticket.clone());
+            match running {
+                Some(ticket) => {
+                    ticket.cancel.notify_one();
+                    drop(ticket);
+                    freed.await;
+                }
+                // A message is being accepted: what is decided about it comes first.
+                None => tokio::task::yield_now().await,
+            }
+        }
+    }
+
+    /// Deletes the session, whose turn was taken; false when something is waiting in it again.
+    async fn delete(&self, hot: &Arc<Hot>, by: Option<&str>) -> Result<bool> {
+        // Who waits for the end of the wait is told it before nothing is left to tell of.
+        waits::close(&self.house, hot, waits::End::Cancelled).await?;
+        self.house.know(hot).await?;
+        let commit = {
+            let mut desk = hot.desk();
+            if !desk.known || !desk.queue.is_empty() || desk.wait.is_some() {
+                return Ok(false);
+            }
+            if desk.head.is_none() {
+                return Ok(true);
+            }
+            let mut writing = self.house.write(hot, &desk);
+            writing.put(Put::Delete);
+            let (at, key, by) = (writing.now, hot.key.clone(), by.map(str::to_owned));
+            writing.put(Put::Audit(AuditRow { at, action: "session.deleted".into(), key, by }));
+            let commit = self.house.send(&mut desk, writing);
+            // What is accepted from here on lands behind it, in a new session. The numbers go on: an event's is never
+            // given twice.
+            desk.changes += 1;
+            (desk.head, desk.fields, desk.wait) = (None, None, None);
+            commit
+        };
+        self.house.land(hot, commit).await?;
+        // Who listens is told so, after what was told before.
+        hot.feed.end();
+        Ok(true)
+    }
+}
+
+/// Takes the next of the queue, unless it is not durable yet.
+fn next_queued(hot: &Hot) -> Option<Queued> {
+    hot.desk().queue.pop_front_if(|it| !matches!(it.work, Work::Message { committed: false, .. }))
+}

@@ -1,0 +1,215 @@
+//! Forgetting, in one session, what a retention does not keep: events from the oldest on, then turns that have none left.
+//!
+//! Two rules keep every reader from falling into a hole. The log loses only a beginning, and never what a listener has not
+//! read. A turn's record goes when none of its events is left, so that each event that is kept can be told whole.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use singletree_durable::{
+    Batch, Counters, Error as StoreError, EventRow, InvocationId, Put, SessionKey, Timestamp, TurnQuery,
+    TurnRow, WaitQuery,
+};
+
+use crate::Result;
+use crate::hot::Hot;
+use crate::house::House;
+use crate::retention::{Forgotten, Retention};
+
+/// How many events go in one transaction.
+const EVENTS: u64 = 256;
+
+/// How many turns go in one transaction.
+const TURNS: u64 = 64;
+
+/// What is over and not kept, as far as numbers and times tell.
+#[derive(Debug, Clone, Copy)]
+struct Bounds {
+    /// Turns below this number, and events below that, are more than are kept.
+    turns: u64,
+    events: u64,
+    /// What ended or happened before this is too old.
+    old: Option<Timestamp>,
+    /// The counters when this began; what came later is not looked at.
+    now: Counters,
+}
+
+impl Bounds {
+    fn of(now: Counters, retention: &Retention, at: Timestamp) -> Self {
+        let below = |count: u64, kept: Option<u64>| kept.map_or(0, |kept| count.saturating_sub(kept));
+        let age = retention.age.map(|it| i64::try_from(it.as_millis()).unwrap_or(i64::MAX));
+        Self {
+            turns: below(now.turns, retention.turns),
+            events: below(now.events, retention.events),
+            old: age.map(|it| Timestamp::from_millis(at.as_millis().saturating_sub(it))),
+            now,
+        }
+    }
+
+    fn is_old(&self, at: Option<Timestamp>) -> bool {
+        self.old.is_some_and(|old| at.is_some_and(|at| at < old))
+    }
+
+    /// Tells whether a turn is beyond the bounds, whatever still needs it.
+    fn passes(&self, row: &TurnRow) -> bool {
+        row.no < self.now.turns && (row.no < self.turns || self.is_old(row.ended_at))
+    }
+}
+
+/// What is in use.
+#[derive(Debug, Default)]
+struct Busy {
+    /// Invocations that are not over.
+    invocations: BTreeSet<InvocationId>,
+    /// The numbers of their turns.
+    turns: BTreeSet<u64>,
+    /// The numbers of those that have no outcome yet, or whose outcome is not told yet.
+    open: BTreeSet<u64>,
+}
+
+impl House {
+    /// Forgets what a retention does not keep of a session whose counters are these.
+    pub(crate) async fn forget(
+        self: &Arc<Self>,
+        key: &SessionKey,
+        counters: Counters,
+        retention: &Retention,
+    ) -> Result<Forgotten> {
+        let bounds = Bounds::of(counters, retention, self.now());
+        let mut forgotten = Forgotten::default();
+        if !self.is_worth(key, &bounds).await? {
+            return Ok(forgotten);
+        }
+        let hot = self.hot(key);
+        // Who begins to listen meanwhile waits, and then sees what is left.
+        let _alone = hot.forgetting.write().await;
+        let busy = self.busy(&hot).await?;
+        let done = async {
+            let floor = self.forget_events(&hot, &bounds, &busy, &mut forgotten.events).await?;
+            self.forget_turns(&hot, (&bounds, floor), &busy, &mut forgotten.turns).await
+        };
+        match done.await {
+            // The session changed under us; the next look goes on.
+            Err(crate::Error::Store { source: StoreError::Refused { .. } }) | Ok(()) => Ok(forgotten),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Looks whether the oldest turn or event is beyond the bounds.
+    async fn is_worth(&self, key: &SessionKey, bounds: &Bounds) -> Result<bool> {
+        let oldest = TurnQuery::From { no: 0, limit: 1 };
+        let turn = self.read(self.journal.turns(key, &oldest)).await?;
+        if turn.first().is_some_and(|it| bounds.passes(it)) {
+            return Ok(true);
+        }
+        let event = self.read(self.journal.events(key, 0, 1)).await?;
+        Ok(event.first().is_some_and(|it| it.seq < bounds.events || bounds.is_old(Some(it.at))))
+    }
+
+    async fn busy(&self, hot: &Hot) -> Result<Busy> {
+        let mut busy = Busy::default();
+        let open = self.read(self.journal.turns(&hot.key, &TurnQuery::Open)).await?;
+        busy.open.extend(open.iter().map(|it| it.no));
+        busy.invocations.extend(open.into_iter().map(|it| it.invocation));
+        // In this order: a turn whose end is stored but not told yet is still here (D20).
+        let untold = hot.desk().invocations();
+        let pending = self.read(self.journal.waits(&WaitQuery::Pending(hot.key.clone()))).await?;
+        busy.invocations.extend(pending.into_iter().map(|(_, it)| it.invocation));
+        busy.invocations.extend(untold.iter().cloned());
+        for invocation in &busy.invocations {
+            let query = TurnQuery::Invocation(invocation.clone());
+            let turns = self.read(self.journal.turns(&hot.key, &query)).await?;
+            busy.turns.extend(turns.iter().map(|it| it.no));
+            if untold.contains(invocation) {
+                busy.open.extend(turns.iter().map(|it| it.no));
+            }
+        }
+        Ok(busy)
+    }
+
+    /// Removes events from the oldest on, up to the first that stays; returns where the log begins then.
+    async fn forget_events(
+        &self,
+        hot: &Hot,
+        bounds: &Bounds,
+        busy: &Busy,
+        forgotten: &mut u64,
+    ) -> Result<u64> {
+        let mut floor = 0;
+        loop {
+            let rows = self.read(self.journal.events(&hot.key, floor, EVENTS)).await?;
+            let unread = hot.readers.lowest().unwrap_or(u64::MAX).min(bounds.now.events);
+            let goes = |it: &&EventRow| {
+                let is_beyond = it.seq < bounds.events
+                    || bounds.is_old(Some(it.at))
+                    || (it.turn < bounds.turns && !busy.turns.contains(&it.turn));
+                it.seq < unread && !busy.open.contains(&it.turn) && is_beyond
+            };
+            let going = rows.iter().take_while(goes).count();
+            let Some(last) = going.checked_sub(1).and_then(|it| rows.get(it)) else { return Ok(floor) };
+            floor = last.seq + 1;
+            self.drop_rows(hot, vec![Put::DropEvents { before: floor }]).await?;
+            *forgotten += going as u64;
+            if going as u64 != EVENTS {
+                return Ok(floor);
+            }
+        }
+    }
+
+    /// Removes the turns that are beyond the bounds, not in use, and have no event left.
+    async fn forget_turns(
+        &self,
+        hot: &Hot,
+        (bounds, floor): (&Bounds, u64),
+        busy: &Busy,
+        forgotten: &mut u64,
+    ) -> Result<()> {
+        let (mut from, mut told) = (0, None::<BTreeSet<u64>>);
+        loop {
+            let page = TurnQuery::From { no: from, limit: TURNS };
+            let rows = self.read(self.journal.turns(&hot.key, &page)).await?;
+            let Some(last) = rows.last() else { return Ok(()) };
+            from = last.no + 1;
+            let more = rows.len() as u64 == TURNS && bounds.passes(last);
+            let may_go =
+                |it: &&TurnRow| it.status.is_ended() && bounds.passes(it) && !busy.turns.contains(&it.no);
+            let candidates: Vec<u64> = rows.iter().filter(may_go).map(|it| it.no).collect();
+            if !candidates.is_empty() {
+                let told = match &mut told {
+                    Some(told) => told,
+                    unread => unread.insert(self.told_of(hot, floor).await?),
+                };
+                let going = candidates.into_iter().filter(|it| !told.contains(it));
+                let puts: Vec<Put> = going.map(|turn| Put::DropTurn { turn }).collect();
+                let count = puts.len() as u64;
+                self.drop_rows(hot, puts).await?;
+                *forgotten += count;
+            }
+            if !more {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Returns the numbers of the turns of which events are left.
+    async fn told_of(&self, hot: &Hot, mut from: u64) -> Result<BTreeSet<u64>> {
+        let mut told = BTreeSet::new();
+        loop {
+            let rows = self.read(self.journal.events(&hot.key, from, EVENTS)).await?;
+            told.extend(rows.iter().map(|it| it.turn));
+            match rows.last() {
+                Some(last) if rows.len() as u64 == EVENTS => from = last.seq + 1,
+                _ => return Ok(told),
+            }
+        }
+    }
+
+    async fn drop_rows(&self, hot: &Hot, puts: Vec<Put>) -> Result<()> {
+        if puts.is_empty() {
+            return Ok(());
+        }
+        let mut batch = Batch::new(hot.key.clone(), self.journal.fence());
+        batch.puts = puts;
+        Ok(self.journal.apply(batch).await?)
+    }
+}

@@ -1,0 +1,164 @@
+//! Forks: another session with the same beginning (D12).
+
+use std::sync::Arc;
+
+use singletree_durable::{Error as StoreError, ItemRange, SessionRow};
+use singletree_engine::{Item, List};
+use singletree_llm::Role;
+use tokio::sync::oneshot;
+
+use crate::chat::Chat;
+use crate::history::{HISTORY, Messages};
+use crate::hot::Hot;
+use crate::house::{Commit, House};
+use crate::sessions::{SessionInfo, info};
+use crate::transition::fork::{Forking, fork, history_of};
+use crate::turning::closings;
+use crate::{Error, Result};
+
+/// How a fork is made.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ForkOptions {
+    at: Option<u64>,
+    session: Option<String>,
+}
+
+impl ForkOptions {
+    /// Makes options of a fork of the whole session, under an id that is drawn.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets how many messages are copied: those before this place. The whole history otherwise.
+    #[must_use]
+    pub fn at(mut self, offset: u64) -> Self {
+        self.at = Some(offset);
+        self
+    }
+
+    /// Sets the id of the new session.
+    #[must_use]
+    pub fn session(mut self, id: impl Into<String>) -> Self {
+        self.session = Some(id.into());
+        self
+    }
+}
+
+/// How often a fork is tried again whose source was written in the meantime.
+const ATTEMPTS: u32 = 16;
+
+/// How many messages before the cut are looked at first.
+const WINDOW: u64 = 64;
+
+impl Chat {
+    /// Makes a new session with the beginning of another one, and returns it; the other one stays as it is (D12).
+    ///
+    /// - The committed history before the offset is copied in one transaction: messages keep their place, their turn and
+    ///   what is known beside them, so that their ids are the same in both. What a turn that runs has made is not part of it.
+    /// - Any offset up to the end is a place to cut. Tool calls that are open there are closed in the fork, as `cancelled`.
+    /// - At the end all other fields of the state are carried along. What they were at an earlier offset is not stored: a
+    ///   fork from there begins with the graph's defaults.
+    /// - Waits, turns, idempotency keys and events are not inherited. The fork's log begins with `session.forked`.
+    /// - The fork stands on its own: deleting the session that it was made of takes nothing from it.
+    ///
+    /// # Errors
+    /// `chat_session_unknown`, `chat_session_exists`, `chat_message_unknown` for an offset past the end,
+    /// `harness_session_id_unresolved`, `chat_shutting_down`, `store_refused` when others kept writing to the session,
+    /// `store_unavailable` and its kin.
+    ///
+    /// # Cancellation
+    /// A dropped call has made the fork or has not.
+    pub async fn fork(&self, session_id: &str, options: ForkOptions) -> Result<SessionInfo> {
+        self.key(session_id)?;
+        let id = options.session.unwrap_or_else(|| self.house.ids.uuid());
+        let hot = self.house.hot(&self.key(&id)?);
+        if self.house.is_closing() {
+            return Err(Error::ShuttingDown);
+        }
+        let mut attempt = 1;
+        loop {
+            self.house.ready(&hot).await?;
+            let source = self.row(session_id).await?;
+            match self.fork_of(&hot, &source, options.at).await {
+                Err(Error::Store { source: StoreError::Refused { .. } }) if attempt < ATTEMPTS => {
+                    attempt += 1
+                }
+                Err(error) => return Err(error),
+                Ok(()) => {
+                    let row = self.house.read(self.house.journal.session(&hot.key)).await?;
+                    return row.map(|it| info(&it)).ok_or(Error::SessionUnknown { session: id });
+                }
+            }
+        }
+    }
+
+    async fn fork_of(&self, hot: &Arc<Hot>, source: &SessionRow, at: Option<u64>) -> Result<()> {
+        let (generation, len) = history_of(source).unwrap_or_default();
+        let offset = at.unwrap_or(len);
+        if offset > len {
+            let why = format!("the history has {len} messages");
+            return Err(Error::MessageUnknown { message: offset.to_string(), why });
+        }
+        let closings = self.open_at(source, generation, offset).await?;
+        let name = singletree_durable::InvocationId::parse(self.house.ids.uuid());
+        let name = name.map_err(|it| Error::SessionId { why: it.to_string() })?;
+        let commit = {
+            let mut desk = hot.desk();
+            if desk.head.is_some() {
+                return Err(Error::SessionExists { session: hot.key.session.to_string() });
+            }
+            let mut writing = self.house.write(hot, &desk);
+            fork(&mut writing, Forking { source, offset, closings, name })?;
+            // What is accepted from here on lands behind it, in a session that is there.
+            desk.head = writing.head_put();
+            desk.changes += 1;
+            self.house.send(&mut desk, writing)
+        };
+        self.house.land_apart(hot, commit).await
+    }
+
+    /// Makes what closes the calls that are open before a place.
+    async fn open_at(&self, source: &SessionRow, generation: u64, offset: u64) -> Result<Vec<Item>> {
+        let mut window = WINDOW;
+        loop {
+            let from = offset.saturating_sub(window);
+            let list = self.messages_between(source, generation, (from, offset)).await?;
+            let seen = Messages::of(&list);
+            if from == 0 || seen.iter().any(|it| it.role == Role::Assistant) {
+                return Ok(closings(&list, "cancelled", "the conversation was forked here"));
+            }
+            window = window.saturating_mul(4);
+        }
+    }
+
+    /// Reads messages of a stored history, from a place to another.
+    pub(crate) async fn messages_between(
+        &self,
+        source: &SessionRow,
+        generation: u64,
+        (from, to): (u64, u64),
+    ) -> Result<List> {
+        let limit = to.saturating_sub(from);
+        if limit == 0 {
+            return Ok(List::default());
+        }
+        let range = ItemRange::List { field: HISTORY.to_owned(), generation, from, limit };
+        let rows = self.house.read(self.house.journal.items(&source.key, &range)).await?;
+        Ok(rows.into_iter().map(|it| Item::from_text(it.body.as_str())).collect())
+    }
+}
+
+impl House {
+    /// As [`House::land`], in a task of the chat, so that dropping the caller leaves nothing half known.
+    pub(crate) async fn land_apart(self: &Arc<Self>, hot: &Arc<Hot>, commit: Commit) -> Result<()> {
+        let (told, landed) = oneshot::channel();
+        let (house, hot) = (self.clone(), hot.clone());
+        self.tasks.spawn(async move {
+            let landed = house.land(&hot, commit).await;
+            // Who asked for it may have gone.
+            drop(told.send(landed));
+        });
+        Ok(landed.await.map_err(|_| Error::ShuttingDown)??)
+    }
+}

@@ -1,0 +1,59 @@
+//! How far those who listen to a session have read its log: what they have not read yet stays.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+/// Everybody who reads a session's log in this process.
+#[derive(Debug, Default)]
+pub(crate) struct Readers(Mutex<Vec<Weak<AtomicU64>>>);
+
+/// The next event that one reader wants; forgotten when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Bookmark(Arc<AtomicU64>);
+
+impl Bookmark {
+    /// Notes that everything before this event was read.
+    pub(crate) fn move_to(&self, next: u64) {
+        self.0.store(next, Ordering::Release);
+    }
+}
+
+impl Readers {
+    fn all(&self) -> MutexGuard<'_, Vec<Weak<AtomicU64>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps the log from this event on for a reader.
+    pub(crate) fn enter(&self, next: u64) -> Bookmark {
+        let at = Arc::new(AtomicU64::new(next));
+        let mut all = self.all();
+        all.retain(|it| it.strong_count() > 0);
+        all.push(Arc::downgrade(&at));
+        Bookmark(at)
+    }
+
+    /// Returns the first event that somebody still wants.
+    pub(crate) fn lowest(&self) -> Option<u64> {
+        self.all().iter().filter_map(Weak::upgrade).map(|it| it.load(Ordering::Acquire)).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_slowest_reader_counts_until_it_goes() {
+        let readers = Readers::default();
+        assert_eq!(readers.lowest(), None);
+        let (slow, fast) = (readers.enter(3), readers.enter(3));
+        fast.move_to(9);
+        assert_eq!(readers.lowest(), Some(3));
+        slow.move_to(5);
+        assert_eq!(readers.lowest(), Some(5));
+        drop(slow);
+        assert_eq!(readers.lowest(), Some(9));
+        drop(fast);
+        assert_eq!(readers.lowest(), None);
+    }
+}

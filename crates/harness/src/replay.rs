@@ -1,0 +1,135 @@
+//! The log, read back into events.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use singletree_durable::{EventRow, ItemRange, Json, SessionId, SessionKey, TurnQuery, TurnRow};
+use singletree_engine::Item;
+use singletree_llm::ChatMessage;
+
+use crate::Result;
+use crate::chat::Chat;
+use crate::event::{ChatEvent, ChatEventKind, EventId, kind};
+use crate::outcome::ChatTurnOutcome;
+use crate::record::{TurnRowExt, message, read_outcome};
+use crate::stored::corrupt;
+use crate::turn_id::{MessageId, TurnId};
+
+/// Turns rows back into events.
+pub(crate) struct Replay<'a> {
+    chat: &'a Chat,
+    key: &'a SessionKey,
+    turn: Option<TurnRow>,
+}
+
+impl<'a> Replay<'a> {
+    pub(crate) fn new(chat: &'a Chat, key: &'a SessionKey) -> Self {
+        Self { chat, key, turn: None }
+    }
+
+    pub(crate) async fn event(&mut self, row: EventRow) -> Result<ChatEvent> {
+        let body = row.body.as_ref().map_or(Ok(Value::Null), Json::decode);
+        let body: Value = body.map_err(|it| corrupt(format!("event {}", row.seq), Some(it.into())))?;
+        let (turn, what) = match body["turn"].as_str() {
+            // What a fork itself tells belongs to no stored turn: it carries its name.
+            Some(name) => {
+                let name: TurnId = name.parse()?;
+                let what = self.of_messages(&row, &body, &name).await?;
+                (name, what)
+            }
+            None => {
+                let turn = self.turn(row.turn).await?;
+                let what = match self.of_messages(&row, &body, &turn.id()).await? {
+                    Some(what) => Some(what),
+                    None => self.of_turn(&row, &turn).await?,
+                };
+                (turn.id(), what)
+            }
+        };
+        let what = what.ok_or_else(|| {
+            corrupt(format!("event {} is of the unknown kind '{}'", row.seq, row.kind), None)
+        })?;
+        let id = Some(EventId { epoch: self.chat.house.epoch.as_ref().to_owned(), seq: row.seq });
+        Ok(ChatEvent { id, session: self.key.session.clone(), turn, at: row.at, what })
+    }
+
+    async fn turn(&mut self, no: u64) -> Result<TurnRow> {
+        // Ended or not, a turn's row says what its events need; an outcome is looked for when one is told.
+        if let Some(turn) = self.turn.as_ref().filter(|it| it.no == no && it.outcome.is_some()) {
+            return Ok(turn.clone());
+        }
+        let rows = self.chat.house.read(self.chat.house.journal.turns(self.key, &TurnQuery::No(no))).await?;
+        let turn = rows.into_iter().next().ok_or_else(|| corrupt(format!("turn {no} is missing"), None))?;
+        self.turn = Some(turn.clone());
+        Ok(turn)
+    }
+
+    /// Reads what an event says for which only the name of its turn is needed.
+    async fn of_messages(
+        &self,
+        row: &EventRow,
+        body: &Value,
+        turn: &TurnId,
+    ) -> Result<Option<ChatEventKind>> {
+        Ok(Some(match row.kind.as_str() {
+            kind::ACCEPTED => {
+                let message = match row.item {
+                    Some(no) => Some(self.item(no).await?.0),
+                    None => None,
+                };
+                ChatEventKind::TurnAccepted { message }
+            }
+            kind::APPENDED => {
+                let no = row.item.ok_or_else(|| corrupt(format!("event {} names no item", row.seq), None))?;
+                let (message, side) = self.item(no).await?;
+                let id = MessageId { turn: turn.clone(), k: body["k"].as_u64().unwrap_or_default() };
+                ChatEventKind::MessageAppended { id, message, side }
+            }
+            kind::SIGNAL => ChatEventKind::SignalReceived {
+                wait: body["wait"].as_u64().unwrap_or_default(),
+                signal: text(body, "signal"),
+                how: match body["how"].as_str() {
+                    Some("expired") => "expired",
+                    Some("cancelled") => "cancelled",
+                    _ => "consumed",
+                },
+                from: body["from"].as_str().map(str::to_owned),
+            },
+            kind::FORKED => {
+                let parent = SessionId::parse(text(body, "parent"));
+                let parent = parent.map_err(|it| corrupt("a fork's parent".into(), Some(it.into())))?;
+                ChatEventKind::SessionForked { parent, offset: body["offset"].as_u64().unwrap_or_default() }
+            }
+            _ => return Ok(None),
+        }))
+    }
+
+    /// Reads the end of a turn.
+    async fn of_turn(&self, row: &EventRow, turn: &TurnRow) -> Result<Option<ChatEventKind>> {
+        Ok(Some(match row.kind.as_str() {
+            kind::SUSPENDED => ChatEventKind::TurnSuspended { outcome: self.outcome(turn).await? },
+            kind::COMPLETED => ChatEventKind::TurnCompleted { outcome: self.outcome(turn).await? },
+            kind::ERRORED => ChatEventKind::TurnErrored { outcome: self.outcome(turn).await? },
+            _ => return Ok(None),
+        }))
+    }
+
+    async fn item(&self, no: u64) -> Result<(Arc<ChatMessage>, Option<Value>)> {
+        let range = ItemRange::Numbers { from: no, to: no + 1 };
+        let rows = self.chat.house.read(self.chat.house.journal.items(self.key, &range)).await?;
+        let row = rows.into_iter().next().ok_or_else(|| corrupt(format!("item {no} is missing"), None))?;
+        let side = row.side.as_ref().map(Json::decode).transpose();
+        let side = side.map_err(|it| corrupt(format!("the side record of item {no}"), Some(it.into())))?;
+        Ok((message(&Item::from_text(row.body.as_str()))?, side))
+    }
+
+    async fn outcome(&self, turn: &TurnRow) -> Result<Arc<ChatTurnOutcome>> {
+        let house = &self.chat.house;
+        let outcome = house.limited(read_outcome(house.journal.as_ref(), self.key, turn)).await?;
+        outcome.map(Arc::new).ok_or_else(|| corrupt(format!("turn {} has no outcome", turn.no), None))
+    }
+}
+
+fn text(body: &Value, name: &str) -> String {
+    body[name].as_str().unwrap_or_default().to_owned()
+}

@@ -1,0 +1,167 @@
+//! How long what is over is kept, and who sees to it (INV-12).
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use singletree_durable::{Counters, SessionKey};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::Result;
+use crate::chat::Chat;
+use crate::hot::Hot;
+use crate::house::House;
+
+/// What is kept of a session beside its state and history. `None` keeps everything.
+///
+/// Never forgotten: messages of a history; whatever belongs to an invocation that is not over, so that each wait, answer,
+/// recovery and duplicate finds what it needs; and events that a stream of this process has not handed out yet. What a
+/// reader or a caller asks for that is not kept any more is told: `chat_events_expired`, `chat_turn_unknown`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Retention {
+    /// The records of how many of a session's last turns are kept. With a record go the turn's idempotency key (D3: a send
+    /// under it is a new one then), its waits, what it made that did not become history, and its events.
+    pub turns: Option<u64>,
+    /// How many of a session's last events are kept. They go in order, oldest first: an event that has to stay keeps those
+    /// after it.
+    pub events: Option<u64>,
+    /// How old the end of a turn, or an event, may be. Whichever bound is narrower counts.
+    pub age: Option<Duration>,
+}
+
+/// How much was forgotten.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Forgotten {
+    /// Sessions of which something was forgotten.
+    pub sessions: u64,
+    /// Records of turns.
+    pub turns: u64,
+    /// Events.
+    pub events: u64,
+}
+
+impl Forgotten {
+    fn add(&mut self, one: Self) {
+        self.sessions += u64::from(one.turns + one.events > 0);
+        self.turns += one.turns;
+        self.events += one.events;
+    }
+}
+
+/// How long it takes until all sessions are looked at again, for what has become too old.
+const ROUND: Duration = Duration::from_secs(3600);
+
+/// How many sessions are read at once.
+const PAGE: u64 = 64;
+
+/// The background work of a retention.
+#[derive(Debug)]
+pub(crate) struct Retaining {
+    retention: Option<Retention>,
+    watching: AtomicBool,
+    /// Sessions in which enough has happened that it is worth a look. Held for a moment.
+    due: Mutex<BTreeSet<SessionKey>>,
+    /// Rung when one is due, and at shutdown.
+    pub(crate) bell: Notify,
+}
+
+impl Retaining {
+    pub(crate) fn new(retention: Option<Retention>) -> Self {
+        let (due, bell) = Default::default();
+        Self { retention, watching: AtomicBool::new(false), due, bell }
+    }
+
+    fn take_due(&self) -> BTreeSet<SessionKey> {
+        std::mem::take(&mut *self.due.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Tells whether so much was added since the last look that one pays: a part of what is kept.
+fn pays(limit: Option<u64>, before: u64, now: u64) -> bool {
+    limit.is_some_and(|limit| now.saturating_sub(before) >= (limit / 8).clamp(1, 64))
+}
+
+impl House {
+    /// A turn has ended: perhaps an older one need not be kept any more.
+    pub(crate) fn note_end(&self, hot: &Hot) {
+        let Some(retention) = self.retaining.retention else { return };
+        {
+            let mut desk = hot.desk();
+            let (before, now) = (desk.retained, desk.counters);
+            if !pays(retention.turns, before.turns, now.turns)
+                && !pays(retention.events, before.events, now.events)
+            {
+                return;
+            }
+            desk.retained = now;
+        }
+        self.retaining.due.lock().unwrap_or_else(PoisonError::into_inner).insert(hot.key.clone());
+        self.retaining.bell.notify_one();
+    }
+
+    /// Sees to the retention in the background, from the first call on.
+    pub(crate) fn watch_retention(self: &Arc<Self>) {
+        let Some(retention) = self.retaining.retention else { return };
+        if self.retaining.watching.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let house = self.clone();
+        self.tasks.spawn(async move {
+            let mut round = Instant::now();
+            while !house.is_closing() {
+                // What fails is left to the next round: nothing depends on it.
+                if Instant::now() >= round {
+                    drop(house.retain_all(&retention).await);
+                    round = Instant::now() + ROUND;
+                }
+                for key in house.retaining.take_due() {
+                    drop(house.retain_one(&key, &retention).await);
+                }
+                let bell = house.retaining.bell.notified();
+                drop(tokio::time::timeout_at(round, bell).await);
+            }
+        });
+    }
+
+    async fn retain_one(self: &Arc<Self>, key: &SessionKey, retention: &Retention) -> Result<Forgotten> {
+        match self.read(self.journal.session(key)).await? {
+            Some(row) => self.forget(key, row.counters, retention).await,
+            None => Ok(Forgotten::default()),
+        }
+    }
+
+    async fn retain_all(self: &Arc<Self>, retention: &Retention) -> Result<Forgotten> {
+        let (mut all, mut from) = (Forgotten::default(), None);
+        loop {
+            let page = self.read(self.journal.sessions(&self.tenant, from.as_ref(), PAGE)).await?;
+            for row in page.sessions {
+                if self.is_closing() {
+                    return Ok(all);
+                }
+                let has_turns = row.counters != Counters::default();
+                if has_turns {
+                    all.add(self.forget(&row.key, row.counters, retention).await?);
+                }
+            }
+            from = page.next;
+            if from.is_none() {
+                return Ok(all);
+            }
+        }
+    }
+}
+
+impl Chat {
+    /// Forgets now, in all sessions, what a retention does not keep; in small transactions, beside whatever runs.
+    ///
+    /// # Errors
+    /// `store_unavailable` and its kin; what was forgotten by then is.
+    ///
+    /// # Cancellation
+    /// A dropped call has forgotten a part.
+    pub async fn retain(&self, retention: &Retention) -> Result<Forgotten> {
+        self.house.retain_all(retention).await
+    }
+}

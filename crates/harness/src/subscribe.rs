@@ -1,0 +1,113 @@
+//! Subscribing to a session: its events, and the outcomes of turns that resume (D5, D9, harness-chat §8.2).
+
+use std::sync::Arc;
+
+use futures_core::Stream;
+use futures_util::StreamExt;
+
+use crate::chat::Chat;
+use crate::event::{ChatEvent, EventId};
+use crate::hot::{Hot, Listener};
+use crate::listen::{Begin, Events};
+use crate::outcome::ChatTurnOutcome;
+use crate::{Error, Result};
+
+/// A subscription to the outcomes of resumed turns; ends when it is dropped.
+#[must_use]
+pub struct Subscribed {
+    hot: Arc<Hot>,
+    id: u64,
+}
+
+impl std::fmt::Debug for Subscribed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Subscribed({})", self.hot.key.session)
+    }
+}
+
+impl Drop for Subscribed {
+    fn drop(&mut self) {
+        self.hot.desk().listeners.retain(|(id, _)| *id != self.id);
+    }
+}
+
+impl Chat {
+    /// Calls back with the outcome of each turn that resumes a suspended one, exactly once each, until the subscription is
+    /// dropped (harness-chat §8.2, D5). The turn that suspended is not told.
+    ///
+    /// The callback runs in the task of the session and delays its next turn; let it hand over and return.
+    ///
+    /// # Errors
+    /// `harness_session_id_unresolved`.
+    pub fn subscribe(
+        &self,
+        session_id: &str,
+        callback: impl Fn(Arc<ChatTurnOutcome>) + Send + Sync + 'static,
+    ) -> Result<Subscribed> {
+        let hot = self.house.hot(&self.key(session_id)?);
+        let callback: Listener = Arc::new(callback);
+        let id = {
+            let mut desk = hot.desk();
+            let id = desk.next_listener;
+            desk.next_listener += 1;
+            desk.listeners.push((id, callback));
+            id
+        };
+        Ok(Subscribed { hot, id })
+    }
+
+    /// Returns the events of a session and then what happens (D9): from after the event that was seen last, with everything
+    /// that was missed; without one, from the oldest that is kept. No gap, no repeat, across restarts. Deltas and tool
+    /// activity come only while they happen; who comes late gets the text so far.
+    ///
+    /// What a stream has not handed out yet is kept for it, whatever the retention. When the session is deleted, the
+    /// stream ends with `chat_session_unknown` after what was told before.
+    ///
+    /// # Errors
+    /// `harness_session_id_unresolved`; `chat_events_expired`, with the oldest id, when something after `after` is not kept
+    /// any more, or it is of another log; `chat_event_unknown` when this log has never come so far; `store_unavailable`
+    /// and its kin. In the stream the store's errors, as the last item.
+    ///
+    /// # Cancellation
+    /// Dropping call or stream changes nothing.
+    pub async fn events(
+        &self,
+        session_id: &str,
+        after: Option<EventId>,
+    ) -> Result<impl Stream<Item = Result<ChatEvent>> + Send + use<>> {
+        let hot = self.house.hot(&self.key(session_id)?);
+        if after.as_ref().is_some_and(|it| *it.epoch != *self.house.epoch) {
+            let oldest = self.oldest_event(&hot).await?;
+            return Err(Error::EventsExpired { oldest: oldest.to_string() });
+        }
+        let begin = after.map_or(Begin::Oldest, |it| Begin::After(it.seq));
+        let mut events = Events::open(self.clone(), hot, begin, None);
+        events.settle().await?;
+        Ok(events.stream())
+    }
+
+    /// Returns the outcomes of the turns that resume or close a suspended one, each with the id of its event: those that were
+    /// missed since the event that was seen last, then those to come (D5). Once each in one stream; who asks again with the
+    /// last id gets what it missed, also after a crash.
+    ///
+    /// # Errors
+    /// As [`Chat::events`].
+    ///
+    /// # Cancellation
+    /// As [`Chat::events`].
+    pub async fn resumed(
+        &self,
+        session_id: &str,
+        after: Option<EventId>,
+    ) -> Result<impl Stream<Item = Result<(EventId, Arc<ChatTurnOutcome>)>> + Send + use<>> {
+        let events = self.events(session_id, after).await?;
+        let resumed = events.filter_map(|event| {
+            let resumed = event.map(|it| {
+                let outcome = it.what.outcome().filter(|_| it.turn.ordinal > 0).cloned();
+                it.id.zip(outcome)
+            });
+            std::future::ready(resumed.transpose())
+        });
+        Ok(Box::pin(resumed))
+    }
+}

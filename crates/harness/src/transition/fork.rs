@@ -1,0 +1,109 @@
+//! A session is made as a copy of another one's beginning (D12). Nothing of the other one changes.
+
+use singletree_durable::{
+    FieldRow, FieldValue, Head, InvocationId, Json, Parent, Placement, Put, Require, SessionId, SessionRow,
+};
+use singletree_engine::Item;
+
+use crate::Error;
+use crate::event::ChatEventKind;
+use crate::history::HISTORY;
+use crate::record::message;
+use crate::turn_id::{MessageId, TurnId};
+use crate::writing::{Author, Beside, Numbers, Writing};
+
+/// What a fork is made of.
+pub(crate) struct Forking<'a> {
+    /// The other session, as it was read.
+    pub(crate) source: &'a SessionRow,
+    /// How many messages are copied.
+    pub(crate) offset: u64,
+    /// What closes the calls that are open there (D8).
+    pub(crate) closings: Vec<Item>,
+    /// Names the fork in its events; it is no turn that could be asked for.
+    pub(crate) name: InvocationId,
+}
+
+/// Returns the number of messages of a stored session, and the generation of their rows.
+pub(crate) fn history_of(row: &SessionRow) -> Option<(u64, u64)> {
+    row.fields.iter().find(|it| it.name == HISTORY).and_then(|it| match it.value {
+        FieldValue::List { generation, len } => Some((generation, len)),
+        FieldValue::Value(_) => None,
+    })
+}
+
+pub(crate) fn fork(writing: &mut Writing, forking: Forking<'_>) -> Result<(), Error> {
+    let Forking { source, offset, closings, name } = forking;
+    let from = &source.key.session;
+    writing.require(Require::SessionAbsent);
+    writing.require(Require::Source {
+        session: from.clone(),
+        created_at: source.head.created_at,
+        version: source.head.version,
+    });
+    // Numbers go on from the source's, so that none of what is inherited is given again.
+    writing.counters.turns = writing.counters.turns.max(source.counters.turns);
+    writing.counters.items = writing.counters.items.max(source.counters.items);
+    let author = Author { no: writing.counters.turns, id: TurnId::new(name, 0) };
+    writing.counters.turns += 1;
+    writing.put(Put::Head(Head {
+        // Above every generation of rows, as in the source.
+        version: source.head.version + 1,
+        parent: Some(Parent { session: from.clone(), offset }),
+        created_at: writing.now,
+        updated_at: writing.now,
+        ..source.head.clone()
+    }));
+    let (generation, len) = history_of(source).unwrap_or_default();
+    inherit_fields(writing, source, offset == len);
+    let own = closings.len() as u64;
+    if offset + own > 0 {
+        let value = FieldValue::List { generation, len: offset + own };
+        writing.put(Put::Field(FieldRow { name: HISTORY.to_owned(), value }));
+        inherit_list(writing, from, HISTORY, (generation, offset));
+    }
+    told(writing, &author, from, offset);
+    close(writing, &author, (generation, offset), &closings)
+}
+
+/// At the head all other fields are carried along. What they were earlier is not stored: there they begin anew.
+fn inherit_fields(writing: &mut Writing, source: &SessionRow, at_head: bool) {
+    for field in source.fields.iter().filter(|it| at_head && it.name != HISTORY) {
+        writing.put(Put::Field(field.clone()));
+        if let FieldValue::List { generation, len } = field.value {
+            inherit_list(writing, &source.key.session, &field.name, (generation, len));
+        }
+    }
+}
+
+fn inherit_list(writing: &mut Writing, from: &SessionId, field: &str, (generation, len): (u64, u64)) {
+    if len > 0 {
+        let (from, field) = (from.clone(), field.to_owned());
+        writing.put(Put::Inherit { from, field, generation, len });
+    }
+}
+
+fn told(writing: &mut Writing, author: &Author, from: &SessionId, offset: u64) {
+    let body = serde_json::json!({ "parent": from, "offset": offset, "turn": author.id });
+    let what = ChatEventKind::SessionForked { parent: from.clone(), offset };
+    writing.event(author, None, Some(Json::from(&body)), what);
+}
+
+/// Closes the calls that are open at the cut, so that what comes next finds a history that a provider accepts (INV-6).
+fn close(
+    writing: &mut Writing,
+    author: &Author,
+    (generation, offset): (u64, u64),
+    closings: &[Item],
+) -> Result<(), Error> {
+    let mut numbers = Numbers::default();
+    for (k, item) in (0..).zip(closings) {
+        let placement = Some(Placement { field: HISTORY.to_owned(), generation, seq: offset + k });
+        let no = writing.new_item(author, item, Beside { placement, side: None }, &mut numbers)?;
+        let body = serde_json::json!({ "k": k, "turn": author.id });
+        let (id, message) = (MessageId { turn: author.id.clone(), k }, message(item)?);
+        let what = ChatEventKind::MessageAppended { id, message, side: None };
+        writing.event(author, Some(no), Some(Json::from(&body)), what);
+    }
+    Ok(())
+}

@@ -1,0 +1,92 @@
+//! Whether the file is as SQLite and the schema say it must be.
+
+use std::path::Path;
+
+use rusqlite::{Connection, Result as Found};
+use singletree_durable::Result;
+
+use crate::error::translate;
+use crate::{SqliteStore, open};
+
+/// Something in the file that nobody here could have written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Damage {
+    /// The file contradicts itself: a page, an index or a constraint (`PRAGMA integrity_check`).
+    Integrity(String),
+    /// A row refers to another that is not there: `table`, and what it lacks.
+    Reference(String),
+}
+
+/// How many damages of a kind are listed.
+const LISTED: u32 = 100;
+
+impl SqliteStore {
+    /// Goes through the whole file and returns what is wrong with it, at most a hundred findings of each kind; nothing for a
+    /// file that is whole. What rows mean to each other beyond that is not looked at.
+    ///
+    /// Others go on reading and writing. Takes time in proportion to the file.
+    ///
+    /// # Errors
+    /// `store_corrupt` when the damage is such that the file cannot even be gone through, `store_unavailable`,
+    /// `store_closed`.
+    ///
+    /// # Cancellation
+    /// A dropped check runs to its end; nothing is left behind.
+    pub async fn check(&self) -> Result<Vec<Damage>> {
+        let work = |path: &Path| {
+            let mut connection = open::inspector(path)?;
+            look(&mut connection).map_err(|error| translate(error, DOING))
+        };
+        self.aside(DOING, work).await
+    }
+}
+
+const DOING: &str = "check its file";
+
+fn look(connection: &mut Connection) -> Found<Vec<Damage>> {
+    let snapshot = connection.transaction()?;
+    let mut found = integrity(&snapshot)?;
+    found.extend(references(&snapshot)?);
+    Ok(found)
+}
+
+fn integrity(snapshot: &Connection) -> Found<Vec<Damage>> {
+    let mut query = snapshot.prepare(&format!("PRAGMA integrity_check({LISTED})"))?;
+    let lines: Vec<String> = query.query_map([], |row| row.get(0))?.collect::<Found<_>>()?;
+    Ok(lines.into_iter().filter(|it| it != "ok").map(Damage::Integrity).collect())
+}
+
+fn references(snapshot: &Connection) -> Found<Vec<Damage>> {
+    let mut found = Vec::new();
+    let mut query = snapshot.prepare(
+        "SELECT \"table\" || ': no ' || parent || ' for ' || count(*) || ' rows' \
+         FROM pragma_foreign_key_check GROUP BY \"table\", parent",
+    )?;
+    let lines: Vec<String> = query.query_map([], |row| row.get(0))?.collect::<Found<_>>()?;
+    found.extend(lines.into_iter().map(Damage::Reference));
+    for (table, column, parent) in UNDECLARED {
+        let sql = format!(
+            "SELECT DISTINCT '{table}: no {parent} ' || ({column}) FROM {table} \
+             WHERE ({column}) NOT IN (SELECT id FROM {parent}) LIMIT {LISTED}"
+        );
+        let lines: Vec<String> =
+            snapshot.prepare(&sql)?.query_map([], |row| row.get(0))?.collect::<Found<_>>()?;
+        found.extend(lines.into_iter().map(Damage::Reference));
+    }
+    Ok(found)
+}
+
+/// What the schema does not declare as a foreign key: table, column, table it refers to by id.
+const UNDECLARED: &[(&str, &str, &str)] = &[
+    ("item", "session", "session"),
+    ("item", "list", "name"),
+    ("turn", "session", "session"),
+    ("turn", "agent", "name"),
+    ("turn", "graph", "name"),
+    ("wait", "session", "session"),
+    ("event", "session", "session"),
+    ("event", "kind", "name"),
+    ("session", "agent", "name"),
+    ("session", "graph", "name"),
+];
