@@ -161,9 +161,10 @@ impl Middleware for Recorder {
                 traces.len() - 1
             };
             let update = marked(next.run(state).await?, self.pre.as_ref(), self.post.as_ref())?;
+            let (seen, returned) = (state.to_json()?, update_json(&update)?);
             let mut reel = self.tape.write();
             if let Some(trace) = reel.traces.get_mut(&self.name).and_then(|it| it.get_mut(at)) {
-                trace.returned = Some(update_json(&update)?);
+                trace.after = Some((seen, returned));
             }
             drop(reel);
             Ok(update)

@@ -4,7 +4,7 @@ use std::error::Error as StdError;
 
 use serde_json::{Value, json};
 use singletree::durable::MigrationError;
-use singletree::engine::{Error, chain, classify};
+use singletree::engine::{Error, NodeError, chain, classify, is_transient};
 
 use crate::check::{Checker, ensure};
 use crate::failure::{Failure, Outcome};
@@ -68,6 +68,13 @@ fn of_containers(checker: &mut Checker, wanted: &mut Fields, run: &Run, error: &
     }
     if let Some(it) = wanted.take("fan_out_category") {
         checker.exactly(&it, error.derived_category().to_owned());
+    }
+    if let Some(it) = wanted.take("transient") {
+        let transient = match error {
+            Error::Node { source, .. } if source.is_transient() => true,
+            _ => is_transient(&NodeError::new("").with_category(error.derived_category())),
+        };
+        checker.exactly(&it, transient);
     }
     if let Some(it) = wanted.take("cause_message") {
         checker.exactly(&it, classify(error).message);

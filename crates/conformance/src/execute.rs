@@ -209,7 +209,8 @@ async fn refused(spec: &CaseSpec, error: Error, evidence: &mut Evidence, checker
         return;
     };
     let run = Run::refused(error);
-    let around = Around { spec: first, observers: &[], error_fields: &[], store: None, record: None };
+    let around =
+        Around { spec: first, observers: &[], error_fields: &[], store: None, paused: None, record: None };
     let blocks = expect(checker, &run, &around).await;
     evidence.runs.push(run);
     for block in blocks {

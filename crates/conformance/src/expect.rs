@@ -14,6 +14,7 @@ use crate::failure::{Failure, Outcome};
 use crate::fields::{Spot, unknown};
 use crate::matcher::Extra;
 use crate::observers::RUNNERS;
+use crate::paused::CasePaused;
 use crate::predicates::predicates;
 use crate::run::{InvocationSpec, Run};
 use crate::sessions::{WatchedSessions, state_of};
@@ -30,6 +31,8 @@ pub(crate) struct Around<'a> {
     pub(crate) error_fields: &'a [String],
     /// The session store, when there is one.
     pub(crate) store: Option<&'a WatchedSessions>,
+    /// The suspended invocations, when there is a store of them.
+    pub(crate) paused: Option<&'a CasePaused>,
     /// The record that the invocation goes on from, when it does.
     pub(crate) record: Option<&'a Value>,
 }
@@ -47,6 +50,7 @@ pub(crate) async fn expect(checker: &mut Checker, run: &Run, around: &Around<'_>
         }
         let checked = match key {
             "store_after" => store_after(checker, spot, around.store).await,
+            "checkpointer_assertions" => paused_record(checker, spot, run, around.paused).await,
             "observer_events"
             | "delivery_order"
             | "observer_event_invariants"
@@ -296,6 +300,30 @@ fn of_sessions(checker: &mut Checker, key: &str, spot: &Spot, run: &Run) -> bool
         _ => return false,
     }
     true
+}
+
+/// Asserts the record of a suspended invocation, which has a store of its own (R16): what a checkpointer keeps is of another
+/// type.
+async fn paused_record(
+    checker: &mut Checker,
+    spot: Spot,
+    run: &Run,
+    paused: Option<&CasePaused>,
+) -> Outcome<()> {
+    let record = match (paused, run.invocation()) {
+        (Some(paused), Some(id)) => paused.record(&id).await,
+        _ => Err("nothing was invoked".into()),
+    };
+    let record = record.map_err(|it| Failure::build(&spot.path, it))?;
+    let mut wanted = spot.fields()?;
+    if let Some(it) = wanted.take("paused_invocation_record_exists") {
+        checker.truth(&it, ensure(record.is_some(), || "there is no record".into()));
+    }
+    if let Some(it) = wanted.take("record_type") {
+        let status = record.map(|it| serde_json::to_value(it.status).unwrap_or_default());
+        checker.exactly(&it, status);
+    }
+    wanted.finish()
 }
 
 fn absent(checker: &mut Checker, spot: &Spot, what: &str) -> bool {

@@ -90,6 +90,7 @@ impl Scene<'_> {
             observers: &observers,
             error_fields: &self.case.graph.error_fields(),
             store: self.stage.store.as_deref(),
+            paused: Some(&self.stage.paused),
             record: how.record,
         };
         let blocks =

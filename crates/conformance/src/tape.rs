@@ -48,8 +48,8 @@ impl Visit {
 pub(crate) struct Trace {
     /// The state that it received.
     pub(crate) state_in: Map<String, Value>,
-    /// The update that it returned, when it came to that.
-    pub(crate) returned: Option<Map<String, Value>>,
+    /// When what it wraps returned: the state that it saw then, and the update that it returned.
+    pub(crate) after: Option<(Map<String, Value>, Map<String, Value>)>,
 }
 
 /// An observer took an event.

@@ -62,12 +62,15 @@ fn traces(checker: &mut Checker, spot: Spot, run: &Run) -> Outcome<()> {
             while let Some((key, it)) = keys.next() {
                 match key.as_str() {
                     "state_in" => checker.exactly(&it, trace.state_in.clone()),
+                    "state_seen_in_post_phase" => {
+                        checker.exactly(&it, trace.after.as_ref().map(|(seen, _)| seen.clone()));
+                    }
                     "partial_update_returned" => {
-                        checker.exactly(&it, trace.returned.clone().map_or(Value::Null, Value::Object));
+                        checker.exactly(&it, trace.after.as_ref().map(|(_, it)| it.clone()));
                     }
                     "pre_seen" => checker.truth(&it, Ok(())),
                     "post_seen" => {
-                        let returned = trace.returned.is_some();
+                        let returned = trace.after.is_some();
                         checker.truth(&it, ensure(returned, || "what it wraps did not return".into()));
                     }
                     other => return Err(unknown("trace_records", other, it.node.line)),

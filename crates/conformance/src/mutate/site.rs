@@ -44,6 +44,7 @@ const WHOLE: &[&str] = &[
     "delivery_order",
     "state_in",
     "partial_update_returned",
+    "state_seen_in_post_phase",
     "instance_pre_states",
     "timing_records",
     "middleware_log_captured",
