@@ -61,8 +61,9 @@ impl Container {
     }
 
     /// Notes how far a member is.
-    pub(crate) fn reach(&self, member: usize, reached: Reached) {
-        self.members()[member].reached = reached;
+    pub(crate) fn reach(&self, member: u64, reached: Reached) {
+        let at = usize::try_from(member).expect("members are held in memory");
+        self.members()[at].reached = reached;
     }
 
     /// Puts together what the members have contributed by now.

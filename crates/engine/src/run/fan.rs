@@ -1,6 +1,5 @@
 //! Running fan-outs (pipeline-utilities §9).
 
-use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -9,25 +8,20 @@ use singletree_durable::BoxFuture;
 use super::attempt::OpenAttempt;
 use super::chain::{Next, Seat, Unit};
 use super::container::{Container, FanIn, Member, Reached};
-use super::crew::Crew;
 use super::event::{ContainerConfig, FanOutConfig};
 use super::fan_out::Fan;
 use super::fault::NodeError;
 use super::level::Level;
+use super::members::Members;
 use super::panic::caught;
 use super::scope::{Run, Scope};
 use super::strand::Strand;
 use super::walk::{Begin, walk_below};
 use crate::error::{Error, Place};
 use crate::plan::fan_out::{By, FanOutPlan, OnEmpty, Source};
-use crate::plan::item::Item;
 use crate::plan::lineage::{Boundary, Lineage};
-use crate::plan::policy::ErrorPolicy;
 use crate::plan::snapshot::Snapshot;
 use crate::plan::update::Update;
-
-/// After how many ends in a row the fan-out lets other tasks have a turn.
-const POLITENESS: u64 = 256;
 
 /// Why a fan-out cannot run.
 #[derive(Debug, thiserror::Error)]
@@ -138,41 +132,23 @@ impl Fanning<'_> {
         if resolved.count == 0 && self.plan.on_empty == OnEmpty::Raise {
             return Err(Refused::Empty.error());
         }
-        let limit = resolved.limit.and_then(|it| usize::try_from(it).ok()).unwrap_or(usize::MAX);
-        let mut crew = Crew::new();
-        let (mut next, mut ended) = (0, 0_u64);
-        loop {
-            while crew.len() < limit && next < resolved.count {
-                crew.add(next, self.instance(next));
-                next += 1;
-            }
-            let halted = || self.run.requests.any();
-            let Some((index, outcome)) = poll_fn(|cx| crew.poll_next(cx, halted)).await else { break };
-            let reached = match outcome {
-                Ok(update) => Reached::Contributed(update),
-                Err(error) => match self.plan.error_policy {
-                    // Dropping the crew cancels the siblings, in the order of their indexes.
-                    ErrorPolicy::FailFast => return Err(self.failed(error)),
-                    ErrorPolicy::Collect => Reached::Failed(Item::from_json(self.record(index, &error)?)),
-                },
-            };
-            self.container.reach(position(index), reached);
-            ended += 1;
-            if ended.is_multiple_of(POLITENESS) {
-                tokio::task::yield_now().await;
-            }
+        let members = Members {
+            run: self.run,
+            container: self.container,
+            count: resolved.count,
+            limit: resolved.limit.and_then(|it| usize::try_from(it).ok()).unwrap_or(usize::MAX),
+        };
+        let record = |index, error: &NodeError| (self.fan.record)(index, error);
+        match members.run(|index| self.instance(index), record).await? {
+            Some(failed) => Err(self.failed(failed)),
+            None => self.container.gathered(),
         }
-        self.container.gathered()
     }
 
     /// The failure of one instance, as the fan-out's.
     fn failed(&self, error: NodeError) -> NodeError {
         let (place, state) = (self.scope.place.clone(), self.scope.base().clone());
         NodeError::carry(Error::Node { place, source: error.into_fault(), state })
-    }
-
-    fn record(&self, index: u64, error: &NodeError) -> Result<serde_json::Value, NodeError> {
-        caught(|| (self.fan.record)(index, error)).map_err(NodeError::new)
     }
 
     /// One instance with its chain.
@@ -211,15 +187,11 @@ impl Fanning<'_> {
         attempt: u32,
     ) -> Result<Update, NodeError> {
         let strand = Arc::new(Strand::default());
-        self.container.reach(position(index), Reached::InFlight(strand.clone()));
+        self.container.reach(index, Reached::InFlight(strand.clone()));
         let level = self.level.member(lineage, strand, attempt);
         let ended = walk_below(self.run, Arc::new(level), Begin::Entry(start.clone())).await;
         ended.map(|it| self.plan.contribution(&it)).map_err(NodeError::carry)
     }
-}
-
-fn position(index: u64) -> usize {
-    usize::try_from(index).expect("members are held in memory")
 }
 
 /// What the middleware of instances surrounds: one instance.

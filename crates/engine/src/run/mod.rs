@@ -20,6 +20,7 @@ pub(crate) mod input;
 pub(crate) mod invoke;
 pub(crate) mod level;
 pub(crate) mod limit;
+pub(crate) mod members;
 pub(crate) mod metadata;
 pub(crate) mod middleware;
 pub(crate) mod migrate;

@@ -12,6 +12,7 @@ mod fan_out_members;
 mod fan_out_nested;
 mod fan_out_pauses;
 mod fan_out_policies;
+mod fan_out_properties;
 mod fields;
 mod identity;
 mod isolation;
