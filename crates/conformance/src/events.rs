@@ -1,7 +1,7 @@
 //! Expectations about observer events (conformance-adapter §5.8).
 
 use serde_json::{Map, Value, json};
-use singletree::engine::{AttemptEnd, EventError, NodeEvent, Snapshot};
+use singletree::engine::{AttemptEnd, BranchesConfig, EventError, FanOutConfig, NodeEvent, Snapshot};
 
 use crate::check::{Checker, ensure};
 use crate::failure::{Failure, Outcome};
@@ -25,6 +25,8 @@ const KEYS: &[&str] = &[
     "branch_name",
     "fan_out_index_chain",
     "branch_name_chain",
+    "fan_out_config",
+    "parallel_branches_config",
 ];
 
 /// Returns a state as the fixtures write it.
@@ -55,6 +57,8 @@ pub(crate) fn event_json(event: &NodeEvent) -> Value {
     map.insert("branch_name".into(), event.lineage.branch_name().into());
     map.insert("fan_out_index_chain".into(), event.lineage.fan_out_index_chain().collect::<Vec<_>>().into());
     map.insert("branch_name_chain".into(), event.lineage.branch_name_chain().collect::<Vec<_>>().into());
+    map.insert("fan_out_config".into(), event.fan_out_config().map(fan_out).into());
+    map.insert("parallel_branches_config".into(), event.parallel_branches_config().map(branches).into());
     match &event.end {
         Some(AttemptEnd::Merged(after)) => drop(map.insert("post_state".into(), state(after))),
         Some(AttemptEnd::Failed(error)) => {
@@ -67,6 +71,25 @@ pub(crate) fn event_json(event: &NodeEvent) -> Value {
         map.insert("descriptor".into(), descriptor);
     }
     Value::Object(map)
+}
+
+fn fan_out(config: &FanOutConfig) -> Value {
+    json!({
+        "item_count": config.item_count,
+        "concurrency": config.concurrency,
+        "error_policy": config.error_policy.as_str(),
+        "parent_node_name": config.parent_node_name.as_ref(),
+    })
+}
+
+fn branches(config: &BranchesConfig) -> Value {
+    let names: Vec<&str> = config.branch_names.iter().map(AsRef::as_ref).collect();
+    json!({
+        "branch_names": names,
+        "branch_count": config.branch_count,
+        "error_policy": config.error_policy.as_str(),
+        "parent_node_name": config.parent_node_name.as_ref(),
+    })
 }
 
 /// Asserts the exact list of events of each named observer. An event asserts the keys that it names; one that names no

@@ -46,6 +46,8 @@ const WHOLE: &[&str] = &[
     "partial_update_returned",
     "state_seen_in_post_phase",
     "instance_pre_states",
+    "fan_out_config",
+    "parallel_branches_config",
     "timing_records",
     "middleware_log_captured",
 ];
