@@ -55,8 +55,7 @@ pub(crate) async fn run(part: Arc<Part>, cx: Ctx<Snapshot>) -> NodeResult<Snapsh
     };
     let counted = in_instance.then(|| Running::begin(&part.tape));
     if has_siblings {
-        // Nothing would ever run at once if nothing ever waited.
-        tokio::task::yield_now().await;
+        adapt::give_way().await;
     }
     let returned = work(&part, &cx).await;
     drop(counted);

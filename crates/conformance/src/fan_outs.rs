@@ -6,6 +6,7 @@ use serde_json::Value;
 use singletree::Graph;
 use singletree::engine::{ErrorPolicy, FanOut, OnEmpty, Snapshot};
 
+use crate::adapt;
 use crate::around;
 use crate::nodes::{Concurrency, FanOutSpec, Number};
 use crate::tape::Tape;
@@ -18,8 +19,7 @@ pub(crate) fn build(
     (tape, tick): (&Tape, Option<Duration>),
 ) -> FanOut<Snapshot> {
     let mut fan_out = source(spec, FanOut::over(inner));
-    // R21: suspension 007 names where to collect to, and nothing to collect.
-    if let (Some(from), Some(to)) = (&spec.collect, &spec.target) {
+    if let Some((from, to)) = adapt::collected(spec.collect.as_ref(), spec.target.as_ref()) {
         fan_out = fan_out.collect(from, to);
     }
     for (child, parent) in &spec.inputs {

@@ -187,10 +187,9 @@ impl<'a> Workshop<'a> {
     }
 
     fn builder(&mut self, name: &str, spec: &GraphSpec) -> Result<GraphBuilder<Snapshot>, Refusal> {
-        let mut fields: Vec<String> =
-            spec.edges.iter().filter_map(|it| it.reads().map(str::to_owned)).collect();
-        fields.extend(self.items.get(name).into_iter().flatten().cloned());
-        let mut builder = Graph::builder_with(spec.state.schema(name, &fields));
+        let edges: Vec<String> = spec.edges.iter().filter_map(|it| it.reads().map(str::to_owned)).collect();
+        let items = self.items.get(name).map(Vec::as_slice).unwrap_or_default();
+        let mut builder = Graph::builder_with(spec.state.schema(name, &edges, items));
         for node in &spec.nodes {
             builder = match &node.work {
                 Work::Body(body) => {

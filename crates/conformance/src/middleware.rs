@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use singletree::engine::Signal;
 
+use crate::adapt;
 use crate::failure::{Failure, Outcome};
 use crate::fields::{Fields, Spot};
 use crate::schema::literals;
@@ -152,22 +153,8 @@ pub(crate) fn list(spot: Spot) -> Outcome<Vec<MiddlewareSpec>> {
     spot.items()?.into_iter().map(one).collect()
 }
 
-/// R35: a middleware is a map with its `type`, or one with its type as the only key (pipeline-utilities 053).
 fn one(spot: Spot) -> Outcome<MiddlewareSpec> {
-    let mut block = spot.fields()?;
-    let (kind, mut block) = match block.take("type") {
-        Some(kind) => (kind, block),
-        None => {
-            let path = block.path().to_owned();
-            let (kind, inner) =
-                block.next().ok_or_else(|| Failure::reader(path, "a middleware without a type"))?;
-            let line = inner.node.line;
-            let named =
-                Spot::new(crate::yaml::Node { line, value: crate::yaml::Yaml::Str(kind) }, &inner.path);
-            block.finish()?;
-            (named, inner.fields()?)
-        }
-    };
+    let (kind, mut block) = adapt::typed(spot.fields()?)?;
     let spec = match kind.text()? {
         "retry" => MiddlewareSpec::Retry(retry(&mut block)?),
         "timing" => timing(&mut block)?,

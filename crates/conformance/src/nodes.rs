@@ -120,7 +120,7 @@ fn projection(block: &mut Fields) -> Outcome<Projection> {
 ///
 /// # Errors
 /// For what is no name.
-fn pairs(spot: Spot) -> Outcome<Vec<(String, String)>> {
+pub(crate) fn pairs(spot: Spot) -> Outcome<Vec<(String, String)>> {
     let mut map = spot.fields()?;
     let mut pairs = Vec::new();
     while let Some((to, from)) = map.next() {

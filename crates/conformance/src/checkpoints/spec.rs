@@ -134,34 +134,25 @@ fn of_saves(spot: Spot) -> Outcome<(String, Vec<Assertions>)> {
     Ok((path, list))
 }
 
-/// Reads where checkpoints are kept. R35: a checkpointer is named by a text, or by a map with `kind`.
+/// Reads where checkpoints are kept.
 ///
 /// # Errors
 /// For another one.
 pub(crate) fn backend(spot: Spot) -> Outcome<Backend> {
-    if let Ok(name) = spot.text() {
-        return match name {
-            "in_memory" => Ok(Backend::Memory),
-            "sqlite" => Ok(Backend::Sqlite),
-            other => Err(Failure::reader(&spot.path, format!("unknown checkpointer '{other}'"))),
-        };
-    }
-    let mut block = spot.fields()?;
-    let kind = block.need("kind")?;
-    let backend = match kind.text()? {
-        "in_memory" => Backend::Memory,
-        "sqlite" => Backend::Sqlite,
-        "in_memory_batched" => {
+    let (kind, block) = adapt::kind(spot)?;
+    match (kind.text()?, block) {
+        ("in_memory", block) => block.map_or(Ok(()), Fields::finish).map(|()| Backend::Memory),
+        ("sqlite", block) => block.map_or(Ok(()), Fields::finish).map(|()| Backend::Sqlite),
+        ("in_memory_batched", Some(mut block)) => {
             let mut batching = block.need("fan_out_internal_save_batching")?.fields()?;
             let every = batching.need("flush_every")?;
             batching.finish()?;
+            block.finish()?;
             let every = u64::try_from(every.whole()?).map_err(|_| every.wrong("a number of saves"))?;
-            Backend::Batched(every)
+            Ok(Backend::Batched(every))
         }
-        other => return Err(Failure::reader(&kind.path, format!("unknown checkpointer '{other}'"))),
-    };
-    block.finish()?;
-    Ok(backend)
+        (other, _) => Err(Failure::reader(&kind.path, format!("unknown checkpointer '{other}'"))),
+    }
 }
 
 fn crash(spot: Spot) -> Outcome<Crash> {

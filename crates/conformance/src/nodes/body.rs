@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use singletree::engine::Signal;
 
+use crate::adapt;
 use crate::failure::{Failure, Outcome};
 use crate::fields::{Fields, Spot};
 use crate::schema::literals;
@@ -114,8 +115,7 @@ fn take_end(block: &mut Fields) -> Outcome<Option<End>> {
     }
     if let Some(it) = block.take("raises") {
         let mut raised = raises(it)?;
-        // pipeline-utilities 013 names the category beside the message.
-        if let Some(category) = block.text("error_category")? {
+        if let Some(category) = adapt::category_beside(block)? {
             raised.category = Some(category);
         }
         ends.push(End::Raises(raised));
@@ -172,17 +172,13 @@ fn raises(spot: Spot) -> Outcome<Raised> {
     Ok(raised)
 }
 
-/// R35: what happens in the other instances stands inside, or beside it (suspension 006).
 fn suspend_at(spot: Spot, beside: Option<Spot>) -> Outcome<End> {
     let mut block = spot.fields()?;
     let item = block.need("suspend_on_item_index")?.whole()?;
     let End::Suspend { signal, .. } = suspend(block.need("descriptor")?)? else {
         return Err(Failure::reader(block.path(), "the descriptor suspends"));
     };
-    let path = block.path().to_owned();
-    let others = block.take("on_other_indices").or(beside);
-    let mut others =
-        others.ok_or_else(|| Failure::reader(path, "says nothing of other indices"))?.fields()?;
+    let mut others = adapt::other_indices(&mut block, beside)?;
     let otherwise = from_field(others.need("update_from_field")?)?;
     others.finish()?;
     block.finish()?;

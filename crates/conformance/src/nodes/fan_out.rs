@@ -1,5 +1,6 @@
 //! `fan_out:` (conformance-adapter §5.4, pipeline-utilities §9).
 
+use crate::adapt;
 use crate::failure::{Failure, Outcome};
 use crate::fields::{Fields, Spot};
 use crate::middleware::{self, MiddlewareSpec};
@@ -103,8 +104,15 @@ impl FanOutSpec {
         if let Some(it) = block.take("abort_after_instance") {
             spec.abort_after = Some(u64::try_from(it.whole()?).map_err(|_| it.wrong("an index"))?);
         }
-        let mapped = block.take("mapping").map(|it| spec.take_mapping(it)).transpose()?.flatten();
-        let (items, item) = (block.text("items_field")?, block.text("item_field")?.or(mapped));
+        let mapping = adapt::item_mapping(&mut block)?;
+        spec.inputs.extend(mapping.inputs);
+        let mut outputs = mapping.outputs.into_iter();
+        if spec.collect.is_none() {
+            (spec.target, spec.collect) =
+                outputs.next().map_or((spec.target, None), |(to, from)| (Some(to), Some(from)));
+        }
+        spec.extra.extend(outputs);
+        let (items, item) = (block.text("items_field")?, block.text("item_field")?.or(mapping.item));
         spec.items = match (items, item) {
             (None, None) => None,
             (Some(items), Some(item)) => Some((items, item)),
@@ -112,28 +120,6 @@ impl FanOutSpec {
         };
         block.finish()?;
         Ok(spec)
-    }
-
-    /// sessions 011 writes a fan-out's projection as a `mapping`, in which `<fan_out_item>` stands for the item. Returns
-    /// the subgraph's field that gets the item.
-    fn take_mapping(&mut self, spot: Spot) -> Outcome<Option<String>> {
-        let mut block = spot.fields()?;
-        let mut item = None;
-        for (child, from) in block.take("inputs").map(pairs).transpose()?.unwrap_or_default() {
-            if from == "<fan_out_item>" {
-                item = Some(child);
-            } else {
-                self.inputs.push((child, from));
-            }
-        }
-        let mut outputs = block.take("outputs").map(pairs).transpose()?.unwrap_or_default().into_iter();
-        if let (None, Some((parent, child))) = (&self.collect, outputs.next()) {
-            self.target = Some(parent);
-            self.collect = Some(child);
-        }
-        self.extra.extend(outputs);
-        block.finish()?;
-        Ok(item)
     }
 }
 
