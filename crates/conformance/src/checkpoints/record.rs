@@ -241,7 +241,14 @@ impl Assertions {
         for (key, spot) in &self.keys {
             let actual = &record[key.as_str()];
             match key.as_str() {
-                "completed_positions" => positions(checker, spot.clone(), actual)?,
+                "completed_positions" => {
+                    positions(
+                        checker,
+                        spot.clone(),
+                        actual,
+                        &["namespace", "node_name", "step", "attempt_index"],
+                    )?;
+                }
                 "parent_states_present" => {
                     let present = record["parent_states"].as_array().is_some_and(|it| !it.is_empty());
                     checker.truth(spot, ensure(present, || "there are no parent states".into()));
@@ -271,7 +278,8 @@ impl Assertions {
     }
 }
 
-fn positions(checker: &mut Checker, spot: Spot, actual: &Value) -> Outcome<()> {
+/// Asserts a list of positions; each names at least these keys.
+fn positions(checker: &mut Checker, spot: Spot, actual: &Value, named: &[&str]) -> Outcome<()> {
     let actual = actual.as_array().map(Vec::as_slice).unwrap_or_default();
     let path = spot.path.clone();
     let wanted = spot.items()?;
@@ -280,7 +288,8 @@ fn positions(checker: &mut Checker, spot: Spot, actual: &Value) -> Outcome<()> {
     for (wanted, actual) in wanted.iter().zip(actual) {
         let mut keys = wanted.clone().fields()?;
         for key in ["namespace", "node_name", "step", "attempt_index", "fan_out_index"] {
-            keys.take(key);
+            let there = keys.take(key).is_some() || !named.contains(&key);
+            checker.holds(&wanted.path, ensure(there, || format!("the position does not name its {key}")));
         }
         keys.finish()?;
         checker.value(wanted, actual, Extra::Allowed);
@@ -374,9 +383,14 @@ fn of_instance(checker: &mut Checker, spot: Spot, actual: &Value) -> Outcome<()>
                 let present = !actual["result"].is_null();
                 checker.truth(&it, ensure(present, || "there is no result".into()));
             }
-            "completed_inner_positions" => positions(checker, it, &actual["completed_inner_positions"])?,
+            "completed_inner_positions" => {
+                positions(checker, it, &actual[key.as_str()], &["node_name", "attempt_index"])?;
+            }
             _ => checker.exactly(&it, actual[key.as_str()].clone()),
         }
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;
