@@ -57,6 +57,11 @@ pub(crate) struct Seen<'a> {
 }
 
 impl Seen<'_> {
+    /// Tells whether it is the wrapper that the engine puts around the failure of a branch.
+    pub(crate) fn is_branch(&self) -> bool {
+        matches!(self.error.downcast_ref(), Some(Error::Branch { .. }))
+    }
+
     fn owned(&self) -> Link {
         Link {
             category: self.category.map(str::to_owned),
@@ -95,7 +100,9 @@ fn look<'a>(error: &'a (dyn StdError + 'static)) -> (Option<Seen<'a>>, Below<'a>
     let link = |category, carrier| Some(Seen { error, category, carrier, transient: false });
     if let Some(engine) = error.downcast_ref::<Error>() {
         return match engine {
-            Error::Node { source, .. } => (link(Some(engine.surface_category()), true), Some(source)),
+            Error::Node { source, .. } | Error::Branch { source, .. } => {
+                (link(Some(engine.surface_category()), true), Some(source))
+            }
             other => (link(Some(other.surface_category()), false), other.source()),
         };
     }

@@ -75,7 +75,7 @@ impl Fault {
     pub(crate) fn is_failed_suspension(&self) -> bool {
         match self.engine() {
             Some(Error::SuspensionPersistence { .. }) => true,
-            Some(Error::Node { source, .. }) => source.is_failed_suspension(),
+            Some(Error::Node { source, .. } | Error::Branch { source, .. }) => source.is_failed_suspension(),
             _ => false,
         }
     }
