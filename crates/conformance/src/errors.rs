@@ -80,7 +80,7 @@ fn of_containers(checker: &mut Checker, wanted: &mut Fields, run: &Run, error: &
         checker.exactly(&it, classify(error).message);
     }
     if let Some(it) = wanted.take("branch_name") {
-        checker.exactly(&it, exposed(error).get("branch_name").cloned());
+        checker.exactly(&it, error.branch_name());
     }
     Ok(())
 }
@@ -88,7 +88,7 @@ fn of_containers(checker: &mut Checker, wanted: &mut Fields, run: &Run, error: &
 /// What the failing node or edge itself said.
 fn message(error: &Error) -> String {
     match error {
-        Error::Node { source, .. } => source.to_string(),
+        Error::Node { source, .. } | Error::Branch { source, .. } => source.to_string(),
         Error::Edge { source, .. } => source.to_string(),
         other => other.to_string(),
     }

@@ -9,13 +9,14 @@ use singletree::engine::{GraphBuilder, Snapshot};
 
 use crate::around;
 use crate::body;
+use crate::branch_sets;
 use crate::edges::EdgeSpec;
 use crate::failure::{Failure, Outcome};
 use crate::fan_outs;
 use crate::fields::{Fields, Spot};
 use crate::middleware::{MiddlewareSites, MiddlewareSpec};
 use crate::mocks::Mocks;
-use crate::nodes::{BodySpec, NodeSpec, Work};
+use crate::nodes::{BodySpec, BranchSpec, NodeSpec, Work};
 use crate::schema::StateSpec;
 use crate::tape::Tape;
 
@@ -205,7 +206,11 @@ impl<'a> Workshop<'a> {
                     let built = fan_outs::build(fan_out, &inner, (&self.tape, self.tick));
                     builder.fan_out(node.name.clone(), built)
                 }
-                Work::Branches(_) => return Err(not_built(&node.name, "parallel branches")),
+                Work::Branches(branches) => {
+                    let parts = branches.branches.iter().map(|it| self.branch(&node.name, it));
+                    let parts = parts.collect::<Result<_, _>>()?;
+                    builder.branches(node.name.clone(), branch_sets::build(branches, parts))
+                }
             };
         }
         builder = self.surround(spec, builder);
@@ -215,6 +220,14 @@ impl<'a> Workshop<'a> {
         Ok(match &spec.entry {
             Some(entry) => builder.entry(entry.clone()),
             None => builder,
+        })
+    }
+
+    fn branch(&mut self, node: &str, spec: &BranchSpec) -> Result<branch_sets::Parts, Refusal> {
+        Ok(branch_sets::Parts {
+            subgraph: spec.subgraph.as_deref().map(|it| self.inner(it)).transpose()?,
+            call: spec.call.as_ref().map(|it| Arc::new(self.part(node, &spec.name, it))),
+            middleware: spec.middleware.iter().map(|it| around::build(it, &self.tape, self.tick)).collect(),
         })
     }
 
@@ -273,10 +286,6 @@ fn item_fields<'a>(specs: impl IntoIterator<Item = &'a GraphSpec>) -> BTreeMap<S
         }
         fields
     })
-}
-
-fn not_built(node: &str, what: &str) -> Refusal {
-    Refusal::Fixture(Failure::build(format!("nodes.{node}"), format!("needs {what}, which is not built")))
 }
 
 impl std::fmt::Debug for Workshop<'_> {

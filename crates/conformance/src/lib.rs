@@ -34,6 +34,7 @@ mod around;
 mod assertion_id;
 mod base;
 mod body;
+mod branch_sets;
 mod case;
 mod chat;
 mod chat_expect;

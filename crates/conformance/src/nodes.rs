@@ -14,7 +14,7 @@ use crate::fields::{Fields, Spot};
 use crate::middleware::{self, MiddlewareSpec};
 
 pub(crate) use body::{BodySpec, DrainSpec, End};
-pub(crate) use branches::BranchesSpec;
+pub(crate) use branches::{BranchSpec, BranchesSpec};
 pub(crate) use fan_out::{Concurrency, FanOutSpec, Number};
 pub(crate) use flaky::{Fails, Mock, Raised};
 

@@ -1,6 +1,6 @@
 //! `parallel_branches:` (conformance-adapter §5.4, pipeline-utilities §11).
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::Outcome;
 use crate::fields::Spot;
 use crate::middleware::{self, MiddlewareSpec};
 
@@ -10,7 +10,6 @@ use super::pairs;
 
 /// Parallel branches as the fixture describes them.
 #[derive(Debug, Clone)]
-#[expect(dead_code, reason = "branches are read strictly before the engine has them")]
 pub(crate) struct BranchesSpec {
     /// The branches, in order.
     pub(crate) branches: Vec<BranchSpec>,
@@ -22,12 +21,13 @@ pub(crate) struct BranchesSpec {
 
 /// One branch.
 #[derive(Debug, Clone)]
-#[expect(dead_code, reason = "branches are read strictly before the engine has them")]
 pub(crate) struct BranchSpec {
     /// Its name.
     pub(crate) name: String,
-    /// What it runs.
-    pub(crate) runs: BranchRuns,
+    /// The subgraph that it runs.
+    pub(crate) subgraph: Option<String>,
+    /// The function over the parent's state that it runs. That there are both, or neither, is the engine's to refuse.
+    pub(crate) call: Option<Box<BodySpec>>,
     /// What it is given: the subgraph's field, the parent's.
     pub(crate) inputs: Option<Vec<(String, String)>>,
     /// What it gives: the parent's field, the subgraph's.
@@ -36,16 +36,6 @@ pub(crate) struct BranchSpec {
     pub(crate) middleware: Vec<MiddlewareSpec>,
     /// The field that, when it is not true, keeps the branch from running.
     pub(crate) when: Option<String>,
-}
-
-/// What a branch runs.
-#[derive(Debug, Clone)]
-#[expect(dead_code, reason = "branches are read strictly before the engine has them")]
-pub(crate) enum BranchRuns {
-    /// A subgraph.
-    Subgraph(String),
-    /// A function over the parent's state.
-    Call(Box<BodySpec>),
 }
 
 impl BranchesSpec {
@@ -78,11 +68,6 @@ fn branch(name: String, spot: Spot) -> Outcome<BranchSpec> {
         call.finish()?;
         Ok(body)
     });
-    let runs = match (block.text("subgraph")?, call.transpose()?) {
-        (Some(graph), None) => BranchRuns::Subgraph(graph),
-        (None, Some(body)) => BranchRuns::Call(Box::new(body)),
-        _ => return Err(Failure::reader(block.path(), "a branch is a subgraph or a call")),
-    };
     let when = block.take("when").map(|it| {
         let mut when = it.fields()?;
         let field = when.need("field")?.text()?.to_owned();
@@ -91,7 +76,8 @@ fn branch(name: String, spot: Spot) -> Outcome<BranchSpec> {
     });
     let spec = BranchSpec {
         name,
-        runs,
+        subgraph: block.text("subgraph")?,
+        call: call.transpose()?.map(Box::new),
         inputs: block.take("inputs").map(pairs).transpose()?,
         outputs: block.take("outputs").map(pairs).transpose()?,
         middleware: block.take("middleware").map(middleware::list).transpose()?.unwrap_or_default(),
