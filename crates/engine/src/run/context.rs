@@ -184,7 +184,8 @@ impl<S: State> Ctx<S> {
     }
 
     /// Records a fact of this node execution durably before it goes on: the result of one of several effects (D7).
-    /// Forgotten when the node completes. Without durable steps it is kept in memory only.
+    /// Forgotten when the node completes; inside of a container durably kept, per instance and execution, until the
+    /// container does. Without durable steps it is kept in memory only.
     ///
     /// # Errors
     /// `checkpoint_save_failed`.

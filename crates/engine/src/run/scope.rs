@@ -211,7 +211,9 @@ impl Scope {
         let collects = |it: &Arc<Self>| {
             it.container.as_ref().is_some_and(|it| it.error_policy() == ErrorPolicy::Collect)
         };
-        if self.level.containers().iter().any(collects) {
+        // Who asks too late hears of that, as everywhere.
+        let in_time = !self.ended.load(Ordering::Relaxed) && !self.run.requests.is_over();
+        if in_time && self.level.containers().iter().any(collects) {
             // An ordinary error would be collected (R28).
             let context = "in a fan-out or branches that collect errors".into();
             return self.abort(Error::SuspensionContext { context }).await;

@@ -125,6 +125,11 @@ impl Requests {
         waiting.abort.is_some() || !waiting.requests.is_empty()
     }
 
+    /// Tells whether nobody takes requests any more.
+    pub(crate) fn is_over(&self) -> bool {
+        self.waiting().over
+    }
+
     /// Ends it: the run is over. What still waits is told so.
     pub(crate) fn close(&self) {
         let left = {

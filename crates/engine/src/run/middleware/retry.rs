@@ -174,7 +174,10 @@ impl Middleware for Retry {
                     hear(&error, attempt).await?;
                 }
                 let wait = self.backoff.wait(attempt, || next.fraction());
-                next.sleep(wait).await;
+                // The shortest wait of a timer is longer than none.
+                if !wait.is_zero() {
+                    next.sleep(wait).await;
+                }
                 attempt += 1;
             }
         })
