@@ -2,7 +2,7 @@
 
 use rusqlite::types::Type;
 use rusqlite::{Result, Row};
-use singletree_durable::{IdError, InvocationId, Json, SessionId, SessionKey, TenantId, Timestamp};
+use singletree_durable::{Counters, IdError, InvocationId, Json, SessionId, SessionKey, TenantId, Timestamp};
 
 use crate::word::Word;
 
@@ -30,6 +30,16 @@ pub(crate) fn number_opt(row: &Row<'_>, at: usize) -> Result<Option<u64>> {
         None => Ok(None),
         Some(_) => number(row, at).map(Some),
     }
+}
+
+/// Reads next free numbers, which stand in four columns from this one on.
+pub(crate) fn counters(row: &Row<'_>, at: usize) -> Result<Counters> {
+    Ok(Counters {
+        turns: number(row, at)?,
+        items: number(row, at + 1)?,
+        events: number(row, at + 2)?,
+        waits: number(row, at + 3)?,
+    })
 }
 
 /// Reads a small number.
