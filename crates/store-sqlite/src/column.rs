@@ -60,12 +60,12 @@ pub(crate) fn time_opt(row: &Row<'_>, at: usize) -> Result<Option<Timestamp>> {
 
 /// Reads a document.
 pub(crate) fn json(row: &Row<'_>, at: usize) -> Result<Json> {
-    row.get::<_, String>(at).map(Json::from_text)
+    Ok(Json::from_text(row.get_ref(at)?.as_str()?))
 }
 
 /// Reads a document that may be absent.
 pub(crate) fn json_opt(row: &Row<'_>, at: usize) -> Result<Option<Json>> {
-    row.get::<_, Option<String>>(at).map(|it| it.map(Json::from_text))
+    Ok(row.get_ref(at)?.as_str_or_null()?.map(Json::from_text))
 }
 
 /// Reads a member of a closed set.
