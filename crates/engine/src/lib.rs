@@ -20,9 +20,12 @@ mod run;
 pub use error::{Error, Mishap, Place, Result};
 pub use plan::cursor::{Cursor, Frame, Position};
 pub use plan::edge::{END, End, Route, Target};
+pub use plan::fan_out::OnEmpty;
 pub use plan::field::{Field, FieldFault, Json, ListField, ListOf, declare_field, read_field};
 pub use plan::item::Item;
+pub use plan::lineage::{Boundary, Lineage};
 pub use plan::list::List;
+pub use plan::policy::ErrorPolicy;
 pub use plan::problem::{Problem, ProblemKind, Warning, WarningKind};
 pub use plan::projection::Projection;
 pub use plan::reducer::{CustomReducer, Key, Reducer, ReducerFault};
@@ -35,19 +38,34 @@ pub use plan::state::{Declared, State};
 pub use plan::update::Update;
 pub use run::ambient::{current, current_metadata, suspend};
 pub use run::builder::GraphBuilder;
+pub use run::chain::Next;
+pub use run::classify::{Classification, Link, classify};
 pub use run::context::Ctx;
-pub use run::event::{AttemptEnd, Event, EventError, NodeEvent, Phase};
+pub use run::event::{
+    AttemptEnd, BranchesConfig, ContainerConfig, Event, EventError, FanOutConfig, IsolationEvent, NodeEvent,
+    Phase,
+};
 pub use run::extension::Extensions;
+pub use run::fan_out::FanOut;
 pub use run::fault::{Fault, NodeError, NodeResult};
 pub use run::graph::Graph;
-pub use run::input::{Clock, Ids, RandomIds, SystemClock};
+pub use run::input::{
+    Chance, Clock, Ids, Monotonic, RandomIds, RuntimeTimer, SeededChance, SystemChance, SystemClock,
+    SystemMonotonic, Timer,
+};
 pub use run::invoke::{EntryHook, InvokeOptions, Start, Watch};
 pub use run::limit::Limits;
+pub use run::middleware::around::{Around, around};
+pub use run::middleware::isolation::FailureIsolation;
+pub use run::middleware::retry::{Backoff, Retry, is_transient};
+pub use run::middleware::timing::{TimedOutcome, Timing, TimingRecord};
+pub use run::middleware::{Middleware, Site};
 pub use run::migrate::migrate_session;
 pub use run::observe::{DrainSummary, Observer, ObserverId, Subscription};
 pub use run::outcome::{Completed, Identity, Outcome, Suspended};
 pub use run::port::{
-    Ending, Entered, Fields, Paused, Persist, Progress, RequestedIdentity, SessionState, Standing,
+    ContainerProgress, Ending, Entered, Fields, MemberProgress, Paused, Persist, Progress, RequestedIdentity,
+    SessionState, Standing,
 };
 pub use run::scope::chain;
 pub use run::signal::{Deadline, Descriptor, Signal, WaitTerms};

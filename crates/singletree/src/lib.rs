@@ -46,7 +46,10 @@ pub use singletree_store_sqlite as store_sqlite;
 pub use singletree_tools as tools;
 
 pub use singletree_durable::MemoryStore;
-pub use singletree_engine::{Ctx, END, Graph, NodeError, NodeResult, Signal, State};
+pub use singletree_engine::{
+    Ctx, END, FailureIsolation, FanOut, Graph, Middleware, NodeError, NodeResult, Retry, Signal, State,
+    Timing,
+};
 pub use singletree_harness::{
     Agent, Answer, Chat, ChatEvent, ChatEventKind, ChatTurnOutcome, Durability, Messages, SendOptions,
     SignalAddress, Turn, TurnId,

@@ -49,11 +49,8 @@ impl State {
     }
 
     fn put_turn(&mut self, key: &SessionKey, row: TurnRow) {
-        let before = self.session(key).and_then(|it| it.turns.get(row.no)).cloned();
-        if let Some(before) = before {
-            self.index.drop_turn(key, &before);
-        }
-        self.index.add_turn(key, &row);
+        let before = self.sessions.get(&key.tenant).and_then(|it| it.get(&key.session)?.turns.get(row.no));
+        self.index.turn(key, before, &row);
         let session = self.make(key);
         session.free_key(row.no);
         if let Some(idempotency) = &row.key {
@@ -63,11 +60,8 @@ impl State {
     }
 
     fn put_wait(&mut self, key: &SessionKey, row: WaitRow) {
-        let before = self.session(key).and_then(|it| it.waits.get(row.no)).cloned();
-        if let Some(before) = before {
-            self.index.drop_wait(key, &before);
-        }
-        self.index.add_wait(key, &row);
+        let before = self.sessions.get(&key.tenant).and_then(|it| it.get(&key.session)?.waits.get(row.no));
+        self.index.wait(key, before, &row);
         self.make(key).waits.set(row.no, row);
     }
 
@@ -91,7 +85,10 @@ impl Session {
         if let Some(place) = &row.placement {
             self.occupy(row.no, place);
         }
-        self.made.or_default(row.turn).set(row.no, ());
+        let made = self.made.or_default(row.turn);
+        if let Err(at) = made.binary_search(&row.no) {
+            made.insert(at, row.no);
+        }
         self.items.set(row.no, row);
     }
 

@@ -79,8 +79,8 @@ pub(super) struct Session {
     pub(super) items: Numbered<ItemRow>,
     /// The items of each field's generations, by sequence number.
     pub(super) lists: BTreeMap<String, Numbered<Numbered<u64>>>,
-    /// The items that each turn made.
-    pub(super) made: Numbered<Numbered<()>>,
+    /// The numbers of the items that each turn made, in order.
+    pub(super) made: Numbered<Vec<u64>>,
     pub(super) turns: Numbered<TurnRow>,
     /// Which turn holds an idempotency key.
     pub(super) keys: BTreeMap<String, u64>,

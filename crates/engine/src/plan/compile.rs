@@ -4,7 +4,8 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use super::edge::{Edge, Target};
-use super::problem::{Problem, ProblemKind, Warning, WarningKind};
+use super::fan_out::FanOutDraft;
+use super::problem::{Problem, ProblemKind, Warning};
 use super::projection::Projection;
 use super::schema::Schema;
 use super::session::SessionShape;
@@ -23,12 +24,19 @@ pub(crate) struct Draft {
 #[derive(Debug)]
 pub(crate) struct DraftNode {
     pub(crate) name: String,
-    /// For a subgraph: its schema and what crosses.
-    pub(crate) child: Option<(Arc<Schema>, Projection)>,
+    pub(crate) kind: DraftKind,
+}
+
+/// What kind of node it is, with the schema of the graph inside and what crosses its boundary.
+#[derive(Debug)]
+pub(crate) enum DraftKind {
+    Function,
+    Subgraph(Arc<Schema>, Projection),
+    FanOut(Arc<Schema>, FanOutDraft),
 }
 
 /// Checks a draft. Problems come in a fixed order, so that the first one is the same every time (D23): reducers, entry,
-/// edges, projections, reachability.
+/// edges, projections and fan-outs, reachability.
 pub(crate) fn compile(draft: Draft) -> Result<(Topology, Vec<Warning>), Vec<Problem>> {
     let mut problems = Vec::new();
     check_schema(&draft.schema, &mut problems);
@@ -38,17 +46,8 @@ pub(crate) fn compile(draft: Draft) -> Result<(Topology, Vec<Warning>), Vec<Prob
     let mut warnings = Vec::new();
     let mut nodes = Vec::with_capacity(draft.nodes.len());
     for (node, edge) in draft.nodes.iter().zip(edges) {
-        let kind = match &node.child {
-            None => Kind::Function,
-            Some((child, projection)) => {
-                let crossing = projection.resolve(&node.name, &draft.schema, child, &mut problems);
-                warnings.extend(
-                    crossing.round_trips(&draft.schema).into_iter().map(|it| round_trip(&node.name, it)),
-                );
-                Kind::Subgraph { crossing }
-            }
-        };
         let name: Arc<str> = node.name.as_str().into();
+        let kind = resolve(node, &draft.schema, &mut warnings, &mut problems);
         nodes.push(Node { alone: Arc::new([name.clone()]), name, kind, edge });
     }
     let session = draft.session.resolve(&draft.schema, &mut problems);
@@ -63,11 +62,30 @@ pub(crate) fn compile(draft: Draft) -> Result<(Topology, Vec<Warning>), Vec<Prob
     }
 }
 
-fn round_trip(node: &str, field: &str) -> Warning {
-    let message = format!(
-        "node '{node}' projects field '{field}' in and back out, where its reducer merges the same value a second time"
-    );
-    Warning { kind: WarningKind::ProjectionReducerRoundTrip, message, field: Some(field.to_owned()) }
+/// Resolves what crosses a node's boundary.
+fn resolve(
+    node: &DraftNode,
+    schema: &Arc<Schema>,
+    warnings: &mut Vec<Warning>,
+    problems: &mut Vec<Problem>,
+) -> Kind {
+    match &node.kind {
+        DraftKind::Function => Kind::Function,
+        DraftKind::Subgraph(child, projection) => {
+            let crossing = projection.resolve(&node.name, schema, child, problems);
+            let round = crossing.round_trips(schema).into_iter();
+            warnings.extend(round.map(|it| Warning::round_trip(&node.name, it)));
+            Kind::Subgraph { crossing }
+        }
+        DraftKind::FanOut(child, fan_out) => match fan_out.resolve(&node.name, schema, child, problems) {
+            Some(plan) => {
+                warnings.extend(plan.warnings(&node.name));
+                Kind::FanOut { plan: Arc::new(plan) }
+            }
+            // A problem was found: nothing is made of this topology.
+            None => Kind::Function,
+        },
+    }
 }
 
 fn check_schema(schema: &Schema, problems: &mut Vec<Problem>) {

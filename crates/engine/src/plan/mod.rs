@@ -3,10 +3,13 @@
 pub(crate) mod compile;
 pub(crate) mod cursor;
 pub(crate) mod edge;
+pub(crate) mod fan_out;
 pub(crate) mod field;
 pub(crate) mod finite;
 pub(crate) mod item;
+pub(crate) mod lineage;
 pub(crate) mod list;
+pub(crate) mod policy;
 pub(crate) mod problem;
 pub(crate) mod projection;
 pub(crate) mod reducer;

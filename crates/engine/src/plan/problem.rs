@@ -7,7 +7,7 @@ pub enum ProblemKind {
     ReducerConfigurationInvalid,
     /// A field declares more than one reducer.
     ConflictingReducers,
-    /// A field or node is declared twice, or a default is not of its field's type.
+    /// A field or node is declared twice, a default is not of its field's type, or a middleware stands where it cannot.
     InvalidDeclaration,
     /// No entry node is declared, or it is no node.
     NoDeclaredEntry,
@@ -19,6 +19,16 @@ pub enum ProblemKind {
     MappingReferencesUndeclaredField,
     /// A projection declares both sets and maps.
     ConflictingProjectionForms,
+    /// A fan-out's items are no list.
+    FanOutFieldNotList,
+    /// A fan-out declares both items and a count, or neither.
+    FanOutCountModeAmbiguous,
+    /// A fan-out's fixed count is negative.
+    FanOutInvalidCount,
+    /// A fan-out's fixed concurrency is not positive.
+    FanOutInvalidConcurrency,
+    /// A fixed degraded update for the instances of a fan-out lacks the field that is collected.
+    FanOutDegradedUpdateMissingCollectField,
     /// A node has no path from the entry.
     UnreachableNode,
 }
@@ -36,6 +46,11 @@ impl ProblemKind {
             Self::MultipleOutgoingEdges => "multiple_outgoing_edges",
             Self::MappingReferencesUndeclaredField => "mapping_references_undeclared_field",
             Self::ConflictingProjectionForms => "conflicting_projection_forms",
+            Self::FanOutFieldNotList => "fan_out_field_not_list",
+            Self::FanOutCountModeAmbiguous => "fan_out_count_mode_ambiguous",
+            Self::FanOutInvalidCount => "fan_out_invalid_count",
+            Self::FanOutInvalidConcurrency => "fan_out_invalid_concurrency",
+            Self::FanOutDegradedUpdateMissingCollectField => "fan_out_degraded_update_missing_collect_field",
             Self::UnreachableNode => "unreachable_node",
         }
     }
@@ -82,4 +97,15 @@ pub struct Warning {
     pub message: String,
     /// The field, when it is about one.
     pub field: Option<String>,
+}
+
+impl Warning {
+    /// Warns of a field that a node sends round through a reducer that merges it twice.
+    pub(crate) fn round_trip(node: &str, field: &str) -> Self {
+        let message = format!(
+            "node '{node}' projects field '{field}' in and back out, where its reducer merges the same value a second time"
+        );
+        let field = Some(field.to_owned());
+        Self { kind: WarningKind::ProjectionReducerRoundTrip, message, field }
+    }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::field::FieldFault;
 use super::problem::{Problem, ProblemKind};
 use super::schema::Schema;
+use super::slot::Slot;
 use super::snapshot::Snapshot;
 use super::update::Update;
 
@@ -91,7 +92,6 @@ impl Projection {
             (self.inputs.clone().unwrap_or_default(), self.outputs.clone())
         };
         let mut check = Check { node, problems };
-        let doubted = |(to, from): &(usize, usize)| !parent.fields()[*from].vouches_for(&child.fields()[*to]);
         let inward = inward.iter().filter_map(|(to, from)| check.pair((child, to), (parent, from)));
         let inward: Vec<_> = inward.collect();
         let outward = match outward {
@@ -100,8 +100,7 @@ impl Projection {
             }
             None => matching(parent, child),
         };
-        let doubted = inward.iter().filter(|it| doubted(it)).map(|(to, _)| *to).collect();
-        Crossing { inward, outward, doubted }
+        Crossing { outward, ..Crossing::inward(inward, parent, child) }
     }
 }
 
@@ -111,27 +110,31 @@ fn matching(parent: &Schema, child: &Schema) -> Vec<(usize, usize)> {
     fields.filter_map(|(at, field)| parent.index(field.name()).map(|to| (to, at))).collect()
 }
 
-struct Check<'a> {
-    node: &'a str,
-    problems: &'a mut Vec<Problem>,
+/// Checks the names that a node's mappings name.
+pub(crate) struct Check<'a> {
+    pub(crate) node: &'a str,
+    pub(crate) problems: &'a mut Vec<Problem>,
 }
 
 impl Check<'_> {
-    fn pair(&mut self, to: (&Schema, &str), from: (&Schema, &str)) -> Option<(usize, usize)> {
-        let mut index = |(schema, field): (&Schema, &str)| {
-            let found = schema.index(field);
-            if found.is_none() {
-                let message = format!(
-                    "the projection of node '{}' names field '{field}', which '{}' does not declare",
-                    self.node,
-                    schema.name()
-                );
-                self.problems.push(Problem::new(ProblemKind::MappingReferencesUndeclaredField, message));
-            }
-            found
-        };
-        let (to_index, from_index) = (index(to), index(from));
-        Some((to_index?, from_index?))
+    /// Finds a field.
+    pub(crate) fn one(&mut self, schema: &Schema, field: &str) -> Option<usize> {
+        let found = schema.index(field);
+        if found.is_none() {
+            let message = format!(
+                "the projection of node '{}' names field '{field}', which '{}' does not declare",
+                self.node,
+                schema.name()
+            );
+            self.problems.push(Problem::new(ProblemKind::MappingReferencesUndeclaredField, message));
+        }
+        found
+    }
+
+    /// Finds two fields.
+    pub(crate) fn pair(&mut self, to: (&Schema, &str), from: (&Schema, &str)) -> Option<(usize, usize)> {
+        let (to, from) = (self.one(to.0, to.1), self.one(from.0, from.1));
+        Some((to?, from?))
     }
 }
 
@@ -147,17 +150,40 @@ pub(crate) struct Crossing {
 }
 
 impl Crossing {
+    /// What only goes in: pairs of (child field, parent field).
+    pub(crate) fn inward(inward: Vec<(usize, usize)>, parent: &Schema, child: &Schema) -> Self {
+        let doubted = |(to, from): &(usize, usize)| !parent.fields()[*from].vouches_for(&child.fields()[*to]);
+        let doubted = inward.iter().filter(|it| doubted(it)).map(|(to, _)| *to).collect();
+        Self { inward, outward: Vec::new(), doubted }
+    }
+
+    /// Tells whether this parent field goes into this child field.
+    pub(crate) fn carries(&self, to: usize, from: usize) -> bool {
+        self.inward.contains(&(to, from))
+    }
+
     /// Makes the state with which the child starts: its defaults, and what crosses.
     ///
     /// # Errors
     /// A required field that nothing crosses into, or a value that is not of the child's type.
     pub(crate) fn enter(&self, parent: &Snapshot, child: &Arc<Schema>) -> Result<Snapshot, FieldFault> {
+        self.enter_with(parent, child, None)
+    }
+
+    /// As [`Crossing::enter`], with the value of one more child field.
+    pub(crate) fn enter_with(
+        &self,
+        parent: &Snapshot,
+        child: &Arc<Schema>,
+        more: Option<(usize, Slot)>,
+    ) -> Result<Snapshot, FieldFault> {
+        let given = more.as_ref().map(|(at, _)| *at);
         let crossing = self.inward.iter().map(|(to, from)| (*to, parent.slot(*from).clone()));
-        let start = Snapshot::start(child, crossing.collect())?;
+        let start = Snapshot::start(child, crossing.chain(more).collect())?;
         start.validate()?;
-        for at in &self.doubted {
-            let field = &child.fields()[*at];
-            field.check_slot(start.slot(*at)).map_err(|it| FieldFault::new(field.name(), it))?;
+        for at in self.doubted.iter().copied().chain(given) {
+            let field = &child.fields()[at];
+            field.check_slot(start.slot(at)).map_err(|it| FieldFault::new(field.name(), it))?;
         }
         Ok(start)
     }
@@ -173,7 +199,7 @@ impl Crossing {
     /// (graph-engine §2, projection_reducer_round_trip).
     pub(crate) fn round_trips<'a>(&self, parent: &'a Schema) -> Vec<&'a str> {
         let fields = self.outward.iter().filter(|(to, from)| {
-            self.inward.contains(&(*from, *to)) && parent.fields()[*to].merge_by().breaks_round_trip()
+            self.carries(*from, *to) && parent.fields()[*to].merge_by().breaks_round_trip()
         });
         fields.map(|(to, _)| parent.fields()[*to].name()).collect()
     }

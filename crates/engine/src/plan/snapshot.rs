@@ -104,6 +104,17 @@ impl Snapshot {
         Ok(view)
     }
 
+    /// Returns the state with some fields in place of what they were, reducers not consulted: what a middleware hands
+    /// inwards. The last value of a field counts.
+    ///
+    /// # Errors
+    /// A field that is not declared, or a value that is not of its type.
+    pub fn with(&self, fields: impl Into<Update>) -> Result<Self, FieldFault> {
+        let fields = fields.into();
+        let fields: Vec<_> = fields.entries().map(|(name, slot)| (name, slot.clone())).collect();
+        self.overlay(&fields)
+    }
+
     /// Merges an update by each field's reducer, and checks what changed (graph-engine §2, §3).
     pub(crate) fn merge(&self, update: Update) -> Result<Self, MergeFault> {
         if update.is_empty() {

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::edge::Edge;
+use super::fan_out::FanOutPlan;
 use super::projection::Crossing;
 use super::schema::Schema;
 use super::session::SessionPlan;
@@ -33,6 +34,7 @@ pub(crate) struct Node {
 pub(crate) enum Kind {
     Function,
     Subgraph { crossing: Crossing },
+    FanOut { plan: Arc<FanOutPlan> },
 }
 
 impl Topology {

@@ -6,10 +6,14 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 use singletree_durable::InvocationId;
 
+use super::attempt::OpenAttempt;
 use super::fault::NodeError;
+use super::level::Level;
 use super::outcome::Identity;
-use super::scope::Scope;
+use super::scope::{Run, Scope};
 use super::signal::Signal;
+use super::suspend::Abort;
+use crate::error::Error;
 
 /// Who an invocation is, and what its caller said about it.
 #[derive(Clone)]
@@ -24,14 +28,24 @@ enum Ambient {
     Invocation(Who),
     /// Inside an observer.
     Observer(Who),
+    /// Inside a middleware.
+    Middleware(Arc<Wrapping>),
     /// Inside a node's body.
     Node(Arc<Scope>),
+}
+
+/// Where a middleware runs.
+struct Wrapping {
+    run: Arc<Run>,
+    level: Arc<Level>,
+    open: Arc<OpenAttempt>,
 }
 
 impl Ambient {
     fn who(&self) -> &Who {
         match self {
             Self::Invocation(who) | Self::Observer(who) => who,
+            Self::Middleware(wrapping) => &wrapping.run.who,
             Self::Node(scope) => &scope.run.who,
         }
     }
@@ -60,7 +74,7 @@ pub fn current_metadata() -> Option<Arc<Map<String, Value>>> {
 pub(crate) fn observes(invocation: &InvocationId) -> bool {
     let observes = AMBIENT.try_with(|ambient| match ambient {
         Ambient::Observer(who) => who.identity.invocation_id == *invocation,
-        Ambient::Invocation(_) | Ambient::Node(_) => false,
+        Ambient::Invocation(_) | Ambient::Middleware(_) | Ambient::Node(_) => false,
     });
     observes.unwrap_or(false)
 }
@@ -71,20 +85,33 @@ pub(crate) fn observes(invocation: &InvocationId) -> bool {
 /// # Errors
 /// `suspension_in_unsupported_context` outside a node's body (suspension §3); otherwise it fails only when the pause
 /// could not be recorded (`suspension_persistence_failed`), and does not return when it could.
+///
+/// In a middleware it does not return either: the invocation ends with `suspension_in_unsupported_context`.
 pub async fn suspend(signal: Signal) -> NodeError {
-    let scope = AMBIENT.try_with(|ambient| match ambient {
-        Ambient::Invocation(_) | Ambient::Observer(_) => None,
-        Ambient::Node(scope) => Some(scope.clone()),
+    enum From {
+        Nowhere,
+        Middleware(Arc<Wrapping>),
+        Node(Arc<Scope>),
+    }
+    let from = AMBIENT.try_with(|ambient| match ambient {
+        Ambient::Invocation(_) | Ambient::Observer(_) => From::Nowhere,
+        Ambient::Middleware(wrapping) => From::Middleware(wrapping.clone()),
+        Ambient::Node(scope) => From::Node(scope.clone()),
     });
-    match scope {
-        Ok(Some(scope)) => scope.suspend(signal).await,
-        Ok(None) => unsupported("inside an invocation, but not in a node's body"),
+    match from {
+        Ok(From::Node(scope)) => scope.suspend(signal).await,
+        Ok(From::Middleware(wrapping)) => {
+            let error = Error::SuspensionContext { context: "in a middleware".into() };
+            let scopes = wrapping.open.take().into_iter().chain(wrapping.level.containers()).collect();
+            wrapping.run.requests.abort(Abort { error, scopes }).await
+        }
+        Ok(From::Nowhere) => unsupported("inside an invocation, but not in a node's body"),
         Err(_) => unsupported("outside an invocation"),
     }
 }
 
 fn unsupported(context: &str) -> NodeError {
-    crate::Error::SuspensionContext { context: context.into() }.into()
+    Error::SuspensionContext { context: context.into() }.into()
 }
 
 pub(crate) async fn within<T>(who: Who, work: impl Future<Output = T>) -> T {
@@ -97,4 +124,14 @@ pub(crate) async fn within_observer<T>(who: Who, work: impl Future<Output = T>) 
 
 pub(crate) async fn within_node<T>(scope: Arc<Scope>, work: impl Future<Output = T>) -> T {
     AMBIENT.scope(Ambient::Node(scope), work).await
+}
+
+pub(crate) async fn within_middleware<T>(
+    run: Arc<Run>,
+    level: Arc<Level>,
+    open: Arc<OpenAttempt>,
+    work: impl Future<Output = T>,
+) -> T {
+    let wrapping = Arc::new(Wrapping { run, level, open });
+    AMBIENT.scope(Ambient::Middleware(wrapping), work).await
 }

@@ -7,15 +7,18 @@ use std::sync::Arc;
 use singletree_durable::{MemoryStore, MigrationError, Migrations, PausedStore, SessionStore, TenantId};
 
 use super::context::Ctx;
+use super::fan_out::FanOut;
 use super::fault::NodeResult;
 use super::graph::{Body, Core, CoreParts, Graph, Work};
-use super::input::{Clock, Ids, RandomIds, SystemClock};
+use super::input::{Chance, Clock, Ids, RandomIds, RuntimeTimer, SystemChance, SystemClock, Timer};
 use super::limit::Limits;
+use super::middleware::{self, Chain, Middleware, Site};
 use super::queue::OnMishap;
 use super::stores::Stores;
 use crate::error::{Error, Mishap, Result};
-use crate::plan::compile::{self, Draft, DraftNode};
-use crate::plan::edge::{Choose, Edge, Route, Target};
+use crate::plan::compile::{self, Draft, DraftKind, DraftNode};
+use crate::plan::edge::{Choose, END, Edge, Route, Target};
+use crate::plan::problem::{Problem, ProblemKind};
 use crate::plan::projection::Projection;
 use crate::plan::schema::Schema;
 use crate::plan::session::SessionShape;
@@ -26,10 +29,14 @@ use crate::plan::state::{Declared, State};
 pub struct GraphBuilder<S> {
     draft: Draft,
     works: Vec<Work>,
+    around_all: Vec<Arc<dyn Middleware>>,
+    around_one: Vec<(String, Arc<dyn Middleware>)>,
     stores: Stores,
     auto_save: bool,
     limits: Limits,
     clock: Arc<dyn Clock>,
+    timer: Arc<dyn Timer>,
+    chance: Arc<dyn Chance>,
     ids: Arc<dyn Ids>,
     on_mishap: OnMishap,
     state: PhantomData<fn() -> S>,
@@ -40,6 +47,20 @@ impl<S: Declared> Graph<S> {
     #[must_use]
     pub fn builder() -> GraphBuilder<S> {
         GraphBuilder::over(S::schema())
+    }
+}
+
+impl<S: Declared> Graph<S> {
+    /// Makes a graph of one function: what a fan-out over a function is declared with.
+    ///
+    /// # Errors
+    /// As [`GraphBuilder::compile`], for the schema.
+    pub fn single<F, Fut>(name: &str, function: F) -> Result<Self>
+    where
+        F: Fn(Ctx<S>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = NodeResult<S>> + Send + 'static,
+    {
+        Self::builder().node(name, function).edge(name, END).entry(name).compile()
     }
 }
 
@@ -58,18 +79,22 @@ impl<S: State> GraphBuilder<S> {
         Self {
             draft: Draft { schema, nodes: Vec::new(), edges: Vec::new(), entry: None, session },
             works: Vec::new(),
+            around_all: Vec::new(),
+            around_one: Vec::new(),
             stores: Stores { sessions: None, paused, tenant: TenantId::single(), migrations: Arc::default() },
             auto_save: true,
             limits: Limits::default(),
             clock: Arc::new(SystemClock),
+            timer: Arc::new(RuntimeTimer),
+            chance: Arc::new(SystemChance),
             ids: Arc::new(RandomIds),
             on_mishap: Arc::new(drop),
             state: PhantomData,
         }
     }
 
-    fn add(mut self, name: String, child: Option<(Arc<Schema>, Projection)>, work: Work) -> Self {
-        self.draft.nodes.push(DraftNode { name, child });
+    fn add(mut self, name: String, kind: DraftKind, work: Work) -> Self {
+        self.draft.nodes.push(DraftNode { name, kind });
         self.works.push(work);
         self
     }
@@ -85,15 +110,38 @@ impl<S: State> GraphBuilder<S> {
             let running = function(Ctx::new(scope));
             Box::pin(async move { running.await.map(Into::into) })
         });
-        self.add(name.into(), None, Work::Function(body))
+        self.add(name.into(), DraftKind::Function, Work::Function(body))
     }
 
     /// Adds a compiled graph as a node (graph-engine §2). Its own stores are not used: a session is the outermost
     /// graph's concern (sessions §9.1).
     #[must_use]
     pub fn subgraph<C>(self, name: impl Into<String>, graph: &Graph<C>, projection: Projection) -> Self {
-        let child = Some((graph.schema().clone(), projection));
-        self.add(name.into(), child, Work::Subgraph(graph.core.clone()))
+        let kind = DraftKind::Subgraph(graph.schema().clone(), projection);
+        self.add(name.into(), kind, Work::Subgraph(graph.core.clone()))
+    }
+
+    /// Adds a fan-out as a node (pipeline-utilities §9).
+    #[must_use]
+    pub fn fan_out(self, name: impl Into<String>, fan_out: FanOut<S>) -> Self {
+        let kind = DraftKind::FanOut(fan_out.work.core.topology.schema.clone(), fan_out.draft);
+        self.add(name.into(), kind, Work::FanOut(fan_out.work))
+    }
+
+    /// Puts a middleware around every node of this graph, further in than those that were put before it and further out
+    /// than those of single nodes (pipeline-utilities §3). The nodes of subgraphs are not this graph's.
+    #[must_use]
+    pub fn middleware(mut self, middleware: impl Middleware + 'static) -> Self {
+        self.around_all.push(Arc::new(middleware));
+        self
+    }
+
+    /// Puts a middleware around one node, further in than those that were put around it before. Around a subgraph or a
+    /// fan-out it stands around the whole of it.
+    #[must_use]
+    pub fn node_middleware(mut self, node: impl Into<String>, middleware: impl Middleware + 'static) -> Self {
+        self.around_one.push((node.into(), Arc::new(middleware)));
+        self
     }
 
     /// Leads a node to a fixed target.
@@ -201,6 +249,20 @@ impl<S: State> GraphBuilder<S> {
         self
     }
 
+    /// Sets what waits: retries between attempts.
+    #[must_use]
+    pub fn timer(mut self, timer: Arc<dyn Timer>) -> Self {
+        self.timer = timer;
+        self
+    }
+
+    /// Sets where chance comes from: what spreads retries.
+    #[must_use]
+    pub fn chance(mut self, chance: Arc<dyn Chance>) -> Self {
+        self.chance = chance;
+        self
+    }
+
     /// Sets where identifiers come from.
     #[must_use]
     pub fn ids(mut self, ids: Arc<dyn Ids>) -> Self {
@@ -221,21 +283,59 @@ impl<S: State> GraphBuilder<S> {
     /// [`Error::Compile`] with every problem that was found, in a fixed order; its category is the first one's.
     /// [`Error::SessionMigration`] (`session_state_migration_chain_ambiguous`) when the registered migrations are
     /// ambiguous (sessions §13), looked for when nothing else is wrong.
-    pub fn compile(self) -> Result<Graph<S>> {
-        let compiled = compile::compile(self.draft);
+    pub fn compile(mut self) -> Result<Graph<S>> {
+        let mut misplaced = Vec::new();
+        let chains = self.chains(&mut misplaced);
+        self.place_members(&mut misplaced);
+        let compiled = match compile::compile(self.draft) {
+            Ok(compiled) if misplaced.is_empty() => Ok(compiled),
+            Ok(_) => Err(misplaced),
+            Err(problems) => Err(problems.into_iter().chain(misplaced).collect()),
+        };
         let (topology, warnings) = compiled.map_err(|problems| Error::Compile { problems })?;
         check_migrations(&self.stores.migrations, &topology.session.version)?;
         Ok(Graph::of(Core::new(CoreParts {
             topology,
             works: self.works,
+            chains,
             auto_save: self.auto_save,
             stores: self.stores,
             limits: self.limits,
             clock: self.clock,
+            timer: self.timer,
+            chance: self.chance,
             ids: self.ids,
             on_mishap: self.on_mishap,
             warnings,
         })))
+    }
+
+    /// Puts the middleware of members where it stands.
+    fn place_members(&mut self, problems: &mut Vec<Problem>) {
+        for (node, work) in self.draft.nodes.iter().zip(&mut self.works) {
+            if let (Work::FanOut(fan), DraftKind::FanOut(_, draft)) = (work, &node.kind) {
+                let collect_field = draft.collect.as_ref().map(|(from, _)| from.as_str());
+                let site = Site::Instance { node: &node.name, collect_field };
+                fan.chain = middleware::place(fan.chain.iter(), &site, problems).into();
+            }
+        }
+    }
+
+    /// Puts each node's chain together, the graph's middleware outside of the node's own.
+    fn chains(&self, problems: &mut Vec<Problem>) -> Vec<Chain> {
+        let named = |name: &str| self.draft.nodes.iter().any(|it| it.name == name);
+        for (name, _) in self.around_one.iter().filter(|(name, _)| !named(name)) {
+            let message = format!("a middleware stands around node '{name}', which is not declared");
+            problems.push(Problem::new(ProblemKind::InvalidDeclaration, message));
+        }
+        let nodes = self.draft.nodes.iter().map(|it| it.name.as_str());
+        let chain = |node| {
+            let own = self.around_one.iter().filter(|(name, _)| name == node).map(|(_, it)| it);
+            let mut chain = middleware::place(&self.around_all, &Site::Graph { node }, problems);
+            chain.extend(middleware::place(own, &Site::Node { node }, problems));
+            chain.into()
+        };
+        nodes.map(chain).collect()
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
@@ -16,6 +16,7 @@ use super::scope::Scope;
 use super::signal::Signal;
 use crate::error::Error;
 use crate::plan::item::Item;
+use crate::plan::lineage::Lineage;
 use crate::plan::slot::Slot;
 use crate::plan::snapshot::Snapshot;
 use crate::plan::state::State;
@@ -75,6 +76,20 @@ impl<S: State> Ctx<S> {
         self.scope.step
     }
 
+    /// Returns the attempt, from 0 (graph-engine §6).
+    #[must_use]
+    pub fn attempt_index(&self) -> u32 {
+        self.scope.attempt
+    }
+
+    /// Returns the boundaries through which the node was reached: what tells concurrent inner runs apart in logs and keys.
+    ///
+    /// A node that works by its instance's index gets it as data, by the fan-out's inputs (pipeline-utilities §9.1).
+    #[must_use]
+    pub fn lineage(&self) -> &Lineage {
+        &self.scope.level.lineage
+    }
+
     /// Returns what the caller handed to this invocation, by type.
     #[must_use]
     pub fn extension<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
@@ -112,11 +127,7 @@ impl<S: State> Ctx<S> {
             let what = "a session is saved by nodes of the outermost graph (sessions §9.1)".into();
             return Err(Error::Argument { what });
         }
-        let state = self
-            .scope
-            .state
-            .merge(update.into())
-            .map_err(|it| Error::of_merge(it, &self.scope.place, &self.scope.state))?;
+        let state = self.scope.merge(update.into())?;
         match run.core.session_state(&state, &run.who.identity) {
             Some(session) => run.port.save(session).await,
             None => Ok(()),
@@ -157,23 +168,19 @@ impl<S: State> Ctx<S> {
     }
 
     /// Records a fact of this node execution durably before it goes on: the result of one of several effects (D7).
-    /// Forgotten when the node completes. Without durable steps it is kept in memory only.
+    /// Forgotten when the node completes; inside of a container durably kept, per instance and execution, until the
+    /// container does. Without durable steps it is kept in memory only.
     ///
     /// # Errors
     /// `checkpoint_save_failed`.
     pub async fn record(&self, name: &str, fact: Item) -> Result<(), Error> {
-        let run = &self.scope.run;
-        if run.port.keeps_steps() {
-            run.port.record(name, fact.clone()).await?;
-        }
-        run.records.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), fact);
-        Ok(())
+        self.scope.record(name, fact).await
     }
 
     /// Returns the facts that this node execution has recorded, also before its process died.
     #[must_use]
     pub fn records(&self) -> BTreeMap<String, Item> {
-        self.scope.run.records.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.scope.facts()
     }
 
     /// Waits until observers have seen every event of this invocation that was dispatched by now (graph-engine §6). The

@@ -13,19 +13,19 @@ use serde_json::{Map, Value};
 use super::ambient::{self, Who};
 use super::graph::Core;
 use super::invoke::{EntryHook, InvokeOptions, Start, Watch};
+use super::level::Level;
 use super::metadata;
 use super::outcome::{Completed, Identity, Outcome, Suspended};
 use super::panic::caught;
-use super::port::{Ending, Entered, Paused, Persist, RequestedIdentity, SessionState, Standing};
+use super::pause;
+use super::port::{Ending, Entered, Persist, RequestedIdentity, SessionState, Standing};
 use super::queue::Queue;
 use super::restore;
-use super::scope::{Level, Observers, Run, RunParts};
-use super::suspend::Request;
+use super::scope::{Observers, Run, RunParts};
+use super::suspend::Asked;
 use super::walk::{Begin, walk};
 use crate::error::{Error, Result};
-use crate::plan::cursor::Position;
 use crate::plan::field::FieldFault;
-use crate::plan::slot::Slot;
 use crate::plan::snapshot::{MergeFault, Snapshot};
 use crate::plan::update::Update;
 
@@ -150,7 +150,7 @@ async fn finish(run: &Arc<Run>, begin: Begin) -> Result<Outcome<Snapshot>> {
     }
 }
 
-fn auto_saved(run: &Run, state: &Snapshot) -> Option<SessionState> {
+pub(crate) fn auto_saved(run: &Run, state: &Snapshot) -> Option<SessionState> {
     if run.core.auto_save { run.core.session_state(state, &run.who.identity) } else { None }
 }
 
@@ -162,7 +162,7 @@ enum End {
 
 enum Polled {
     Ended(Result<Snapshot>),
-    Asked(Request),
+    Asked(Asked),
 }
 
 async fn run_to_end(run: &Arc<Run>, begin: Begin) -> Result<End> {
@@ -181,76 +181,28 @@ async fn run_to_end(run: &Arc<Run>, begin: Begin) -> Result<End> {
         });
         match polled.await {
             Polled::Ended(ended) => return ended.map(End::Reached),
-            Polled::Asked(request) => match pause(run, &request).await {
+            Polled::Asked(Asked::Abort(abort)) => {
+                for scope in &abort.scopes {
+                    scope.failed(&abort.error);
+                }
+                return Err(abort.error);
+            }
+            Polled::Asked(Asked::Pause(request)) => match pause::pause(run, &request).await {
                 Ok(outcome) => {
-                    request.scope.suspended(&outcome.descriptor);
+                    pause::tell(&request);
                     return Ok(End::Suspended(Box::new(outcome)));
                 }
                 // The node hears of it and may go on (suspension §3).
                 Err(error) => {
                     if let Some((scope, error)) = request.refuse(error) {
                         scope.failed(&error);
+                        scope.level.containers().iter().for_each(|it| it.failed(&error));
                         return Err(error);
                     }
                 }
             },
         }
     }
-}
-
-/// Records a suspension: session and paused record, or nothing (suspension §8.6).
-async fn pause(run: &Run, request: &Request) -> Result<Suspended<Snapshot>> {
-    let (scope, signal) = (&request.scope, &request.signal);
-    let mut progress =
-        run.progress().ok_or_else(|| Error::SuspensionContext { context: "before the run".into() })?;
-    if let Some(frame) = progress.cursor.frames.last_mut() {
-        frame.at = if signal.mark_node_completed { Position::After } else { Position::Before };
-        frame.attempt = scope.attempt;
-    }
-    let state = progress
-        .frames
-        .first()
-        .cloned()
-        .ok_or_else(|| Error::SuspensionContext { context: "before the run".into() })?;
-    if let Some(fields) = &signal.terms.on_deadline {
-        check_deadline(&progress.frames, fields)?;
-    }
-    let paused = Paused {
-        identity: run.who.identity.clone(),
-        progress,
-        descriptor: signal.descriptor.clone(),
-        terms: signal.terms.clone(),
-        mark_node_completed: signal.mark_node_completed,
-        node_name: scope.place.node.clone(),
-        namespace: scope.place.namespace.clone(),
-    };
-    let session = auto_saved(run, &state);
-    run.port.end(Ending::Suspended { paused: &paused, session }).await?;
-    Ok(Suspended {
-        identity: run.who.identity.as_ref().clone(),
-        state,
-        descriptor: paused.descriptor,
-        node_name: paused.node_name,
-        namespace: paused.namespace,
-    })
-}
-
-/// Refuses, at the suspension, fields that a deadline could not set (D2): a payload goes to the outermost frame and to the
-/// suspended one.
-fn check_deadline(frames: &[Snapshot], fields: &Map<String, Value>) -> Result<()> {
-    let schemas = [frames.first(), frames.last()].map(|it| it.map(Snapshot::schema));
-    for (name, value) in fields {
-        let mut declared = schemas.iter().flatten().filter(|it| it.field(name).is_some()).peekable();
-        let checked = match declared.peek() {
-            None => Err(FieldFault::new(name, "is named by on_deadline, but not declared")),
-            Some(_) => {
-                let slot = Slot::from_json(value.clone());
-                declared.try_for_each(|it| it.check(name, &slot))
-            }
-        };
-        checked.map_err(|source| Error::SuspensionPayload { source })?;
-    }
-    Ok(())
 }
 
 async fn open(core: &Arc<Core>, port: &dyn Persist, start: Start) -> Result<Opening> {
@@ -277,6 +229,11 @@ fn standing_open(
     let identity = standing.identity.clone();
     let records = standing.records.clone();
     let next_step = standing.cursor.next_step;
+    let mut standing = standing;
+    if payload.is_none() {
+        // A crash is no suspension: attempts begin anew (pipeline-utilities §10.6).
+        standing.cursor.frames.iter_mut().for_each(|it| it.attempt = 0);
+    }
     let mut points = restore::standpoints(core, standing).map_err(|error| match (error, &identity) {
         // What cannot be gone on with is named after what was asked for: here a paused record.
         (Error::Position { reason }, Some(it)) if payload.is_some() => {

@@ -4,9 +4,13 @@ use std::sync::Arc;
 
 use singletree_durable::{InvocationId, Timestamp};
 
+use super::classify::Classification;
 use super::outcome::Identity;
 use super::signal::Descriptor;
+use crate::plan::lineage::Lineage;
+use crate::plan::policy::ErrorPolicy;
 use crate::plan::snapshot::Snapshot;
+use crate::plan::update::Update;
 
 /// When in an attempt an event is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -74,8 +78,74 @@ pub struct NodeEvent {
     pub descriptor: Option<Descriptor>,
     /// The state of each containing graph when it was entered, outermost first; one less than the namespace.
     pub parent_states: Arc<[Snapshot]>,
-    /// The attempt, from 0.
+    /// The attempt, from 0: the number that the innermost middleware that numbers attempts gave it.
     pub attempt_index: u32,
+    /// The boundaries through which the node was reached, aligned with the namespace; one less than it. The scalars and
+    /// chains of fan-out indexes and branch names are read off it.
+    pub lineage: Lineage,
+    /// What a container was resolved to, on its own events.
+    pub container: Option<ContainerConfig>,
+}
+
+/// What a node that runs several inner runs was resolved to when it was entered (graph-engine §6).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ContainerConfig {
+    /// A fan-out.
+    FanOut(Arc<FanOutConfig>),
+    /// Parallel branches.
+    Branches(Arc<BranchesConfig>),
+}
+
+/// What a fan-out was resolved to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FanOutConfig {
+    /// How many instances there are.
+    pub item_count: u64,
+    /// How many may run at once; none for all of them.
+    pub concurrency: Option<u64>,
+    /// What becomes of failed instances.
+    pub error_policy: ErrorPolicy,
+    /// The fan-out node's own name.
+    pub parent_node_name: Arc<str>,
+}
+
+/// What parallel branches were resolved to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BranchesConfig {
+    /// All declared branches, in the order of declaration.
+    pub branch_names: Arc<[Arc<str>]>,
+    /// How many of them were dispatched.
+    pub branch_count: u64,
+    /// What becomes of failed branches.
+    pub error_policy: ErrorPolicy,
+    /// The node's own name.
+    pub parent_node_name: Arc<str>,
+}
+
+/// A failure that a middleware caught and replaced (pipeline-utilities §6.3).
+#[derive(Debug, Clone, PartialEq)]
+pub struct IsolationEvent {
+    /// Who the invocation is.
+    pub identity: Arc<Identity>,
+    /// When it was caught.
+    pub at: Timestamp,
+    /// What the application calls the place.
+    pub event_name: Arc<str>,
+    /// The node that the middleware surrounds; for an instance or a branch, its container.
+    pub node_name: Arc<str>,
+    /// The path to that node, outermost first, its own name last.
+    pub namespace: Arc<[Arc<str>]>,
+    /// The boundaries to what the middleware surrounds: one less than the namespace for a node, and for an instance or a
+    /// branch, whose own boundary comes last, as many.
+    pub lineage: Lineage,
+    /// The last attempt.
+    pub attempt_index: u32,
+    /// The state that the failed chain began with.
+    pub pre_state: Snapshot,
+    /// The update that takes the place of the failed one.
+    pub post_state: Update,
+    /// What was caught.
+    pub caught_exception: Classification,
 }
 
 impl NodeEvent {
@@ -96,6 +166,36 @@ impl NodeEvent {
             Some(AttemptEnd::Merged(_)) | None => None,
         }
     }
+
+    /// Returns the index of the innermost fan-out instance that the node runs in.
+    #[must_use]
+    pub fn fan_out_index(&self) -> Option<u64> {
+        self.lineage.fan_out_index()
+    }
+
+    /// Returns the name of the innermost parallel branch that the node runs in.
+    #[must_use]
+    pub fn branch_name(&self) -> Option<&str> {
+        self.lineage.branch_name()
+    }
+
+    /// Returns what a fan-out was resolved to, on its own events.
+    #[must_use]
+    pub fn fan_out_config(&self) -> Option<&FanOutConfig> {
+        match &self.container {
+            Some(ContainerConfig::FanOut(config)) => Some(config),
+            Some(ContainerConfig::Branches(_)) | None => None,
+        }
+    }
+
+    /// Returns what parallel branches were resolved to, on their node's own events.
+    #[must_use]
+    pub fn parallel_branches_config(&self) -> Option<&BranchesConfig> {
+        match &self.container {
+            Some(ContainerConfig::Branches(config)) => Some(config),
+            Some(ContainerConfig::FanOut(_)) | None => None,
+        }
+    }
 }
 
 /// Everything that observers see.
@@ -104,6 +204,8 @@ impl NodeEvent {
 pub enum Event {
     /// A node's attempt starts or ends.
     Node(NodeEvent),
+    /// A failure was caught and replaced. It has no phase: observers of any phase see it.
+    FailureIsolated(IsolationEvent),
 }
 
 impl Event {
@@ -112,12 +214,14 @@ impl Event {
     pub fn invocation_id(&self) -> &InvocationId {
         match self {
             Self::Node(event) => &event.identity.invocation_id,
+            Self::FailureIsolated(event) => &event.identity.invocation_id,
         }
     }
 
-    pub(crate) fn phase(&self) -> Phase {
+    pub(crate) fn phase(&self) -> Option<Phase> {
         match self {
-            Self::Node(event) => event.phase,
+            Self::Node(event) => Some(event.phase),
+            Self::FailureIsolated(_) => None,
         }
     }
 }

@@ -1,12 +1,13 @@
 //! What a node fails with.
 
-use std::any::Any;
 use std::error::Error as StdError;
 use std::fmt;
 
 use singletree_durable::BoxError;
 
-use crate::error::Error;
+use super::classify::{self, Classification};
+use crate::error::{Error, Place};
+use crate::plan::snapshot::Snapshot;
 use crate::plan::state::State;
 
 /// What a node returns: an update, or why there is none.
@@ -18,14 +19,29 @@ pub struct Fault {
     category: Option<String>,
     message: String,
     cause: Option<BoxError>,
-    wraps: bool,
+    wraps: Wraps,
+    transient: bool,
+}
+
+/// What a fault is to its cause.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wraps {
+    /// An error of its own.
+    Not,
+    /// The cause itself, as a node returned it: the message is the cause's own.
+    Returned,
+    /// An error of the engine's on its way through a chain: it leaves as it came.
+    Carried,
 }
 
 impl Fault {
-    /// Returns the category that the node gave the failure, when it gave one.
+    /// Returns the category of the failure, when it has one; looked for below what the engine wrapped around it.
     #[must_use]
     pub fn category(&self) -> Option<&str> {
-        self.category.as_deref()
+        match self.engine() {
+            Some(engine) if self.repeats() => classify::category(engine),
+            _ => self.own_category(),
+        }
     }
 
     /// Returns the error that the node failed with, when it was one.
@@ -34,10 +50,34 @@ impl Fault {
         self.cause.as_deref().map(|it| it as _)
     }
 
+    /// Tells whether the node said that trying again may help ([`NodeError::transient`]).
+    #[must_use]
+    pub fn is_transient(&self) -> bool {
+        self.transient
+    }
+
+    /// Returns the category that the failure was given itself.
+    pub(crate) fn own_category(&self) -> Option<&str> {
+        self.category.as_deref().filter(|it| !it.is_empty())
+    }
+
+    /// Returns the error of the engine's that caused this, if one did.
+    pub(crate) fn engine(&self) -> Option<&Error> {
+        self.cause().and_then(|it| it.downcast_ref())
+    }
+
+    /// Tells whether this says nothing that its cause does not say.
+    pub(crate) fn repeats(&self) -> bool {
+        self.wraps != Wraps::Not && self.category.is_none()
+    }
+
     /// Tells whether the node passed on that its pause could not be recorded.
     pub(crate) fn is_failed_suspension(&self) -> bool {
-        let engine = self.cause().and_then(|it| it.downcast_ref::<Error>());
-        matches!(engine, Some(Error::SuspensionPersistence { .. }))
+        match self.engine() {
+            Some(Error::SuspensionPersistence { .. }) => true,
+            Some(Error::Node { source, .. }) => source.is_failed_suspension(),
+            _ => false,
+        }
     }
 }
 
@@ -51,27 +91,31 @@ impl StdError for Fault {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         match (&self.cause, self.wraps) {
             // The message is the cause's own: the chain goes on below it.
-            (Some(cause), true) => cause.source(),
-            (Some(cause), false) => Some(cause.as_ref()),
+            (Some(cause), Wraps::Returned | Wraps::Carried) => cause.source(),
+            (Some(cause), Wraps::Not) => Some(cause.as_ref()),
             (None, _) => None,
         }
     }
 }
 
-/// The error type of node bodies: any error becomes one by `?`.
+/// The error type of node bodies and middleware: any error becomes one by `?`.
 #[derive(Debug)]
 pub struct NodeError(Fault);
 
 impl NodeError {
     /// Makes an error of a message.
     pub fn new(message: impl Into<String>) -> Self {
-        Self(Fault { category: None, message: message.into(), cause: None, wraps: false })
+        let (message, wraps) = (message.into(), Wraps::Not);
+        Self(Fault { category: None, message, cause: None, wraps, transient: false })
     }
 
     /// Gives the error a category, in the specifications' words where they have one (`provider_unavailable`).
     #[must_use]
     pub fn with_category(mut self, category: impl Into<String>) -> Self {
         self.0.category = Some(category.into());
+        if self.0.wraps == Wraps::Carried {
+            self.0.wraps = Wraps::Not;
+        }
         self
     }
 
@@ -79,17 +123,81 @@ impl NodeError {
     #[must_use]
     pub fn with_cause(mut self, cause: impl Into<BoxError>) -> Self {
         self.0.cause = Some(cause.into());
+        self.0.wraps = Wraps::Not;
         self
     }
 
-    /// Returns the category, when there is one.
+    /// Says which other node error caused this one; its category and causes stay readable below it.
+    #[must_use]
+    pub fn caused_by(self, cause: Self) -> Self {
+        self.with_cause(cause.0)
+    }
+
+    /// Says that trying again may help, whatever the category: the default classifier of
+    /// [`Retry`](crate::Retry) then tries again (pipeline-utilities §6.1).
+    #[must_use]
+    pub fn transient(mut self) -> Self {
+        self.0.transient = true;
+        self
+    }
+
+    /// Returns the category that the error itself has: that of the wrapper, for a failure of an inner run.
+    ///
+    /// What it is about is told by [`NodeError::classify`].
     #[must_use]
     pub fn category(&self) -> Option<&str> {
-        self.0.category()
+        match self.0.engine() {
+            Some(engine) if self.0.wraps == Wraps::Carried => Some(engine.surface_category()),
+            Some(engine) if self.0.repeats() => Some(engine.derived_category()),
+            _ => self.0.own_category(),
+        }
+    }
+
+    /// Classifies the error through the wrappers that the engine added (pipeline-utilities §6.4).
+    #[must_use]
+    pub fn classify(&self) -> Classification {
+        classify::classify(&self.0)
+    }
+
+    /// Returns the failure as an error with its causes.
+    #[must_use]
+    pub fn fault(&self) -> &Fault {
+        &self.0
+    }
+
+    /// Takes an error of the engine's into a chain, out of which it comes as it is.
+    pub(crate) fn carry(error: Error) -> Self {
+        let message = error.to_string();
+        let cause: Option<BoxError> = Some(Box::new(error));
+        Self(Fault { category: None, message, cause, wraps: Wraps::Carried, transient: false })
+    }
+
+    /// Returns the category that the error shows, whatever is in it.
+    pub(crate) fn surface_category(&self) -> &str {
+        self.category().unwrap_or("node_exception")
     }
 
     pub(crate) fn into_fault(self) -> Fault {
         self.0
+    }
+
+    /// Tells whether this is an error of the engine's on its way through a chain.
+    pub(crate) fn is_carried(&self) -> bool {
+        self.0.wraps == Wraps::Carried
+    }
+
+    /// Leaves the chain of a node: what was carried is itself again, all else is the node's failure.
+    pub(crate) fn leave(self, place: &Place, state: &Snapshot) -> Error {
+        let mut fault = self.0;
+        if fault.wraps == Wraps::Carried
+            && let Some(cause) = fault.cause.take()
+        {
+            match cause.downcast::<Error>() {
+                Ok(carried) => return *carried,
+                Err(other) => fault.cause = Some(other),
+            }
+        }
+        Error::Node { place: place.clone(), source: fault, state: state.clone() }
     }
 }
 
@@ -102,8 +210,8 @@ impl fmt::Display for NodeError {
 /// An error of the engine keeps its category (a failed save of the session, a pause that could not be recorded).
 impl<E: StdError + Send + Sync + 'static> From<E> for NodeError {
     fn from(error: E) -> Self {
-        let engine = (&error as &dyn Any).downcast_ref::<Error>();
-        let category = engine.map(|it| it.derived_category().to_owned());
-        Self(Fault { category, message: error.to_string(), cause: Some(Box::new(error)), wraps: true })
+        let message = error.to_string();
+        let cause: Option<BoxError> = Some(Box::new(error));
+        Self(Fault { category: None, message, cause, wraps: Wraps::Returned, transient: false })
     }
 }

@@ -9,9 +9,11 @@ use sha2::{Digest, Sha256};
 use singletree_durable::{BoxFuture, InvocationId};
 
 use super::ambient;
+use super::fan_out::Fan;
 use super::fault::NodeError;
-use super::input::{Clock, Ids};
+use super::input::{Chance, Clock, Ids, Timer};
 use super::limit::Limits;
+use super::middleware::Chain;
 use super::observe::{DrainSummary, ObserverId, Subscription};
 use super::outcome::Identity;
 use super::port::SessionState;
@@ -33,6 +35,7 @@ pub(crate) type Body =
 pub(crate) enum Work {
     Function(Body),
     Subgraph(Arc<Core>),
+    FanOut(Fan),
 }
 
 /// A compiled graph without its state type: what runs share.
@@ -40,10 +43,14 @@ pub(crate) struct Core {
     pub(crate) topology: Topology,
     /// What each node does, by the topology's numbers.
     pub(crate) works: Vec<Work>,
+    /// What runs around each node, by the topology's numbers.
+    pub(crate) chains: Vec<Chain>,
     pub(crate) auto_save: bool,
     pub(crate) stores: Stores,
     pub(crate) limits: Limits,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) timer: Arc<dyn Timer>,
+    pub(crate) chance: Arc<dyn Chance>,
     pub(crate) ids: Arc<dyn Ids>,
     pub(crate) on_mishap: OnMishap,
     digest: String,
@@ -64,10 +71,14 @@ struct Attached {
 pub(crate) struct CoreParts {
     pub(crate) topology: Topology,
     pub(crate) works: Vec<Work>,
+    /// What runs around each node, by the topology's numbers.
+    pub(crate) chains: Vec<Chain>,
     pub(crate) auto_save: bool,
     pub(crate) stores: Stores,
     pub(crate) limits: Limits,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) timer: Arc<dyn Timer>,
+    pub(crate) chance: Arc<dyn Chance>,
     pub(crate) ids: Arc<dyn Ids>,
     pub(crate) on_mishap: OnMishap,
     pub(crate) warnings: Vec<Warning>,
@@ -79,10 +90,13 @@ impl Core {
             digest: digest(&parts.topology, &parts.works),
             topology: parts.topology,
             works: parts.works,
+            chains: parts.chains,
             auto_save: parts.auto_save,
             stores: parts.stores,
             limits: parts.limits,
             clock: parts.clock,
+            timer: parts.timer,
+            chance: parts.chance,
             ids: parts.ids,
             on_mishap: parts.on_mishap,
             warnings: parts.warnings,
@@ -127,11 +141,12 @@ fn digest(topology: &Topology, works: &[Work]) -> String {
         hash.update(format!("field {}: {} by {}\n", field.name(), field.shape(), field.merge_by().name()));
     }
     for (node, work) in topology.nodes.iter().zip(works) {
-        let inner = match work {
-            Work::Function(_) => "function",
-            Work::Subgraph(core) => &core.digest,
+        let (kind, inner) = match work {
+            Work::Function(_) => ("", "function"),
+            Work::Subgraph(core) => ("", core.digest.as_str()),
+            Work::FanOut(fan) => ("fan-out ", fan.core.digest.as_str()),
         };
-        hash.update(format!("node {} {inner} {:?}\n", node.name, node.edge));
+        hash.update(format!("node {} {kind}{inner} {:?}\n", node.name, node.edge));
     }
     hash.update(format!("entry {}", topology.nodes[topology.entry].name));
     hash.finalize().iter().take(8).map(|it| format!("{it:02x}")).collect()

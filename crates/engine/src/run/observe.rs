@@ -55,8 +55,8 @@ impl Subscription {
         }
     }
 
-    pub(crate) fn wants(&self, phase: Phase) -> bool {
-        self.phases[phase as usize]
+    pub(crate) fn wants(&self, phase: Option<Phase>) -> bool {
+        phase.is_none_or(|it| self.phases[it as usize])
     }
 }
 

@@ -10,10 +10,12 @@ use singletree_durable::{BoxFuture, InvocationId, SessionId};
 use super::outcome::Identity;
 use super::signal::{Descriptor, WaitTerms};
 use crate::error::{Error, Result};
-use crate::plan::cursor::Cursor;
+use crate::plan::cursor::{Cursor, Frame};
 use crate::plan::item::Item;
+use crate::plan::lineage::{Boundary, Lineage};
 use crate::plan::slot::Slot;
 use crate::plan::snapshot::Snapshot;
+use crate::plan::update::Update;
 
 /// State by field name, as a store has it.
 pub type Fields = Vec<(Arc<str>, Slot)>;
@@ -34,6 +36,39 @@ pub struct Progress {
     pub cursor: Cursor,
     /// The states.
     pub frames: Vec<Snapshot>,
+    /// The containers (fan-outs, branches) that run, outer ones first. Each stands `before` in its frame until all of it
+    /// is merged.
+    pub containers: Vec<ContainerProgress>,
+}
+
+/// How far a node with several inner runs is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ContainerProgress {
+    /// The path to the node, outermost first, its own name last.
+    pub namespace: Arc<[Arc<str>]>,
+    /// The boundaries to the node; with the namespace it names one of several that run at once.
+    pub lineage: Lineage,
+    /// Its inner runs, in order, each with the boundary by which it is entered.
+    pub members: Vec<(Boundary, MemberProgress)>,
+}
+
+/// How far an inner run is.
+#[derive(Debug, Clone, PartialEq)]
+pub enum MemberProgress {
+    /// It has not begun.
+    NotStarted,
+    /// It stands here: the frames of its own graphs, and their states.
+    InFlight {
+        /// The place, from the inner graph on.
+        frames: Vec<Frame>,
+        /// The states.
+        states: Vec<Snapshot>,
+    },
+    /// It has ended with this update: for a fan-out's instance the collected and extra fields, under the inner graph's
+    /// names; for a branch in the terms of the graph that contains it.
+    Contributed(Update),
+    /// It has failed, and this is the record of it ([`ErrorPolicy::Collect`](crate::ErrorPolicy::Collect)).
+    Failed(Item),
 }
 
 /// What a suspended invocation leaves behind.

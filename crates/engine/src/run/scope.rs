@@ -2,22 +2,29 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::ambient::Who;
+use super::container::Container;
 use super::event::{AttemptEnd, Event, EventError, NodeEvent, Phase};
 use super::extension::Extensions;
+use super::fan_out::Fan;
 use super::fault::NodeError;
 use super::graph::{Core, Work};
+use super::level::Level;
 use super::observe::Subscription;
+use super::panic::caught;
 use super::port::{Persist, Progress};
 use super::queue::Queue;
 use super::signal::{Descriptor, Signal};
-use super::suspend::Requests;
+use super::strand::Strand;
+use super::suspend::{Abort, Requests};
 use crate::error::{Error, Place};
-use crate::plan::cursor::{Cursor, Frame, Position};
+use crate::plan::cursor::Cursor;
 use crate::plan::item::Item;
+use crate::plan::policy::ErrorPolicy;
 use crate::plan::snapshot::Snapshot;
+use crate::plan::update::Update;
 
 /// What all nodes of one run share.
 pub(crate) struct Run {
@@ -33,15 +40,10 @@ pub(crate) struct Run {
     /// Whether the run goes on after its process died, and no node has completed since.
     pub(crate) recovering: AtomicBool,
     pub(crate) records: Mutex<BTreeMap<String, Item>>,
-    live: Mutex<Vec<Live>>,
-}
-
-/// How far one graph of the run is: the cursor's frame, with its state beside it.
-struct Live {
-    node: Arc<str>,
-    at: Position,
-    attempt: u32,
-    state: Snapshot,
+    /// The outermost walk: where it stands is where the run stands.
+    pub(crate) main: Arc<Strand>,
+    /// Guards the containers that run, outer ones before those inside them; held for a change or a copy only.
+    containers: Mutex<Vec<Arc<Container>>>,
 }
 
 /// The parts from which a run is made.
@@ -70,33 +72,30 @@ impl Run {
             next_step: AtomicU64::new(parts.next_step),
             recovering: AtomicBool::new(parts.recovering),
             records: Mutex::new(parts.records),
-            live: Mutex::default(),
+            main: Arc::default(),
+            containers: Mutex::default(),
         }
-    }
-
-    fn live(&self) -> std::sync::MutexGuard<'_, Vec<Live>> {
-        self.live.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Notes where a graph of the run stands, and forgets what stood below it.
-    pub(crate) fn stand(&self, depth: usize, node: &Arc<str>, at: (Position, u32), state: &Snapshot) {
-        let (at, attempt) = at;
-        let live = Live { node: node.clone(), at, attempt, state: state.clone() };
-        let mut frames = self.live();
-        frames.truncate(depth);
-        frames.push(live);
     }
 
     /// Returns where the run stands, once it has begun.
     pub(crate) fn progress(&self) -> Option<Progress> {
-        let live = self.live();
-        if live.is_empty() {
+        let (frames, states) = self.main.frames();
+        if frames.is_empty() {
             return None;
         }
-        let frame = |it: &Live| Frame { node: it.node.as_ref().into(), at: it.at, attempt: it.attempt };
-        let frames = live.iter().map(frame).collect();
         let cursor = Cursor { frames, next_step: self.next_step.load(Ordering::Relaxed) };
-        Some(Progress { cursor, frames: live.iter().map(|it| it.state.clone()).collect() })
+        let containers = self.containers().iter().map(|it| it.progress()).collect();
+        Some(Progress { cursor, frames: states, containers })
+    }
+
+    fn containers(&self) -> MutexGuard<'_, Vec<Arc<Container>>> {
+        self.containers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that a container runs, until what is returned is dropped.
+    pub(crate) fn contains<'a>(&'a self, container: &'a Arc<Container>) -> Contained<'a> {
+        self.containers().push(container.clone());
+        Contained { run: self, container }
     }
 
     /// Numbers the next node execution.
@@ -106,13 +105,40 @@ impl Run {
         if step < max { Ok(step) } else { Err(Error::Limit { limit: "steps", max }) }
     }
 
-    /// Notes that a node has completed: its facts are part of the state now.
+    fn records(&self) -> MutexGuard<'_, BTreeMap<String, Item>> {
+        self.records.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that a node of the main strand has completed: its facts, and those of what ran inside it, are part of the
+    /// state now.
     pub(crate) fn node_completed(&self) {
         self.recovering.store(false, Ordering::Relaxed);
-        let mut records = self.records.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut records = self.records();
         if !records.is_empty() {
             records.clear();
         }
+    }
+
+    /// Notes that a node inside of a container has completed. What is recorded durably stays until the container has:
+    /// that is what runs again after a crash.
+    pub(crate) fn member_node_completed(&self, facts: impl FnOnce() -> String) {
+        let mut records = self.records();
+        if !records.is_empty() {
+            let facts = facts();
+            records.retain(|name, _| !name.starts_with(&facts));
+        }
+    }
+}
+
+/// Notes on dropping that a container does not run any more.
+pub(crate) struct Contained<'a> {
+    run: &'a Run,
+    container: &'a Arc<Container>,
+}
+
+impl Drop for Contained<'_> {
+    fn drop(&mut self) {
+        self.run.containers().retain(|it| !Arc::ptr_eq(it, self.container));
     }
 }
 
@@ -142,8 +168,9 @@ impl Observers {
             self.graphs.push((core.clone(), attached));
         }
         for work in &core.works {
-            if let Work::Subgraph(inner) = work {
-                self.add(inner);
+            match work {
+                Work::Subgraph(inner) | Work::FanOut(Fan { core: inner, .. }) => self.add(inner),
+                Work::Function(_) => {}
             }
         }
     }
@@ -158,26 +185,21 @@ impl Observers {
     }
 }
 
-/// Where a graph is entered: what its nodes' events have in common.
-pub(crate) struct Level {
-    pub(crate) core: Arc<Core>,
-    /// The names of the nodes that contain the graph, outermost first.
-    pub(crate) path: Vec<Arc<str>>,
-    pub(crate) parents: Arc<[Snapshot]>,
-    /// Attached to the outermost graph, …, to this one.
-    pub(crate) attached: Vec<Subscription>,
-    /// Attached to the outermost graph, …, to this one, then the invocation's own.
-    pub(crate) observers: Arc<[Subscription]>,
-}
-
-/// One execution of one node.
+/// One attempt of one execution of one node.
 pub(crate) struct Scope {
     pub(crate) run: Arc<Run>,
     pub(crate) level: Arc<Level>,
     pub(crate) place: Place,
     pub(crate) step: u64,
     pub(crate) attempt: u32,
+    /// The number of the execution on its strand, inside of containers.
+    pub(crate) ordinal: u64,
+    /// The state that the attempt received.
     pub(crate) state: Snapshot,
+    /// The state that the graph has, where a middleware handed another one inwards.
+    pub(crate) base: Option<Snapshot>,
+    /// How far it is, for a container that could be resolved.
+    pub(crate) container: Option<Arc<Container>>,
     /// Whether the body has returned. Changes under the lock of the run's requests only.
     pub(crate) ended: AtomicBool,
 }
@@ -185,7 +207,65 @@ pub(crate) struct Scope {
 impl Scope {
     /// Asks the driver to suspend; returns only when that could not be recorded.
     pub(crate) async fn suspend(self: &Arc<Self>, signal: Signal) -> NodeError {
+        let collects = |it: &Arc<Self>| {
+            it.container.as_ref().is_some_and(|it| it.error_policy() == ErrorPolicy::Collect)
+        };
+        // Who asks too late hears of that, as everywhere.
+        let in_time = !self.ended.load(Ordering::Relaxed) && !self.run.requests.is_over();
+        if in_time && self.level.containers().iter().any(collects) {
+            // An ordinary error would be collected (R28).
+            let context = "in a fan-out or branches that collect errors".into();
+            return self.abort(Error::SuspensionContext { context }).await;
+        }
         self.run.requests.ask(self.clone(), signal).await
+    }
+
+    /// Returns the state that the graph has, into which updates are merged.
+    pub(crate) fn base(&self) -> &Snapshot {
+        self.base.as_ref().unwrap_or(&self.state)
+    }
+
+    /// Merges an update into the state that the graph has.
+    pub(crate) fn merge(&self, update: Update) -> Result<Snapshot, Error> {
+        let base = self.base();
+        let merged = caught(|| base.merge(update));
+        let merged = merged.map_err(|it| NodeError::new(it).leave(&self.place, base))?;
+        merged.map_err(|it| Error::of_merge(it, &self.place, base))
+    }
+
+    /// Ends the invocation with an error that nobody catches; this attempt and its containers end with it.
+    pub(crate) async fn abort<T>(self: &Arc<Self>, error: Error) -> T {
+        let scopes = std::iter::once(self.clone()).chain(self.level.containers()).collect();
+        self.run.requests.abort(Abort { error, scopes }).await
+    }
+
+    /// Records a fact of the node execution durably (D7).
+    pub(crate) async fn record(&self, name: &str, fact: Item) -> Result<(), Error> {
+        let run = &self.run;
+        let name = self.level.facts(&self.place.node, self.ordinal) + name;
+        if run.port.keeps_steps() {
+            run.port.record(&name, fact.clone()).await?;
+        }
+        run.records().insert(name, fact);
+        Ok(())
+    }
+
+    /// Returns the facts of the node execution.
+    pub(crate) fn facts(&self) -> BTreeMap<String, Item> {
+        let facts = self.level.facts(&self.place.node, self.ordinal);
+        let own =
+            |(name, fact): (&String, &Item)| Some((name.strip_prefix(&facts)?.to_owned(), fact.clone()));
+        self.run.records().iter().filter_map(own).collect()
+    }
+
+    /// Describes an error of this attempt that has not left its chain.
+    pub(crate) fn describe(&self, error: &NodeError) -> EventError {
+        let (category, message) = match error.fault().engine() {
+            Some(engine) if error.is_carried() => (engine.surface_category(), chain(engine)),
+            _ => ("node_exception", format!("node '{}' failed: {}", self.place.node, chain(error.fault()))),
+        };
+        let derived_category = error.fault().category().unwrap_or(category).to_owned();
+        EventError { category, derived_category, message }
     }
 
     pub(crate) fn started(&self) {
@@ -197,14 +277,11 @@ impl Scope {
     }
 
     pub(crate) fn failed(&self, error: &Error) {
-        self.dispatch(Phase::Completed, || {
-            let error = EventError {
-                category: error.surface_category(),
-                derived_category: error.derived_category().to_owned(),
-                message: chain(error),
-            };
-            (Some(AttemptEnd::Failed(error)), None)
-        });
+        self.dispatch(Phase::Completed, || (Some(AttemptEnd::Failed(event_error(error))), None));
+    }
+
+    pub(crate) fn ended_with(&self, error: EventError) {
+        self.dispatch(Phase::Completed, || (Some(AttemptEnd::Failed(error)), None));
     }
 
     pub(crate) fn suspended(&self, descriptor: &Descriptor) {
@@ -226,8 +303,19 @@ impl Scope {
             descriptor,
             parent_states: self.level.parents.clone(),
             attempt_index: self.attempt,
+            lineage: self.level.lineage.clone(),
+            container: self.container.as_ref().map(|it| it.config.clone()),
         };
         queue.dispatch(Event::Node(event), self.level.observers.clone());
+    }
+}
+
+/// Describes an error as events carry it.
+pub(crate) fn event_error(error: &Error) -> EventError {
+    EventError {
+        category: error.surface_category(),
+        derived_category: error.derived_category().to_owned(),
+        message: chain(error),
     }
 }
 

@@ -233,7 +233,7 @@ impl StorePort {
     }
 
     async fn write_paused(&self, paused: &Paused, session_version: Option<Version>) -> Result<()> {
-        let Progress { cursor, frames } = &paused.progress;
+        let Progress { cursor, frames, containers: _ } = &paused.progress;
         let frames = frames.iter().map(|it| it.to_json().map(|it| it.into_iter().collect()));
         let body = PausedBody {
             invocation_id: paused.identity.invocation_id.clone(),

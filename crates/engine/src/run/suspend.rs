@@ -35,6 +35,19 @@ impl Request {
     }
 }
 
+/// What ends the invocation, whoever would catch errors on the way out.
+pub(crate) struct Abort {
+    pub(crate) error: Error,
+    /// The attempts that end with it, innermost first.
+    pub(crate) scopes: Vec<Arc<Scope>>,
+}
+
+/// What the driver is asked for.
+pub(crate) enum Asked {
+    Pause(Request),
+    Abort(Abort),
+}
+
 /// Where requests wait for the driver. The lock guards two fields that change together and is never held across an await.
 #[derive(Default)]
 pub(crate) struct Requests(Mutex<Waiting>);
@@ -42,6 +55,7 @@ pub(crate) struct Requests(Mutex<Waiting>);
 #[derive(Default)]
 struct Waiting {
     requests: VecDeque<Request>,
+    abort: Option<Abort>,
     /// Whether nobody takes requests any more.
     over: bool,
     driver: Option<Waker>,
@@ -89,6 +103,33 @@ impl Requests {
         }
     }
 
+    /// Ends the invocation with an error that nobody on the way out can catch. Does not return: the run is dropped.
+    pub(crate) async fn abort<T>(&self, abort: Abort) -> T {
+        let driver = {
+            let mut waiting = self.waiting();
+            // The first one is the reason.
+            if waiting.abort.is_none() {
+                waiting.abort = Some(abort);
+            }
+            waiting.driver.take()
+        };
+        if let Some(driver) = driver {
+            driver.wake();
+        }
+        std::future::pending().await
+    }
+
+    /// Tells whether the driver is asked for something: then nothing else of the run goes on.
+    pub(crate) fn any(&self) -> bool {
+        let waiting = self.waiting();
+        waiting.abort.is_some() || !waiting.requests.is_empty()
+    }
+
+    /// Tells whether nobody takes requests any more.
+    pub(crate) fn is_over(&self) -> bool {
+        self.waiting().over
+    }
+
     /// Ends it: the run is over. What still waits is told so.
     pub(crate) fn close(&self) {
         let left = {
@@ -99,13 +140,14 @@ impl Requests {
         drop(left);
     }
 
-    /// Takes the next request, or leaves word whom to wake for it.
-    pub(crate) fn take(&self, driver: &Waker) -> Option<Request> {
+    /// Takes what is asked for next, or leaves word whom to wake for it. An abort comes before any pause.
+    pub(crate) fn take(&self, driver: &Waker) -> Option<Asked> {
         let mut waiting = self.waiting();
-        let request = waiting.requests.pop_front();
-        if request.is_none() && !waiting.driver.as_ref().is_some_and(|it| it.will_wake(driver)) {
+        let abort = waiting.abort.take().map(Asked::Abort);
+        let asked = abort.or_else(|| waiting.requests.pop_front().map(Asked::Pause));
+        if asked.is_none() && !waiting.driver.as_ref().is_some_and(|it| it.will_wake(driver)) {
             waiting.driver = Some(driver.clone());
         }
-        request
+        asked
     }
 }

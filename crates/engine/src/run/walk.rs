@@ -2,7 +2,8 @@
 //!
 //! Everything that a run does passes through here: a step is numbered, the body runs, its update is merged into the state
 //! that the node received, the edge is evaluated on the result, and only then is the completed event dispatched and the
-//! step recorded. Subgraphs walk one level deeper, in the same task.
+//! step recorded. Subgraphs walk one level deeper, in the same task. What has a chain of middleware around it, and
+//! containers, take the longer way of `execution`.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -10,16 +11,19 @@ use std::sync::atomic::AtomicBool;
 use singletree_durable::BoxFuture;
 
 use super::ambient;
+use super::execution;
 use super::fault::NodeError;
 use super::graph::{Body, Core, Work};
-use super::observe::Subscription;
+use super::level::Level;
 use super::panic::{caught, caught_future};
-use super::scope::{Level, Run, Scope};
+use super::scope::{Run, Scope};
+use super::suspend::Abort;
 use crate::error::{Error, Place, Result};
 use crate::plan::cursor::{Frame, Position};
 use crate::plan::edge::{Edge, Target};
 use crate::plan::snapshot::Snapshot;
 use crate::plan::topology::{Kind, Node};
+use crate::plan::update::Update;
 
 /// A graph's frame and state, as a run finds or leaves them.
 pub(crate) struct Standpoint {
@@ -27,38 +31,52 @@ pub(crate) struct Standpoint {
     pub(crate) state: Snapshot,
 }
 
+/// The standpoints of the graphs below one.
+pub(crate) type Below = std::vec::IntoIter<Standpoint>;
+
 /// Where a walk begins.
 pub(crate) enum Begin {
     /// At the entry, with this state.
     Entry(Snapshot),
     /// Where the run stands: this graph's standpoint first, then those below it.
-    Standing(std::vec::IntoIter<Standpoint>),
+    Standing(Below),
 }
+
+/// Where a node leads: the state after it and the next node, or none for the end.
+pub(crate) type Led = (Snapshot, Option<usize>);
 
 /// Walks one graph to its end and returns its final state.
 pub(crate) async fn walk(run: &Arc<Run>, level: Arc<Level>, begin: Begin) -> Result<Snapshot> {
-    let topology = &level.core.topology;
-    let mut walker = Walker { run, depth: level.path.len(), level: &level };
-    let (mut at, mut state, mut position, mut attempt, mut below) = match begin {
-        Begin::Entry(state) => (topology.entry, state, Position::Before, 0, None),
+    let core = level.core.clone();
+    let topology = &core.topology;
+    let walker = Walker { run, depth: level.depth(), level: &level };
+    let (mut at, mut state, mut position, mut resumed, mut below) = match begin {
+        Begin::Entry(state) => (topology.entry, state, Position::Before, None, None),
         Begin::Standing(mut frames) => {
             let Standpoint { frame, state } = frames.next().ok_or_else(|| no_node("a frame is missing"))?;
             let at = topology.index(&frame.node).ok_or_else(|| no_node(&frame.node))?;
-            (at, state, frame.at, frame.attempt, Some(frames))
+            (at, state, frame.at, Some(frame.attempt), Some(frames))
         }
     };
     loop {
         let node = &topology.nodes[at];
         let target = match position {
             Position::After => {
-                run.stand(walker.depth, &node.name, (Position::After, 0), &state);
-                walker.route(node, &walker.place(node), &state)?
+                walker.stand(node, (Position::After, 0), &state);
+                walker.route(node, &level.place(node), &state)?
             }
             Position::Before | Position::Inside => {
                 let entered = if position == Position::Inside { below.take() } else { None };
-                let (after, target) = match &level.core.works[at] {
-                    Work::Function(body) => walker.execute(node, body, &state, attempt).await?,
-                    Work::Subgraph(child) => walker.enter(node, child, &state, entered).await?,
+                let (after, target) = match &core.works[at] {
+                    Work::Function(body) if core.chains[at].is_empty() => {
+                        walker.execute(node, body, &state, resumed.unwrap_or(level.attempt)).await?
+                    }
+                    Work::Subgraph(child) if core.chains[at].is_empty() => {
+                        walker.enter(node, child, &state, entered).await?
+                    }
+                    Work::Function(_) | Work::Subgraph(_) | Work::FanOut(_) => {
+                        execution::execute(&walker, at, &state, (resumed, entered)).await?
+                    }
                 };
                 state = after;
                 target
@@ -66,13 +84,13 @@ pub(crate) async fn walk(run: &Arc<Run>, level: Arc<Level>, begin: Begin) -> Res
         };
         match target {
             None => return Ok(state),
-            Some(next) => (at, position, attempt) = (next, Position::Before, 0),
+            Some(next) => (at, position, resumed) = (next, Position::Before, None),
         }
     }
 }
 
-/// Walks a graph below another one: boxed, since it is the same walk again.
-fn walk_below(run: &Arc<Run>, level: Arc<Level>, begin: Begin) -> BoxFuture<'_, Result<Snapshot>> {
+/// Walks a graph inside another one's walk: boxed, since it is the same walk again.
+pub(crate) fn walk_below(run: &Arc<Run>, level: Arc<Level>, begin: Begin) -> BoxFuture<'_, Result<Snapshot>> {
     Box::pin(walk(run, level, begin))
 }
 
@@ -80,125 +98,145 @@ fn no_node(node: &str) -> Error {
     Error::Position { reason: format!("there is no node '{node}'") }
 }
 
-struct Walker<'a> {
-    run: &'a Arc<Run>,
-    level: &'a Arc<Level>,
+/// Runs a node's body.
+pub(crate) async fn run_body(
+    run: &Run,
+    body: &Body,
+    scope: &Arc<Scope>,
+) -> std::result::Result<Update, NodeError> {
+    let running = caught(|| body(scope.clone())).map_err(NodeError::new)?;
+    let returned = ambient::within_node(scope.clone(), caught_future(running)).await;
+    if run.requests.settle(scope) {
+        // The driver stops polling here, and takes the request.
+        std::future::pending::<()>().await;
+    }
+    returned.unwrap_or_else(|panicked| Err(NodeError::new(panicked)))
+}
+
+/// What the executions of one graph's nodes share.
+pub(crate) struct Walker<'a> {
+    pub(crate) run: &'a Arc<Run>,
+    pub(crate) level: &'a Arc<Level>,
     depth: usize,
 }
 
 impl Walker<'_> {
-    fn place(&self, node: &Node) -> Place {
-        let path = &self.level.path;
-        let namespace = if path.is_empty() {
-            node.alone.clone()
-        } else {
-            path.iter().cloned().chain([node.name.clone()]).collect()
-        };
-        Place { node: node.name.clone(), namespace }
+    /// Notes where the graph stands.
+    pub(crate) fn stand(&self, node: &Node, at: (Position, u32), state: &Snapshot) {
+        self.level.strand.stand(self.depth, &node.name, at, state);
     }
 
-    /// Runs a function node; returns the state after it and the next node, or none for the end.
-    async fn execute(
-        &mut self,
-        node: &Node,
-        body: &Body,
-        state: &Snapshot,
-        attempt: u32,
-    ) -> Result<(Snapshot, Option<usize>)> {
+    /// Ends the invocation with an error that nobody catches.
+    pub(crate) async fn abort<T>(&self, error: Error) -> T {
+        self.run.requests.abort(Abort { error, scopes: self.level.containers() }).await
+    }
+
+    /// Numbers a node execution.
+    pub(crate) async fn take_step(&self) -> u64 {
+        match self.run.take_step() {
+            Ok(step) => step,
+            Err(error) => self.abort(error).await,
+        }
+    }
+
+    /// Runs a function node without a chain.
+    async fn execute(&self, node: &Node, body: &Body, state: &Snapshot, attempt: u32) -> Result<Led> {
         let run = self.run;
-        run.stand(self.depth, &node.name, (Position::Before, attempt), state);
+        self.stand(node, (Position::Before, attempt), state);
         let scope = Arc::new(Scope {
             run: run.clone(),
             level: self.level.clone(),
-            place: self.place(node),
-            step: run.take_step()?,
+            place: self.level.place(node),
+            step: self.take_step().await,
             attempt,
+            ordinal: self.level.ordinal(),
             state: state.clone(),
+            base: None,
+            container: None,
             ended: AtomicBool::new(false),
         });
         scope.started();
-        let ended = self.attempt(node, body, &scope).await;
-        let (after, target) = ended.inspect_err(|error| scope.failed(error))?;
+        let ended = run_body(run, body, &scope).await.map_err(|it| it.leave(&scope.place, state));
+        let led = ended.and_then(|update| {
+            let after = scope.merge(update)?;
+            let target = self.route(node, &scope.place, &after)?;
+            Ok((after, target))
+        });
+        let (after, target) = led.inspect_err(|error| scope.failed(error))?;
         scope.merged(&after);
-        run.stand(self.depth, &node.name, (Position::After, 0), &after);
+        let led = (after, target);
+        self.completed(node, &led, scope.ordinal).await;
+        Ok(led)
+    }
+
+    /// Notes and records that a node has completed.
+    pub(crate) async fn completed(&self, node: &Node, (after, target): &Led, ordinal: u64) {
+        self.stand(node, (Position::After, 0), after);
+        let run = self.run;
+        if !self.level.is_main() {
+            return run.member_node_completed(|| self.level.facts(&node.name, ordinal));
+        }
         run.node_completed();
         // What ends the outermost graph is recorded by the end itself.
         if run.port.keeps_steps()
             && (target.is_some() || self.depth > 0)
             && let Some(progress) = run.progress()
+            && let Err(error) = run.port.step(progress).await
         {
-            run.port.step(progress).await?;
+            self.abort(error).await
         }
-        Ok((after, target))
     }
 
-    /// One attempt: body, merge, edge.
-    async fn attempt(
-        &self,
-        node: &Node,
-        body: &Body,
-        scope: &Arc<Scope>,
-    ) -> Result<(Snapshot, Option<usize>)> {
-        let running = caught(|| body(scope.clone()));
-        let running = running.map_err(|it| self.node_error(scope, NodeError::new(it)))?;
-        let running = ambient::within_node(scope.clone(), caught_future(running));
-        let returned = running.await;
-        if self.run.requests.settle(scope) {
-            // The driver stops polling here, and takes the request.
-            std::future::pending::<()>().await;
-        }
-        let update = match returned {
-            Ok(Ok(update)) => update,
-            Ok(Err(error)) => return Err(self.node_error(scope, error)),
-            Err(panicked) => return Err(self.node_error(scope, NodeError::new(panicked))),
-        };
-        let merged = caught(|| scope.state.merge(update));
-        let merged = merged.map_err(|it| self.node_error(scope, NodeError::new(it)))?;
-        let after = merged.map_err(|it| Error::of_merge(it, &scope.place, &scope.state))?;
-        let target = self.route(node, &scope.place, &after)?;
-        Ok((after, target))
-    }
-
-    fn node_error(&self, scope: &Scope, error: NodeError) -> Error {
-        Error::Node { place: scope.place.clone(), source: error.into_fault(), state: scope.state.clone() }
-    }
-
-    /// Walks a subgraph and merges what it projects out. The wrapper itself is no step and has no events (R23).
+    /// Walks a subgraph without a chain and merges what it projects out. The wrapper itself is no step and has no
+    /// events (R23).
     async fn enter(
-        &mut self,
+        &self,
         node: &Node,
         child: &Arc<Core>,
         state: &Snapshot,
-        below: Option<std::vec::IntoIter<Standpoint>>,
-    ) -> Result<(Snapshot, Option<usize>)> {
+        below: Option<Below>,
+    ) -> Result<Led> {
+        self.stand(node, (Position::Inside, self.level.attempt), state);
+        let level = self.level.below(self.run, node, child, state);
+        let place = self.level.place(node);
+        let update = self.walk_subgraph(node, level, (state, below), &place).await?;
+        let (after, target) = self.merge(node, &place, state, update)?;
+        self.stand(node, (Position::After, 0), &after);
+        Ok((after, target))
+    }
+
+    /// Walks a subgraph, from its entry with what is projected in, or where it stands. Returns what it projects out.
+    pub(crate) async fn walk_subgraph(
+        &self,
+        node: &Node,
+        level: Level,
+        (state, below): (&Snapshot, Option<Below>),
+        place: &Place,
+    ) -> Result<Update> {
         let Kind::Subgraph { crossing } = &node.kind else {
             unreachable!("work and kind are compiled together")
         };
-        self.run.stand(self.depth, &node.name, (Position::Inside, 0), state);
         let begin = match below {
             Some(frames) => Begin::Standing(frames),
             None => {
-                let place = self.place(node);
-                let start = crossing.enter(state, &child.topology.schema);
+                let start = crossing.enter(state, &level.core.topology.schema);
                 Begin::Entry(start.map_err(|source| Error::Validation {
-                    place: Some(place),
+                    place: Some(place.clone()),
                     source,
                     state: Some(state.clone()),
                 })?)
             }
         };
-        let level = Arc::new(self.level.below(self.run, node, child, state));
-        let ended = walk_below(self.run, level, begin).await?;
-        let update = crossing.leave(&self.level.core.topology.schema, &ended);
-        let place = self.place(node);
+        let ended = walk_below(self.run, Arc::new(level), begin).await?;
+        Ok(crossing.leave(&self.level.core.topology.schema, &ended))
+    }
+
+    /// Merges what a node's work returned into the state that the graph has, and evaluates the edge.
+    pub(crate) fn merge(&self, node: &Node, place: &Place, state: &Snapshot, update: Update) -> Result<Led> {
         let merged = caught(|| state.merge(update));
-        let merged = merged.map_err(|it| {
-            let source = NodeError::new(it).into_fault();
-            Error::Node { place: place.clone(), source, state: state.clone() }
-        })?;
-        let after = merged.map_err(|it| Error::of_merge(it, &place, state))?;
-        let target = self.route(node, &place, &after)?;
-        self.run.stand(self.depth, &node.name, (Position::After, 0), &after);
+        let merged = merged.map_err(|it| NodeError::new(it).leave(place, state))?;
+        let after = merged.map_err(|it| Error::of_merge(it, place, state))?;
+        let target = self.route(node, place, &after)?;
         Ok((after, target))
     }
 
@@ -223,31 +261,5 @@ impl Walker<'_> {
                 next.map(Some).ok_or_else(|| nowhere(Some(name.clone())))
             }
         }
-    }
-}
-
-impl Level {
-    /// The outermost graph of a run.
-    pub(crate) fn outermost(run: &Run) -> Self {
-        Self::of(run, &run.core, Vec::new(), Arc::new([]), &[])
-    }
-
-    fn below(&self, run: &Run, node: &Node, child: &Arc<Core>, state: &Snapshot) -> Self {
-        let path = self.path.iter().cloned().chain([node.name.clone()]).collect();
-        let parents = self.parents.iter().cloned().chain([state.clone()]).collect();
-        Self::of(run, child, path, parents, &self.attached)
-    }
-
-    /// Observers attached to a graph see what is below it, before those attached further in (graph-engine §6).
-    fn of(
-        run: &Run,
-        core: &Arc<Core>,
-        path: Vec<Arc<str>>,
-        parents: Arc<[Snapshot]>,
-        outer: &[Subscription],
-    ) -> Self {
-        let attached: Vec<_> = outer.iter().cloned().chain(run.observers.attached_to(core)).collect();
-        let observers = attached.iter().chain(&run.observers.own).cloned().collect();
-        Self { core: core.clone(), path, parents, attached, observers }
     }
 }

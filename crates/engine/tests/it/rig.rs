@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Map, Value, json};
 use singletree_durable::{BoxError, BoxFuture, InvocationId, SessionId};
 use singletree_engine::{
-    Ctx, Error, Event, FieldSpec, Graph, GraphBuilder, Ids, InvokeOptions, NodeResult, Observer, Outcome,
-    Reducer, Schema, Shape, Slot, Snapshot, Update,
+    Ctx, Error, Event, FieldSpec, Graph, GraphBuilder, Ids, InvokeOptions, IsolationEvent, Link, NodeError,
+    NodeResult, Observer, Outcome, Reducer, Schema, Shape, Slot, Snapshot, Update,
 };
 
 /// A dynamic graph under construction.
@@ -54,6 +54,32 @@ pub(crate) fn sets(value: Value) -> impl Fn(Ctx<Snapshot>) -> Ready<NodeResult<S
 
 pub(crate) fn state(snapshot: &Snapshot) -> Value {
     Value::Object(snapshot.to_json().unwrap())
+}
+
+/// A node that fails so many times, each time with another message, and then sets.
+pub(crate) fn flaky(
+    category: &'static str,
+    failures: u32,
+    value: Value,
+) -> impl Fn(Ctx<Snapshot>) -> Ready<NodeResult<Snapshot>> + Send + Sync {
+    let (update, calls) = (update(value), AtomicU64::new(0));
+    move |_| {
+        let call = calls.fetch_add(1, Ordering::Relaxed);
+        let failed = || NodeError::new(format!("down {call}")).with_category(category);
+        ready(if call < failures.into() { Err(failed()) } else { Ok(update.clone()) })
+    }
+}
+
+/// Runs to the end with an observer; returns how it ended and what was told.
+pub(crate) async fn observed(
+    graph: &Graph<Snapshot>,
+    initial: Value,
+) -> (Result<Outcome<Snapshot>, Error>, Recorder) {
+    let seen = Recorder::default();
+    let options = InvokeOptions::new().observer(seen.clone());
+    let outcome = graph.invoke(update(initial), options).await;
+    graph.drain(None).await.unwrap();
+    (outcome, seen)
 }
 
 /// Runs to the end and returns the final state.
@@ -134,6 +160,34 @@ impl Recorder {
         };
         self.seen().iter().map(line).collect()
     }
+
+    /// What was seen, shortened to "step.attempt phase path{members} outcome".
+    pub(crate) fn told(&self) -> Vec<String> {
+        self.seen().iter().map(told).collect()
+    }
+}
+
+fn told(it: &Value) -> String {
+    let boundaries = it["lineage"].as_array().cloned().unwrap_or_default();
+    let path = it["namespace"].as_array().unwrap().iter().enumerate().map(|(at, name)| {
+        let index = boundaries.get(at).and_then(|it| it.get("instance"));
+        let index = index.map_or_else(String::new, |it| format!("[{it}]"));
+        format!("{}{index}", name.as_str().unwrap())
+    });
+    let path = path.collect::<Vec<_>>().join("/");
+    if let Some(name) = it["isolated"].as_str() {
+        return format!(
+            "isolated {name} {path}.{} {}",
+            it["attempt"],
+            it["category"].as_str().unwrap_or("-")
+        );
+    }
+    let end = match (it.get("error"), it.get("post")) {
+        (Some(error), _) => format!(" {}", error.as_str().unwrap()),
+        (None, Some(_)) => " ok".to_owned(),
+        (None, None) => String::new(),
+    };
+    format!("{}.{} {} {path}{end}", it["step"], it["attempt"], it["phase"].as_str().unwrap())
 }
 
 impl Observer for Recorder {
@@ -147,7 +201,11 @@ impl Observer for Recorder {
 
 /// Writes an event as JSON, whole but for time and identity.
 pub(crate) fn describe(event: &Event) -> Value {
-    let Event::Node(event) = event else { panic!("a node event") };
+    let event = match event {
+        Event::Node(event) => event,
+        Event::FailureIsolated(event) => return describe_isolation(event),
+        other => panic!("{other:?} is not known"),
+    };
     let strings = |it: &[Arc<str>]| it.iter().map(ToString::to_string).collect::<Vec<_>>();
     let mut described = json!({
         "phase": event.phase.as_str(),
@@ -167,5 +225,33 @@ pub(crate) fn describe(event: &Event) -> Value {
     if let Some(descriptor) = &event.descriptor {
         described["descriptor"] = serde_json::to_value(descriptor).unwrap();
     }
+    if event.fan_out_index().is_some() || event.branch_name().is_some() {
+        described["lineage"] = serde_json::to_value(&event.lineage).unwrap();
+    }
+    if let Some(config) = event.fan_out_config() {
+        described["fan_out"] = json!({
+            "item_count": config.item_count,
+            "concurrency": config.concurrency,
+            "error_policy": config.error_policy.as_str(),
+            "parent_node_name": config.parent_node_name.as_ref(),
+        });
+    }
     described
+}
+
+fn describe_isolation(event: &IsolationEvent) -> Value {
+    let caught = &event.caught_exception;
+    let link = |it: &Link| json!([it.carrier, it.category, it.message]);
+    let entries = event.post_state.entries().map(|(name, slot)| (name.to_owned(), slot.to_json().unwrap()));
+    json!({
+        "isolated": event.event_name.as_ref(),
+        "namespace": event.namespace.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "lineage": serde_json::to_value(&event.lineage).unwrap(),
+        "attempt": event.attempt_index,
+        "pre": state(&event.pre_state),
+        "post": entries.collect::<Map<_, _>>(),
+        "category": caught.category,
+        "message": caught.message,
+        "chain": caught.chain.iter().map(link).collect::<Vec<_>>(),
+    })
 }

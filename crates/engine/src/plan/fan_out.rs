@@ -1,0 +1,309 @@
+//! Fan-outs as declared and as compiled: what goes into each instance and what comes back (pipeline-utilities §9).
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde_json::Value;
+use singletree_durable::BoxError;
+
+use super::field::FieldFault;
+use super::item::Item;
+use super::list::List;
+use super::policy::ErrorPolicy;
+use super::problem::{Problem, ProblemKind, Warning};
+use super::projection::{Check, Crossing};
+use super::reducer::Reducer;
+use super::schema::Schema;
+use super::shape::Shape;
+use super::slot::Slot;
+use super::snapshot::Snapshot;
+use super::update::Update;
+
+/// What a fan-out does when there is nothing to run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum OnEmpty {
+    /// It fails (`fan_out_empty`): what is empty is usually not expected to be.
+    #[default]
+    Raise,
+    /// It completes without having run anything.
+    Noop,
+}
+
+/// A function of the state.
+type OfState<T> = Arc<dyn Fn(&Snapshot) -> Result<T, BoxError> + Send + Sync>;
+
+/// A number that is fixed or a function of the state.
+#[derive(Clone)]
+pub(crate) enum By<T> {
+    Fixed(T),
+    Function(OfState<T>),
+}
+
+impl<T: fmt::Debug> fmt::Debug for By<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fixed(number) => number.fmt(f),
+            Self::Function(_) => f.write_str("by the state"),
+        }
+    }
+}
+
+/// A fan-out as declared, by names.
+#[derive(Debug, Clone)]
+pub(crate) struct FanOutDraft {
+    /// (parent field, child field)
+    pub(crate) items: Option<(String, String)>,
+    pub(crate) count: Option<By<i64>>,
+    /// (child field, parent field)
+    pub(crate) collect: Option<(String, String)>,
+    /// (child field, parent field)
+    pub(crate) inputs: Vec<(String, String)>,
+    /// (parent field, child field)
+    pub(crate) extra_outputs: Vec<(String, String)>,
+    pub(crate) concurrency: By<Option<i64>>,
+    pub(crate) error_policy: ErrorPolicy,
+    pub(crate) errors_field: Option<String>,
+    pub(crate) on_empty: OnEmpty,
+    pub(crate) count_field: Option<String>,
+}
+
+/// Where the instances come from.
+#[derive(Debug, Clone)]
+pub(crate) enum Source {
+    /// One for each item of a parent's list, which goes into a child field.
+    Items { from: usize, to: usize },
+    /// So many.
+    Count(By<i64>),
+}
+
+/// A fan-out with its names resolved.
+#[derive(Debug, Clone)]
+pub(crate) struct FanOutPlan {
+    pub(crate) source: Source,
+    inputs: Crossing,
+    /// Pairs of (parent field, child field): the collected one first.
+    outputs: Vec<(usize, usize)>,
+    pub(crate) concurrency: By<Option<i64>>,
+    pub(crate) error_policy: ErrorPolicy,
+    errors_field: Option<usize>,
+    pub(crate) on_empty: OnEmpty,
+    count_field: Option<usize>,
+    parent: Arc<Schema>,
+    child: Arc<Schema>,
+}
+
+impl FanOutDraft {
+    /// Checks the declaration of a node against both schemas and resolves its names.
+    pub(crate) fn resolve(
+        &self,
+        node: &str,
+        parent: &Arc<Schema>,
+        child: &Arc<Schema>,
+        problems: &mut Vec<Problem>,
+    ) -> Option<FanOutPlan> {
+        let before = problems.len();
+        let source = self.resolve_source(node, (parent, child), problems);
+        let mut check = Check { node, problems };
+        let inward = self.inputs.iter().filter_map(|(to, from)| check.pair((child, to), (parent, from)));
+        let inputs = Crossing::inward(inward.collect(), parent, child);
+        let collected = self.collect.iter().map(|(from, to)| (to, from));
+        let extra = self.extra_outputs.iter().map(|(to, from)| (to, from));
+        let outputs = collected.chain(extra).filter_map(|(to, from)| check.pair((parent, to), (child, from)));
+        let outputs = outputs.collect();
+        let errors_field = self.errors_field.as_ref().and_then(|it| check.one(parent, it));
+        let count_field = self.count_field.as_ref().and_then(|it| check.one(parent, it));
+        self.check_kinds(node, parent, (errors_field, count_field), problems);
+        let source = source.filter(|_| problems.len() == before)?;
+        Some(FanOutPlan {
+            source,
+            inputs,
+            outputs,
+            concurrency: self.concurrency.clone(),
+            error_policy: self.error_policy,
+            errors_field,
+            on_empty: self.on_empty,
+            count_field,
+            parent: parent.clone(),
+            child: child.clone(),
+        })
+    }
+
+    fn resolve_source(
+        &self,
+        node: &str,
+        (parent, child): (&Schema, &Schema),
+        problems: &mut Vec<Problem>,
+    ) -> Option<Source> {
+        match (&self.items, &self.count) {
+            (Some((from, to)), None) => {
+                let (to, from) = Check { node, problems }.pair((child, to), (parent, from))?;
+                let field = &parent.fields()[from];
+                if !field.shape().is_list() {
+                    let message = format!(
+                        "fan-out '{node}' takes its items from field '{}', which is no list",
+                        field.name()
+                    );
+                    problems.push(Problem::new(ProblemKind::FanOutFieldNotList, message));
+                }
+                Some(Source::Items { from, to })
+            }
+            (None, Some(count)) => {
+                if let By::Fixed(count @ ..0) = count {
+                    let message = format!("fan-out '{node}' has a count of {count}");
+                    problems.push(Problem::new(ProblemKind::FanOutInvalidCount, message));
+                }
+                Some(Source::Count(count.clone()))
+            }
+            (items, _) => {
+                let declares =
+                    if items.is_some() { "both items and a count" } else { "neither items nor a count" };
+                let message = format!("fan-out '{node}' declares {declares}");
+                problems.push(Problem::new(ProblemKind::FanOutCountModeAmbiguous, message));
+                None
+            }
+        }
+    }
+
+    /// Checks what kinds of fields and numbers the others are.
+    fn check_kinds(
+        &self,
+        node: &str,
+        parent: &Schema,
+        (errors, count): (Option<usize>, Option<usize>),
+        problems: &mut Vec<Problem>,
+    ) {
+        if let By::Fixed(Some(limit @ ..1)) = self.concurrency {
+            let message = format!("fan-out '{node}' has a concurrency of {limit}");
+            problems.push(Problem::new(ProblemKind::FanOutInvalidConcurrency, message));
+        }
+        let mut misfit = |at: usize, wanted: &str| {
+            let name = parent.fields()[at].name();
+            let message = format!("fan-out '{node}' writes field '{name}', which is no {wanted}");
+            problems.push(Problem::new(ProblemKind::MappingReferencesUndeclaredField, message));
+        };
+        if let Some(at) = errors
+            && !(parent.fields()[at].shape().is_list() && extends(parent.fields()[at].merge_by()))
+        {
+            misfit(at, "list under a reducer that extends it by records");
+        }
+        if let Some(at) = count
+            && *parent.fields()[at].shape() != Shape::Int
+        {
+            misfit(at, "whole number");
+        }
+    }
+}
+
+/// Tells whether a reducer adds the items of an update to a list.
+fn extends(reducer: &Reducer) -> bool {
+    match reducer {
+        Reducer::Append
+        | Reducer::BoundedAppend(_)
+        | Reducer::DedupeAppend(_)
+        | Reducer::MergeByKey(_)
+        | Reducer::Custom(_) => true,
+        Reducer::LastWriteWins | Reducer::Merge | Reducer::ConcatFlatten | Reducer::MergeAll => false,
+    }
+}
+
+impl FanOutPlan {
+    /// Makes the state with which an instance starts: the child's defaults, what crosses, and its item.
+    ///
+    /// # Errors
+    /// A required field that nothing crosses into, or a value that is not of the child's type.
+    pub(crate) fn start(&self, parent: &Snapshot, index: u64) -> Result<Snapshot, FieldFault> {
+        let item = match self.source {
+            Source::Count(_) => None,
+            Source::Items { from, to } => {
+                let list = parent.slot(from).as_list();
+                let name = || self.parent.fields()[from].name();
+                let item = list.and_then(|it| it.get(it.first_held() + index));
+                let item = item.ok_or_else(|| FieldFault::new(name(), format!("has no item {index}")))?;
+                Some((to, slot_of(item, self.child.fields()[to].shape())))
+            }
+        };
+        self.inputs.enter_with(parent, &self.child, item)
+    }
+
+    /// What a finished instance contributes: the fields that are collected or go out, by their names in the child.
+    pub(crate) fn contribution(&self, ended: &Snapshot) -> Update {
+        self.outputs.iter().fold(Update::new(), |update, (_, from)| {
+            let name = self.child.fields()[*from].name().to_owned();
+            if update.entries().any(|(it, _)| it == name) {
+                update
+            } else {
+                update.with(name, ended.slot(*from).clone())
+            }
+        })
+    }
+
+    /// Puts together what all instances contribute, in the order of their indexes: a list for each field, with null where
+    /// an instance has nothing for it; then the errors and the count.
+    ///
+    /// # Errors
+    /// A typed value that cannot be represented in JSON.
+    pub(crate) fn fan_in(
+        &self,
+        contributions: &[&Update],
+        errors: Vec<Item>,
+        count: u64,
+    ) -> serde_json::Result<Update> {
+        let mut update = Update::new();
+        for (to, from) in &self.outputs {
+            let name = self.child.fields()[*from].name();
+            let values =
+                contributions.iter().map(|it| value(it, name)).collect::<serde_json::Result<List>>()?;
+            update = update.with(self.parent.fields()[*to].name().to_owned(), Slot::Many(values));
+        }
+        if let Some(at) = self.errors_field {
+            let name = self.parent.fields()[at].name().to_owned();
+            update = update.with(name, Slot::Many(errors.into_iter().collect()));
+        }
+        if let Some(at) = self.count_field {
+            update = update.with_json(self.parent.fields()[at].name().to_owned(), Value::from(count));
+        }
+        Ok(update)
+    }
+
+    /// Fields that are sent round through a reducer that would merge them twice: by the inputs and an output, or as the
+    /// items and the collected field.
+    pub(crate) fn round_trips(&self) -> Vec<&str> {
+        let seeded = |to: usize, from: usize| {
+            let spread = match self.source {
+                Source::Items { from: items, to: item } => items == to && item == from,
+                Source::Count(_) => false,
+            };
+            self.inputs.carries(from, to) || spread
+        };
+        let round = self.outputs.iter().filter(|(to, from)| {
+            seeded(*to, *from) && self.parent.fields()[*to].merge_by().breaks_round_trip()
+        });
+        round.map(|(to, _)| self.parent.fields()[*to].name()).collect()
+    }
+
+    /// Warns of what is sent round.
+    pub(crate) fn warnings(&self, node: &str) -> Vec<Warning> {
+        self.round_trips().into_iter().map(|it| Warning::round_trip(node, it)).collect()
+    }
+}
+
+/// An item of a list, as the value of a field.
+fn slot_of(item: &Item, shape: &Shape) -> Slot {
+    if shape.element().is_none() {
+        return Slot::One(item.clone());
+    }
+    match item.json() {
+        Ok(array @ Value::Array(_)) => Slot::from_json(array.clone()),
+        _ => Slot::One(item.clone()),
+    }
+}
+
+/// The value that an update has for a field, as an item of a list.
+fn value(update: &Update, field: &str) -> serde_json::Result<Item> {
+    let found = update.entries().filter(|(name, _)| *name == field).last();
+    match found {
+        Some((_, Slot::One(item))) => Ok(item.clone()),
+        Some((_, Slot::Many(list))) => Ok(Item::from_json(list.to_json()?)),
+        None => Ok(Item::from_json(Value::Null)),
+    }
+}

@@ -1,0 +1,210 @@
+//! Running chains of middleware over what they surround.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+
+use singletree_durable::BoxFuture;
+
+use super::ambient;
+use super::attempt::OpenAttempt;
+use super::event::{Event, IsolationEvent};
+use super::fault::NodeError;
+use super::level::Level;
+use super::middleware::Middleware;
+use super::outcome::Identity;
+use super::panic::{caught, caught_future};
+use super::scope::Run;
+use crate::error::Place;
+use crate::plan::lineage::Lineage;
+use crate::plan::snapshot::Snapshot;
+use crate::plan::update::Update;
+
+/// What a chain surrounds: a node's body, a subgraph, a whole container, an instance, a branch.
+pub(crate) trait Unit: Send + Sync {
+    /// Performs it once, under an attempt number. Never called while an earlier call runs.
+    fn perform<'a>(&'a self, state: &'a Snapshot, attempt: u32) -> BoxFuture<'a, Result<Update, NodeError>>;
+
+    /// Tells the open attempt with its own outcome.
+    fn settle(&self);
+
+    /// Returns what identifies it.
+    fn seat(&self) -> &Seat;
+}
+
+/// What identifies a unit, and what its chain shares.
+pub(crate) struct Seat {
+    pub(crate) run: Arc<Run>,
+    /// The graph in which the chain stands.
+    pub(crate) level: Arc<Level>,
+    pub(crate) place: Place,
+    /// The boundaries to the node; one more for an instance or a branch.
+    pub(crate) lineage: Lineage,
+    /// The number of the attempt that a suspension interrupted; else that of the surroundings.
+    pub(crate) first: u32,
+    /// Whether `first` is the number of an interrupted attempt, and nobody went on with it yet.
+    pub(crate) resumed: AtomicBool,
+    /// The number of the attempt performed last.
+    pub(crate) last: AtomicU32,
+    /// The attempt whose end is not told yet.
+    pub(crate) open: Arc<OpenAttempt>,
+}
+
+/// What a middleware surrounds: the rest of its chain.
+///
+/// It can be called several times, one call after the other.
+pub struct Next<'a> {
+    rest: &'a [Arc<dyn Middleware>],
+    unit: &'a dyn Unit,
+    state: &'a Snapshot,
+    attempt: u32,
+    calls: u32,
+}
+
+impl<'a> Next<'a> {
+    /// Begins a chain.
+    pub(crate) fn outermost(
+        chain: &'a [Arc<dyn Middleware>],
+        unit: &'a dyn Unit,
+        state: &'a Snapshot,
+    ) -> Self {
+        Next { rest: chain, unit, state, attempt: unit.seat().first, calls: 0 }
+    }
+
+    /// Runs what is further in with this state, and returns its update.
+    ///
+    /// Called again, it is another attempt: the one before is told to observers as it ended, and the number of the call,
+    /// from 0, is the `attempt_index` of what is further in.
+    ///
+    /// # Errors
+    /// What is further in failed with.
+    ///
+    /// # Cancellation
+    /// Dropping the future cancels what is further in. Its attempt is told with how the chain ends.
+    pub async fn run(&mut self, state: &Snapshot) -> Result<Update, NodeError> {
+        let attempt = if self.calls == 0 { self.attempt } else { self.calls };
+        self.forward(attempt, state).await
+    }
+
+    /// As [`Next::run`], under an attempt number of the middleware's own, from 0 (graph-engine §6: the innermost middleware
+    /// that numbers attempts wins). For middleware whose [`Middleware::reattempts`] is true.
+    ///
+    /// # Errors
+    /// As [`Next::run`].
+    ///
+    /// # Cancellation
+    /// As [`Next::run`].
+    pub async fn attempt(&mut self, attempt: u32, state: &Snapshot) -> Result<Update, NodeError> {
+        self.forward(attempt, state).await
+    }
+
+    async fn forward(&mut self, attempt: u32, state: &Snapshot) -> Result<Update, NodeError> {
+        self.calls = self.calls.saturating_add(1);
+        let unit = self.unit;
+        let Some((first, rest)) = self.rest.split_first() else {
+            unit.settle();
+            unit.seat().last.store(attempt, Ordering::Relaxed);
+            return unit.perform(state, attempt).await;
+        };
+        let next = Next { rest, unit, state, attempt, calls: 0 };
+        let running = caught(|| first.call(state, next)).map_err(NodeError::new)?;
+        let seat = unit.seat();
+        let running =
+            ambient::within_middleware(seat.run.clone(), seat.level.clone(), seat.open.clone(), async {
+                caught_future(running).await
+            });
+        running.await.unwrap_or_else(|panicked| Err(NodeError::new(panicked)))
+    }
+
+    /// Tells observers that the last attempt ended as it did, whatever the chain makes of it. Without this call an attempt
+    /// that was not followed by another one is told with the outcome of the chain (R5).
+    pub fn settle(&mut self) {
+        self.unit.settle();
+    }
+
+    /// Returns the state that the middleware received.
+    #[must_use]
+    pub fn state(&self) -> &'a Snapshot {
+        self.state
+    }
+
+    /// Returns the number to begin with for middleware that numbers attempts: 0, or, once, that of the attempt that
+    /// suspended.
+    #[must_use]
+    pub fn first_attempt(&self) -> u32 {
+        let seat = self.unit.seat();
+        let innermost = !self.rest.iter().any(|it| it.reattempts());
+        if innermost && seat.resumed.swap(false, Ordering::Relaxed) { seat.first } else { 0 }
+    }
+
+    /// Returns the name of the node that the chain surrounds; for an instance or a branch, of its container.
+    #[must_use]
+    pub fn node_name(&self) -> &'a str {
+        &self.unit.seat().place.node
+    }
+
+    /// Returns the path to that node, outermost first, its own name last.
+    #[must_use]
+    pub fn namespace(&self) -> &'a [Arc<str>] {
+        &self.unit.seat().place.namespace
+    }
+
+    /// Returns the boundaries through which what the chain surrounds was reached; for an instance or a branch with its own.
+    #[must_use]
+    pub fn lineage(&self) -> &'a Lineage {
+        &self.unit.seat().lineage
+    }
+
+    /// Returns who the invocation is.
+    #[must_use]
+    pub fn identity(&self) -> &'a Identity {
+        &self.unit.seat().run.who.identity
+    }
+
+    /// Returns what the caller handed to this invocation, by type.
+    #[must_use]
+    pub fn extension<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
+        self.unit.seat().run.extensions.get()
+    }
+
+    /// Waits by the graph's timer ([`GraphBuilder::timer`](crate::GraphBuilder::timer)).
+    ///
+    /// # Cancellation
+    /// Dropping the future ends the wait.
+    pub async fn sleep(&self, span: Duration) {
+        self.unit.seat().run.core.timer.sleep(span).await;
+    }
+
+    /// Draws a number from 0 up to, but not including, 1 from the graph's chance
+    /// ([`GraphBuilder::chance`](crate::GraphBuilder::chance)).
+    #[must_use]
+    pub fn fraction(&self) -> f64 {
+        self.unit.seat().run.core.chance.fraction()
+    }
+
+    /// Tells observers of a caught failure (pipeline-utilities §6.3).
+    pub(crate) fn isolated(&self, name: &Arc<str>, pre: &Snapshot, post: &Update, error: &NodeError) {
+        let seat = self.unit.seat();
+        let Some(queue) = &seat.run.queue else { return };
+        let event = IsolationEvent {
+            identity: seat.run.who.identity.clone(),
+            at: seat.run.core.clock.now(),
+            event_name: name.clone(),
+            node_name: seat.place.node.clone(),
+            namespace: seat.place.namespace.clone(),
+            lineage: seat.lineage.clone(),
+            attempt_index: seat.last.load(Ordering::Relaxed),
+            pre_state: pre.clone(),
+            post_state: post.clone(),
+            caught_exception: error.classify(),
+        };
+        queue.dispatch(Event::FailureIsolated(event), seat.level.observers.clone());
+    }
+}
+
+impl fmt::Debug for Next<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Next({:?}, {} further in)", self.namespace(), self.rest.len())
+    }
+}

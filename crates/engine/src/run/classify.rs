@@ -1,0 +1,113 @@
+//! Classification of failures through the wrappers that the engine adds (pipeline-utilities §6.4).
+
+use std::error::Error as StdError;
+
+use super::fault::Fault;
+use crate::error::Error;
+
+/// How many causes are looked at: a bound for chains that never end.
+const DEEPEST: usize = 64;
+
+/// One error of a chain of causes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Link {
+    /// Its category, when it has one.
+    pub category: Option<String>,
+    /// What it says itself.
+    pub message: String,
+    /// Whether it is a wrapper that the engine put around a failure on its way through a node.
+    pub carrier: bool,
+}
+
+/// A failure, seen through its wrappers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Classification {
+    /// The chain of causes, outermost first.
+    pub chain: Vec<Link>,
+    /// The category of the outermost link that is no carrier and has one.
+    pub category: Option<String>,
+    /// The message of that link, or of the outermost link that is no carrier.
+    pub message: String,
+}
+
+/// Classifies an error: what it is about, whatever the engine has wrapped around it.
+///
+/// Retry, failure isolation and events classify with this function; so should routers and metrics. Node errors, which are no
+/// [`std::error::Error`], have [`NodeError::classify`](crate::NodeError::classify).
+#[must_use]
+pub fn classify(error: &(dyn StdError + 'static)) -> Classification {
+    let chain: Vec<Link> = links(error).map(|it| it.owned()).collect();
+    let named = chain.iter().find(|it| !it.carrier && it.category.is_some());
+    let told = named.or_else(|| chain.iter().find(|it| !it.carrier)).or(chain.first());
+    let message = told.map_or_else(|| error.to_string(), |it| it.message.clone());
+    Classification { category: named.and_then(|it| it.category.clone()), message, chain }
+}
+
+/// Returns the category of the outermost link that is no carrier and has one.
+pub(crate) fn category<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a str> {
+    links(error).filter(|it| !it.carrier).find_map(|it| it.category)
+}
+
+/// A link that is not copied.
+pub(crate) struct Seen<'a> {
+    error: &'a (dyn StdError + 'static),
+    pub(crate) category: Option<&'a str>,
+    pub(crate) carrier: bool,
+    pub(crate) transient: bool,
+}
+
+impl Seen<'_> {
+    fn owned(&self) -> Link {
+        Link {
+            category: self.category.map(str::to_owned),
+            message: self.error.to_string(),
+            carrier: self.carrier,
+        }
+    }
+}
+
+/// Walks down the causes, outermost first. It ends at an error that was seen before, and after a bounded number.
+pub(crate) fn links<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = Seen<'a>> {
+    let mut seen: Vec<*const ()> = Vec::new();
+    let mut next = Some(error);
+    std::iter::from_fn(move || {
+        loop {
+            let error = next.take()?;
+            let address = std::ptr::from_ref(error).cast::<()>();
+            // Values without a size have no address of their own.
+            if seen.len() >= DEEPEST || (size_of_val(error) > 0 && seen.contains(&address)) {
+                return None;
+            }
+            seen.push(address);
+            let (link, below) = look(error);
+            next = below;
+            if link.is_some() {
+                return link;
+            }
+        }
+    })
+}
+
+type Below<'a> = Option<&'a (dyn StdError + 'static)>;
+
+/// Looks at one error: the link that it is, if it says something itself, and what is below it.
+fn look<'a>(error: &'a (dyn StdError + 'static)) -> (Option<Seen<'a>>, Below<'a>) {
+    let link = |category, carrier| Some(Seen { error, category, carrier, transient: false });
+    if let Some(engine) = error.downcast_ref::<Error>() {
+        return match engine {
+            Error::Node { source, .. } => (link(Some(engine.surface_category()), true), Some(source)),
+            other => (link(Some(other.surface_category()), false), other.source()),
+        };
+    }
+    let Some(fault) = error.downcast_ref::<Fault>() else {
+        return (link(None, false), error.source());
+    };
+    // What only repeats an error of the engine's is that error.
+    match fault.engine() {
+        Some(engine) if fault.repeats() => (None, Some(engine)),
+        _ => {
+            let (category, transient) = (fault.own_category(), fault.is_transient());
+            (Some(Seen { error, category, carrier: false, transient }), fault.source())
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! What a run knows of its containers while they run: how far each member is.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::event::ContainerConfig;
+use super::fault::NodeError;
+use super::panic::caught;
+use super::port::{ContainerProgress, MemberProgress};
+use super::strand::Strand;
+use crate::error::Place;
+use crate::plan::item::Item;
+use crate::plan::lineage::{Boundary, Lineage};
+use crate::plan::policy::ErrorPolicy;
+use crate::plan::update::Update;
+
+/// Puts together what the members of a container contribute: their updates and errors, in the order of members.
+pub(crate) type FanIn = Box<dyn Fn(&[Member]) -> Result<Update, NodeError> + Send + Sync>;
+
+/// One attempt of a node whose work is several inner runs.
+pub(crate) struct Container {
+    pub(crate) config: ContainerConfig,
+    place: Place,
+    /// The boundaries to the node.
+    lineage: Lineage,
+    /// Guards how far the members are; held for a change, a copy or a fan-in, never across an await.
+    members: Mutex<Vec<Member>>,
+    fan_in: FanIn,
+}
+
+/// One inner run of a container.
+pub(crate) struct Member {
+    boundary: Boundary,
+    pub(crate) reached: Reached,
+}
+
+/// How far a member is.
+pub(crate) enum Reached {
+    NotStarted,
+    /// It walks on this strand.
+    InFlight(Arc<Strand>),
+    /// It has ended with this update, in terms that the fan-in knows.
+    Contributed(Update),
+    /// It has failed, and this is the record of it.
+    Failed(Item),
+}
+
+impl Container {
+    pub(crate) fn new(
+        config: ContainerConfig,
+        (place, lineage): (Place, Lineage),
+        members: impl IntoIterator<Item = Boundary>,
+        fan_in: FanIn,
+    ) -> Self {
+        let member = |boundary| Member { boundary, reached: Reached::NotStarted };
+        let members = Mutex::new(members.into_iter().map(member).collect());
+        Self { config, place, lineage, members, fan_in }
+    }
+
+    fn members(&self) -> MutexGuard<'_, Vec<Member>> {
+        self.members.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes how far a member is.
+    pub(crate) fn reach(&self, member: u64, reached: Reached) {
+        let at = usize::try_from(member).expect("members are held in memory");
+        self.members()[at].reached = reached;
+    }
+
+    /// Puts together what the members have contributed by now.
+    pub(crate) fn gathered(&self) -> Result<Update, NodeError> {
+        // Values are encoded here, by the application's types.
+        caught(|| (self.fan_in)(&self.members())).map_err(NodeError::new)?
+    }
+
+    pub(crate) fn error_policy(&self) -> ErrorPolicy {
+        match &self.config {
+            ContainerConfig::FanOut(config) => config.error_policy,
+            ContainerConfig::Branches(config) => config.error_policy,
+        }
+    }
+
+    /// Returns how far it is, as plain data.
+    pub(crate) fn progress(&self) -> ContainerProgress {
+        let member = |it: &Member| {
+            let progress = match &it.reached {
+                Reached::NotStarted => MemberProgress::NotStarted,
+                Reached::InFlight(strand) => {
+                    let (frames, states) = strand.frames();
+                    MemberProgress::InFlight { frames, states }
+                }
+                Reached::Contributed(update) => MemberProgress::Contributed(update.clone()),
+                Reached::Failed(record) => MemberProgress::Failed(record.clone()),
+            };
+            (it.boundary.clone(), progress)
+        };
+        ContainerProgress {
+            namespace: self.place.namespace.clone(),
+            lineage: self.lineage.clone(),
+            members: self.members().iter().map(member).collect(),
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! Node executions with a chain of middleware around them.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use singletree_durable::BoxFuture;
+
+use super::attempt::OpenAttempt;
+use super::chain::{Next, Seat, Unit};
+use super::fan::{self, Fanning};
+use super::fan_out::Fan;
+use super::fault::NodeError;
+use super::graph::{Body, Core, Work};
+use super::scope::Scope;
+use super::walk::{Below, Led, Walker, run_body};
+use crate::error::Result;
+use crate::plan::cursor::Position;
+use crate::plan::snapshot::Snapshot;
+use crate::plan::topology::{Kind, Node};
+use crate::plan::update::Update;
+
+/// One execution of one node, of whatever kind: what its chain surrounds.
+struct Execution<'a> {
+    walker: &'a Walker<'a>,
+    node: &'a Node,
+    work: &'a Work,
+    /// The state that the graph has.
+    base: &'a Snapshot,
+    /// The number of the execution; a plain subgraph has none (R23).
+    step: Option<u64>,
+    ordinal: u64,
+    seat: Seat,
+    /// Where a subgraph stands that is gone on with; the first attempt takes it.
+    below: Mutex<Option<Below>>,
+    /// Whether the chain has reached the unit.
+    reached: AtomicBool,
+}
+
+/// Executes a node with its chain: its attempts, then one merge and one edge.
+pub(crate) fn execute<'a>(
+    walker: &'a Walker<'a>,
+    at: usize,
+    state: &'a Snapshot,
+    (resumed, below): (Option<u32>, Option<Below>),
+) -> BoxFuture<'a, Result<Led>> {
+    Box::pin(async move {
+        let core = &walker.level.core;
+        let (node, work) = (&core.topology.nodes[at], &core.works[at]);
+        let first = resumed.unwrap_or(walker.level.attempt);
+        let position = if below.is_some() { Position::Inside } else { Position::Before };
+        walker.stand(node, (position, first), state);
+        let step = match work {
+            Work::Function(_) | Work::FanOut(_) => Some(walker.take_step().await),
+            Work::Subgraph(_) => None,
+        };
+        let seat = Seat {
+            run: walker.run.clone(),
+            level: walker.level.clone(),
+            place: walker.level.place(node),
+            lineage: walker.level.lineage.clone(),
+            first,
+            resumed: AtomicBool::new(resumed.is_some()),
+            last: AtomicU32::new(first),
+            open: Arc::new(OpenAttempt::default()),
+        };
+        let (below, reached) = (Mutex::new(below), AtomicBool::new(false));
+        let ordinal = walker.level.ordinal();
+        let execution = Execution { walker, node, work, base: state, step, ordinal, seat, below, reached };
+        execution.run(&core.chains[at]).await
+    })
+}
+
+impl Execution<'_> {
+    async fn run(&self, chain: &[Arc<dyn super::middleware::Middleware>]) -> Result<Led> {
+        let (walker, place) = (self.walker, &self.seat.place);
+        let returned = Next::outermost(chain, self, self.base).run(self.base).await;
+        let led = match returned {
+            Ok(update) => walker.merge(self.node, place, self.base, update),
+            Err(error) => Err(error.leave(place, self.base)),
+        };
+        // What no middleware told is told as the chain ended (R5).
+        let open = self.seat.open.take();
+        let (after, target) = led.inspect_err(|error| {
+            if let Some(open) = &open {
+                open.failed(error);
+            }
+        })?;
+        if let Some(open) = &open {
+            open.merged(&after);
+        }
+        if self.step.is_none() && !self.reached.load(Ordering::Relaxed) {
+            // A subgraph that its chain never enters counts as a step: without one a cycle of them had no bound.
+            walker.take_step().await;
+        }
+        let led = (after, target);
+        match self.work {
+            Work::Subgraph(_) => walker.stand(self.node, (Position::After, 0), &led.0),
+            Work::Function(_) | Work::FanOut(_) => walker.completed(self.node, &led, self.ordinal).await,
+        }
+        Ok(led)
+    }
+
+    /// Begins an attempt that has events.
+    fn begin(&self, state: &Snapshot, attempt: u32) -> Scope {
+        self.walker.stand(self.node, (Position::Before, attempt), self.base);
+        Scope {
+            run: self.walker.run.clone(),
+            level: self.walker.level.clone(),
+            place: self.seat.place.clone(),
+            step: self.step.expect("what has events has a step"),
+            attempt,
+            ordinal: self.ordinal,
+            state: state.clone(),
+            base: (!state.same(self.base)).then(|| self.base.clone()),
+            container: None,
+            ended: AtomicBool::new(false),
+        }
+    }
+
+    /// Tells that an attempt has begun.
+    fn started(&self, scope: Scope) -> Arc<Scope> {
+        let scope = Arc::new(scope);
+        self.seat.open.begin(&scope);
+        scope.started();
+        scope
+    }
+
+    async fn call(
+        &self,
+        body: &Body,
+        state: &Snapshot,
+        attempt: u32,
+    ) -> std::result::Result<Update, NodeError> {
+        let scope = self.started(self.begin(state, attempt));
+        run_body(self.walker.run, body, &scope).await
+    }
+
+    async fn fan_out(
+        &self,
+        fan: &Fan,
+        state: &Snapshot,
+        attempt: u32,
+    ) -> std::result::Result<Update, NodeError> {
+        let Kind::FanOut { plan } = &self.node.kind else {
+            unreachable!("work and kind are compiled together")
+        };
+        let mut scope = self.begin(state, attempt);
+        let resolved = match fan::resolve(plan, state) {
+            Ok(resolved) => resolved,
+            // What could not be resolved has no configuration to tell (R22).
+            Err(error) => {
+                self.started(scope);
+                return Err(error);
+            }
+        };
+        let (run, level) = (self.walker.run, self.walker.level);
+        if let Err(error) = run.core.limits.check_instances(resolved.count()) {
+            return self.walker.abort(error).await;
+        }
+        let container = Arc::new(resolved.container(plan, &self.seat.place, &level.lineage));
+        scope.container = Some(container.clone());
+        let scope = &self.started(scope);
+        let _contained = run.contains(&container);
+        let level = level.inside(self.node, &fan.core, scope);
+        Fanning { run, fan, plan, scope, container: &container, level }.run(&resolved).await
+    }
+
+    async fn enter(
+        &self,
+        child: &Arc<Core>,
+        state: &Snapshot,
+        attempt: u32,
+    ) -> std::result::Result<Update, NodeError> {
+        let walker = self.walker;
+        walker.stand(self.node, (Position::Inside, attempt), self.base);
+        let mut level = walker.level.below(walker.run, self.node, child, self.base);
+        level.attempt = attempt;
+        let below = self.below.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let ended = walker.walk_subgraph(self.node, level, (state, below), &self.seat.place).await;
+        ended.map_err(NodeError::carry)
+    }
+}
+
+impl Unit for Execution<'_> {
+    fn perform<'a>(
+        &'a self,
+        state: &'a Snapshot,
+        attempt: u32,
+    ) -> BoxFuture<'a, std::result::Result<Update, NodeError>> {
+        self.reached.store(true, Ordering::Relaxed);
+        Box::pin(async move {
+            let outcome = match self.work {
+                Work::Function(body) => self.call(body, state, attempt).await,
+                Work::Subgraph(child) => self.enter(child, state, attempt).await,
+                Work::FanOut(fan) => self.fan_out(fan, state, attempt).await,
+            };
+            self.seat.open.ended(&outcome);
+            outcome
+        })
+    }
+
+    fn settle(&self) {
+        self.seat.open.settle();
+    }
+
+    fn seat(&self) -> &Seat {
+        &self.seat
+    }
+}

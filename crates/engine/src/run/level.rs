@@ -1,0 +1,135 @@
+//! A graph as a run has entered it: what its nodes' executions have in common.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use super::graph::Core;
+use super::observe::Subscription;
+use super::scope::{Run, Scope};
+use super::strand::Strand;
+use crate::error::Place;
+use crate::plan::lineage::{Boundary, Lineage};
+use crate::plan::snapshot::Snapshot;
+use crate::plan::topology::Node;
+
+/// A graph as a run has entered it.
+#[derive(Clone)]
+pub(crate) struct Level {
+    pub(crate) core: Arc<Core>,
+    /// The names of the nodes that contain the graph, outermost first.
+    pub(crate) path: Arc<[Arc<str>]>,
+    /// How each of them was entered.
+    pub(crate) lineage: Lineage,
+    /// The state of each containing graph when it was left for this one, outermost first.
+    pub(crate) parents: Arc<[Snapshot]>,
+    /// Attached to the outermost graph, …, to this one.
+    attached: Arc<[Subscription]>,
+    /// Attached to the outermost graph, …, to this one, then the invocation's own.
+    pub(crate) observers: Arc<[Subscription]>,
+    /// The walk that the graph is part of.
+    pub(crate) strand: Arc<Strand>,
+    /// How many of the containing nodes are outside of the strand.
+    base: usize,
+    /// The attempt of what contains the graph: that of its nodes, unless their own chains number theirs.
+    pub(crate) attempt: u32,
+    /// The attempt of the innermost container that the graph is inside of.
+    pub(crate) within: Option<Arc<Scope>>,
+}
+
+impl Level {
+    /// The outermost graph of a run.
+    pub(crate) fn outermost(run: &Run) -> Self {
+        let attached: Arc<[_]> = run.observers.attached_to(&run.core).collect();
+        Self {
+            core: run.core.clone(),
+            path: Arc::new([]),
+            lineage: Lineage::default(),
+            parents: Arc::new([]),
+            observers: attached.iter().chain(&run.observers.own).cloned().collect(),
+            attached,
+            strand: run.main.clone(),
+            base: 0,
+            attempt: 0,
+            within: None,
+        }
+    }
+
+    /// A graph below a node of this one, which stands at `state`, entered by `boundary` on the same strand.
+    pub(crate) fn below(&self, run: &Run, node: &Node, core: &Arc<Core>, state: &Snapshot) -> Self {
+        let attached: Arc<[_]> =
+            self.attached.iter().cloned().chain(run.observers.attached_to(core)).collect();
+        Self {
+            core: core.clone(),
+            path: self.path.iter().cloned().chain([node.name.clone()]).collect(),
+            lineage: self.lineage.below(Boundary::Subgraph),
+            parents: self.parents.iter().cloned().chain([state.clone()]).collect(),
+            // Observers attached to a graph see what is below it, before those attached further in (graph-engine §6).
+            observers: attached.iter().chain(&run.observers.own).cloned().collect(),
+            attached,
+            strand: self.strand.clone(),
+            base: self.base,
+            attempt: self.attempt,
+            within: self.within.clone(),
+        }
+    }
+
+    /// A graph that several inner runs of a container walk, each with a lineage, a strand and an attempt of its own.
+    pub(crate) fn inside(&self, node: &Node, core: &Arc<Core>, scope: &Arc<Scope>) -> Self {
+        let below = self.below(&scope.run, node, core, scope.base());
+        Self { lineage: self.lineage.clone(), base: below.path.len(), within: Some(scope.clone()), ..below }
+    }
+
+    /// The graph as one inner run walks it.
+    pub(crate) fn member(&self, lineage: Lineage, strand: Arc<Strand>, attempt: u32) -> Self {
+        Self { lineage, strand, attempt, ..self.clone() }
+    }
+
+    /// Numbers a node execution among those of its strand: what tells facts of members apart. The main strand's have no
+    /// need of numbers, since it runs one node at a time.
+    pub(crate) fn ordinal(&self) -> u64 {
+        if self.is_main() { 0 } else { self.strand.count() }
+    }
+
+    /// Returns what the names of facts begin with that a node execution records; nothing on the main strand.
+    pub(crate) fn facts(&self, node: &str, ordinal: u64) -> String {
+        if self.is_main() {
+            return String::new();
+        }
+        let mut path = String::new();
+        for (name, boundary) in self.path.iter().zip(self.lineage.boundaries()) {
+            let _ = match boundary {
+                Boundary::Subgraph => write!(path, "{name}/"),
+                Boundary::Instance(index) => write!(path, "{name}[{index}]/"),
+                Boundary::Branch(branch) => write!(path, "{name}[{branch}]/"),
+            };
+        }
+        let _ = write!(path, "{node}#{ordinal}:");
+        path
+    }
+
+    /// Returns how many graphs of the strand contain this one.
+    pub(crate) fn depth(&self) -> usize {
+        self.path.len() - self.base
+    }
+
+    /// Tells whether the graph is walked on the run's main strand, whose place is the run's.
+    pub(crate) fn is_main(&self) -> bool {
+        self.within.is_none()
+    }
+
+    /// Returns the place of a node of the graph.
+    pub(crate) fn place(&self, node: &Node) -> Place {
+        let namespace = if self.path.is_empty() {
+            node.alone.clone()
+        } else {
+            self.path.iter().cloned().chain([node.name.clone()]).collect()
+        };
+        Place { node: node.name.clone(), namespace }
+    }
+
+    /// Returns the attempts of the containers that the graph is inside of, innermost first.
+    pub(crate) fn containers(&self) -> Vec<Arc<Scope>> {
+        let outwards = |it: &Arc<Scope>| it.level.within.clone();
+        std::iter::successors(self.within.clone(), outwards).collect()
+    }
+}

@@ -1,0 +1,80 @@
+//! Running the members of a container: in order, at most so many at once, with one policy for failures.
+
+use std::future::poll_fn;
+use std::task::Poll;
+
+use serde_json::Value;
+use singletree_durable::BoxFuture;
+
+use super::container::{Container, Reached};
+use super::crew::Crew;
+use super::fault::NodeError;
+use super::panic::caught;
+use super::scope::Run;
+use crate::plan::item::Item;
+use crate::plan::policy::ErrorPolicy;
+use crate::plan::update::Update;
+
+/// After how many ends in a row other tasks have a turn.
+const POLITENESS: u64 = 256;
+
+/// The members of a container that is about to run.
+pub(crate) struct Members<'a> {
+    pub(crate) run: &'a Run,
+    pub(crate) container: &'a Container,
+    pub(crate) count: u64,
+    /// How many run at once.
+    pub(crate) limit: usize,
+}
+
+impl Members<'_> {
+    /// Runs them all, started in the order of their numbers; the container knows then what each came to.
+    ///
+    /// Returns the first failure where failures are not collected. The others are cancelled by being dropped, in order.
+    /// When a member asks the driver for something, no other one goes on.
+    ///
+    /// # Errors
+    /// What making a record of a failure failed with.
+    pub(crate) async fn run<'b>(
+        &self,
+        start: impl Fn(u64) -> BoxFuture<'b, Result<Update, NodeError>>,
+        record: impl Fn(u64, &NodeError) -> Value,
+    ) -> Result<Option<NodeError>, NodeError> {
+        let mut crew = Crew::new();
+        let (mut next, mut ended) = (0, 0_u64);
+        let halted = || self.run.requests.any();
+        loop {
+            let polled = poll_fn(|cx| {
+                loop {
+                    // One that has begun goes on before another one begins: few are in memory that need not be.
+                    let polled = crew.poll_next(cx, halted);
+                    let waits = matches!(polled, Poll::Pending | Poll::Ready(None));
+                    if !waits || crew.len() >= self.limit || next >= self.count {
+                        return polled;
+                    }
+                    if halted() {
+                        // If the run goes on after all, so do those that have not begun.
+                        cx.waker().wake_by_ref();
+                        return Poll::Pending;
+                    }
+                    crew.add(next, start(next));
+                    next += 1;
+                }
+            });
+            let Some((member, outcome)) = polled.await else { return Ok(None) };
+            let reached = match (outcome, self.container.error_policy()) {
+                (Ok(update), _) => Reached::Contributed(update),
+                (Err(error), ErrorPolicy::FailFast) => return Ok(Some(error)),
+                (Err(error), ErrorPolicy::Collect) => {
+                    let record = caught(|| record(member, &error)).map_err(NodeError::new)?;
+                    Reached::Failed(Item::from_json(record))
+                }
+            };
+            self.container.reach(member, reached);
+            ended += 1;
+            if ended.is_multiple_of(POLITENESS) {
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+}

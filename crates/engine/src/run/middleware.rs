@@ -1,0 +1,142 @@
+//! Middleware: what runs around nodes (pipeline-utilities §§2–3).
+
+pub(crate) mod around;
+pub(crate) mod isolation;
+pub(crate) mod retry;
+pub(crate) mod timing;
+
+use std::sync::Arc;
+
+use singletree_durable::BoxFuture;
+
+use super::chain::Next;
+use super::fault::NodeError;
+use crate::plan::problem::Problem;
+use crate::plan::snapshot::Snapshot;
+use crate::plan::update::Update;
+
+/// Runs around a node, an instance of a fan-out or a branch: sees the state on the way in and the update on the way out.
+///
+/// What comes before `next` is called runs on the way in, what comes after it on the way out. A middleware may hand
+/// another state inwards, change the update, not call `next` at all, recover from its error, or call it again. The
+/// update that the outermost middleware returns is merged into the state that the graph has, whatever state was handed
+/// inwards. An error that leaves the chain is the node's.
+///
+/// One value serves all executions, also concurrent ones: what it remembers between calls is shared by them.
+///
+/// A chain around an instance or a branch speaks the terms of its graph: state and update are the inner graph's.
+///
+/// # Suspension
+/// When something further in suspends, the chain is dropped where it stands: nothing after `next` runs, no destructor
+/// aside (suspension §8.4). A middleware cannot suspend itself: [`suspend`](crate::suspend) in one ends the invocation
+/// with `suspension_in_unsupported_context`.
+///
+/// # Cancellation
+/// Dropping the future is how a run is cancelled, at any await. A middleware that drops what `next` returned (a time
+/// limit) cancels what is further in.
+pub trait Middleware: Send + Sync {
+    /// Runs around `next`.
+    ///
+    /// # Errors
+    /// What `next` failed with, or an error of its own; both are the node's unless a middleware further out recovers.
+    fn call<'a>(
+        &'a self,
+        state: &'a Snapshot,
+        next: Next<'a>,
+    ) -> BoxFuture<'a, std::result::Result<Update, NodeError>>;
+
+    /// Asks, when a graph is compiled, how the middleware stands at a site: as it is (`None`), or as another one that is
+    /// bound to the site.
+    ///
+    /// # Errors
+    /// Why it cannot stand there: a problem of the graph.
+    fn place(&self, site: &Site<'_>) -> std::result::Result<Option<Arc<dyn Middleware>>, Problem> {
+        let _ = site;
+        Ok(None)
+    }
+
+    /// Tells whether the middleware numbers attempts ([`Next::attempt`]). After a suspension the innermost one that
+    /// does goes on with the number of the attempt that suspended ([`Next::first_attempt`]).
+    fn reattempts(&self) -> bool {
+        false
+    }
+}
+
+/// Where a middleware is to stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Site<'a> {
+    /// Around every node of a graph; asked once for each of them.
+    Graph {
+        /// The node.
+        node: &'a str,
+    },
+    /// Around one node.
+    Node {
+        /// The node.
+        node: &'a str,
+    },
+    /// Around each instance of a fan-out.
+    Instance {
+        /// The fan-out node.
+        node: &'a str,
+        /// The child field that is collected, if one is.
+        collect_field: Option<&'a str>,
+    },
+    /// Around one of parallel branches.
+    Branch {
+        /// The node that dispatches the branches.
+        node: &'a str,
+        /// The branch.
+        branch: &'a str,
+    },
+}
+
+impl Site<'_> {
+    /// Returns the name under which what runs there is known: the branch's for a branch, else the node's.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Graph { node } | Self::Node { node } | Self::Instance { node, .. } => node,
+            Self::Branch { branch, .. } => branch,
+        }
+    }
+}
+
+/// A shared middleware stands where its owner says.
+impl<M: Middleware + ?Sized> Middleware for Arc<M> {
+    fn call<'a>(
+        &'a self,
+        state: &'a Snapshot,
+        next: Next<'a>,
+    ) -> BoxFuture<'a, std::result::Result<Update, NodeError>> {
+        self.as_ref().call(state, next)
+    }
+
+    fn place(&self, site: &Site<'_>) -> std::result::Result<Option<Arc<dyn Middleware>>, Problem> {
+        self.as_ref().place(site)
+    }
+
+    fn reattempts(&self) -> bool {
+        self.as_ref().reattempts()
+    }
+}
+
+/// A chain of middleware, outermost first.
+pub(crate) type Chain = Arc<[Arc<dyn Middleware>]>;
+
+/// Puts middleware at a site; what cannot stand there is a problem.
+pub(crate) fn place<'a>(
+    middleware: impl IntoIterator<Item = &'a Arc<dyn Middleware>>,
+    site: &Site<'_>,
+    problems: &mut Vec<Problem>,
+) -> Vec<Arc<dyn Middleware>> {
+    let mut placed = Vec::new();
+    for each in middleware {
+        match each.place(site) {
+            Ok(bound) => placed.push(bound.unwrap_or_else(|| each.clone())),
+            Err(problem) => problems.push(problem),
+        }
+    }
+    placed
+}

@@ -1,0 +1,143 @@
+//! Going on without what failed (pipeline-utilities §6.3).
+
+use std::fmt;
+use std::sync::Arc;
+
+use singletree_durable::BoxFuture;
+
+use super::super::chain::Next;
+use super::super::fault::NodeError;
+use super::{Middleware, Site};
+use crate::plan::problem::{Problem, ProblemKind};
+use crate::plan::snapshot::Snapshot;
+use crate::plan::update::Update;
+
+type Derive = Arc<dyn Fn(&Snapshot) -> Result<Update, NodeError> + Send + Sync>;
+type Predicate = Arc<dyn Fn(&NodeError) -> bool + Send + Sync>;
+type OnCaught = Arc<dyn for<'a> Fn(&'a NodeError) -> BoxFuture<'a, Result<(), NodeError>> + Send + Sync>;
+
+#[derive(Clone)]
+enum Degraded {
+    Fixed(Update),
+    By(Derive),
+}
+
+/// Catches failures and puts a declared update in their place.
+///
+/// Observers see each catch ([`Event::FailureIsolated`](crate::Event::FailureIsolated)). Pauses, cancels and what ends
+/// the whole invocation are no failures and pass. The usual composition, outermost first: isolation, [`Retry`](crate::Retry),
+/// node; the other way round isolation would catch what is to be tried again.
+///
+/// Around an instance of a fan-out the degraded update speaks the inner graph's fields and is the instance's whole
+/// contribution; a fixed one must have the collected field.
+#[derive(Clone)]
+pub struct FailureIsolation {
+    event_name: Arc<str>,
+    degraded: Degraded,
+    catch: Option<Vec<String>>,
+    predicate: Option<Predicate>,
+    on_caught: Option<OnCaught>,
+}
+
+impl FailureIsolation {
+    /// Isolates with a fixed update. The name says which place of the application degrades; it is in each event.
+    pub fn new(event_name: &str, degraded: impl Into<Update>) -> Self {
+        Self::with(event_name, Degraded::Fixed(degraded.into()))
+    }
+
+    /// Isolates with an update made from the state with which the failed chain began. Where making it fails, that is
+    /// the node's failure.
+    pub fn by(
+        event_name: &str,
+        degraded: impl Fn(&Snapshot) -> Result<Update, NodeError> + Send + Sync + 'static,
+    ) -> Self {
+        Self::with(event_name, Degraded::By(Arc::new(degraded)))
+    }
+
+    fn with(event_name: &str, degraded: Degraded) -> Self {
+        Self { event_name: event_name.into(), degraded, catch: None, predicate: None, on_caught: None }
+    }
+
+    /// Catches only these categories, as [`NodeError::classify`] finds them through the engine's wrappers.
+    #[must_use]
+    pub fn catch<'a>(mut self, categories: impl IntoIterator<Item = &'a str>) -> Self {
+        self.catch = Some(categories.into_iter().map(str::to_owned).collect());
+        self
+    }
+
+    /// Catches only what a function of the error as it comes says; around instances and branches that is the engine's
+    /// wrapper. With [`FailureIsolation::catch`] both must agree.
+    #[must_use]
+    pub fn predicate(mut self, catches: impl Fn(&NodeError) -> bool + Send + Sync + 'static) -> Self {
+        self.predicate = Some(Arc::new(catches));
+        self
+    }
+
+    /// Sets what is called after each catch. Its own error is the node's failure.
+    #[must_use]
+    pub fn on_caught<F>(mut self, hear: F) -> Self
+    where
+        F: for<'a> Fn(&'a NodeError) -> BoxFuture<'a, Result<(), NodeError>> + Send + Sync + 'static,
+    {
+        self.on_caught = Some(Arc::new(hear));
+        self
+    }
+
+    fn catches(&self, error: &NodeError) -> bool {
+        let category = || error.fault().category();
+        let named = |wanted: &Vec<String>| category().is_some_and(|it| wanted.iter().any(|name| name == it));
+        self.catch.as_ref().is_none_or(named) && self.predicate.as_ref().is_none_or(|it| it(error))
+    }
+}
+
+impl Middleware for FailureIsolation {
+    fn call<'a>(
+        &'a self,
+        state: &'a Snapshot,
+        mut next: Next<'a>,
+    ) -> BoxFuture<'a, Result<Update, NodeError>> {
+        Box::pin(async move {
+            let error = match next.run(state).await {
+                Err(error) if self.catches(&error) => error,
+                returned => return returned,
+            };
+            let degraded = match &self.degraded {
+                Degraded::Fixed(update) => update.clone(),
+                Degraded::By(derive) => derive(state)?,
+            };
+            next.isolated(&self.event_name, state, &degraded, &error);
+            if let Some(hear) = &self.on_caught {
+                hear(&error).await?;
+            }
+            Ok(degraded)
+        })
+    }
+
+    fn place(&self, site: &Site<'_>) -> Result<Option<Arc<dyn Middleware>>, Problem> {
+        if self.event_name.is_empty() {
+            let message = format!("a failure isolation at '{}' has no event name", site.name());
+            return Err(Problem { kind: ProblemKind::InvalidDeclaration, message });
+        }
+        let (Site::Instance { node, collect_field: Some(field) }, Degraded::Fixed(update)) =
+            (site, &self.degraded)
+        else {
+            return Ok(None);
+        };
+        if update.entries().any(|(name, _)| name == *field) {
+            return Ok(None);
+        }
+        let message = format!(
+            "the degraded update for instances of fan-out '{node}' lacks the collected field '{field}'"
+        );
+        Err(Problem { kind: ProblemKind::FanOutDegradedUpdateMissingCollectField, message })
+    }
+}
+
+impl fmt::Debug for FailureIsolation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FailureIsolation")
+            .field("event_name", &self.event_name)
+            .field("catch", &self.catch)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,117 @@
+//! Recording suspensions (suspension §8).
+
+use serde_json::{Map, Value};
+
+use super::drive::auto_saved;
+use super::outcome::Suspended;
+use super::port::{Ending, Paused};
+use super::scope::Run;
+use super::signal::Descriptor;
+use super::suspend::Request;
+use crate::error::{Error, Result};
+use crate::plan::cursor::Position;
+use crate::plan::field::FieldFault;
+use crate::plan::lineage::Lineage;
+use crate::plan::slot::Slot;
+use crate::plan::snapshot::Snapshot;
+
+/// Records a suspension: session and paused record, or nothing (suspension §8.6).
+///
+/// What suspends is the node that asked, or the outermost container around it: that is what stands on the main strand.
+pub(crate) async fn pause(run: &Run, request: &Request) -> Result<Suspended<Snapshot>> {
+    let (asking, signal) = (&request.scope, &request.signal);
+    let containers = asking.level.containers();
+    let scope = containers.last().unwrap_or(asking);
+    let before = || Error::SuspensionContext { context: "before the run".into() };
+    let mut progress = run.progress().ok_or_else(before)?;
+    // A container is done, or all of it runs again: how far its members are is not gone on with (suspension §8.2).
+    progress.containers.clear();
+    let frame = progress.cursor.frames.last_mut().zip(progress.frames.last_mut());
+    let (frame, state) = frame.ok_or_else(before)?;
+    frame.attempt = scope.attempt;
+    frame.at = if signal.mark_node_completed { Position::After } else { Position::Before };
+    if signal.mark_node_completed
+        && let Some(container) = &scope.container
+    {
+        // What was accumulated up to here counts (R18).
+        let gathered = container.gathered().map_err(|it| it.leave(&scope.place, scope.base()))?;
+        *state = scope.merge(gathered)?;
+    }
+    let state = progress.frames.first().cloned().ok_or_else(before)?;
+    if let Some(fields) = &signal.terms.on_deadline {
+        check_deadline(&progress.frames, fields)?;
+    }
+    let paused = Paused {
+        identity: run.who.identity.clone(),
+        progress,
+        descriptor: annotated(&signal.descriptor, &asking.level.lineage),
+        terms: signal.terms.clone(),
+        mark_node_completed: signal.mark_node_completed,
+        node_name: scope.place.node.clone(),
+        namespace: scope.place.namespace.clone(),
+    };
+    let session = auto_saved(run, &state);
+    run.port.end(Ending::Suspended { paused: &paused, session }).await?;
+    Ok(Suspended {
+        identity: run.who.identity.as_ref().clone(),
+        state,
+        descriptor: paused.descriptor,
+        node_name: paused.node_name,
+        namespace: paused.namespace,
+    })
+}
+
+/// Tells observers of a suspension: the node that asked, then each container around it, outwards.
+pub(crate) fn tell(request: &Request) {
+    let asking = &request.scope;
+    asking.suspended(&request.signal.descriptor);
+    let boundaries = asking.level.lineage.boundaries();
+    for container in asking.level.containers() {
+        let inner = Lineage::new(boundaries[container.level.lineage.boundaries().len()..].iter().cloned());
+        container.suspended(&annotated(&request.signal.descriptor, &inner));
+    }
+}
+
+/// Says in a descriptor's metadata which member of a container is awaited (suspension §§8.2, 8.3): the innermost index and
+/// branch; where fan-outs are nested, all their indexes, too, outermost first.
+fn annotated(descriptor: &Descriptor, lineage: &Lineage) -> Descriptor {
+    let indexes: Vec<u64> = lineage.fan_out_index_chain().flatten().collect();
+    let (index, branch) = (lineage.fan_out_index(), lineage.branch_name());
+    if index.is_none() && branch.is_none() {
+        return descriptor.clone();
+    }
+    let mut metadata = match descriptor.metadata.clone() {
+        Some(Value::Object(map)) => map,
+        None => Map::new(),
+        // What is no map keeps its place in one.
+        Some(other) => Map::from_iter([("metadata".to_owned(), other)]),
+    };
+    if let Some(index) = index {
+        metadata.insert("fan_out_index".into(), index.into());
+    }
+    if let Some(branch) = branch {
+        metadata.insert("branch_name".into(), branch.into());
+    }
+    if indexes.len() > 1 {
+        metadata.insert("fan_out_index_chain".into(), indexes.into());
+    }
+    Descriptor { signal_id: descriptor.signal_id.clone(), metadata: Some(metadata.into()) }
+}
+
+/// Refuses, at the suspension, fields that a deadline could not set (D2): a payload goes to the outermost frame and to the
+/// suspended one.
+fn check_deadline(frames: &[Snapshot], fields: &Map<String, Value>) -> Result<()> {
+    let schemas = [frames.first(), frames.last()].map(|it| it.map(Snapshot::schema));
+    for (name, value) in fields {
+        let mut declared = schemas.iter().flatten().filter(|it| it.field(name).is_some()).peekable();
+        let checked = match declared.peek() {
+            None => Err(FieldFault::new(name, "is named by on_deadline, but not declared")),
+            Some(_) => {
+                let slot = Slot::from_json(value.clone());
+                declared.try_for_each(|it| it.check(name, &slot))
+            }
+        };
+        checked.map_err(|source| Error::SuspensionPayload { source })?;
+    }
+    Ok(())
+}

@@ -1,0 +1,52 @@
+//! One sequential walk of a run, and where it stands.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::plan::cursor::{Frame, Position};
+use crate::plan::snapshot::Snapshot;
+
+/// One sequential walk: the outermost one, or that of an instance or a branch. Subgraphs are walked on the strand of
+/// the node that contains them.
+#[derive(Default)]
+pub(crate) struct Strand {
+    /// Guards the frames of the graphs that the strand is in; held for a push or a copy only.
+    live: Mutex<Vec<Live>>,
+    /// How many node executions have begun on it.
+    executions: AtomicU64,
+}
+
+/// How far one graph is: the cursor's frame, with its state beside it.
+struct Live {
+    node: Arc<str>,
+    at: Position,
+    attempt: u32,
+    state: Snapshot,
+}
+
+impl Strand {
+    fn live(&self) -> MutexGuard<'_, Vec<Live>> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes where a graph stands, and forgets what stood below it. The depth counts from the strand's first graph.
+    pub(crate) fn stand(&self, depth: usize, node: &Arc<str>, at: (Position, u32), state: &Snapshot) {
+        let (at, attempt) = at;
+        let live = Live { node: node.clone(), at, attempt, state: state.clone() };
+        let mut frames = self.live();
+        frames.truncate(depth);
+        frames.push(live);
+    }
+
+    /// Numbers a node execution.
+    pub(crate) fn count(&self) -> u64 {
+        self.executions.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Returns the frames and their states, outermost first; none before the walk has begun.
+    pub(crate) fn frames(&self) -> (Vec<Frame>, Vec<Snapshot>) {
+        let live = self.live();
+        let frame = |it: &Live| Frame { node: it.node.as_ref().into(), at: it.at, attempt: it.attempt };
+        (live.iter().map(frame).collect(), live.iter().map(|it| it.state.clone()).collect())
+    }
+}
