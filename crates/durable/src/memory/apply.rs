@@ -1,7 +1,7 @@
 //! Writing a batch that was checked: nothing here can fail.
 
 use super::state::{Session, State};
-use crate::{Batch, ItemRow, Placement, Put, RecordRow, SessionKey, TurnRow, WaitRow};
+use crate::{Batch, Counters, ItemRow, Placement, Put, RecordRow, SessionKey, TurnRow, WaitRow};
 
 impl State {
     /// Writes all puts of a batch, in order.
@@ -15,7 +15,10 @@ impl State {
     fn put(&mut self, key: &SessionKey, put: Put) {
         match put {
             Put::Head(head) => self.make(key).head = Some(head),
-            Put::Counters(counters) => self.make(key).counters = counters,
+            Put::Counters(counters) => {
+                let session = self.make(key);
+                session.counters = session.counters.max(counters);
+            }
             Put::Field(row) => drop(self.make(key).fields.insert(row.name, row.value)),
             Put::DropField(name) => self.change(key, |it| drop(it.fields.remove(&name))),
             Put::Item(row) => self.make(key).add_item(row),
@@ -67,6 +70,9 @@ impl State {
     fn delete(&mut self, key: &SessionKey) {
         let Some(of_tenant) = self.sessions.get_mut(&key.tenant) else { return };
         let Some(session) = of_tenant.remove(&key.session) else { return };
+        if session.counters != Counters::default() {
+            self.former.insert(key.clone(), session.counters);
+        }
         for (_, row) in session.turns.all() {
             self.index.drop_turn(key, row);
         }

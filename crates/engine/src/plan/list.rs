@@ -36,7 +36,7 @@ type Chunk = Arc<Vec<Entry>>;
 /// What hangs in the tree: chunks at the lowest level only, all children but the last of a branch are full.
 #[derive(Clone)]
 enum Node {
-    Branch(Arc<Vec<Node>>),
+    Branch(Arc<Vec<Self>>),
     Leaf(Chunk),
 }
 
@@ -117,7 +117,10 @@ impl List {
     /// Iterates over the items from an absolute position on; held ones only.
     pub fn iter_from(&self, position: u64) -> impl DoubleEndedIterator<Item = &Item> + ExactSizeIterator {
         let start = usize::try_from(position.saturating_sub(self.first)).unwrap_or(usize::MAX).min(self.held);
-        (start..self.held).map(|at| &self.held_at(at).expect("every position below the length is held").item)
+        (start..self.held).map(|at| match self.held_at(at) {
+            Some(entry) => &entry.item,
+            None => unreachable!("every position below the length is held"),
+        })
     }
 
     /// Iterates over the held items.

@@ -1,8 +1,9 @@
 //! Running the members of a container: in order, at most so many at once, with one policy for failures.
 
 use std::future::poll_fn;
+use std::task::Poll;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use singletree_durable::BoxFuture;
 
 use super::container::{Container, Reached};
@@ -29,7 +30,7 @@ pub(crate) struct Members<'a> {
 impl Members<'_> {
     /// Runs them all, started in the order of their numbers; the container knows then what each came to.
     ///
-    /// Returns the first failure where failures are not collected. The others are cancelled by being dropped, in order.
+    /// Returns the first failure, with whose it is, where failures are not collected. The others are cancelled by being dropped, in order.
     /// When a member asks the driver for something, no other one goes on.
     ///
     /// # Errors
@@ -38,21 +39,32 @@ impl Members<'_> {
         &self,
         start: impl Fn(u64) -> BoxFuture<'b, Result<Update, NodeError>>,
         record: impl Fn(u64, &NodeError) -> Value,
-    ) -> Result<Option<NodeError>, NodeError> {
+    ) -> Result<Option<(u64, NodeError)>, NodeError> {
         let mut crew = Crew::new();
         let (mut next, mut ended) = (0, 0_u64);
+        let halted = || self.run.requests.any();
         loop {
-            while crew.len() < self.limit && next < self.count {
-                crew.add(next, start(next));
-                next += 1;
-            }
-            let halted = || self.run.requests.any();
-            let Some((member, outcome)) = poll_fn(|cx| crew.poll_next(cx, halted)).await else {
-                return Ok(None);
-            };
+            let polled = poll_fn(|cx| {
+                loop {
+                    // One that has begun goes on before another one begins: few are in memory that need not be.
+                    let polled = crew.poll_next(cx, halted);
+                    let waits = matches!(polled, Poll::Pending | Poll::Ready(None));
+                    if !waits || crew.len() >= self.limit || next >= self.count {
+                        return polled;
+                    }
+                    if halted() {
+                        // If the run goes on after all, so do those that have not begun.
+                        cx.waker().wake_by_ref();
+                        return Poll::Pending;
+                    }
+                    crew.add(next, start(next));
+                    next += 1;
+                }
+            });
+            let Some((member, outcome)) = polled.await else { return Ok(None) };
             let reached = match (outcome, self.container.error_policy()) {
                 (Ok(update), _) => Reached::Contributed(update),
-                (Err(error), ErrorPolicy::FailFast) => return Ok(Some(error)),
+                (Err(error), ErrorPolicy::FailFast) => return Ok(Some((member, error))),
                 (Err(error), ErrorPolicy::Collect) => {
                     let record = caught(|| record(member, &error)).map_err(NodeError::new)?;
                     Reached::Failed(Item::from_json(record))
@@ -65,4 +77,17 @@ impl Members<'_> {
             }
         }
     }
+}
+
+/// Records a failed member; texts only, so that a list of maps of texts can hold it (R26).
+pub(crate) fn error_record(key: &str, member: &str, error: &NodeError) -> Value {
+    let mut record = json!({
+        key: member,
+        "category": error.surface_category(),
+        "message": error.classify().message,
+    });
+    if let Some(cause) = error.fault().category() {
+        record["cause"] = cause.into();
+    }
+    record
 }

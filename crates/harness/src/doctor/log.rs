@@ -62,11 +62,10 @@ pub(super) fn look(chart: &Chart, findings: &mut Vec<Finding>) {
             _ => {}
         }
     }
-    let first = chart.turns.first().map(|it| it.no);
     for (no, told) in told {
         let Some(turn) = chart.turn(no) else {
-            // Retention takes the oldest turns, too.
-            if told.begun && first.is_some_and(|it| no > it) {
+            // Retention takes a turn only when none of its events is left.
+            if told.begun {
                 let what = format!("the log tells of turn {no}, which is missing");
                 findings.push(chart.finding(Symptom::TurnLost, what, None));
             }
