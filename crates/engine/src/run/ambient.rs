@@ -8,7 +8,7 @@ use singletree_durable::InvocationId;
 
 use super::attempt::OpenAttempt;
 use super::fault::NodeError;
-use super::level::Level;
+use super::level::outwards;
 use super::outcome::Identity;
 use super::scope::{Run, Scope};
 use super::signal::Signal;
@@ -37,7 +37,8 @@ enum Ambient {
 /// Where a middleware runs.
 struct Wrapping {
     run: Arc<Run>,
-    level: Arc<Level>,
+    /// The attempt of the innermost container around it.
+    within: Option<Arc<Scope>>,
     open: Arc<OpenAttempt>,
 }
 
@@ -102,7 +103,7 @@ pub async fn suspend(signal: Signal) -> NodeError {
         Ok(From::Node(scope)) => scope.suspend(signal).await,
         Ok(From::Middleware(wrapping)) => {
             let error = Error::SuspensionContext { context: "in a middleware".into() };
-            let scopes = wrapping.open.take().into_iter().chain(wrapping.level.containers()).collect();
+            let scopes = wrapping.open.take().into_iter().chain(outwards(wrapping.within.clone())).collect();
             wrapping.run.requests.abort(Abort { error, scopes }).await
         }
         Ok(From::Nowhere) => unsupported("inside an invocation, but not in a node's body"),
@@ -128,10 +129,10 @@ pub(crate) async fn within_node<T>(scope: Arc<Scope>, work: impl Future<Output =
 
 pub(crate) async fn within_middleware<T>(
     run: Arc<Run>,
-    level: Arc<Level>,
+    within: Option<Arc<Scope>>,
     open: Arc<OpenAttempt>,
     work: impl Future<Output = T>,
 ) -> T {
-    let wrapping = Arc::new(Wrapping { run, level, open });
+    let wrapping = Arc::new(Wrapping { run, within, open });
     AMBIENT.scope(Ambient::Middleware(wrapping), work).await
 }

@@ -15,7 +15,7 @@ use super::level::Level;
 use super::middleware::Middleware;
 use super::outcome::Identity;
 use super::panic::{caught, caught_future};
-use super::scope::Run;
+use super::scope::{Run, Scope};
 use crate::error::Place;
 use crate::plan::lineage::Lineage;
 use crate::plan::snapshot::Snapshot;
@@ -47,6 +47,8 @@ pub(crate) struct Seat {
     pub(crate) resumed: AtomicBool,
     /// The number of the attempt performed last.
     pub(crate) last: AtomicU32,
+    /// The attempt of the innermost container that the chain is inside of: for a member, its own container's.
+    pub(crate) within: Option<Arc<Scope>>,
     /// The attempt whose end is not told yet.
     pub(crate) open: Arc<OpenAttempt>,
 }
@@ -111,7 +113,7 @@ impl<'a> Next<'a> {
         let running = caught(|| first.call(state, next)).map_err(NodeError::new)?;
         let seat = unit.seat();
         let running =
-            ambient::within_middleware(seat.run.clone(), seat.level.clone(), seat.open.clone(), async {
+            ambient::within_middleware(seat.run.clone(), seat.within.clone(), seat.open.clone(), async {
                 caught_future(running).await
             });
         running.await.unwrap_or_else(|panicked| Err(NodeError::new(panicked)))

@@ -73,17 +73,16 @@ impl Seen<'_> {
 
 /// Walks down the causes, outermost first. It ends at an error that was seen before, and after a bounded number.
 pub(crate) fn links<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = Seen<'a>> {
-    let mut seen: Vec<*const ()> = Vec::new();
+    let mut seen: Vec<&'a (dyn StdError + 'static)> = Vec::new();
     let mut next = Some(error);
     std::iter::from_fn(move || {
         loop {
             let error = next.take()?;
-            let address = std::ptr::from_ref(error).cast::<()>();
             // Values without a size have no address of their own.
-            if seen.len() >= DEEPEST || (size_of_val(error) > 0 && seen.contains(&address)) {
+            if seen.len() >= DEEPEST || (size_of_val(error) > 0 && seen.iter().any(|it| same(*it, error))) {
                 return None;
             }
-            seen.push(address);
+            seen.push(error);
             let (link, below) = look(error);
             next = below;
             if link.is_some() {
@@ -93,18 +92,21 @@ pub(crate) fn links<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<It
     })
 }
 
+/// Tells whether both are one error: a cause that is its error's first field has the same address and another type. A type
+/// with two tables is seen twice, which the bound allows.
+fn same(one: &(dyn StdError + 'static), other: &(dyn StdError + 'static)) -> bool {
+    std::ptr::eq(one, other)
+}
+
 type Below<'a> = Option<&'a (dyn StdError + 'static)>;
 
 /// Looks at one error: the link that it is, if it says something itself, and what is below it.
 fn look<'a>(error: &'a (dyn StdError + 'static)) -> (Option<Seen<'a>>, Below<'a>) {
     let link = |category, carrier| Some(Seen { error, category, carrier, transient: false });
     if let Some(engine) = error.downcast_ref::<Error>() {
-        return match engine {
-            Error::Node { source, .. } | Error::Branch { source, .. } => {
-                (link(Some(engine.surface_category()), true), Some(source))
-            }
-            other => (link(Some(other.surface_category()), false), other.source()),
-        };
+        let carrier = engine.wrapped();
+        let below = carrier.map_or_else(|| engine.source(), |it| Some(it));
+        return (link(Some(engine.surface_category()), carrier.is_some()), below);
     }
     let Some(fault) = error.downcast_ref::<Fault>() else {
         return (link(None, false), error.source());

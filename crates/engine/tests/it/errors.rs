@@ -160,3 +160,46 @@ async fn a_second_contribution_to_an_initial_field_is_reduced() {
     assert_eq!(crate::rig::completed(ended), json!({"log": ["a", "b"], "t": "y"}));
     assert_eq!(run(&graph, json!({"log": ["z"]})).await, json!({"log": ["z"], "t": ""}));
 }
+
+/// An error whose cause lies at its own address.
+#[derive(Debug)]
+struct Outside(std::fmt::Error);
+
+impl std::fmt::Display for Outside {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("outside")
+    }
+}
+
+impl std::error::Error for Outside {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.0)
+    }
+}
+
+/// The same with something in it.
+#[derive(Debug)]
+struct Around(ReducerFault);
+
+impl std::fmt::Display for Around {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("around")
+    }
+}
+
+impl std::error::Error for Around {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.0)
+    }
+}
+
+// spec: pipeline-utilities §6.4: a cause that is its error's first field is another link, though it has the same address.
+#[test]
+fn a_cause_at_the_address_of_its_error_is_a_link_of_its_own() {
+    let messages = |error: &(dyn std::error::Error + 'static)| {
+        singletree_engine::classify(error).chain.into_iter().map(|it| it.message).collect::<Vec<_>>()
+    };
+    assert_eq!(messages(&Around(ReducerFault::new("inside"))), ["around", "inside"]);
+    let nothing = std::fmt::Error.to_string();
+    assert_eq!(messages(&Outside(std::fmt::Error)), ["outside".to_owned(), nothing]);
+}
