@@ -146,6 +146,8 @@ pub enum Error {
     SuspensionContext {
         /// Where.
         context: String,
+        /// The state there, when it was in a run that ends with this.
+        state: Option<Snapshot>,
     },
     /// A stored position does not fit the graph any more (D28).
     #[error("the stored position does not fit the graph: {reason}")]
@@ -238,7 +240,7 @@ impl Error {
     }
 
     /// Returns the state that can be recovered from the failure (graph-engine §4): before the node for a failed node or
-    /// merge, after its update for a failed edge.
+    /// merge, after its update for a failed edge, as it was there for a suspend where none is allowed.
     #[must_use]
     pub fn state(&self) -> Option<&Snapshot> {
         match self {
@@ -247,7 +249,7 @@ impl Error {
             | Self::Edge { state, .. }
             | Self::Reducer { state, .. }
             | Self::Routing { state, .. } => Some(state),
-            Self::Validation { state, .. } => state.as_ref(),
+            Self::Validation { state, .. } | Self::SuspensionContext { state, .. } => state.as_ref(),
             Self::Compile { .. }
             | Self::SessionLoad { .. }
             | Self::SessionSave { .. }
@@ -256,7 +258,6 @@ impl Error {
             | Self::SuspensionPersistence { .. }
             | Self::SuspensionRecord { .. }
             | Self::SuspensionPayload { .. }
-            | Self::SuspensionContext { .. }
             | Self::Position { .. }
             | Self::Limit { .. }
             | Self::Record { .. }

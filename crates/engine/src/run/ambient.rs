@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use singletree_durable::InvocationId;
 
 use super::attempt::OpenAttempt;
+use super::chain::Seat;
 use super::fault::NodeError;
 use super::level::outwards;
 use super::outcome::Identity;
@@ -14,6 +15,7 @@ use super::scope::{Run, Scope};
 use super::signal::Signal;
 use super::suspend::Abort;
 use crate::error::Error;
+use crate::plan::snapshot::Snapshot;
 
 /// Who an invocation is, and what its caller said about it.
 #[derive(Clone)]
@@ -40,6 +42,8 @@ struct Wrapping {
     /// The attempt of the innermost container around it.
     within: Option<Arc<Scope>>,
     open: Arc<OpenAttempt>,
+    /// The state that the middleware received.
+    state: Snapshot,
 }
 
 impl Ambient {
@@ -102,7 +106,10 @@ pub async fn suspend(signal: Signal) -> NodeError {
     match from {
         Ok(From::Node(scope)) => scope.suspend(signal).await,
         Ok(From::Middleware(wrapping)) => {
-            let error = Error::SuspensionContext { context: "in a middleware".into() };
+            let error = Error::SuspensionContext {
+                context: "in a middleware".into(),
+                state: Some(wrapping.state.clone()),
+            };
             let scopes = wrapping.open.take().into_iter().chain(outwards(wrapping.within.clone())).collect();
             wrapping.run.requests.abort(Abort { error, scopes }).await
         }
@@ -112,7 +119,7 @@ pub async fn suspend(signal: Signal) -> NodeError {
 }
 
 fn unsupported(context: &str) -> NodeError {
-    Error::SuspensionContext { context: context.into() }.into()
+    Error::SuspensionContext { context: context.into(), state: None }.into()
 }
 
 pub(crate) async fn within<T>(who: Who, work: impl Future<Output = T>) -> T {
@@ -127,12 +134,8 @@ pub(crate) async fn within_node<T>(scope: Arc<Scope>, work: impl Future<Output =
     AMBIENT.scope(Ambient::Node(scope), work).await
 }
 
-pub(crate) async fn within_middleware<T>(
-    run: Arc<Run>,
-    within: Option<Arc<Scope>>,
-    open: Arc<OpenAttempt>,
-    work: impl Future<Output = T>,
-) -> T {
-    let wrapping = Arc::new(Wrapping { run, within, open });
+pub(crate) async fn within_middleware<T>(seat: &Seat, state: &Snapshot, work: impl Future<Output = T>) -> T {
+    let (run, within, open) = (seat.run.clone(), seat.within.clone(), seat.open.clone());
+    let wrapping = Arc::new(Wrapping { run, within, open, state: state.clone() });
     AMBIENT.scope(Ambient::Middleware(wrapping), work).await
 }

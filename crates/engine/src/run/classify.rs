@@ -73,13 +73,14 @@ impl Seen<'_> {
 
 /// Walks down the causes, outermost first. It ends at an error that was seen before, and after a bounded number.
 pub(crate) fn links<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = Seen<'a>> {
-    let mut seen: Vec<&'a (dyn StdError + 'static)> = Vec::new();
+    let mut seen: Vec<*const (dyn StdError + 'static)> = Vec::new();
     let mut next = Some(error);
     std::iter::from_fn(move || {
         loop {
             let error = next.take()?;
             // Values without a size have no address of their own.
-            if seen.len() >= DEEPEST || (size_of_val(error) > 0 && seen.iter().any(|it| same(*it, error))) {
+            if seen.len() >= DEEPEST || (size_of_val(error) > 0 && seen.iter().any(|it| is_same(*it, error)))
+            {
                 return None;
             }
             seen.push(error);
@@ -92,13 +93,13 @@ pub(crate) fn links<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<It
     })
 }
 
-/// Tells whether both are one error: a cause that is its error's first field has the same address and another type. A type
-/// with two tables is seen twice, which the bound allows.
-fn same(one: &(dyn StdError + 'static), other: &(dyn StdError + 'static)) -> bool {
-    std::ptr::eq(one, other)
-}
-
 type Below<'a> = Option<&'a (dyn StdError + 'static)>;
+
+/// Tells whether two errors are one. An error may lie at the address of the error that it is a field of; their types differ.
+#[expect(ambiguous_wide_pointer_comparisons, reason = "the type is what tells an error from its first field")]
+fn is_same(one: *const (dyn StdError + 'static), other: *const (dyn StdError + 'static)) -> bool {
+    one == other
+}
 
 /// Looks at one error: the link that it is, if it says something itself, and what is below it.
 fn look<'a>(error: &'a (dyn StdError + 'static)) -> (Option<Seen<'a>>, Below<'a>) {

@@ -16,7 +16,7 @@ pub type NodeResult<S> = Result<<S as State>::Update, NodeError>;
 /// Why a node failed, as the engine keeps it: the application's own error, or one made here, with an optional category.
 #[derive(Debug)]
 pub struct Fault {
-    category: Option<String>,
+    category: Option<Box<str>>,
     message: String,
     cause: Option<BoxError>,
     wraps: Wraps,
@@ -112,7 +112,7 @@ impl NodeError {
     /// Gives the error a category, in the specifications' words where they have one (`provider_unavailable`).
     #[must_use]
     pub fn with_category(mut self, category: impl Into<String>) -> Self {
-        self.0.category = Some(category.into());
+        self.0.category = Some(category.into().into_boxed_str());
         if self.0.wraps == Wraps::Carried {
             self.0.wraps = Wraps::Not;
         }

@@ -1,6 +1,7 @@
 //! Running the members of a container: in order, at most so many at once, with one policy for failures.
 
 use std::future::poll_fn;
+use std::task::Poll;
 
 use serde_json::{Value, json};
 use singletree_durable::BoxFuture;
@@ -41,15 +42,26 @@ impl Members<'_> {
     ) -> Result<Option<(u64, NodeError)>, NodeError> {
         let mut crew = Crew::new();
         let (mut next, mut ended) = (0, 0_u64);
+        let halted = || self.run.requests.any();
         loop {
-            while crew.len() < self.limit && next < self.count {
-                crew.add(next, start(next));
-                next += 1;
-            }
-            let halted = || self.run.requests.any();
-            let Some((member, outcome)) = poll_fn(|cx| crew.poll_next(cx, halted)).await else {
-                return Ok(None);
-            };
+            let polled = poll_fn(|cx| {
+                loop {
+                    // One that has begun goes on before another one begins: few are in memory that need not be.
+                    let polled = crew.poll_next(cx, halted);
+                    let waits = matches!(polled, Poll::Pending | Poll::Ready(None));
+                    if !waits || crew.len() >= self.limit || next >= self.count {
+                        return polled;
+                    }
+                    if halted() {
+                        // If the run goes on after all, so do those that have not begun.
+                        cx.waker().wake_by_ref();
+                        return Poll::Pending;
+                    }
+                    crew.add(next, start(next));
+                    next += 1;
+                }
+            });
+            let Some((member, outcome)) = polled.await else { return Ok(None) };
             let reached = match (outcome, self.container.error_policy()) {
                 (Ok(update), _) => Reached::Contributed(update),
                 (Err(error), ErrorPolicy::FailFast) => return Ok(Some((member, error))),

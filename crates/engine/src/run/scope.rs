@@ -216,7 +216,7 @@ impl Scope {
         if in_time && self.level.containers().iter().any(collects) {
             // An ordinary error would be collected (R28).
             let context = "in a fan-out or branches that collect errors".into();
-            return self.abort(Error::SuspensionContext { context }).await;
+            return self.abort(Error::SuspensionContext { context, state: Some(self.base().clone()) }).await;
         }
         self.run.requests.ask(self.clone(), signal).await
     }
