@@ -229,7 +229,10 @@ impl Session {
     }
 
     pub(crate) fn answer(&mut self, approved: bool, names: Names, policy: WhileSuspended) -> Expected {
-        let Some(wait) = self.pending().or(self.waits.last()).cloned() else {
+        // An answer that names no wait is the duplicate of the last one that it ended, whatever came after that.
+        let ended = |it: &&Wait| it.state == WaitState::Consumed && it.answer == Some(approved);
+        let duplicate = self.waits.iter().rev().find(ended).filter(|_| names == Names::Nothing);
+        let Some(wait) = self.pending().or(duplicate).or(self.waits.last()).cloned() else {
             return refused("harness_signal_correlation_failed");
         };
         match wait.state {
