@@ -120,6 +120,7 @@ pub enum Put {
 /// One transition of one session, to be committed whole or not at all (INV-3).
 ///
 /// Requirements are checked first, all of them, on the state before the batch; puts are then applied in order.
+/// Rows need a session: its head may stand before or behind them in the batch, but before a delete; else it is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Batch {
     /// Which session.

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use singletree_durable::{BoxFuture, TurnKind, TurnRow, WaitRow};
 use singletree_engine::{
@@ -36,8 +36,8 @@ pub(crate) struct Keeper {
     unclaimed: Mutex<Option<Error>>,
     /// The outcome, once it is recorded.
     outcome: Mutex<Option<Arc<ChatTurnOutcome>>>,
-    /// Tells where the run stands.
-    watch: Arc<Watch>,
+    /// Tells where the run stands. The run holds its keeper: held strongly, neither would ever go.
+    watch: OnceLock<Weak<Watch>>,
     /// Whether a commit is on its way.
     busy: watch::Sender<bool>,
     /// Whether a commit failed: then what is stored is not surely what is held here.
@@ -78,14 +78,19 @@ impl Keeper {
             claim: Mutex::new(parts.claim),
             unclaimed: Mutex::default(),
             outcome: Mutex::default(),
-            watch: Arc::default(),
+            watch: OnceLock::new(),
             busy: watch::Sender::new(false),
             doubtful: AtomicBool::new(false),
         }
     }
 
-    pub(crate) fn watch(&self) -> &Arc<Watch> {
-        &self.watch
+    /// Notes what tells where the run stands, as long as somebody else keeps it.
+    pub(crate) fn watched_by(&self, watch: &Arc<Watch>) {
+        drop(self.watch.set(Arc::downgrade(watch)));
+    }
+
+    fn progress(&self) -> Option<Progress> {
+        self.watch.get().and_then(Weak::upgrade).and_then(|it| it.progress())
     }
 
     /// Waits until no commit is on its way.
@@ -289,7 +294,7 @@ impl Persist for Keeper {
 
     fn save(&self, session: SessionState) -> BoxFuture<'_, Result<(), RunError>> {
         Box::pin(async move {
-            let progress = self.watch.progress();
+            let progress = self.progress();
             let saved = self.commit(|writing, turning| {
                 transition::save::save(writing, turning, &session, progress.as_ref())
             });
@@ -306,7 +311,7 @@ impl Persist for Keeper {
 
     fn record<'a>(&'a self, name: &'a str, fact: Item) -> BoxFuture<'a, Result<(), RunError>> {
         Box::pin(async move {
-            let progress = self.watch.progress();
+            let progress = self.progress();
             let recorded = self.commit(|writing, turning| {
                 transition::step::record(writing, turning, (name, &fact), progress.as_ref())
             });

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use singletree_durable::{TurnKind, TurnRow};
-use singletree_engine::{Extensions, InvokeOptions};
+use singletree_engine::{Extensions, InvokeOptions, Progress, Watch};
 
 use crate::Error;
 use crate::agent::WhileSuspended;
@@ -200,8 +200,8 @@ impl House {
         let ended = self.invoke(hot, ticket, ready).await;
         if let Some((claim, failed)) = keeper.unclaimed() {
             let error = failed.unwrap_or(match ended {
-                Ended::Failed(error) => error,
-                Ended::Cancelled | Ended::Ran => Error::Cancelled,
+                Ended::Failed(error, _) => error,
+                Ended::Cancelled(_) | Ended::Ran => Error::Cancelled,
             });
             waits::unresumable(self, hot, claim.answering, error).await;
             return None;
@@ -237,7 +237,8 @@ impl House {
             .correlation(row.invocation.as_str())
             .recovering(row.deaths > 0)
             .extensions(Extensions::default().with(stream));
-        let watch = keeper.watch().clone();
+        let watch = Arc::new(Watch::default());
+        keeper.watched_by(&watch);
         let running = served.agent.graph.invoke_kept(keeper.clone(), start, options, &watch);
         let limit = self.limits.turn_time;
         let cancelled = async {
@@ -250,12 +251,15 @@ impl House {
         };
         tokio::select! {
             biased;
-            () = cancelled => Ended::Cancelled,
+            () = cancelled => Ended::Cancelled(watch.progress()),
             ended = running => match ended {
                 Ok(_) => Ended::Ran,
-                Err(error) => Ended::Failed(error.into()),
+                Err(error) => Ended::Failed(error.into(), watch.progress()),
             },
-            () = late => Ended::Failed(Error::Budget { budget: "turn_time", max: limit.as_secs() }),
+            () = late => {
+                let error = Error::Budget { budget: "turn_time", max: limit.as_secs() };
+                Ended::Failed(error, watch.progress())
+            }
         }
     }
 
@@ -267,16 +271,15 @@ impl House {
         keeper: &Arc<Keeper>,
         ended: Ended,
     ) -> Arc<ChatTurnOutcome> {
-        let progress = keeper.watch().progress();
         let (recorded, error) = match ended {
             Ended::Ran => match keeper.outcome() {
                 Some(outcome) => return outcome,
                 None => (Err(Error::ShuttingDown), Error::ShuttingDown),
             },
-            Ended::Cancelled => (keeper.cancel(progress).await, Error::Cancelled),
+            Ended::Cancelled(progress) => (keeper.cancel(progress).await, Error::Cancelled),
             // After a commit that failed, what the keeper holds may not be what is stored.
-            Ended::Failed(error) if keeper.is_doubtful() => (Err(Error::ShuttingDown), error),
-            Ended::Failed(error) => (keeper.fail(&error, progress.as_ref()).await, error),
+            Ended::Failed(error, _) if keeper.is_doubtful() => (Err(Error::ShuttingDown), error),
+            Ended::Failed(error, progress) => (keeper.fail(&error, progress.as_ref()).await, error),
         };
         match recorded {
             Ok(()) => self.told(keeper),
@@ -352,10 +355,11 @@ impl House {
     }
 }
 
+/// How a run ended, and where it stood when it did not record that itself.
 enum Ended {
     Ran,
-    Cancelled,
-    Failed(Error),
+    Cancelled(Option<Progress>),
+    Failed(Error, Option<Progress>),
 }
 
 /// A session that cannot be read is a failed load, whatever the store said (sessions §10).

@@ -21,6 +21,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("mcp", &["tools"]),
     ("client", &["protocol"]),
     ("harness", &["engine", "durable", "llm", "narration"]),
+    ("audit", &["harness", "durable", "llm"]),
     ("agent", &["harness", "engine", "macros", "llm", "tools", "prompts"]),
     ("config", &["agent", "providers", "mcp", "harness", "engine", "llm", "tools", "prompts"]),
     ("server", &["harness", "agent", "protocol", "narration"]),

@@ -103,7 +103,10 @@ impl<'a> Ahead<'a> {
     fn take(&mut self, put: &'a Put) -> Result<()> {
         match put {
             Put::Head(_) => self.has_head = true,
-            Put::Delete => *self = Self::nothing(self.state, self.key),
+            Put::Delete => {
+                self.end()?;
+                *self = Self::nothing(self.state, self.key);
+            }
             Put::DropField(_) | Put::DropPosition(_) | Put::DropRecords { .. } | Put::Audit(_) => {}
             Put::Counters(_) | Put::Field(_) | Put::Position(_) | Put::Record(_) => self.has_rows = true,
             Put::Wait(row) => {
@@ -125,6 +128,7 @@ impl<'a> Ahead<'a> {
         Ok(())
     }
 
+    /// Checks what a session needs when the batch, or a delete in it, comes to its end.
     fn end(&self) -> Result<()> {
         match self.has_rows && !self.has_head {
             true => Err(refused("the session exists".to_owned())),

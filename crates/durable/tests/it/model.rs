@@ -82,7 +82,7 @@ impl Model {
 
     fn put(&mut self, key: &SessionKey, put: &Put) -> bool {
         match put {
-            Put::Delete => drop(self.sessions.remove(key)),
+            Put::Delete => return self.sessions.remove(key).is_none_or(|it| it.head.is_some()),
             Put::Audit(row) => self.audit.push(row.clone()),
             Put::DropField(_)
             | Put::Place { .. }

@@ -14,6 +14,7 @@ mod event;
 mod first;
 mod fork;
 mod key;
+mod leak;
 mod level;
 mod order;
 mod recover;

@@ -2,29 +2,27 @@
 
 use crate::error::{Failure, refused};
 use crate::meter::{Bind, Scribe};
-use crate::number::bound;
+use crate::number::{bound, packed, rows_of, within};
 
 /// Removes a turn whose invocation is over, with its waits, its records and those of its items that have no place.
 pub(super) fn turn(scribe: &Scribe<'_>, session: Option<i64>, no: u64) -> Result<(), Failure> {
     let Some(session) = session else { return Ok(()) };
-    let of = "SELECT invocation FROM turn WHERE session = ? AND no = ?";
-    let (session, turn) = (Bind::Int(session), Bind::Int(bound(no)));
-    let Some(invocation) = scribe.find(of, &[session, turn], |row| row.get::<_, String>(0))? else {
+    let key = Bind::Int(packed(session, no)?);
+    let of = "SELECT invocation FROM turn WHERE id = ?";
+    let Some(invocation) = scribe.find(of, &[key], |row| row.get::<_, String>(0))? else {
         return Ok(());
     };
-    let invocation = Bind::Text(&invocation);
+    let (session, turn, invocation) = (Bind::Int(session), Bind::Int(bound(no)), Bind::Text(&invocation));
     for sql in IN_USE {
         if scribe.find(sql, &[session, invocation], |row| row.get::<_, i64>(0))?.is_some() {
             return refused(format!("the invocation of turn {no} is over"));
         }
     }
-    scribe.write(
-        "DELETE FROM wait WHERE session = ? AND turn = ? AND invocation = ?",
-        &[session, turn, invocation],
-    )?;
+    scribe.write(WAITS, &[session, turn, invocation])?;
     for sql in FORGET {
         scribe.write(sql, &[session, turn])?;
     }
+    scribe.write("DELETE FROM turn WHERE id = ?", &[key])?;
     Ok(())
 }
 
@@ -34,17 +32,23 @@ const IN_USE: [&str; 2] = [
     "SELECT no FROM wait WHERE session = ? AND status = 'pending' AND invocation = ? LIMIT 1",
 ];
 
-/// What goes with a turn, and the turn itself.
-const FORGET: [&str; 3] = [
+/// The waits that a turn made; the first comparison is that of the index.
+const WAITS: &str = "DELETE FROM wait WHERE substr(invocation, -12) = substr(?3, -12) AND session = ?1 \
+    AND turn = ?2 AND invocation = ?3";
+
+/// What goes with a turn.
+const FORGET: [&str; 2] = [
     "DELETE FROM record WHERE session = ? AND turn = ?",
     "DELETE FROM item WHERE session = ? AND turn = ? AND seq IS NULL",
-    "DELETE FROM turn WHERE session = ? AND no = ?",
 ];
 
 /// Removes the events with a lower sequence number.
 pub(super) fn events(scribe: &Scribe<'_>, session: Option<i64>, before: u64) -> Result<(), Failure> {
     let Some(session) = session else { return Ok(()) };
-    scribe
-        .write("DELETE FROM event WHERE session = ? AND seq < ?", &[session.into(), bound(before).into()])?;
+    let first = rows_of(session).0;
+    scribe.write(
+        "DELETE FROM event WHERE id >= ? AND id < ?",
+        &[first.into(), (first + within(before)).into()],
+    )?;
     Ok(())
 }

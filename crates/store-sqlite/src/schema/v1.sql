@@ -76,6 +76,8 @@ CREATE TABLE item (
   body TEXT NOT NULL CHECK (json_valid(body))
 ) STRICT;
 CREATE UNIQUE INDEX item_place ON item (session, list, generation, seq) WHERE seq IS NOT NULL;
+-- Those that go with the record of their turn.
+CREATE INDEX item_loose ON item (session, turn) WHERE seq IS NULL;
 
 CREATE TABLE turn (
   id INTEGER PRIMARY KEY,

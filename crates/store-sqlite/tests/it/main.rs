@@ -15,5 +15,6 @@ mod rows;
 mod rules;
 mod shell;
 mod tenants;
+mod twins;
 mod upkeep;
 mod weather;

@@ -1,0 +1,147 @@
+//! A client that keeps the log while it calls.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+use singletree_harness::{
+    Answer, Chat, ChatTurnOutcome, ErroredTurn, Result, SendOptions, SignalAddress, Turn, TurnId,
+};
+use singletree_llm::ChatMessage;
+
+use crate::end::End;
+use crate::history::{Deed, Recorder, What};
+
+/// A client that keeps the log while it calls. Cloning shares the log.
+#[derive(Debug, Clone)]
+pub struct Client {
+    chat: Chat,
+    log: Arc<Recorder>,
+    name: Option<String>,
+}
+
+impl Client {
+    /// Makes a client of a chat.
+    #[must_use]
+    pub fn new(chat: Chat, log: Arc<Recorder>) -> Self {
+        Self { chat, log, name: None }
+    }
+
+    /// Gives it the name under which its answers are recorded.
+    #[must_use]
+    pub fn named(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Sends a message and waits for its outcome.
+    ///
+    /// # Cancellation
+    /// A dropped call stays open in the log, as if it was never answered: note that it is [`What::Gone`].
+    pub async fn send(&self, session: &str, text: &str, key: Option<&str>) -> Arc<ChatTurnOutcome> {
+        match self.submit(session, text, key).await {
+            (call, Ok(turn)) => self.outcome(call, &turn).await,
+            (_, Err(errored)) => Arc::new(ChatTurnOutcome::Errored(*errored)),
+        }
+    }
+
+    /// Sends a message; returns the number of the call and its turn, whose end [`Client::outcome`] waits for.
+    ///
+    /// # Cancellation
+    /// As [`Client::send`].
+    pub async fn submit(
+        &self,
+        session: &str,
+        text: &str,
+        key: Option<&str>,
+    ) -> (u64, Result<Turn, Box<ErroredTurn>>) {
+        let deed = Deed::Send { text: text.to_owned(), key: key.map(str::to_owned) };
+        let call = self.log.call(session, deed);
+        let options = key.map_or_else(SendOptions::new, |it| SendOptions::new().key(it));
+        let submitted = self.chat.submit(session, ChatMessage::user(text), options).await;
+        self.given(session, call, &submitted);
+        (call, submitted)
+    }
+
+    /// Answers a signal of a session; returns the number of the call and the turn that resumes.
+    ///
+    /// # Cancellation
+    /// As [`Client::send`].
+    pub async fn answer(
+        &self,
+        (session, signal): (&str, &str),
+        payload: Map<String, Value>,
+        to: Option<(u64, &str)>,
+    ) -> (u64, Result<Turn, Box<ErroredTurn>>) {
+        let deed = Deed::Answer { signal: signal.to_owned(), payload: Value::Object(payload.clone()) };
+        let call = self.log.call(session, deed);
+        let address = SignalAddress::Session { session: session.to_owned(), signal: signal.to_owned() };
+        let answer = Answer::new(payload);
+        let answer = self.name.iter().fold(answer, |it, name| it.from(name));
+        let answer = to.into_iter().fold(answer, |it, (wait, action)| it.to(wait, action));
+        let answered = self.chat.answer(address, answer).await;
+        self.given(session, call, &answered);
+        (call, answered)
+    }
+
+    /// Cancels a turn and waits for the end that this has; returns it with the name of the turn that ended so.
+    ///
+    /// # Errors
+    /// As [`Chat::cancel`].
+    ///
+    /// # Cancellation
+    /// As [`Client::send`].
+    pub async fn cancel(&self, session: &str, turn: &TurnId) -> Result<(TurnId, Arc<ChatTurnOutcome>)> {
+        let call = self.log.call(session, Deed::Cancel { turn: turn.to_string() });
+        match self.chat.cancel(turn).await {
+            Ok(turn) => Ok((turn.id().clone(), self.outcome(call, &turn).await)),
+            Err(error) => {
+                let category = error.category().to_owned();
+                let end = End::Errored { category, retry_safe: false, recorded: true };
+                self.log.note(session, What::Told { call, turn: None, end });
+                Err(error)
+            }
+        }
+    }
+
+    /// Deletes a session.
+    ///
+    /// # Errors
+    /// As [`Chat::delete_session`].
+    ///
+    /// # Cancellation
+    /// As [`Client::send`].
+    pub async fn delete(&self, session: &str) -> Result<()> {
+        let call = self.log.call(session, Deed::Delete);
+        let deleted = self.chat.delete_session(session, None).await;
+        self.log.note(session, if deleted.is_ok() { What::Done { call } } else { What::Gone { call } });
+        deleted
+    }
+
+    /// Waits for the end of a turn that a call was given.
+    ///
+    /// # Cancellation
+    /// As [`Client::send`].
+    pub async fn outcome(&self, call: u64, turn: &Turn) -> Arc<ChatTurnOutcome> {
+        let outcome = turn.outcome().await;
+        let told = What::Told { call, turn: Some(turn.id().to_string()), end: outcome.as_ref().into() };
+        self.log.note(turn.session(), told);
+        outcome
+    }
+
+    /// Returns the chat.
+    #[must_use]
+    pub fn chat(&self) -> &Chat {
+        &self.chat
+    }
+
+    fn given(&self, session: &str, call: u64, answer: &Result<Turn, Box<ErroredTurn>>) {
+        let what = match answer {
+            Ok(turn) => What::Given { call, turn: turn.id().to_string() },
+            Err(errored) => {
+                let turn = errored.turn.as_ref().map(ToString::to_string);
+                What::Told { call, turn, end: errored.as_ref().into() }
+            }
+        };
+        self.log.note(session, what);
+    }
+}

@@ -1,0 +1,155 @@
+//! What clients did and were told, in the order in which it happened.
+
+use std::sync::{Mutex, PoisonError};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::end::End;
+
+/// What a client asks for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "deed", rename_all = "snake_case")]
+pub enum Deed {
+    /// Sends a message. Its text is how the message is found again: use each text once in a session, except to send the
+    /// same again under the same key.
+    Send {
+        /// The message.
+        text: String,
+        /// The idempotency key.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        key: Option<String>,
+    },
+    /// Answers a signal.
+    Answer {
+        /// The signal's id.
+        signal: String,
+        /// The payload.
+        payload: Value,
+    },
+    /// Cancels a turn.
+    Cancel {
+        /// The turn's name.
+        turn: String,
+    },
+    /// Deletes the session.
+    Delete,
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "what", rename_all = "snake_case")]
+pub enum What {
+    /// A call is about to be made. Written before it is made.
+    Call {
+        /// The call's number, unique in the log.
+        call: u64,
+        /// What is asked for.
+        #[serde(flatten)]
+        deed: Deed,
+    },
+    /// A call was given the name of its turn: the turn is accepted. Written after it came; may be left out.
+    Given {
+        /// The call.
+        call: u64,
+        /// The turn's name.
+        turn: String,
+    },
+    /// A call was answered. Without a turn it was refused, and nothing of it may be stored.
+    Told {
+        /// The call.
+        call: u64,
+        /// The turn that the outcome is of.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        turn: Option<String>,
+        /// The outcome.
+        #[serde(flatten)]
+        end: End,
+    },
+    /// A call without an outcome has succeeded: a delete.
+    Done {
+        /// The call.
+        call: u64,
+    },
+    /// The answer to a call will never come: the connection broke, or the process died.
+    Gone {
+        /// The call.
+        call: u64,
+    },
+    /// A durable event was seen.
+    Event {
+        /// Its sequence number.
+        seq: u64,
+        /// The turn that it tells of.
+        turn: String,
+        /// Its type.
+        kind: String,
+    },
+    /// A tool had its effect, under this idempotency key (D7).
+    Effect {
+        /// The key.
+        key: String,
+    },
+    /// The process that served died here. The session of such a record means nothing.
+    Died,
+}
+
+/// One line of a log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// When: any measure in which an answer that came before a call was made has the smaller number.
+    pub at: u64,
+    /// In which session.
+    pub session: String,
+    /// What.
+    #[serde(flatten)]
+    pub what: What,
+}
+
+/// Keeps the log of many clients of one process; its order is real.
+#[derive(Debug, Default)]
+pub struct Recorder {
+    /// Guards the log; held for the moment of a line.
+    log: Mutex<Log>,
+}
+
+#[derive(Debug, Default)]
+struct Log {
+    records: Vec<Record>,
+    calls: u64,
+}
+
+impl Recorder {
+    /// Makes an empty log.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Notes that a call is about to be made; returns its number.
+    pub fn call(&self, session: &str, deed: Deed) -> u64 {
+        let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        let call = log.calls;
+        log.calls += 1;
+        log.push(session, What::Call { call, deed });
+        call
+    }
+
+    /// Notes what happened.
+    pub fn note(&self, session: &str, what: What) {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner).push(session, what);
+    }
+
+    /// Returns the log so far.
+    #[must_use]
+    pub fn records(&self) -> Vec<Record> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner).records.clone()
+    }
+}
+
+impl Log {
+    fn push(&mut self, session: &str, what: What) {
+        let at = self.records.len() as u64;
+        self.records.push(Record { at, session: session.to_owned(), what });
+    }
+}

@@ -1,0 +1,63 @@
+//! What an audit found.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::rule::{Rule, Violation};
+
+/// What an audit looked at and what it found. Written out, it is one line of counts and one line per violation.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// How many sessions.
+    pub sessions: u64,
+    /// How many calls clients made.
+    pub calls: u64,
+    /// How many turns clients were given.
+    pub given: u64,
+    /// How many outcomes clients were told.
+    pub told: u64,
+    /// How many turns are stored.
+    pub stored: u64,
+    /// How many effects were noted.
+    pub effects: u64,
+    /// What is wrong.
+    pub violations: Vec<Violation>,
+}
+
+impl Report {
+    /// Returns how many violations there are of a rule.
+    #[must_use]
+    pub fn count(&self, rule: Rule) -> usize {
+        self.violations.iter().filter(|it| it.rule == rule).count()
+    }
+
+    /// Tells whether nothing is wrong.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        self.violations.is_empty()
+    }
+
+    /// Adds what another audit found, of other sessions.
+    pub fn add(&mut self, other: Self) {
+        self.sessions += other.sessions;
+        self.calls += other.calls;
+        self.given += other.given;
+        self.told += other.told;
+        self.stored += other.stored;
+        self.effects += other.effects;
+        self.violations.extend(other.violations);
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { sessions, calls, given, told, stored, effects, violations } = self;
+        write!(f, "{sessions} sessions, {calls} calls, {given} turns given, {told} outcomes told, ")?;
+        write!(f, "{stored} turns stored, {effects} effects:")?;
+        for (at, rule) in Rule::ALL.into_iter().enumerate() {
+            write!(f, "{} {} {rule}", if at == 0 { "" } else { "," }, self.count(rule))?;
+        }
+        violations.iter().try_for_each(|it| write!(f, "\n{it}"))
+    }
+}

@@ -1,0 +1,55 @@
+//! Compares what clients were told with what is stored, session by session.
+
+mod answers;
+mod effects;
+mod ends;
+mod events;
+mod order;
+mod quiet;
+mod sends;
+mod transcript;
+mod view;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::history::{Record, What};
+use crate::report::Report;
+use crate::stored::StoredSession;
+use view::View;
+
+/// Compares the clients' log with what is stored when nothing runs any more.
+///
+/// The log may hold many sessions; a session that is not among the stored ones counts as empty. Turns carry the number of
+/// their acceptance: the only order that can explain what is stored is known, and has only to be checked.
+#[must_use]
+pub fn audit(log: &[Record], stored: &[StoredSession]) -> Report {
+    let mut records: BTreeMap<&str, Vec<&Record>> = BTreeMap::new();
+    let deaths: Vec<u64> = log.iter().filter(|it| it.what == What::Died).map(|it| it.at).collect();
+    for record in log.iter().filter(|it| it.what != What::Died) {
+        records.entry(&record.session).or_default().push(record);
+    }
+    let named: BTreeMap<&str, &StoredSession> = stored.iter().map(|it| (it.session.as_str(), it)).collect();
+    let sessions: BTreeSet<&str> = records.keys().chain(named.keys()).copied().collect();
+    let mut report = Report::default();
+    for session in sessions {
+        let none = StoredSession::default();
+        let records = records.remove(session).unwrap_or_default();
+        let mut view = View::new(session, &records, named.get(session).copied().unwrap_or(&none), &deaths);
+        for rule in RULES {
+            rule(&mut view);
+        }
+        report.add(view.into_report());
+    }
+    report
+}
+
+const RULES: [fn(&mut View<'_>); 8] = [
+    sends::check,
+    ends::check,
+    answers::check,
+    order::check,
+    transcript::check,
+    quiet::check,
+    events::check,
+    effects::check,
+];

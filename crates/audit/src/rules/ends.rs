@@ -1,0 +1,37 @@
+//! What was told is what is stored (INV-3).
+
+use super::view::View;
+use crate::end::End;
+use crate::history::Deed;
+use crate::rule::Rule;
+
+pub(super) fn check(view: &mut View<'_>) {
+    let mut found = Vec::new();
+    for (number, call) in &view.calls {
+        let Some((Some(turn), told)) = call.told else { continue };
+        // What could not be recorded was told as such; what became of it, the store alone says (D20).
+        if matches!(told, End::Errored { recorded: false, .. }) {
+            continue;
+        }
+        match view.stored_turn(turn).map(|it| it.end.as_ref()) {
+            // A message that is not stored is told of with the sends.
+            None if matches!(call.deed, Deed::Send { .. }) || view.may_be_deleted(call.begun) => {}
+            None => found
+                .push((Rule::Lost, format!("call {number} was told of turn {turn}, which is not stored"))),
+            Some(None) => {
+                let why = format!("turn {turn} was told as {told}, and has no outcome that is stored");
+                found.push((Rule::Contradicted, why));
+            }
+            Some(Some(stored)) if stored != told => {
+                found.push((
+                    Rule::Contradicted,
+                    format!("turn {turn} was told as {told}, and is stored as {stored}"),
+                ));
+            }
+            Some(Some(_)) => {}
+        }
+    }
+    for (rule, why) in found {
+        view.find(rule, why);
+    }
+}

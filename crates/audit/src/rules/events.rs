@@ -1,0 +1,81 @@
+//! The durable log tells every end once, and what was seen of it stays (INV-2, INV-3, D9).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::view::View;
+use crate::end::End;
+use crate::history::What;
+use crate::rule::Rule;
+
+pub(super) fn check(view: &mut View<'_>) {
+    let mut found = Vec::new();
+    let stored = view.stored;
+    let by_seq: BTreeMap<u64, _> = stored.events.iter().map(|it| (it.seq, it)).collect();
+    // Retention may have removed the oldest.
+    let oldest = by_seq.keys().next().copied();
+    if stored.events.windows(2).any(|it| it[0].seq >= it[1].seq) {
+        found.push((Rule::Reordered, "the events are not in the order of their numbers".to_owned()));
+    }
+    for record in view.records {
+        let What::Event { seq, turn, kind } = &record.what else { continue };
+        let same = by_seq.get(seq).map(|it| {
+            let name = stored.turn(it.turn).map(|it| it.id.as_str());
+            it.kind == *kind && name == Some(turn.as_str())
+        });
+        match same {
+            Some(true) => {}
+            _ if view.may_be_deleted(record.at) => {}
+            Some(false) => {
+                found.push((Rule::Contradicted, format!("event {seq} was {kind} of {turn}, and is another")))
+            }
+            None if oldest.is_some_and(|it| *seq < it) => {}
+            None => {
+                found.push((Rule::Lost, format!("event {seq} ({kind} of {turn}) was seen and is not stored")))
+            }
+        }
+    }
+    let mut ends: BTreeMap<u64, Vec<&str>> = BTreeMap::new();
+    for event in stored.events.iter().filter(|it| ENDS.contains(&it.kind.as_str())) {
+        ends.entry(event.turn).or_default().push(&event.kind);
+    }
+    let whole = oldest == Some(0);
+    let known: BTreeSet<u64> = stored.turns.iter().map(|it| it.no).collect();
+    for turn in &stored.turns {
+        let (id, told) = (&turn.id, ends.remove(&turn.no).unwrap_or_default());
+        let kind = turn.end.as_ref().map(kind);
+        match (kind, told.as_slice()) {
+            (_, [_, _, ..]) => {
+                found.push((Rule::Doubled, format!("the log ends turn {id} {} times", told.len())))
+            }
+            (Some(kind), [told]) if kind == *told => {}
+            (None, []) => {}
+            (Some(_), []) if !whole => {}
+            (Some(kind), []) => {
+                found.push((Rule::Lost, format!("the log does not tell the end of turn {id} ({kind})")))
+            }
+            (kind, [told]) => {
+                let kind = kind.unwrap_or("under way");
+                found.push((
+                    Rule::Contradicted,
+                    format!("the log ends turn {id} as {told}, and it is {kind}"),
+                ));
+            }
+        }
+    }
+    for no in ends.keys().filter(|it| !known.contains(it)) {
+        found.push((Rule::Orphaned, format!("the log ends turn number {no}, which is not stored")));
+    }
+    for (rule, why) in found {
+        view.find(rule, why);
+    }
+}
+
+const ENDS: [&str; 3] = ["turn.completed", "turn.suspended", "turn.errored"];
+
+fn kind(end: &End) -> &'static str {
+    match end {
+        End::Completed { .. } => ENDS[0],
+        End::Suspended { .. } => ENDS[1],
+        End::Errored { .. } => ENDS[2],
+    }
+}

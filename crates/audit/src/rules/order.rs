@@ -1,0 +1,63 @@
+//! Real time is respected: what was answered before something else was asked for comes before it (INV-1).
+
+use std::collections::BTreeMap;
+
+use super::view::View;
+use crate::history::Deed;
+use crate::rule::Rule;
+
+/// When a turn can have been accepted, as its clients know it.
+#[derive(Debug, Clone, Copy)]
+struct Span<'a> {
+    id: &'a str,
+    no: u64,
+    begun: u64,
+    given: u64,
+}
+
+pub(super) fn check(view: &mut View<'_>) {
+    let mut spans: BTreeMap<&str, Span<'_>> = BTreeMap::new();
+    for call in view.calls.values() {
+        // A cancel is told of a turn that others have begun.
+        let (Some((id, given)), Deed::Send { .. } | Deed::Answer { .. }) = (call.given, call.deed) else {
+            continue;
+        };
+        let Some(turn) = view.stored_turn(id) else { continue };
+        let begun = first_begun(view, call.deed, call.begun);
+        let span = spans.entry(id).or_insert(Span { id, no: turn.no, begun, given });
+        span.begun = span.begun.min(begun);
+        span.given = span.given.min(given);
+    }
+    let mut by_given: Vec<Span<'_>> = spans.into_values().collect();
+    let mut by_begun = by_given.clone();
+    by_given.sort_by_key(|it| it.given);
+    by_begun.sort_by_key(|it| it.begun);
+    // The highest number among turns that were given before the one that is looked at began.
+    let (mut highest, mut earlier) = (None::<Span<'_>>, by_given.into_iter().peekable());
+    for span in by_begun {
+        while let Some(it) = earlier.next_if(|it| it.given < span.begun) {
+            highest = Some(highest.filter(|high| high.no > it.no).unwrap_or(it));
+        }
+        if let Some(high) = highest.filter(|it| it.no > span.no) {
+            let (first, second) = (high.id, span.id);
+            let (before, after) = (high.no, span.no);
+            view.find(
+                Rule::Overtaken,
+                format!(
+                    "turn {first} was given before {second} was asked for, and is number {before} of {after}"
+                ),
+            );
+        }
+    }
+}
+
+/// The same send under the same key, or the same answer, may have been made before: the turn can be that one's.
+fn first_begun(view: &View<'_>, deed: &Deed, begun: u64) -> u64 {
+    match deed {
+        Deed::Send { key: None, .. } | Deed::Cancel { .. } | Deed::Delete => begun,
+        Deed::Send { key: Some(_), .. } | Deed::Answer { .. } => {
+            let same = view.calls.values().filter(|it| it.deed == deed).map(|it| it.begun);
+            same.min().unwrap_or(begun)
+        }
+    }
+}

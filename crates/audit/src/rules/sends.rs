@@ -1,0 +1,114 @@
+//! Each accepted message is one turn, and each turn of a message was asked for (INV-2, D3).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::view::View;
+use crate::history::Deed;
+use crate::rule::Rule;
+use crate::stored::{StoredTurn, TurnSort};
+
+/// One call that sends: its text, its key, and what is known of its turn.
+#[derive(Debug, Clone, Copy)]
+struct Send<'a> {
+    text: &'a str,
+    key: Option<&'a str>,
+    turn: Option<&'a str>,
+    unknown: bool,
+}
+
+pub(super) fn check(view: &mut View<'_>) {
+    for call in view.calls.values().map(|it| (it.deed, it.given, it.begun)).collect::<Vec<_>>() {
+        let (Deed::Send { text, .. }, Some((turn, at)), begun) = call else { continue };
+        match view.stored_turn(turn) {
+            None if view.may_be_deleted(begun) => {}
+            None => view.find(Rule::Lost, format!("turn {turn} of '{text}' was accepted and is not stored")),
+            Some(_) if view.is_deleted(at) => {
+                view.find(Rule::Invented, format!("turn {turn} of '{text}' is stored after its deletion"));
+            }
+            Some(stored) if stored.text.as_deref() != Some(text) => {
+                let found = stored.text.as_deref().unwrap_or("no message");
+                view.find(
+                    Rule::Contradicted,
+                    format!("turn {turn} was given for '{text}', and answers '{found}'"),
+                );
+            }
+            Some(_) => {}
+        }
+    }
+    turns_are_unique(view);
+    let sends: Vec<Send<'_>> = view
+        .calls
+        .values()
+        .filter_map(|it| match it.deed {
+            Deed::Send { text, key } => {
+                let (turn, unknown) = (it.turn(), it.is_unknown());
+                Some(Send { text, key: key.as_deref(), turn, unknown })
+            }
+            Deed::Answer { .. } | Deed::Cancel { .. } | Deed::Delete => None,
+        })
+        .collect();
+    messages_were_sent(view, &sends);
+    keys_have_one_turn(view, &sends);
+}
+
+fn turns_are_unique(view: &mut View<'_>) {
+    let (mut ids, mut numbers) = (BTreeSet::new(), BTreeSet::new());
+    for turn in &view.stored.turns {
+        if !ids.insert(&turn.id) || !numbers.insert(turn.no) {
+            view.find(Rule::Doubled, format!("turn {} (number {}) is stored twice", turn.id, turn.no));
+        }
+    }
+}
+
+/// A stored turn that no call was given must be of a call whose answer is not known.
+fn messages_were_sent(view: &mut View<'_>, sends: &[Send<'_>]) {
+    let mut by_text: BTreeMap<&str, Vec<Send<'_>>> = BTreeMap::new();
+    for send in sends {
+        by_text.entry(send.text).or_default().push(*send);
+    }
+    let given: BTreeSet<&str> = sends.iter().filter_map(|it| it.turn).collect();
+    let mut unclaimed: BTreeMap<&str, Vec<&StoredTurn>> = BTreeMap::new();
+    let ours = |it: &&StoredTurn| it.sort == TurnSort::Message && !given.contains(it.id.as_str());
+    for turn in view.stored.turns.iter().filter(ours) {
+        unclaimed.entry(turn.text.as_deref().unwrap_or_default()).or_default().push(turn);
+    }
+    for (text, turns) in unclaimed {
+        let sends = by_text.get(text).map(Vec::as_slice).unwrap_or_default();
+        let unknown: Vec<_> = sends.iter().filter(|it| it.unknown).collect();
+        let keys: BTreeSet<_> = unknown.iter().filter_map(|it| it.key).collect();
+        let taken = |key: &&str| sends.iter().any(|it| it.key == Some(*key) && holds_key(view, it));
+        let free_keys = keys.iter().filter(|it| !taken(it)).count();
+        let finals = turns.iter().filter(|it| it.end.as_ref().is_none_or(|it| !it.frees_key())).count();
+        let plain = unknown.iter().filter(|it| it.key.is_none()).count();
+        if turns.len() <= unknown.len() && finals <= plain + free_keys {
+            continue;
+        }
+        let rule = if sends.iter().any(|it| it.turn.is_some() || it.unknown) {
+            Rule::Doubled
+        } else {
+            Rule::Invented
+        };
+        let (times, calls) = (turns.len(), unknown.len());
+        let why =
+            format!("{times} turns of '{text}' are stored that nobody was given, for {calls} open calls");
+        view.find(rule, why);
+    }
+}
+
+/// Tells whether the turn of a send is stored and still holds its key.
+fn holds_key(view: &View<'_>, send: &Send<'_>) -> bool {
+    let stored = send.turn.and_then(|it| view.stored_turn(it));
+    stored.is_some_and(|it| it.end.as_ref().is_none_or(|it| !it.frees_key()))
+}
+
+fn keys_have_one_turn(view: &mut View<'_>, sends: &[Send<'_>]) {
+    let mut by_key: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for send in sends.iter().filter(|it| holds_key(view, it)) {
+        if let (Some(key), Some(turn)) = (send.key, send.turn) {
+            by_key.entry(key).or_default().insert(turn);
+        }
+    }
+    for (key, turns) in by_key.into_iter().filter(|(_, turns)| turns.len() > 1) {
+        view.find(Rule::Doubled, format!("key '{key}' has {} turns: {turns:?}", turns.len()));
+    }
+}

@@ -1,0 +1,163 @@
+//! The history is what the turns made, one after the other, each reply behind its message (INV-1, INV-6, D11).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use singletree_llm::Role;
+
+use super::view::View;
+use crate::end::End;
+use crate::rule::Rule;
+use crate::stored::{StoredMessage, StoredTurn, TurnSort};
+
+pub(super) fn check(view: &mut View<'_>) {
+    let mut found = Vec::new();
+    let stored = view.stored;
+    let own: BTreeMap<u64, Vec<usize>> = stored.messages.iter().enumerate().filter(|(_, it)| it.own).fold(
+        BTreeMap::new(),
+        |mut own, (at, it)| {
+            own.entry(it.turn.unwrap_or_default()).or_insert_with(Vec::new).push(at);
+            own
+        },
+    );
+    for turn in stored.turns.iter().filter(|it| it.sort == TurnSort::Message) {
+        message_stands_once(turn, own.get(&turn.no).map_or(0, Vec::len), &mut found);
+    }
+    let begins: BTreeMap<&str, usize> = stored
+        .turns
+        .iter()
+        .filter_map(|it| Some((it.invocation.as_str(), *own.get(&it.no)?.first()?)))
+        .collect();
+    for (at, message) in
+        stored.messages.iter().enumerate().skip(usize::try_from(stored.inherited).unwrap_or(0))
+    {
+        let turn = message.turn.and_then(|no| stored.turn(no));
+        reply_has_its_message(at, message, turn, &begins, &mut found);
+    }
+    for turn in &stored.turns {
+        said_is_kept(turn, &stored.messages, own.get(&turn.no).and_then(|it| it.first()), &mut found);
+    }
+    in_order(view, &mut found);
+    pairs(view, &mut found);
+    for (rule, why) in found {
+        view.find(rule, why);
+    }
+}
+
+type Found = Vec<(Rule, String)>;
+
+fn message_stands_once(turn: &StoredTurn, times: usize, found: &mut Found) {
+    let (id, text) = (&turn.id, turn.text.as_deref().unwrap_or_default());
+    match (&turn.end, times) {
+        (_, 2..) => {
+            found.push((Rule::Doubled, format!("'{text}' of turn {id} stands {times} times in the history")))
+        }
+        (Some(End::Completed { .. } | End::Suspended { .. }), 0) => {
+            found.push((Rule::Lost, format!("'{text}' of turn {id} is not in the history")));
+        }
+        // A turn that failed adds its message only where it had been committed, or was cancelled (D10, D11).
+        (Some(_) | None, _) => {}
+    }
+}
+
+fn reply_has_its_message(
+    at: usize,
+    message: &StoredMessage,
+    turn: Option<&StoredTurn>,
+    begins: &BTreeMap<&str, usize>,
+    found: &mut Found,
+) {
+    let brief = &message.brief;
+    let Some(turn) = turn else {
+        found.push((Rule::Orphaned, format!("message {at} ({brief}) is of no turn that is stored")));
+        return;
+    };
+    let id = &turn.id;
+    if message.own {
+        let text = brief.split_once(':').map(|(_, text)| text);
+        if text != turn.text.as_deref() {
+            found.push((
+                Rule::Contradicted,
+                format!("message {at} ({brief}) is not the one that turn {id} answers"),
+            ));
+        }
+        return;
+    }
+    // What closes an earlier turn's calls stands before the message of the turn that writes it (D8).
+    let closes = message.role == Role::Tool && turn.sort == TurnSort::Message;
+    let begin = begins.get(turn.invocation.as_str());
+    if begin.is_none_or(|begin| at < *begin && !closes) {
+        found.push((
+            Rule::Orphaned,
+            format!("message {at} ({brief}) of turn {id} has no message that it answers"),
+        ));
+    }
+}
+
+/// What an outcome says the turn added is what stands in the history.
+fn said_is_kept(turn: &StoredTurn, messages: &[StoredMessage], own: Option<&usize>, found: &mut Found) {
+    let Some(said) = turn.end.as_ref().and_then(End::said) else { return };
+    let from = own.copied().unwrap_or(0);
+    let ours = messages.iter().skip(from).filter(|it| it.turn == Some(turn.no) && !it.own);
+    let kept: Vec<&str> = ours.map(|it| it.brief.as_str()).collect();
+    if kept != said {
+        let why = format!("turn {} says that it added {said:?}, and the history has {kept:?}", turn.id);
+        found.push((Rule::Contradicted, why));
+    }
+}
+
+/// Messages stand in the order of their turns' numbers, and what belongs to one message stands together.
+fn in_order(view: &View<'_>, found: &mut Found) {
+    let stored = view.stored;
+    let (mut last, mut current, mut ended) = (None::<&StoredTurn>, None::<&str>, BTreeSet::new());
+    for (at, message) in stored.messages.iter().enumerate() {
+        let Some(turn) = message.turn.and_then(|no| stored.turn(no)) else { continue };
+        if message.own {
+            if let Some(before) = last.filter(|it| it.no > turn.no) {
+                let (after, before) = (&turn.id, &before.id);
+                let why = format!(
+                    "the message of turn {after} was accepted before that of {before}, and stands behind it"
+                );
+                found.push((Rule::Reordered, why));
+            }
+            last = Some(turn);
+        }
+        let invocation = turn.invocation.as_str();
+        if current != Some(invocation) {
+            if !ended.insert(invocation) {
+                let why = format!("message {at} ({}) stands inside another turn's", message.brief);
+                found.push((Rule::Reordered, why));
+            }
+            current = Some(invocation);
+        }
+    }
+}
+
+/// Every tool call is answered once, before anything else is said; only what still waits may be open.
+fn pairs(view: &View<'_>, found: &mut Found) {
+    let (mut open, mut opened) = (Vec::<&str>::new(), 0);
+    for (at, message) in view.stored.messages.iter().enumerate() {
+        if let Some(call) = &message.answers {
+            match open.iter().position(|it| it == call) {
+                Some(place) => drop(open.remove(place)),
+                None => found.push((
+                    Rule::Orphaned,
+                    format!("message {at} answers tool call {call}, which is not open"),
+                )),
+            }
+            continue;
+        }
+        if !open.is_empty() {
+            found.push((
+                Rule::Orphaned,
+                format!("tool calls {open:?} are open before message {at} ({})", message.brief),
+            ));
+        }
+        (open, opened) = (message.calls.iter().map(String::as_str).collect(), at as u64);
+    }
+    // What came open with an import is closed by the next turn.
+    let came = opened < view.stored.inherited;
+    let still = came || view.waits() || view.stored.turns.iter().any(|it| it.end.is_none());
+    if !open.is_empty() && !still {
+        found.push((Rule::Orphaned, format!("tool calls {open:?} are open at the end")));
+    }
+}

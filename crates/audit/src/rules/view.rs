@@ -1,0 +1,150 @@
+//! One session as its clients saw it, beside what is stored of it.
+
+use std::collections::BTreeMap;
+
+use crate::end::End;
+use crate::history::{Deed, Record, What};
+use crate::report::Report;
+use crate::rule::{Rule, Violation};
+use crate::stored::{StoredSession, StoredTurn, WaitState};
+
+/// A call with what became of it.
+#[derive(Debug)]
+pub(super) struct Call<'a> {
+    pub(super) begun: u64,
+    pub(super) deed: &'a Deed,
+    /// The name of its turn, and when it was known.
+    pub(super) given: Option<(&'a str, u64)>,
+    /// The answer: which turn, and how it ended.
+    pub(super) told: Option<(Option<&'a str>, &'a End)>,
+    /// When it was answered.
+    pub(super) over: Option<u64>,
+    pub(super) gone: bool,
+}
+
+impl<'a> Call<'a> {
+    /// Returns the name of its turn, as far as it was told that it was accepted.
+    pub(super) fn turn(&self) -> Option<&'a str> {
+        self.given.map(|(turn, _)| turn)
+    }
+
+    /// Tells whether nothing is known of what became of it.
+    pub(super) fn is_unknown(&self) -> bool {
+        self.given.is_none() && self.told.is_none_or(|(turn, _)| turn.is_some())
+    }
+}
+
+/// One session.
+#[derive(Debug)]
+pub(super) struct View<'a> {
+    session: &'a str,
+    pub(super) stored: &'a StoredSession,
+    pub(super) calls: BTreeMap<u64, Call<'a>>,
+    pub(super) records: &'a [&'a Record],
+    pub(super) deaths: &'a [u64],
+    by_id: BTreeMap<&'a str, &'a StoredTurn>,
+    violations: Vec<Violation>,
+}
+
+impl<'a> View<'a> {
+    pub(super) fn new(
+        session: &'a str,
+        records: &'a [&'a Record],
+        stored: &'a StoredSession,
+        deaths: &'a [u64],
+    ) -> Self {
+        let by_id = stored.turns.iter().map(|it| (it.id.as_str(), it)).collect();
+        let (calls, violations) = (BTreeMap::new(), Vec::new());
+        let mut view = Self { session, stored, calls, records, deaths, by_id, violations };
+        for record in records {
+            view.take_in(record);
+        }
+        view
+    }
+
+    fn take_in(&mut self, record: &'a Record) {
+        let (at, call) = match &record.what {
+            What::Call { call, deed } => {
+                let (begun, gone) = (record.at, false);
+                let made = Call { begun, deed, given: None, told: None, over: None, gone };
+                self.calls.insert(*call, made);
+                return;
+            }
+            What::Event { .. } | What::Effect { .. } | What::Died => return,
+            What::Given { call, .. }
+            | What::Told { call, .. }
+            | What::Done { call }
+            | What::Gone { call } => (record.at, *call),
+        };
+        let Some(made) = self.calls.get_mut(&call) else {
+            let why = format!("the log answers call {call}, which it does not make");
+            return self.find(Rule::Contradicted, why);
+        };
+        let mut two = None;
+        match &record.what {
+            What::Given { turn, .. } => made.given = Some((turn, at)),
+            What::Told { turn, end, .. } => {
+                let turn = turn.as_deref();
+                two = made.given.map(|(it, _)| it).filter(|it| Some(*it) != turn).map(|it| (it, turn));
+                // A turn whose acceptance was in doubt was not given (D20).
+                let doubtful = matches!(end, End::Errored { recorded: false, .. });
+                made.given = made.given.or(turn.filter(|_| !doubtful).map(|it| (it, at)));
+                (made.told, made.over) = (Some((turn, end)), Some(at));
+            }
+            What::Gone { .. } => made.gone = true,
+            What::Done { .. } => made.over = Some(at),
+            What::Call { .. } | What::Event { .. } | What::Effect { .. } | What::Died => {}
+        }
+        if let Some((given, told)) = two {
+            let told = told.unwrap_or("none");
+            self.find(
+                Rule::Contradicted,
+                format!("call {call} was given turn {given} and told of turn {told}"),
+            );
+        }
+    }
+
+    pub(super) fn find(&mut self, rule: Rule, why: String) {
+        // One line, whatever the messages are.
+        let why = why.replace(['\n', '\r'], " ");
+        self.violations.push(Violation { rule, session: self.session.to_owned(), why });
+    }
+
+    pub(super) fn stored_turn(&self, id: &str) -> Option<&'a StoredTurn> {
+        self.by_id.get(id).copied()
+    }
+
+    /// Tells whether what began then may have been deleted since.
+    pub(super) fn may_be_deleted(&self, begun: u64) -> bool {
+        self.deletes().any(|it| it.over.is_none_or(|over| over > begun))
+    }
+
+    /// Tells whether what was accepted by then has been deleted since.
+    pub(super) fn is_deleted(&self, given: u64) -> bool {
+        self.deletes().any(|it| it.over.is_some() && it.begun > given)
+    }
+
+    fn deletes(&self) -> impl Iterator<Item = &Call<'a>> {
+        self.calls.values().filter(|it| *it.deed == Deed::Delete)
+    }
+
+    /// Tells whether a wait is pending.
+    pub(super) fn waits(&self) -> bool {
+        self.stored.waits.iter().any(|it| it.state == WaitState::Pending)
+    }
+
+    pub(super) fn into_report(self) -> Report {
+        let count =
+            |passes: fn(&Call<'_>) -> bool| self.calls.values().filter(|it| passes(it)).count() as u64;
+        let effects = self.records.iter().filter(|it| matches!(it.what, What::Effect { .. })).count() as u64;
+        Report {
+            sessions: 1,
+            calls: self.calls.len() as u64,
+            given: count(|it| it.given.is_some()),
+            told: count(|it| it.told.is_some()),
+            stored: self.stored.turns.len() as u64,
+            effects,
+            violations: self.violations,
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! What is stored of a session, read back when nothing runs any more.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use singletree_durable::{
+    FieldValue, ItemRange, Journal, SessionKey, TurnKind, TurnQuery, TurnRow, WaitQuery, WaitStatus,
+};
+use singletree_harness::{Chat, HISTORY, Result, TurnId};
+use singletree_llm::{ChatMessage, Role};
+
+use crate::end::End;
+
+/// What a turn answers to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TurnSort {
+    /// A message.
+    Message,
+    /// A signal or a deadline, with which its graph goes on.
+    Resume,
+    /// The end of a wait without going on.
+    Close,
+}
+
+/// How far a wait is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WaitState {
+    /// It waits.
+    Pending,
+    /// Its signal came.
+    Consumed,
+    /// It was given up.
+    Cancelled,
+    /// Its deadline passed.
+    Expired,
+}
+
+/// A stored turn.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredTurn {
+    /// Its number: the order of acceptance.
+    pub no: u64,
+    /// Its name.
+    pub id: String,
+    /// The invocation that it is part of.
+    pub invocation: String,
+    /// What it answers to.
+    pub sort: TurnSort,
+    /// The text of its message.
+    pub text: Option<String>,
+    /// The wait that it ended.
+    pub wait: Option<u64>,
+    /// How it ended, if it has.
+    pub end: Option<End>,
+}
+
+/// A message of a session's history; its place in the list is its place in the history.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredMessage {
+    /// The number of the turn that made it, if that turn is stored.
+    pub turn: Option<u64>,
+    /// Whether it is the message that its turn answers.
+    pub own: bool,
+    /// Whose role it has.
+    pub role: Role,
+    /// The message, as [`End::brief`] writes it.
+    pub brief: String,
+    /// The tool calls that it makes.
+    pub calls: Vec<String>,
+    /// The tool call that it answers.
+    pub answers: Option<String>,
+}
+
+/// A stored wait.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredWait {
+    /// Its number.
+    pub no: u64,
+    /// The invocation that waits.
+    pub invocation: String,
+    /// The signal's id.
+    pub signal: String,
+    /// How far it is.
+    pub state: WaitState,
+    /// The number of the turn that its end started.
+    pub ended_by: Option<u64>,
+    /// The payload that ended it.
+    pub answer: Option<Value>,
+    /// Who gave it, when known.
+    pub by: Option<String>,
+}
+
+/// A stored event.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredEvent {
+    /// Its sequence number.
+    pub seq: u64,
+    /// The number of the turn that it tells of.
+    pub turn: u64,
+    /// Its type.
+    pub kind: String,
+}
+
+/// What is stored of a session.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredSession {
+    /// The session's id.
+    pub session: String,
+    /// Its turns, by number.
+    pub turns: Vec<StoredTurn>,
+    /// Its history.
+    pub messages: Vec<StoredMessage>,
+    /// How many messages at the beginning came with an import or a fork, and belong to no turn of it.
+    pub inherited: u64,
+    /// Its waits, by number.
+    pub waits: Vec<StoredWait>,
+    /// Its events, by sequence number.
+    pub events: Vec<StoredEvent>,
+}
+
+impl StoredSession {
+    /// Reads a session back. Nothing may run in it. What the outcomes of its turns are, the chat says; everything else
+    /// are the rows themselves. A session that does not exist is empty.
+    ///
+    /// # Errors
+    /// `store_unavailable` and its kin; `store_corrupt` when a row cannot be read.
+    ///
+    /// # Cancellation
+    /// Nothing is changed.
+    pub async fn read(chat: &Chat, journal: &dyn Journal, key: &SessionKey) -> Result<Self> {
+        let mut read = Self { session: key.session.to_string(), ..Self::default() };
+        let rows = journal.turns(key, &TurnQuery::From { no: 0, limit: u64::MAX >> 1 }).await?;
+        for row in &rows {
+            read.turns.push(turn(chat, journal, key, row).await?);
+            if row.ordinal == 0 {
+                let query = WaitQuery::Invocation(key.tenant.clone(), row.invocation.clone());
+                read.waits.extend(journal.waits(&query).await?.into_iter().map(|(_, it)| StoredWait {
+                    no: it.no,
+                    invocation: it.invocation.to_string(),
+                    signal: it.signal,
+                    state: state(it.status),
+                    ended_by: it.ended_by,
+                    answer: it.answer.and_then(|it| it.decode().ok()),
+                    by: it.answered_by,
+                }));
+            }
+        }
+        read.waits.sort_by_key(|it| it.no);
+        let events = journal.events(key, 0, u64::MAX >> 1).await?;
+        read.events =
+            events.into_iter().map(|it| StoredEvent { seq: it.seq, turn: it.turn, kind: it.kind }).collect();
+        read.read_history(journal, key, &rows).await?;
+        Ok(read)
+    }
+
+    async fn read_history(
+        &mut self,
+        journal: &dyn Journal,
+        key: &SessionKey,
+        rows: &[TurnRow],
+    ) -> Result<()> {
+        let Some(row) = journal.session(key).await? else { return Ok(()) };
+        let history = row.fields.iter().find(|it| it.name == HISTORY).map(|it| &it.value);
+        let Some(FieldValue::List { generation, len }) = history else { return Ok(()) };
+        let (field, generation) = (HISTORY.to_owned(), *generation);
+        let range = ItemRange::List { field, generation, from: 0, limit: *len };
+        let own: BTreeMap<u64, Option<u64>> = rows.iter().map(|it| (it.no, it.message)).collect();
+        for item in journal.items(key, &range).await? {
+            let message: ChatMessage = item.body.decode().map_err(|it| unreadable("a message", it))?;
+            self.messages.push(StoredMessage {
+                turn: own.contains_key(&item.turn).then_some(item.turn),
+                own: own.get(&item.turn).is_some_and(|it| *it == Some(item.no)),
+                role: message.role,
+                brief: End::brief(&message),
+                calls: message.tool_calls.iter().map(|it| it.id.clone()).collect(),
+                answers: message.tool_call_id.clone(),
+            });
+        }
+        // An import has no parent, and gives its rows to a turn that is never made.
+        let imported = || self.messages.iter().take_while(|it| it.turn.is_none()).count() as u64;
+        self.inherited = match row.head.parent {
+            Some(parent) => parent.offset,
+            None if rows.iter().all(|it| it.no > 0) => imported(),
+            None => 0,
+        };
+        Ok(())
+    }
+
+    /// Returns the turn of this number.
+    #[must_use]
+    pub fn turn(&self, no: u64) -> Option<&StoredTurn> {
+        self.turns.iter().find(|it| it.no == no)
+    }
+}
+
+async fn turn(chat: &Chat, journal: &dyn Journal, key: &SessionKey, row: &TurnRow) -> Result<StoredTurn> {
+    let id = TurnId::new(row.invocation.clone(), row.ordinal);
+    let text = match row.message {
+        None => None,
+        Some(no) => {
+            let items = journal.items(key, &ItemRange::Numbers { from: no, to: no + 1 }).await?;
+            let message = items.first().map(|it| it.body.decode::<ChatMessage>()).transpose();
+            message.map_err(|it| unreadable("a message", it))?.map(|it| it.text().into_owned())
+        }
+    };
+    let end = match row.status.is_ended() {
+        false => None,
+        true => Some(chat.turn(&id).await?.outcome().await.as_ref().into()),
+    };
+    Ok(StoredTurn {
+        no: row.no,
+        id: id.to_string(),
+        invocation: row.invocation.to_string(),
+        sort: match row.kind {
+            TurnKind::Message => TurnSort::Message,
+            TurnKind::Resume => TurnSort::Resume,
+            TurnKind::Close => TurnSort::Close,
+        },
+        text,
+        wait: row.wait,
+        end,
+    })
+}
+
+fn state(status: WaitStatus) -> WaitState {
+    match status {
+        WaitStatus::Pending => WaitState::Pending,
+        WaitStatus::Consumed => WaitState::Consumed,
+        WaitStatus::Cancelled => WaitState::Cancelled,
+        WaitStatus::Expired => WaitState::Expired,
+    }
+}
+
+fn unreadable(what: &str, source: serde_json::Error) -> singletree_harness::Error {
+    singletree_durable::Error::Corrupt { what: what.to_owned(), source: Some(source.into()) }.into()
+}

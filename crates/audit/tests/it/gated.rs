@@ -1,0 +1,156 @@
+//! A store whose answers wait at the gates of a scheduler.
+
+use std::sync::Arc;
+
+use singletree_durable::{
+    Batch, BoxFuture, EventRow, Fence, InvocationId, ItemRange, ItemRow, Journal, PositionRow, RecordRow,
+    Result, SessionId, SessionKey, SessionPage, SessionRow, TenantId, Timestamp, TurnQuery, TurnRow, Upkeep,
+    WaitQuery, WaitRow,
+};
+use singletree_store_sqlite::SqliteStore;
+
+use crate::scheduler::{Place, Scheduler};
+
+/// A file's store whose answers wait at the gates of a scheduler.
+#[derive(Debug)]
+pub(crate) struct Gated {
+    store: Arc<SqliteStore>,
+    scheduler: Scheduler,
+}
+
+impl Gated {
+    pub(crate) fn new(store: Arc<SqliteStore>, scheduler: Scheduler) -> Self {
+        Self { store, scheduler }
+    }
+
+    /// Reads, and holds the answer back. The store is asked in a task of its own: that its answer has come is noted also
+    /// while who asked waits at the gate himself.
+    fn read<'a, T: Send + 'static>(
+        &self,
+        name: &'static str,
+        reading: impl Future<Output = T> + Send + 'static,
+    ) -> BoxFuture<'a, T> {
+        let scheduler = self.scheduler.clone();
+        Box::pin(async move { held(scheduler.ask(name, false), reading).await })
+    }
+}
+
+async fn held<T: Send + 'static>(place: Option<Place>, work: impl Future<Output = T> + Send + 'static) -> T {
+    let Some(place) = place else { return work.await };
+    let come = place.come();
+    let answer = tokio::spawn(async move {
+        let answer = work.await;
+        come();
+        answer
+    });
+    place.through().await;
+    answer.await.unwrap()
+}
+
+impl Journal for Gated {
+    fn fence(&self) -> Fence {
+        self.store.fence()
+    }
+
+    fn log_epoch(&self) -> &str {
+        self.store.log_epoch()
+    }
+
+    fn apply(&self, batch: Batch) -> BoxFuture<'static, Result<()>> {
+        // The place in the store's order is taken by the call; what waits is the answer.
+        Box::pin(held(self.scheduler.ask("apply", false), self.store.apply(batch)))
+    }
+
+    fn session<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Option<SessionRow>>> {
+        let store = self.store.clone();
+        let key = key.clone();
+        self.read("session", async move { store.session(&key).await })
+    }
+
+    fn sessions<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        from: Option<&'a SessionId>,
+        limit: u64,
+    ) -> BoxFuture<'a, Result<SessionPage>> {
+        let store = self.store.clone();
+        let (tenant, from, limit) = (tenant.clone(), from.cloned(), limit);
+        self.read("sessions", async move { store.sessions(&tenant, from.as_ref(), limit).await })
+    }
+
+    fn items<'a>(&'a self, key: &'a SessionKey, range: &'a ItemRange) -> BoxFuture<'a, Result<Vec<ItemRow>>> {
+        let store = self.store.clone();
+        let (key, range) = (key.clone(), range.clone());
+        self.read("items", async move { store.items(&key, &range).await })
+    }
+
+    fn turns<'a>(&'a self, key: &'a SessionKey, query: &'a TurnQuery) -> BoxFuture<'a, Result<Vec<TurnRow>>> {
+        let store = self.store.clone();
+        let (key, query) = (key.clone(), query.clone());
+        self.read("turns", async move { store.turns(&key, &query).await })
+    }
+
+    fn session_of<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        invocation: &'a InvocationId,
+    ) -> BoxFuture<'a, Result<Option<SessionKey>>> {
+        let store = self.store.clone();
+        let (tenant, invocation) = (tenant.clone(), invocation.clone());
+        self.read("session_of", async move { store.session_of(&tenant, &invocation).await })
+    }
+
+    fn waits<'a>(&'a self, query: &'a WaitQuery) -> BoxFuture<'a, Result<Vec<(SessionKey, WaitRow)>>> {
+        let store = self.store.clone();
+        let query = query.clone();
+        self.read("waits", async move { store.waits(&query).await })
+    }
+
+    fn position<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        invocation: &'a InvocationId,
+    ) -> BoxFuture<'a, Result<Option<PositionRow>>> {
+        let store = self.store.clone();
+        let (key, invocation) = (key.clone(), invocation.clone());
+        self.read("position", async move { store.position(&key, &invocation).await })
+    }
+
+    fn records<'a>(&'a self, key: &'a SessionKey, turn: u64) -> BoxFuture<'a, Result<Vec<RecordRow>>> {
+        let store = self.store.clone();
+        let (key, turn) = (key.clone(), turn);
+        self.read("records", async move { store.records(&key, turn).await })
+    }
+
+    fn events<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        from: u64,
+        limit: u64,
+    ) -> BoxFuture<'a, Result<Vec<EventRow>>> {
+        let store = self.store.clone();
+        let (key, from, limit) = (key.clone(), from, limit);
+        self.read("events", async move { store.events(&key, from, limit).await })
+    }
+}
+
+impl Upkeep for Gated {
+    fn ownerless<'a>(
+        &'a self,
+        past: Option<&'a (SessionKey, u64)>,
+        limit: u64,
+    ) -> BoxFuture<'a, Result<Vec<(SessionKey, TurnRow)>>> {
+        let store = self.store.clone();
+        let (past, limit) = (past.cloned(), limit);
+        self.read("ownerless", async move { store.ownerless(past.as_ref(), limit).await })
+    }
+
+    fn deadlines<'a>(
+        &'a self,
+        until: Option<Timestamp>,
+        limit: u64,
+    ) -> BoxFuture<'a, Result<Vec<(SessionKey, WaitRow)>>> {
+        let store = self.store.clone();
+        self.read("deadlines", async move { store.deadlines(until, limit).await })
+    }
+}

@@ -1,0 +1,13 @@
+//! The checker against damaged histories; races, and random operations against a model, judged by it.
+#![expect(clippy::unwrap_used, reason = "a test may unwrap")]
+
+mod gated;
+mod meet;
+mod model;
+mod race;
+mod rig;
+mod saboteur;
+mod scheduler;
+mod seeded;
+mod threads;
+mod walk;

@@ -1,0 +1,579 @@
+//! The checker finds what it looks for: a history in which all is well, damaged in one place each.
+
+use serde_json::json;
+use singletree_audit::{
+    Deed, End, Record, Report, Rule, StoredEvent, StoredMessage, StoredSession, StoredTurn, StoredWait,
+    TurnSort, WaitState, What, audit,
+};
+use singletree_llm::Role;
+
+/// What clients and store say of one session.
+struct Case {
+    log: Vec<Record>,
+    stored: StoredSession,
+}
+
+impl Case {
+    fn note(&mut self, what: What) {
+        let at = self.log.len() as u64;
+        self.log.push(Record { at, session: "s".into(), what });
+    }
+
+    fn call(&mut self, call: u64, deed: Deed) {
+        self.note(What::Call { call, deed });
+    }
+
+    fn given(&mut self, call: u64, turn: &str) {
+        self.note(What::Given { call, turn: turn.into() });
+    }
+
+    fn told(&mut self, call: u64, turn: &str) {
+        let stored = self.stored.turns.iter().find(|it| it.id == turn).unwrap();
+        let end = stored.end.clone().unwrap();
+        self.note(What::Told { call, turn: Some(turn.into()), end });
+    }
+
+    fn audit(&self) -> Report {
+        audit(&self.log, std::slice::from_ref(&self.stored))
+    }
+
+    fn record(&mut self, passes: impl Fn(&What) -> bool) -> &mut Record {
+        self.log.iter_mut().find(|it| passes(&it.what)).unwrap()
+    }
+
+    /// Forgets the answers to a call.
+    fn unanswer(&mut self, of: u64) {
+        self.log.retain(
+            |it| !matches!(&it.what, What::Given { call, .. } | What::Told { call, .. } if *call == of),
+        );
+    }
+
+    fn turn(&mut self, id: &str) -> &mut StoredTurn {
+        self.stored.turns.iter_mut().find(|it| it.id == id).unwrap()
+    }
+
+    /// Removes everything that is stored of a turn.
+    fn forget(&mut self, id: &str) {
+        let no = self.turn(id).no;
+        self.stored.turns.retain(|it| it.no != no);
+        self.stored.messages.retain(|it| it.turn != Some(no));
+        self.stored.events.retain(|it| it.turn != no);
+    }
+}
+
+fn send(text: &str, key: Option<&str>) -> Deed {
+    Deed::Send { text: text.into(), key: key.map(Into::into) }
+}
+
+fn completed(replies: &[&str]) -> End {
+    End::Completed { replies: replies.iter().map(|it| (*it).to_owned()).collect() }
+}
+
+fn errored(category: &str) -> End {
+    End::Errored { category: category.into(), retry_safe: false, recorded: true }
+}
+
+fn turn(no: u64, id: &str, text: Option<&str>, end: End) -> StoredTurn {
+    let invocation = id.split('.').next().unwrap().to_owned();
+    let (sort, wait) = if text.is_some() { (TurnSort::Message, None) } else { (TurnSort::Resume, Some(0)) };
+    StoredTurn { no, id: id.into(), invocation, sort, text: text.map(Into::into), wait, end: Some(end) }
+}
+
+fn message(turn: u64, brief: &str) -> StoredMessage {
+    let (role, own) = match brief.split_once(':').unwrap().0 {
+        "user" => (Role::User, true),
+        "tool" => (Role::Tool, false),
+        _ => (Role::Assistant, false),
+    };
+    let (calls, answers) = (Vec::new(), None);
+    StoredMessage { turn: Some(turn), own, role, brief: brief.into(), calls, answers }
+}
+
+/// What is stored of what [`good`] tells.
+fn stored() -> StoredSession {
+    let suspended = End::Suspended { signal: "ok".into(), wait: 0, pending: vec!["assistant:ask".into()] };
+    let turns = vec![
+        turn(0, "a", Some("m1"), completed(&["assistant:r1"])),
+        turn(1, "b", Some("m2"), completed(&["assistant:r2"])),
+        turn(2, "c", Some("m3"), completed(&["assistant:r3"])),
+        turn(3, "d", Some("m4"), suspended),
+        turn(4, "d.1", None, completed(&["assistant:done"])),
+        turn(5, "e", Some("m5"), errored("chat_turn_cancelled")),
+    ];
+    let call = StoredMessage { calls: vec!["c1".into()], ..message(5, "assistant: (c1)") };
+    let closed = StoredMessage { answers: Some("c1".into()), ..message(5, "tool:{} (for c1)") };
+    let messages = [
+        (0, "user:m1"),
+        (0, "assistant:r1"),
+        (1, "user:m2"),
+        (1, "assistant:r2"),
+        (2, "user:m3"),
+        (2, "assistant:r3"),
+        (3, "user:m4"),
+        (3, "assistant:ask"),
+        (4, "assistant:done"),
+        (5, "user:m5"),
+    ];
+    let messages = messages.map(|(turn, brief)| message(turn, brief)).into_iter().chain([call, closed]);
+    let ends = ["completed", "completed", "completed", "suspended", "completed", "errored"];
+    let events =
+        (0..).zip(ends).map(|(no, end)| StoredEvent { seq: no, turn: no, kind: format!("turn.{end}") });
+    StoredSession {
+        session: "s".into(),
+        turns,
+        messages: messages.collect(),
+        inherited: 0,
+        waits: vec![StoredWait {
+            no: 0,
+            invocation: "d".into(),
+            signal: "ok".into(),
+            state: WaitState::Consumed,
+            ended_by: Some(4),
+            answer: Some(json!({ "approved": true })),
+            by: None,
+        }],
+        events: events.collect(),
+    }
+}
+
+/// Two plain turns at once, a keyed one that was sent twice, one that suspends and is answered twice, one with a tool that
+/// is cancelled, and one that was refused.
+fn good() -> Case {
+    let mut case = Case { log: Vec::new(), stored: stored() };
+    case.call(0, send("m2", None));
+    case.call(1, send("m1", None));
+    case.given(0, "b");
+    case.told(1, "a");
+    case.told(0, "b");
+    case.call(2, send("m3", Some("k")));
+    case.note(What::Gone { call: 2 });
+    case.note(What::Effect { key: "x".into() });
+    case.note(What::Died);
+    case.note(What::Effect { key: "x".into() });
+    case.call(3, send("m3", Some("k")));
+    case.told(3, "c");
+    case.call(4, send("m4", None));
+    case.given(4, "d");
+    case.told(4, "d");
+    for call in [5, 6] {
+        let payload = json!({ "approved": true });
+        case.call(call, Deed::Answer { signal: "ok".into(), payload });
+    }
+    case.given(6, "d.1");
+    case.told(5, "d.1");
+    case.told(6, "d.1");
+    case.call(7, send("m5", None));
+    case.given(7, "e");
+    case.call(8, Deed::Cancel { turn: "e".into() });
+    case.told(8, "e");
+    case.told(7, "e");
+    case.call(9, send("m6", None));
+    case.note(What::Told { call: 9, turn: None, end: errored("chat_queue_full") });
+    case.note(What::Event { seq: 3, turn: "d".into(), kind: "turn.suspended".into() });
+    case
+}
+
+#[test]
+fn a_history_in_which_all_is_well_passes() {
+    let report = good().audit();
+    assert_eq!(
+        report.to_string(),
+        "1 sessions, 10 calls, 8 turns given, 9 outcomes told, 6 turns stored, 2 effects: 0 lost, 0 doubled, \
+         0 reordered, 0 overtaken, 0 contradicted, 0 orphaned, 0 invented, 0 stuck, 0 repeated"
+    );
+    assert!(report.is_clean());
+}
+
+#[test]
+fn a_log_is_lines_of_json() {
+    for record in good().log {
+        let line = serde_json::to_string(&record).unwrap();
+        assert_eq!(serde_json::from_str::<Record>(&line).unwrap(), record, "{line}");
+    }
+    let record =
+        Record { at: 1, session: "s".into(), what: What::Call { call: 2, deed: send("m", Some("k")) } };
+    let line = r#"{"at":1,"session":"s","what":"call","call":2,"deed":"send","text":"m","key":"k"}"#;
+    assert_eq!(serde_json::to_string(&record).unwrap(), line);
+}
+
+type Damage = fn(&mut Case);
+
+/// What is damaged, and what the checker must say, in its order.
+const DAMAGES: &[(Damage, &[&str])] = &[
+    (|it| it.forget("b"), &["lost in s: turn b of 'm2' was accepted and is not stored"]),
+    (
+        |it| {
+            it.stored.messages.retain(|it| !(it.turn == Some(1) && it.own));
+        },
+        &[
+            "lost in s: 'm2' of turn b is not in the history",
+            "orphaned in s: message 2 (assistant:r2) of turn b has no message that it answers",
+        ],
+    ),
+    (
+        |it| it.stored.messages.insert(2, message(0, "user:m1")),
+        &["doubled in s: 'm1' of turn a stands 2 times in the history"],
+    ),
+    (
+        |it| {
+            let mut again = turn(6, "f", Some("m1"), completed(&["assistant:r1"]));
+            again.invocation = "f".into();
+            it.stored.turns.push(again);
+            it.stored.messages.extend([message(6, "user:m1"), message(6, "assistant:r1")]);
+            it.stored.events.push(StoredEvent { seq: 6, turn: 6, kind: "turn.completed".into() });
+        },
+        &["doubled in s: 1 turns of 'm1' are stored that nobody was given, for 0 open calls"],
+    ),
+    (
+        |it| {
+            it.stored.turns.push(turn(6, "f", Some("m3"), completed(&[])));
+            it.stored.messages.push(message(6, "user:m3"));
+            it.stored.events.push(StoredEvent { seq: 6, turn: 6, kind: "turn.completed".into() });
+        },
+        &["doubled in s: 1 turns of 'm3' are stored that nobody was given, for 1 open calls"],
+    ),
+    (
+        |it| {
+            it.stored.turns.push(turn(6, "f", Some("m3"), completed(&[])));
+            it.stored.messages.push(message(6, "user:m3"));
+            it.stored.events.push(StoredEvent { seq: 6, turn: 6, kind: "turn.completed".into() });
+            it.call(10, send("m3", Some("k")));
+            it.told(10, "f");
+        },
+        &["doubled in s: key 'k' has 2 turns: {\"c\", \"f\"}"],
+    ),
+    (
+        |it| it.stored.messages[3].brief = "assistant:r3".into(),
+        &[
+            "contradicted in s: turn b says that it added [\"assistant:r2\"], and the history has [\"assistant:r3\"]",
+        ],
+    ),
+    (
+        |it| it.stored.messages[2].brief = "user:m9".into(),
+        &["contradicted in s: message 2 (user:m9) is not the one that turn b answers"],
+    ),
+    // The order of acceptance is the order of the history; a turn does not stand inside another.
+    (
+        |it| it.stored.messages[..4].rotate_left(2),
+        &["reordered in s: the message of turn a was accepted before that of b, and stands behind it"],
+    ),
+    (
+        |it| it.stored.messages[..4].rotate_right(1),
+        &[
+            "orphaned in s: message 0 (assistant:r2) of turn b has no message that it answers",
+            "contradicted in s: turn b says that it added [\"assistant:r2\"], and the history has []",
+            "reordered in s: message 3 (user:m2) stands inside another turn's",
+        ],
+    ),
+    (
+        |it| it.stored.messages[7..10].swap(1, 2),
+        &[
+            "reordered in s: message 9 (assistant:done) stands inside another turn's",
+            "reordered in s: message 10 (assistant: (c1)) stands inside another turn's",
+        ],
+    ),
+    // What was told before something else was asked for comes before it.
+    (
+        |it| {
+            it.turn("c").no = 9;
+            let ours = it.stored.messages.iter_mut().filter(|it| it.turn == Some(2));
+            ours.for_each(|it| it.turn = Some(9));
+            it.stored.events[2].turn = 9;
+            it.stored.messages[4..].rotate_left(2);
+            it.stored.turns.sort_by_key(|it| it.no);
+        },
+        &[
+            "overtaken in s: turn c was given before d was asked for, and is number 9 of 3",
+            "overtaken in s: turn c was given before d.1 was asked for, and is number 9 of 4",
+            "overtaken in s: turn c was given before e was asked for, and is number 9 of 5",
+        ],
+    ),
+    // What was told is what is stored.
+    (
+        |it| it.turn("e").end = Some(errored("chat_budget_exhausted")),
+        &[
+            "contradicted in s: turn e was told as errored chat_turn_cancelled, and is stored as errored \
+             chat_budget_exhausted",
+            "contradicted in s: turn e was told as errored chat_turn_cancelled, and is stored as errored \
+             chat_budget_exhausted",
+        ],
+    ),
+    (
+        |it| {
+            it.turn("e").end = None;
+            it.stored.events.pop();
+        },
+        &[
+            "contradicted in s: turn e was told as errored chat_turn_cancelled, and has no outcome that is stored",
+            "contradicted in s: turn e was told as errored chat_turn_cancelled, and has no outcome that is stored",
+            "stuck in s: turn e has no outcome, and nothing holds it",
+        ],
+    ),
+    (
+        |it| {
+            let told = it.record(|it| matches!(it, What::Told { call: 0, .. }));
+            told.what = What::Told { call: 0, turn: Some("b".into()), end: completed(&["assistant:r1"]) };
+        },
+        &["contradicted in s: turn b was told as completed [\"assistant:r1\"], and is stored as completed \
+             [\"assistant:r2\"]"],
+    ),
+    (
+        |it| {
+            let told = it.record(|it| matches!(it, What::Told { call: 0, .. }));
+            told.what = What::Told { call: 0, turn: Some("a".into()), end: completed(&["assistant:r1"]) };
+        },
+        &["contradicted in s: call 0 was given turn b and told of turn a"],
+    ),
+    (
+        |it| it.note(What::Gone { call: 77 }),
+        &["contradicted in s: the log answers call 77, which it does not make"],
+    ),
+    (
+        |it| it.turn("c").text = Some("m2".into()),
+        &[
+            "contradicted in s: turn c was given for 'm3', and answers 'm2'",
+            "contradicted in s: message 4 (user:m3) is not the one that turn c answers",
+        ],
+    ),
+    // Replies, calls and their answers stand together.
+    (
+        |it| it.stored.messages.insert(0, StoredMessage { turn: None, ..message(0, "assistant:hi") }),
+        &["orphaned in s: message 0 (assistant:hi) is of no turn that is stored"],
+    ),
+    (|it| drop(it.stored.messages.pop()), &["orphaned in s: tool calls [\"c1\"] are open at the end"]),
+    (
+        |it| {
+            it.stored.messages.swap(10, 11);
+        },
+        &[
+            "orphaned in s: message 10 answers tool call c1, which is not open",
+            "orphaned in s: tool calls [\"c1\"] are open at the end",
+        ],
+    ),
+    (
+        |it| it.stored.messages.insert(11, message(5, "assistant:so")),
+        &[
+            "orphaned in s: tool calls [\"c1\"] are open before message 11 (assistant:so)",
+            "orphaned in s: message 12 answers tool call c1, which is not open",
+        ],
+    ),
+    // Nobody asked for it, or it was refused.
+    (
+        |it| {
+            it.stored.turns.push(turn(6, "f", Some("m6"), errored("x")));
+            it.stored.events.push(StoredEvent { seq: 6, turn: 6, kind: "turn.errored".into() });
+        },
+        &["invented in s: 1 turns of 'm6' are stored that nobody was given, for 0 open calls"],
+    ),
+    (
+        |it| {
+            it.stored.turns.push(turn(6, "f", Some("m7"), errored("x")));
+            it.stored.events.push(StoredEvent { seq: 6, turn: 6, kind: "turn.errored".into() });
+        },
+        &["invented in s: 1 turns of 'm7' are stored that nobody was given, for 0 open calls"],
+    ),
+    (
+        |it| {
+            it.call(10, Deed::Delete);
+            it.note(What::Done { call: 10 });
+            let stored = std::mem::take(&mut it.stored);
+            let first = |it: &StoredTurn| it.no == 0;
+            it.stored = StoredSession {
+                turns: stored.turns.into_iter().filter(first).collect(),
+                messages: stored.messages.into_iter().take(2).collect(),
+                events: stored.events.into_iter().take(1).collect(),
+                session: stored.session,
+                ..StoredSession::default()
+            };
+        },
+        &["invented in s: turn a of 'm1' is stored after its deletion"],
+    ),
+    (
+        |it| it.stored.waits[0].answer = Some(json!({ "approved": false })),
+        &[
+            "invented in s: nobody gave the answer that ended wait 0",
+            "contradicted in s: answer 5 was given turn d.1, which does not go on with {\"approved\":true}",
+            "contradicted in s: answer 6 was given turn d.1, which does not go on with {\"approved\":true}",
+        ],
+    ),
+    // A wait is ended once, by a turn that is stored.
+    (
+        |it| {
+            it.stored.turns.insert(5, turn(9, "d.2", None, completed(&["assistant:done"])));
+            it.stored.messages.insert(9, message(9, "assistant:done"));
+            it.stored.events.push(StoredEvent { seq: 9, turn: 9, kind: "turn.completed".into() });
+        },
+        &["doubled in s: wait 0 was ended by 2 turns: [\"d.1\", \"d.2\"]"],
+    ),
+    (|it| it.stored.waits[0].ended_by = Some(44), &["lost in s: wait 0 has ended, and no turn has ended it"]),
+    (
+        |it| it.turn("d.1").sort = TurnSort::Close,
+        &["contradicted in s: wait 0 was answered, and turn d.1 does not resume"],
+    ),
+    (
+        |it| it.stored.waits[0].state = WaitState::Pending,
+        &[
+            "contradicted in s: wait 0 is pending, and a turn has ended it",
+            "contradicted in s: answer 5 was given turn d.1, which does not go on with {\"approved\":true}",
+            "contradicted in s: answer 6 was given turn d.1, which does not go on with {\"approved\":true}",
+            "stuck in s: turn d.1 has ended, and a wait is pending for it",
+        ],
+    ),
+    (
+        |it| it.forget("d.1"),
+        &[
+            "lost in s: call 5 was told of turn d.1, which is not stored",
+            "lost in s: call 6 was told of turn d.1, which is not stored",
+            "lost in s: wait 0 has ended, and no turn has ended it",
+            "stuck in s: turn d is suspended, and 0 waits are pending for it",
+        ],
+    ),
+    (
+        |it| {
+            it.forget("d.1");
+            it.log.retain(|it| !matches!(it.what, What::Told { call: 5 | 6, .. }));
+            it.note(What::Gone { call: 5 });
+            it.note(What::Gone { call: 6 });
+        },
+        &[
+            "lost in s: wait 0 has ended, and no turn has ended it",
+            "lost in s: answer 6 was given turn d.1, which is not stored",
+            "stuck in s: turn d is suspended, and 0 waits are pending for it",
+        ],
+    ),
+    // Nothing is under way when nothing runs.
+    (|it| it.unanswer(0), &["stuck in s: call 0 was never answered"]),
+    // The log of events.
+    (
+        |it| drop(it.stored.events.remove(1)),
+        &["lost in s: the log does not tell the end of turn b (turn.completed)"],
+    ),
+    (
+        |it| it.stored.events.push(StoredEvent { seq: 6, turn: 1, kind: "turn.errored".into() }),
+        &["doubled in s: the log ends turn b 2 times"],
+    ),
+    (
+        |it| it.stored.events[1].kind = "turn.errored".into(),
+        &["contradicted in s: the log ends turn b as turn.errored, and it is turn.completed"],
+    ),
+    (|it| it.stored.events.swap(0, 1), &["reordered in s: the events are not in the order of their numbers"]),
+    (
+        |it| it.stored.events.push(StoredEvent { seq: 6, turn: 17, kind: "turn.errored".into() }),
+        &["orphaned in s: the log ends turn number 17, which is not stored"],
+    ),
+    (
+        |it| it.note(What::Event { seq: 2, turn: "b".into(), kind: "turn.completed".into() }),
+        &["contradicted in s: event 2 was turn.completed of b, and is another"],
+    ),
+    (
+        |it| it.note(What::Event { seq: 20, turn: "b".into(), kind: "message.appended".into() }),
+        &["lost in s: event 20 (message.appended of b) was seen and is not stored"],
+    ),
+    // Effects and rows.
+    (
+        |it| it.note(What::Effect { key: "x".into() }),
+        &["repeated in s: effect 'x' happened 3 times, with 1 deaths between"],
+    ),
+    (
+        |it| it.log.retain(|it| it.what != What::Died),
+        &["repeated in s: effect 'x' happened 2 times, with 0 deaths between"],
+    ),
+    (
+        |it| {
+            let again = it.turn("e").clone();
+            it.stored.turns.push(again);
+        },
+        &[
+            "doubled in s: turn e (number 5) is stored twice",
+            "lost in s: the log does not tell the end of turn e (turn.errored)",
+        ],
+    ),
+];
+
+#[test]
+fn each_damage_is_found_and_explained() {
+    let mut rules = Vec::new();
+    let mut wrong = Vec::new();
+    for (at, (damage, expected)) in DAMAGES.iter().enumerate() {
+        let mut case = good();
+        damage(&mut case);
+        let report = case.audit();
+        let found: Vec<String> = report.violations.iter().map(ToString::to_string).collect();
+        if found != *expected {
+            wrong.push(format!("damage {at}:\n  {}", found.join("\n  ")));
+        }
+        rules.extend(report.violations.into_iter().map(|it| it.rule));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let missed: Vec<Rule> = Rule::ALL.into_iter().filter(|it| !rules.contains(it)).collect();
+    assert_eq!(missed, [], "each rule is broken by some damage");
+}
+
+/// What looks odd and is right.
+const EXCUSES: &[Damage] = &[
+    // A call whose answer was lost may have been accepted, or not.
+    |it| {
+        it.unanswer(0);
+        it.note(What::Gone { call: 0 });
+    },
+    |it| {
+        it.call(10, send("m9", None));
+        it.note(What::Gone { call: 10 });
+    },
+    // A key that is free again has another turn (D3).
+    |it| {
+        let end = End::Errored { category: "provider_unavailable".into(), retry_safe: true, recorded: true };
+        it.stored.turns.push(turn(6, "f", Some("m3"), end));
+        it.stored.events.push(StoredEvent { seq: 6, turn: 6, kind: "turn.errored".into() });
+        it.call(10, send("m3", Some("k")));
+        it.told(10, "f");
+    },
+    // What was deleted is not there (D25).
+    |it| {
+        it.call(10, Deed::Delete);
+        it.note(What::Done { call: 10 });
+        it.stored = StoredSession::default();
+    },
+    // A turn that is parked behind a wait has no outcome, and who sent it none yet (D1).
+    |it| {
+        for (gone, call) in [("e", 7), ("d.1", 5), ("d.1", 6)] {
+            if it.stored.turns.iter().any(|it| it.id == gone) {
+                it.forget(gone);
+            }
+            it.log.retain(|it| match &it.what {
+                What::Call { call: of, .. } | What::Given { call: of, .. } | What::Told { call: of, .. } => {
+                    *of != call && *of != 8
+                }
+                _ => true,
+            });
+        }
+        it.stored.waits[0].state = WaitState::Pending;
+        (it.stored.waits[0].ended_by, it.stored.waits[0].answer) = (None, None);
+        it.stored.turns.push(StoredTurn { end: None, ..turn(6, "f", Some("m9"), completed(&[])) });
+        it.call(10, send("m9", None));
+        it.given(10, "f");
+    },
+    // What could not be recorded was told as such (D20).
+    |it| {
+        let told = it.record(|it| matches!(it, What::Told { call: 0, .. }));
+        let end = End::Errored { category: "session_save_failed".into(), retry_safe: false, recorded: false };
+        told.what = What::Told { call: 0, turn: Some("b".into()), end };
+    },
+    // The oldest events were given up by retention.
+    |it| drop(it.stored.events.drain(..4)),
+    // The beginning came with an import or a fork.
+    |it| {
+        it.stored.messages.insert(0, StoredMessage { turn: None, ..message(0, "assistant:hi") });
+        it.stored.inherited = 1;
+    },
+];
+
+#[test]
+fn what_looks_odd_and_is_right_passes() {
+    for (at, excuse) in EXCUSES.iter().enumerate() {
+        let mut case = good();
+        excuse(&mut case);
+        let report = case.audit();
+        assert!(report.is_clean(), "excuse {at}: {report}");
+    }
+}

@@ -1,0 +1,426 @@
+//! The file's store and the memory store are twins: random batches, valid and not, are taken or refused by both alike, and
+//! every read of both answers the same, also after both were opened anew.
+
+use proptest::prelude::*;
+use proptest::sample::select;
+use singletree_durable::{
+    AuditRow, Batch, Counters, Error, EventRow, Fence, FieldRow, FieldValue, Head, InvocationId, ItemRange,
+    ItemRow, Journal, Json, MemoryStore, Parent, Placement, PositionRow, Put, RecordRow, Require, SessionKey,
+    TurnKind, TurnQuery, TurnRow, TurnStatus, Upkeep, WaitQuery, WaitRow, WaitStatus,
+};
+use singletree_store_sqlite::{Durability, SqliteStore};
+
+use crate::made::{Scratch, at, event, head, invocation, item, key_of, scratch, turn, wait};
+
+/// What happens to both.
+#[derive(Debug, Clone)]
+enum Step {
+    /// Batches that are handed over together, so that the file's share a commit.
+    Apply(Vec<(Batch, Fencing)>),
+    Reopen,
+}
+
+/// Under which fence a batch comes, beside the store's own.
+#[derive(Debug, Clone, Copy)]
+enum Fencing {
+    Own,
+    Older,
+    Newer,
+}
+
+const NAMES: [&str; 3] = ["one", "two", "zwei\u{df}\u{1f332} '\"\\"];
+
+fn keys() -> Vec<SessionKey> {
+    [("a", "x"), ("a", "y"), ("b", "x"), ("b", "\u{1f332}")].map(|(it, session)| key_of(it, session)).to_vec()
+}
+
+/// The highest number that a file's rows may have.
+const FAR: u64 = (1 << 32) - 1;
+
+fn no() -> impl Strategy<Value = u64> {
+    prop_oneof![9 => 0_u64..4, 1 => Just(FAR)]
+}
+
+fn name() -> impl Strategy<Value = String> {
+    select(&NAMES[..]).prop_map(str::to_owned)
+}
+
+/// What is no identifier, and may have any character.
+fn word() -> impl Strategy<Value = String> {
+    prop_oneof![4 => name(), 1 => Just("a\0b\n".to_owned())]
+}
+
+fn json() -> impl Strategy<Value = Json> {
+    let texts = ["0", "null", r#"{"a":[1,2,{"b":"\u0000 \ud83c\udf32"}]}"#, "\"\u{1f332}\"", "-0.0e+3", "[]"];
+    select(texts.to_vec()).prop_map(Json::from_text)
+}
+
+fn maybe<T: std::fmt::Debug>(of: impl Strategy<Value = T>) -> impl Strategy<Value = Option<T>> {
+    proptest::option::of(of)
+}
+
+fn time() -> impl Strategy<Value = i64> {
+    prop_oneof![4 => 0_i64..4, 1 => select(vec![i64::MIN, -1, i64::MAX])]
+}
+
+fn placement() -> impl Strategy<Value = Placement> {
+    (name(), 0_u64..2, 0_u64..3).prop_map(|(field, generation, seq)| Placement { field, generation, seq })
+}
+
+fn counters() -> impl Strategy<Value = Counters> {
+    (0_u64..2, no(), 0_u64..2, 0_u64..2).prop_map(|(turns, items, events, waits)| Counters {
+        turns,
+        items,
+        events,
+        waits,
+    })
+}
+
+fn turn_status() -> impl Strategy<Value = TurnStatus> {
+    select(vec![TurnStatus::Accepted, TurnStatus::Suspended, TurnStatus::Completed, TurnStatus::Errored])
+}
+
+fn wait_status() -> impl Strategy<Value = WaitStatus> {
+    select(vec![WaitStatus::Pending, WaitStatus::Consumed, WaitStatus::Cancelled, WaitStatus::Expired])
+}
+
+fn head_row() -> impl Strategy<Value = Head> {
+    let parent = (select(keys()), no()).prop_map(|(key, offset)| Parent { session: key.session, offset });
+    (no(), maybe(parent), time(), word()).prop_map(|(version, parent, created, agent)| Head {
+        agent,
+        parent,
+        created_at: at(created),
+        ..head(version)
+    })
+}
+
+fn turn_row() -> impl Strategy<Value = TurnRow> {
+    let kind = select(vec![TurnKind::Message, TurnKind::Resume, TurnKind::Close]);
+    let refers = (maybe(no()), maybe(no()), maybe(json()), maybe(time()));
+    (no(), turn_status(), name(), maybe(word()), (0_u64..4, 0_u32..3, kind), refers).prop_map(
+        |(no, status, inv, key, (fence, ordinal, kind), (message, wait, outcome, ended))| TurnRow {
+            invocation: invocation(&inv),
+            ordinal,
+            kind,
+            digest: key.clone(),
+            key,
+            fence: Fence(fence),
+            deaths: ordinal,
+            message,
+            wait,
+            outcome,
+            ended_at: ended.map(at),
+            ..turn(no, status)
+        },
+    )
+}
+
+fn wait_row() -> impl Strategy<Value = WaitRow> {
+    let texts = (maybe(json()), maybe(word()), maybe(json()), maybe(json()));
+    let ends = (maybe(no()), maybe(json()), maybe(word()), maybe(time()));
+    (no(), wait_status(), word(), name(), maybe(time()), texts, ends).prop_map(
+        |(
+            no,
+            status,
+            signal,
+            inv,
+            deadline,
+            (metadata, action, schema, values),
+            (by, answer, from, ended),
+        )| {
+            WaitRow {
+                invocation: invocation(&inv),
+                deadline: deadline.map(at),
+                metadata,
+                action,
+                payload_schema: schema,
+                on_deadline: values,
+                ended_by: by,
+                answer,
+                answered_by: from,
+                ended_at: ended.map(at),
+                ..wait(no, &signal, status)
+            }
+        },
+    )
+}
+
+fn put() -> impl Strategy<Value = Put> {
+    let value = prop_oneof![
+        json().prop_map(FieldValue::Value),
+        (0_u64..2, no()).prop_map(|(generation, len)| FieldValue::List { generation, len }),
+    ];
+    let items = (no(), no(), maybe(placement()), json(), maybe(json())).prop_map(
+        |(no, turn, placement, body, side)| ItemRow { turn, placement, body, side, ..item(no, "") },
+    );
+    let events = (no(), no(), maybe(no()), maybe(json())).prop_map(|(seq, turn, item, body)| EventRow {
+        turn,
+        item,
+        body,
+        ..event(seq, "k")
+    });
+    let audits = (select(keys()), maybe(name()), time()).prop_map(|(key, by, time)| AuditRow {
+        at: at(time),
+        action: "did".to_owned(),
+        key,
+        by,
+    });
+    let inherits = (select(keys()), name(), 0_u64..2, 0_u64..3)
+        .prop_map(|(key, field, generation, len)| Put::Inherit { from: key.session, field, generation, len });
+    let position = (name(), no(), json()).prop_map(|(of, turn, body)| PositionRow {
+        invocation: invocation(&of),
+        turn,
+        body,
+    });
+    prop_oneof![
+        6 => head_row().prop_map(Put::Head),
+        1 => counters().prop_map(Put::Counters),
+        1 => (name(), value).prop_map(|(name, value)| Put::Field(FieldRow { name, value })),
+        1 => name().prop_map(Put::DropField),
+        3 => items.prop_map(Put::Item),
+        2 => (no(), placement()).prop_map(|(item, placement)| Put::Place { item, placement }),
+        3 => turn_row().prop_map(Put::Turn),
+        1 => no().prop_map(|turn| Put::FreeKey { turn }),
+        2 => wait_row().prop_map(Put::Wait),
+        1 => position.prop_map(Put::Position),
+        1 => name().prop_map(|of| Put::DropPosition(invocation(&of))),
+        1 => (no(), word(), json())
+            .prop_map(|(turn, name, body)| Put::Record(RecordRow { turn, name, body })),
+        1 => no().prop_map(|turn| Put::DropRecords { turn }),
+        2 => events.prop_map(Put::Event),
+        1 => no().prop_map(|turn| Put::DropTurn { turn }),
+        1 => no().prop_map(|before| Put::DropEvents { before }),
+        2 => inherits,
+        1 => Just(Put::Delete),
+        1 => audits.prop_map(Put::Audit),
+    ]
+}
+
+fn require() -> impl Strategy<Value = Require> {
+    prop_oneof![
+        Just(Require::SessionAbsent),
+        no().prop_map(Require::SessionVersion),
+        counters().prop_map(Require::Counters),
+        (no(), turn_status()).prop_map(|(no, status)| Require::Turn { no, status }),
+        word().prop_map(Require::KeyFree),
+        (no(), wait_status()).prop_map(|(no, status)| Require::Wait { no, status }),
+        Just(Require::Idle),
+        (select(keys()), time(), no()).prop_map(|(key, created, version)| {
+            Require::Source { session: key.session, created_at: at(created), version }
+        }),
+    ]
+}
+
+fn batch() -> impl Strategy<Value = (Batch, Fencing)> {
+    let fencing = prop_oneof![16 => Just(Fencing::Own), 1 => Just(Fencing::Older), 1 => Just(Fencing::Newer)];
+    let requires = prop_oneof![3 => Just(vec![]), 1 => proptest::collection::vec(require(), 1..3)];
+    (select(keys()), fencing, requires, proptest::collection::vec(put(), 0..6)).prop_map(
+        |(key, fencing, requires, puts)| {
+            let puts = puts.into_iter().map(|it| owned(&key, it)).collect();
+            (Batch { key, fence: Fence(0), requires, puts }, fencing)
+        },
+    )
+}
+
+/// Names an invocation of a session: of a tenant's sessions, one has it.
+fn invocation_of(key: &SessionKey, name: &str) -> InvocationId {
+    invocation(&format!("{}/{name}", key.session))
+}
+
+fn owned(key: &SessionKey, put: Put) -> Put {
+    let own = |it: InvocationId| invocation_of(key, it.as_str());
+    match put {
+        Put::Turn(it) => Put::Turn(TurnRow { invocation: own(it.invocation.clone()), ..it }),
+        Put::Wait(it) => Put::Wait(WaitRow { invocation: own(it.invocation.clone()), ..it }),
+        Put::Position(it) => Put::Position(PositionRow { invocation: own(it.invocation.clone()), ..it }),
+        Put::DropPosition(it) => Put::DropPosition(own(it)),
+        other => other,
+    }
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        8 => proptest::collection::vec(batch(), 1..5).prop_map(Step::Apply),
+        1 => Just(Step::Reopen),
+    ]
+}
+
+/// Two stores that hear the same.
+struct Twins {
+    scratch: Scratch,
+    file: SqliteStore,
+    memory: MemoryStore,
+}
+
+async fn open(scratch: &Scratch) -> SqliteStore {
+    SqliteStore::options(&scratch.path).durability(Durability::Normal).open().await.unwrap()
+}
+
+fn fenced((batch, fencing): &(Batch, Fencing), own: Fence) -> Batch {
+    let fence = match fencing {
+        Fencing::Own => own,
+        Fencing::Older => Fence(own.0 - 1),
+        Fencing::Newer => Fence(own.0 + 1),
+    };
+    Batch { fence, ..batch.clone() }
+}
+
+/// Hands batches over one after the other, and waits for all.
+async fn apply(journal: &dyn Journal, batches: &[(Batch, Fencing)]) -> Vec<Result<(), &'static str>> {
+    let landing: Vec<_> = batches.iter().map(|it| journal.apply(fenced(it, journal.fence()))).collect();
+    let mut answers = Vec::new();
+    for landing in landing {
+        answers.push(landing.await.map_err(|it| match it {
+            Error::Refused { .. } => "refused",
+            other => panic!("{other}"),
+        }));
+    }
+    answers
+}
+
+impl Twins {
+    async fn step(&mut self, step: &Step) {
+        match step {
+            Step::Reopen => {
+                self.file.close().await;
+                self.file = open(&self.scratch).await;
+                self.memory = self.memory.reopen();
+            }
+            Step::Apply(batches) => {
+                let (file, memory) = (apply(&self.file, batches).await, apply(&self.memory, batches).await);
+                assert_eq!(file, memory, "{batches:?}");
+            }
+        }
+        assert_eq!(self.file.fence(), self.memory.fence());
+    }
+
+    async fn compare(&self) {
+        let (file, memory) = (reads(&self.file, &self.file).await, reads(&self.memory, &self.memory).await);
+        for (file, memory) in file.into_iter().zip(memory) {
+            assert_eq!(file, memory);
+        }
+    }
+
+    /// Compares what only the file's tables and the memory's own list tell.
+    async fn audits(self) {
+        self.file.close().await;
+        let file = rusqlite::Connection::open(&self.scratch.path).unwrap();
+        let mut query =
+            file.prepare("SELECT at, action, tenant, session, done_by FROM audit ORDER BY id").unwrap();
+        let rows = query.query_map([], |row| {
+            let key = key_of(&row.get::<_, String>(2)?, &row.get::<_, String>(3)?);
+            Ok(AuditRow { at: at(row.get(0)?), action: row.get(1)?, key, by: row.get(4)? })
+        });
+        let rows: Vec<AuditRow> = rows.unwrap().collect::<rusqlite::Result<_>>().unwrap();
+        assert_eq!(rows, self.memory.audit());
+    }
+}
+
+/// Reads everything that can be read, each with what was asked.
+async fn reads(journal: &dyn Journal, upkeep: &dyn Upkeep) -> Vec<String> {
+    let mut read = Vec::new();
+    let limits = [0, 1, 2, u64::MAX];
+    for key in keys() {
+        of_session(journal, &key, &mut read).await;
+        for limit in limits {
+            let (tenant, from) = (&key.tenant, Some(&key.session));
+            read.push(format!("{key:?} {limit}: {:?}", journal.sessions(tenant, from, limit).await.unwrap()));
+            read.push(format!(
+                "{tenant} {limit}: {:?}",
+                journal.sessions(tenant, None, limit).await.unwrap()
+            ));
+            for no in [0, 2] {
+                let past = Some((key.clone(), no));
+                read.push(format!(
+                    "{past:?} {limit}: {:?}",
+                    upkeep.ownerless(past.as_ref(), limit).await.unwrap()
+                ));
+            }
+            let mut queries = vec![WaitQuery::PendingOf(key.tenant.clone(), limit)];
+            queries.extend(NAMES.map(|it| WaitQuery::SignalOf(key.tenant.clone(), it.to_owned(), limit)));
+            for query in queries {
+                read.push(format!("{query:?}: {:?}", journal.waits(&query).await.unwrap()));
+            }
+        }
+    }
+    for limit in limits {
+        read.push(format!("ownerless {limit}: {:?}", upkeep.ownerless(None, limit).await.unwrap()));
+        for until in [None, Some(at(i64::MIN)), Some(at(2)), Some(at(i64::MAX))] {
+            read.push(format!("due {until:?} {limit}: {:?}", upkeep.deadlines(until, limit).await.unwrap()));
+        }
+    }
+    read
+}
+
+async fn of_session(journal: &dyn Journal, key: &SessionKey, read: &mut Vec<String>) {
+    read.push(format!("{key:?}: {:?}", journal.session(key).await.unwrap()));
+    let mut ranges =
+        vec![ItemRange::Numbers { from: 1, to: 3 }, ItemRange::Numbers { from: 0, to: u64::MAX }];
+    let mut turns = vec![TurnQuery::Open, TurnQuery::From { no: 1, limit: 2 }];
+    turns.push(TurnQuery::From { no: 0, limit: u64::MAX });
+    let mut waits = vec![WaitQuery::Pending(key.clone())];
+    for name in NAMES {
+        let (field, of) = (name.to_owned(), invocation_of(key, name));
+        ranges.push(ItemRange::List { field: field.clone(), generation: 0, from: 0, limit: u64::MAX });
+        ranges.push(ItemRange::List { field: field.clone(), generation: 1, from: 1, limit: 1 });
+        turns.extend([TurnQuery::Key(field.clone()), TurnQuery::Invocation(of.clone())]);
+        waits.push(WaitQuery::Signal(key.clone(), field));
+        waits.push(WaitQuery::Signal(key.clone(), "a\0b\n".to_owned()));
+        turns.push(TurnQuery::Key("a\0b\n".to_owned()));
+        waits.push(WaitQuery::Invocation(key.tenant.clone(), of.clone()));
+        read.push(format!("{of} is of: {:?}", journal.session_of(&key.tenant, &of).await.unwrap()));
+        read.push(format!("{of} stands: {:?}", journal.position(key, &of).await.unwrap()));
+    }
+    for no in [0, 1, 2, 3, FAR, i64::MAX as u64 - 1, u64::MAX] {
+        ranges.push(ItemRange::Turn(no));
+        turns.push(TurnQuery::No(no));
+        read.push(format!("{key:?} records {no}: {:?}", journal.records(key, no).await.unwrap()));
+        for limit in [0, 2, u64::MAX] {
+            read.push(format!(
+                "{key:?} events {no} {limit}: {:?}",
+                journal.events(key, no, limit).await.unwrap()
+            ));
+        }
+    }
+    for range in ranges {
+        read.push(format!("{key:?} {range:?}: {:?}", journal.items(key, &range).await.unwrap()));
+    }
+    for query in turns {
+        read.push(format!("{key:?} {query:?}: {:?}", journal.turns(key, &query).await.unwrap()));
+    }
+    for query in waits {
+        read.push(format!("{query:?}: {:?}", journal.waits(&query).await.unwrap()));
+    }
+}
+
+/// How many cases there are: more under `.ci/run --deep`.
+fn config() -> ProptestConfig {
+    let cases = if std::env::var_os("SINGLETREE_DEEP").is_some() { 500 } else { 24 };
+    ProptestConfig { cases, failure_persistence: None, ..Default::default() }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    // INV-3, INV-14
+    #[test]
+    fn the_file_and_the_memory_store_agree_on_every_batch_and_every_read(
+        steps in proptest::collection::vec(step(), 1..12),
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let scratch = scratch();
+            let file = open(&scratch).await;
+            let mut twins = Twins { scratch, file, memory: MemoryStore::new() };
+            for (at, step) in steps.iter().enumerate() {
+                twins.step(step).await;
+                // Everything is read now and then, before and behind what is opened anew.
+                if at % 4 == 3 || matches!(step, Step::Reopen) {
+                    twins.compare().await;
+                }
+            }
+            twins.compare().await;
+            twins.audits().await;
+        });
+    }
+}
