@@ -3,10 +3,11 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use singletree_durable::BoxFuture;
+use singletree_durable::{BoxFuture, NodePosition};
 
 use super::attempt::OpenAttempt;
 use super::chain::{Next, Seat, Unit};
+use super::checkpoint::position;
 use super::fan::{self, Fanning};
 use super::fan_out::Fan;
 use super::fault::NodeError;
@@ -80,11 +81,16 @@ impl Execution<'_> {
         };
         // What no middleware told is told as the chain ended (R5).
         let open = self.seat.open.take();
-        let (after, target) = led.inspect_err(|error| {
-            if let Some(open) = &open {
-                open.failed(error);
+        let (after, target) = match led {
+            Ok(led) => led,
+            Err(error) => {
+                if let Some(open) = &open {
+                    open.failed(&error);
+                }
+                self.captured().await;
+                return Err(error);
             }
-        })?;
+        };
         if let Some(open) = &open {
             open.merged(&after);
         }
@@ -95,9 +101,24 @@ impl Execution<'_> {
         let led = (after, target);
         match self.work {
             Work::Subgraph(_) => walker.stand(self.node, (Position::After, 0), &led.0),
-            Work::Function(_) | Work::FanOut(_) => walker.completed(self.node, &led, self.ordinal).await,
+            Work::Function(_) | Work::FanOut(_) => {
+                walker.completed(self.node, &led, (|| self.position(), self.ordinal)).await;
+            }
         }
         Ok(led)
+    }
+
+    /// Saves that an attempt has failed, if one ran. A fan-out does so while its record is there; a subgraph is no step.
+    async fn captured(&self) {
+        if matches!(self.work, Work::Function(_)) && self.reached.load(Ordering::Relaxed) {
+            self.walker.level.checkpoint(self.walker.run).await;
+        }
+    }
+
+    /// The place of the execution among those that are completed: its last attempt is the one that counts.
+    fn position(&self) -> NodePosition {
+        let attempt = self.seat.last.load(Ordering::Relaxed);
+        position(&self.seat.place, &self.seat.lineage, self.step.unwrap_or_default(), attempt)
     }
 
     /// Begins an attempt that has events.
@@ -150,6 +171,7 @@ impl Execution<'_> {
             // What could not be resolved has no configuration to tell (R22).
             Err(error) => {
                 self.started(scope);
+                self.walker.level.checkpoint(self.walker.run).await;
                 return Err(error);
             }
         };
@@ -157,12 +179,22 @@ impl Execution<'_> {
         if let Err(error) = run.core.limits.check_instances(resolved.count()) {
             return self.walker.abort(error).await;
         }
-        let container = Arc::new(resolved.container(plan, &self.seat.place, &level.lineage));
+        let container = resolved.container(plan, (&self.seat.place, &level.lineage, self.ordinal));
+        if let Err(error) = run.restore(&container) {
+            // Nobody may go on with what does not fit (pipeline-utilities §10.11).
+            return self.walker.abort(error).await;
+        }
+        let container = Arc::new(container);
         scope.container = Some(container.clone());
         let scope = &self.started(scope);
         let _contained = run.contains(&container);
-        let level = level.inside(self.node, &fan.core, scope);
-        Fanning { run, fan, plan, scope, container: &container, level }.run(&resolved).await
+        let inside = level.inside(self.node, &fan.core, scope);
+        let fanning = Fanning { run, fan, plan, scope, container: &container, level: inside };
+        let outcome = fanning.run(&resolved).await;
+        if outcome.is_err() {
+            level.checkpoint(run).await;
+        }
+        outcome
     }
 
     async fn enter(
@@ -187,8 +219,11 @@ impl Unit for Execution<'_> {
         state: &'a Snapshot,
         attempt: u32,
     ) -> BoxFuture<'a, std::result::Result<Update, NodeError>> {
-        self.reached.store(true, Ordering::Relaxed);
+        let again = self.reached.swap(true, Ordering::Relaxed);
         Box::pin(async move {
+            if again {
+                self.captured().await;
+            }
             let outcome = match self.work {
                 Work::Function(body) => self.call(body, state, attempt).await,
                 Work::Subgraph(child) => self.enter(child, state, attempt).await,

@@ -89,7 +89,11 @@ impl Resolved {
     }
 
     /// Makes the record of one attempt.
-    pub(crate) fn container(&self, plan: &Arc<FanOutPlan>, place: &Place, lineage: &Lineage) -> Container {
+    pub(crate) fn container(
+        &self,
+        plan: &Arc<FanOutPlan>,
+        (place, lineage, execution): (&Place, &Lineage, u64),
+    ) -> Container {
         let config = FanOutConfig {
             item_count: self.count,
             concurrency: self.limit,
@@ -110,7 +114,7 @@ impl Resolved {
         });
         let config = ContainerConfig::FanOut(Arc::new(config));
         let members = (0..self.count).map(Boundary::Instance);
-        Container::new(config, (place.clone(), lineage.clone()), members, fan_in)
+        Container::new(config, (place.clone(), lineage.clone(), execution), members, fan_in)
     }
 }
 
@@ -135,6 +139,7 @@ impl Fanning<'_> {
         let members = Members {
             run: self.run,
             container: self.container,
+            level: &self.level,
             count: resolved.count,
             limit: resolved.limit.and_then(|it| usize::try_from(it).ok()).unwrap_or(usize::MAX),
         };

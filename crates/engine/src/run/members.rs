@@ -8,6 +8,7 @@ use singletree_durable::BoxFuture;
 use super::container::{Container, Reached};
 use super::crew::Crew;
 use super::fault::NodeError;
+use super::level::Level;
 use super::panic::caught;
 use super::scope::Run;
 use crate::plan::item::Item;
@@ -21,6 +22,8 @@ const POLITENESS: u64 = 256;
 pub(crate) struct Members<'a> {
     pub(crate) run: &'a Run,
     pub(crate) container: &'a Container,
+    /// The graph that the members walk.
+    pub(crate) level: &'a Level,
     pub(crate) count: u64,
     /// How many run at once.
     pub(crate) limit: usize,
@@ -37,32 +40,49 @@ impl Members<'_> {
     pub(crate) async fn run<'b>(
         &self,
         start: impl Fn(u64) -> BoxFuture<'b, Result<Update, NodeError>>,
-        record: impl Fn(u64, &NodeError) -> Value,
+        record: impl Fn(u64, &NodeError) -> Value + Sync,
     ) -> Result<Option<NodeError>, NodeError> {
         let mut crew = Crew::new();
         let (mut next, mut ended) = (0, 0_u64);
         loop {
             while crew.len() < self.limit && next < self.count {
-                crew.add(next, start(next));
+                if !self.container.has_ended(next) {
+                    crew.add(next, self.member(next, start(next), &record));
+                }
                 next += 1;
             }
             let halted = || self.run.requests.any();
-            let Some((member, outcome)) = poll_fn(|cx| crew.poll_next(cx, halted)).await else {
-                return Ok(None);
-            };
-            let reached = match (outcome, self.container.error_policy()) {
-                (Ok(update), _) => Reached::Contributed(update),
-                (Err(error), ErrorPolicy::FailFast) => return Ok(Some(error)),
-                (Err(error), ErrorPolicy::Collect) => {
-                    let record = caught(|| record(member, &error)).map_err(NodeError::new)?;
-                    Reached::Failed(Item::from_json(record))
-                }
-            };
-            self.container.reach(member, reached);
-            ended += 1;
+            match poll_fn(|cx| crew.poll_next(cx, halted)).await {
+                None => return Ok(None),
+                Some((_, Ok(None))) => ended += 1,
+                Some((_, failed)) => return failed,
+            }
             if ended.is_multiple_of(POLITENESS) {
                 tokio::task::yield_now().await;
             }
         }
+    }
+
+    /// One member: its run, what becomes of its end, and the checkpoint that says so. Contribution and checkpoint come
+    /// together, so that a record that calls a member completed has what it contributes (pipeline-utilities §10.11).
+    fn member<'b>(
+        &'b self,
+        number: u64,
+        running: BoxFuture<'b, Result<Update, NodeError>>,
+        record: &'b (impl Fn(u64, &NodeError) -> Value + Sync),
+    ) -> BoxFuture<'b, Result<Option<NodeError>, NodeError>> {
+        Box::pin(async move {
+            let reached = match (running.await, self.container.error_policy()) {
+                (Ok(update), _) => Reached::Contributed(update),
+                (Err(error), ErrorPolicy::FailFast) => return Ok(Some(error)),
+                (Err(error), ErrorPolicy::Collect) => {
+                    let record = caught(|| record(number, &error)).map_err(NodeError::new)?;
+                    Reached::Failed(Item::from_json(record))
+                }
+            };
+            self.container.reach(number, reached);
+            self.level.checkpoint(self.run).await;
+            Ok(None)
+        })
     }
 }
