@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests may fail as tests do")]
 
+mod checkpoint;
+mod checkpoint_resume;
 mod compile;
 mod drain;
 mod edges;
