@@ -5,7 +5,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{BoxFuture, InvocationId, Json, NodePosition, Positions, Result, SessionId, TenantId, Timestamp};
+use crate::{
+    BoxFuture, InvocationId, Json, NodePosition, Positions, Result, SessionId, TenantId, Timestamp, raw,
+};
 
 /// A state as a record carries it: each field's value, independent of any schema, so that migrations can read it.
 pub type CheckpointState = BTreeMap<String, Json>;
@@ -25,9 +27,10 @@ pub struct CheckpointRecord {
     pub schema_version: String,
     /// The state of the graph that the run stood in: the outermost one, or that of a subgraph. While a fan-out runs, of the
     /// graph that contains it.
+    #[serde(with = "raw::map")]
     pub state: CheckpointState,
     /// The states of the graphs that contain it, outermost first.
-    #[serde(default)]
+    #[serde(default, with = "raw::maps")]
     pub parent_states: Vec<CheckpointState>,
     /// The node executions whose update was merged, in order; those inside of fan-outs are in `fan_out_progress`.
     #[serde(default)]
@@ -39,7 +42,7 @@ pub struct CheckpointRecord {
     pub last_saved_at: Timestamp,
     /// Where the run stood, as the engine keeps it: it also tells cycles apart, and subgraphs that were left. Records that
     /// were made elsewhere have none; their place is derived from `completed_positions`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "raw::option")]
     pub cursor: Option<Json>,
 }
 
@@ -114,13 +117,13 @@ pub struct InstanceProgress {
     /// How far it is.
     pub state: InstanceState,
     /// What it contributes, when it is completed: the collected value, or the record of its failure.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "raw::option")]
     pub result: Option<Json>,
     /// Whether `result` is the record of a failure.
     #[serde(default)]
     pub result_is_error: bool,
     /// What else it contributes, by the parent's field.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", with = "raw::map")]
     pub extra_outputs: BTreeMap<String, Json>,
     /// The node executions that it had completed, when it is in flight. A resume does not go on after them: they tell
     /// people how far it was.

@@ -31,6 +31,7 @@ mod memory;
 mod migration;
 mod paused;
 mod positions;
+mod raw;
 mod row;
 mod session;
 mod time;

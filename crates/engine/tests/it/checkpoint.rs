@@ -10,8 +10,8 @@ use singletree_durable::{
     InvocationId, MemoryStore, NodePosition, Result as StoreResult, TenantId, Timestamp,
 };
 use singletree_engine::{
-    Backoff, Clock, Ctx, END, Error, FailureIsolation, FieldSpec, Graph, InvokeOptions, NodeError,
-    Projection, Retry, Schema, Shape, Snapshot, Update,
+    Backoff, Clock, Ctx, END, Error, FailureIsolation, FieldSpec, Graph, InvokeOptions, Projection, Retry,
+    Schema, Shape, Snapshot, Update,
 };
 use tokio::sync::Notify;
 
@@ -115,17 +115,6 @@ pub(crate) fn written(record: &CheckpointRecord) -> Value {
     let mut json = serde_json::to_value(record).unwrap();
     for name in ["invocation_id", "correlation_id", "last_saved_at", "schema_version"] {
         json.as_object_mut().unwrap().remove(name);
-    }
-    // Values are kept as JSON text.
-    let decode = |state: &mut Value| {
-        for value in state.as_object_mut().unwrap().values_mut() {
-            *value = serde_json::from_str(value.as_str().unwrap()).unwrap();
-        }
-    };
-    decode(&mut json["state"]);
-    json["parent_states"].as_array_mut().unwrap().iter_mut().for_each(decode);
-    if let Some(cursor) = json.get_mut("cursor") {
-        *cursor = serde_json::from_str(cursor.as_str().unwrap()).unwrap();
     }
     json
 }
@@ -364,16 +353,4 @@ async fn every_record_has_the_version_of_the_outermost_schema() {
     completed(graph.invoke(started(), named("one")).await);
     let versions: Vec<_> = keeper.saved().iter().map(|it| it.schema_version.clone()).collect();
     assert_eq!(versions, ["v1"; 4]);
-}
-
-/// A node that fails while `fails` says so.
-pub(crate) fn failing_while(
-    fails: Arc<std::sync::atomic::AtomicBool>,
-    value: Value,
-) -> impl Fn(Ctx<Snapshot>) -> std::future::Ready<singletree_engine::NodeResult<Snapshot>> + Send + Sync {
-    let update = update(value);
-    move |_| {
-        let failed = fails.load(Ordering::Relaxed);
-        std::future::ready(if failed { Err(NodeError::new("broken")) } else { Ok(update.clone()) })
-    }
 }

@@ -223,7 +223,7 @@ async fn completed_instances_are_skipped_and_those_in_flight_begin_again() {
         "execution": 0,
         "instance_count": 4,
         "instances": [
-            {"state": "completed", "result": "10", "result_is_error": false},
+            {"state": "completed", "result": 10, "result_is_error": false},
             {"state": "in_flight", "result_is_error": false, "completed_inner_positions": [inner]},
             {"state": "not_started", "result_is_error": false},
             {"state": "not_started", "result_is_error": false},

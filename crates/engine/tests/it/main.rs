@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests may fail as tests do")]
 
 mod checkpoint;
+mod checkpoint_composition;
+mod checkpoint_migration;
 mod checkpoint_resume;
 mod compile;
 mod drain;
