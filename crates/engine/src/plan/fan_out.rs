@@ -77,6 +77,9 @@ pub(crate) enum Source {
     Count(By<i64>),
 }
 
+/// A contribution as records have it: the collected value, and the others by the parent's field.
+type Stored<'a> = (Option<Item>, Vec<(&'a str, Item)>);
+
 /// A fan-out with its names resolved.
 #[derive(Debug, Clone)]
 pub(crate) struct FanOutPlan {
@@ -273,7 +276,7 @@ impl FanOutPlan {
     ///
     /// # Errors
     /// A typed value that cannot be represented in JSON.
-    pub(crate) fn stored(&self, update: &Update) -> serde_json::Result<(Option<Item>, Vec<(&str, Item)>)> {
+    pub(crate) fn stored(&self, update: &Update) -> serde_json::Result<Stored<'_>> {
         let of = |from: usize| value(update, self.child.fields()[from].name());
         let (collected, extra) = self.outputs.split_at(usize::from(self.collects));
         let extra = extra.iter().map(|(to, from)| Ok((self.parent.fields()[*to].name(), of(*from)?)));
@@ -294,10 +297,9 @@ impl FanOutPlan {
         let (first, others) = self.outputs.split_at(usize::from(self.collects));
         let name = |from: usize| self.child.fields()[from].name().to_owned();
         let mut update = Update::new();
-        match (first.first(), collected) {
-            (Some((_, from)), Some(value)) => update = update.with_json(name(*from), value),
-            // Nobody asks for it any more, or nobody asked then.
-            (None, _) | (_, None) => {}
+        // Else nobody asks for it any more, or nobody asked then.
+        if let (Some((_, from)), Some(value)) = (first.first(), collected) {
+            update = update.with_json(name(*from), value);
         }
         for (to, from) in others {
             if let Some(value) = extra.remove(self.parent.fields()[*to].name()) {

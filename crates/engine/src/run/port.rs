@@ -165,7 +165,8 @@ pub enum Entered {
 /// # Contract
 /// - `enter` is called once, first. `claim` follows it when a suspended run is resumed and its payload was found valid; a
 ///   run that cannot be claimed any more is an error.
-/// - `save`, `step`, `checkpoint` and `record` are called one at a time, in order; each returns when it is durable.
+/// - `save`, `step` and `record` are called one at a time, in order; each returns when it is durable.
+/// - `checkpoint` is called one at a time, each with what is true by then; it returns when that is durable.
 /// - `end` is called when the run ends, and once more after it failed to record a suspension. Its result decides how the
 ///   invocation ends (INV-3: no outcome is told before it is recorded).
 /// - `earlier` may be called at any time.

@@ -86,8 +86,9 @@ impl StorePort {
             correlation_id: loaded.record.correlation_id.clone(),
             session_id: session.clone(),
         });
+        self.memory().session = session;
+        self.know_session().await?;
         let mut memory = self.memory();
-        memory.session = session;
         memory.last_saved_at = Some(loaded.record.last_saved_at);
         drop(memory);
         Ok(Entered::Standing(standing))

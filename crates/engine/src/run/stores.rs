@@ -234,6 +234,14 @@ impl StorePort {
         Ok(Entered::Standing(standing))
     }
 
+    /// Looks at the session without taking it over: a suspension that fails half-way has to put it back (suspension §8.6).
+    pub(crate) async fn know_session(&self) -> Result<()> {
+        let Some((store, key)) = self.store() else { return Ok(()) };
+        let known = store.load(&key).await.map_err(load_failed)?;
+        self.memory().known = known;
+        Ok(())
+    }
+
     /// Refuses to resume over a session that somebody wrote since (D1).
     async fn check_session(&self, expected: Option<Version>) -> Result<()> {
         let (Some((store, key)), Some(expected)) = (self.store(), expected) else { return Ok(()) };
