@@ -39,6 +39,19 @@ pub(crate) enum Command {
     /// List, show, move and delete sessions.
     #[command(subcommand)]
     Sessions(Sessions),
+    /// Look whether the database keeps its promises. Works beside a running chat.
+    ///
+    /// Exit codes: 0 nothing is wrong, 1 something is, 2 it cannot be read.
+    Doctor(Doctor),
+    /// Copy the database to a new file. Works beside a running chat.
+    Backup(Backup),
+    /// Kill a chat of its own again and again under load, and look what is left.
+    ///
+    /// Exit codes: 0 nothing was lost, doubled, orphaned, contradicted or stuck, 1 something was.
+    Torture(Torture),
+    /// What `torture` kills.
+    #[command(hide = true)]
+    TortureChild(TortureChild),
 }
 
 /// Where the conversations are.
@@ -211,6 +224,60 @@ pub(crate) enum Sessions {
     },
 }
 
+/// `singletree doctor`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Doctor {
+    /// Mend what can be mended without losing anything. Needs the database for itself.
+    #[arg(long)]
+    pub(crate) repair: bool,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// `singletree backup`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Backup {
+    /// Where to; a file that does not exist yet.
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// `singletree torture`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Torture {
+    /// For how long.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) minutes: u64,
+    /// Instead: until so many kills.
+    #[arg(long, value_name = "N", conflicts_with = "minutes")]
+    pub(crate) kills: Option<u64>,
+    /// What the load is drawn from; the same seed asks for the same.
+    #[arg(long, value_name = "S")]
+    pub(crate) seed: Option<u64>,
+    /// A new folder to work in, which is kept; by default a temporary one, which is kept when something is wrong.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) folder: Option<PathBuf>,
+    /// Print one JSON document, also for errors.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `singletree torture-child`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct TortureChild {
+    /// The database.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) db: PathBuf,
+    /// The log of effects.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) effects: PathBuf,
+    /// Do not sync commits: what the audit must notice.
+    #[arg(long)]
+    pub(crate) relaxed: bool,
+}
+
 /// What a person answers.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Reply {
@@ -256,6 +323,10 @@ impl Command {
             Self::Fork(it) => it.common.json,
             Self::Retain(it) => it.common.json,
             Self::Sessions(it) => it.common().json,
+            Self::Doctor(it) => it.common.json,
+            Self::Backup(it) => it.common.json,
+            Self::Torture(it) => it.json,
+            Self::TortureChild(_) => false,
         }
     }
 }

@@ -57,6 +57,9 @@ pub(crate) enum Error {
         /// Why not.
         source: io::Error,
     },
+    /// A torture came to no verdict.
+    #[error(transparent)]
+    Torture(Box<singletree_torture::Error>),
     /// The output cannot be written.
     #[error("the output cannot be written")]
     Output(#[from] io::Error),
@@ -74,6 +77,7 @@ impl Error {
             Self::Refused(turn) => &turn.error_category,
             Self::Document { .. } => "document_invalid",
             Self::Input { .. } => "input_unavailable",
+            Self::Torture(error) => error.category(),
             Self::Output(_) => "output_unavailable",
         }
     }
@@ -89,6 +93,7 @@ impl Error {
             | Self::Refused(_)
             | Self::Document { .. }
             | Self::Input { .. }
+            | Self::Torture(_)
             | Self::Output(_) => ERRORED,
         }
     }
@@ -96,6 +101,12 @@ impl Error {
     /// Returns the whole text, causes included, on one line.
     pub(crate) fn text(&self) -> String {
         engine::chain(self).replace(['\n', '\r'], " ")
+    }
+}
+
+impl From<singletree_torture::Error> for Error {
+    fn from(error: singletree_torture::Error) -> Self {
+        Self::Torture(Box::new(error))
     }
 }
 

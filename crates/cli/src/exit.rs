@@ -8,6 +8,8 @@ pub(crate) const COMPLETED: u8 = 0;
 pub(crate) const ERRORED: u8 = 1;
 /// The command line is wrong. It is also the code that clap uses.
 pub(crate) const USAGE: u8 = 2;
+/// The doctor cannot read what it should look at.
+pub(crate) const UNREADABLE: u8 = 2;
 /// The turn waits for an answer.
 pub(crate) const SUSPENDED: u8 = 3;
 /// The store could not be opened or used, or refused what was asked.

@@ -232,7 +232,8 @@ impl Forgotten {
     }
 }
 
-/// What a command did to a session: `{"deleted": ID}`, `{"imported": ID}`, or `{"forked": ID}` with the new one's id.
+/// What a command did: `{"deleted": ID}`, `{"imported": ID}`, `{"forked": ID}` with the new one's id, or
+/// `{"backup": FILE}`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Done<'a> {
@@ -242,4 +243,6 @@ pub(crate) enum Done<'a> {
     Imported(&'a str),
     /// It was made.
     Forked(&'a str),
+    /// The database was copied.
+    Backup(&'a str),
 }

@@ -48,7 +48,7 @@ fn run(args: Args) -> Result<u8> {
 }
 
 /// Says what went wrong: one line, or one JSON object.
-fn report(error: &Error, json: bool) -> u8 {
+pub(crate) fn report(error: &Error, json: bool) -> u8 {
     let told = if json {
         json::print(&mut Screen::out(), &json::Failed::of(error))
     } else {

@@ -85,7 +85,7 @@ fn agent(place: &Place) -> Result<Agent> {
 
 /// Pauses that take their time.
 #[derive(Debug)]
-struct RealPace;
+pub(crate) struct RealPace;
 
 impl Pace for RealPace {
     fn pause(&self, length: Duration) -> BoxFuture<'_, ()> {

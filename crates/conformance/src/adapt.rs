@@ -6,6 +6,8 @@ use singletree::llm::ChatMessage;
 
 use crate::failure::{Failure, Outcome};
 use crate::fields::{Fields, Spot};
+use crate::nodes::pairs;
+use crate::yaml::{Node, Yaml};
 
 /// R20: graph-engine 020 routes by a field that no schema declares. Only fields that a `state_field_read` edge names are
 /// declared in its place; any other undeclared name is the engine's to refuse.
@@ -14,10 +16,147 @@ pub(crate) fn field_of_an_edge(name: &str) -> FieldSpec {
     FieldSpec::new(name, Shape::Any, Slot::from_json(Value::Null))
 }
 
+/// R21: pipeline-utilities 023 puts items into a field that the subgraph does not declare. Only fields that a fan-out names
+/// for its items are declared in its place.
+#[must_use]
+pub(crate) fn field_of_items(name: &str) -> FieldSpec {
+    field_of_an_edge(name)
+}
+
+/// R21: suspension 007 names where a fan-out collects to, and nothing to collect: then nothing is collected.
+#[must_use]
+pub(crate) fn collected<'a>(from: Option<&'a String>, to: Option<&'a String>) -> Option<(&'a str, &'a str)> {
+    Some((from?, to?))
+}
+
+/// A body in a fan-out instance or a branch gives way once before it works: nothing would ever run at once if nothing ever
+/// waited (pipeline-utilities 022).
+pub(crate) async fn give_way() {
+    tokio::task::yield_now().await;
+}
+
+/// R35: a middleware is a map with its `type`, or one with its type as the only key (pipeline-utilities 053). Returns the
+/// type and the rest.
+///
+/// # Errors
+/// When there is no type.
+pub(crate) fn typed(mut block: Fields) -> Outcome<(Spot, Fields)> {
+    if let Some(kind) = block.take("type") {
+        return Ok((kind, block));
+    }
+    let path = block.path().to_owned();
+    let (kind, inner) = block.next().ok_or_else(|| Failure::reader(path, "a middleware without a type"))?;
+    block.finish()?;
+    let name = Node { line: inner.node.line, value: Yaml::Str(kind) };
+    Ok((Spot::new(name, &inner.path), inner.fields()?))
+}
+
+/// R35: a checkpointer is named by a text, or by a map with `kind`. Returns its name and the rest of the map.
+///
+/// # Errors
+/// When it has no name.
+pub(crate) fn kind(spot: Spot) -> Outcome<(Spot, Option<Fields>)> {
+    if spot.text().is_ok() {
+        return Ok((spot, None));
+    }
+    let mut block = spot.fields()?;
+    Ok((block.need("kind")?, Some(block)))
+}
+
+/// R35: what happens in the instances that do not suspend stands inside of `conditional_suspend`, or beside it (suspension
+/// 006).
+///
+/// # Errors
+/// When it stands nowhere.
+pub(crate) fn other_indices(inside: &mut Fields, beside: Option<Spot>) -> Outcome<Fields> {
+    let path = inside.path().to_owned();
+    let others = inside.take("on_other_indices").or(beside);
+    others.ok_or_else(|| Failure::reader(path, "says nothing of other indices"))?.fields()
+}
+
+/// pipeline-utilities 013 names the category of an error beside its message.
+///
+/// # Errors
+/// When it is no text.
+pub(crate) fn category_beside(block: &mut Fields) -> Outcome<Option<String>> {
+    block.text("error_category")
+}
+
+/// A projection in which `<fan_out_item>` stands for the item.
+#[derive(Debug, Default)]
+pub(crate) struct ItemMapping {
+    /// The subgraph's field that gets the item.
+    pub(crate) item: Option<String>,
+    /// The others: the subgraph's field, the parent's.
+    pub(crate) inputs: Vec<(String, String)>,
+    /// The parent's field, the subgraph's: the first is what is collected, where nothing else is.
+    pub(crate) outputs: Vec<(String, String)>,
+}
+
+/// sessions 011 writes a fan-out's projection as the `mapping` of a subgraph.
+///
+/// # Errors
+/// For what is unknown in it.
+pub(crate) fn item_mapping(block: &mut Fields) -> Outcome<ItemMapping> {
+    let Some(spot) = block.take("mapping") else { return Ok(ItemMapping::default()) };
+    let mut maps = spot.fields()?;
+    let mut map = |key: &str| maps.take(key).map(pairs).transpose().map(Option::unwrap_or_default);
+    let (inputs, outputs) = (map("inputs")?, map("outputs")?);
+    maps.finish()?;
+    let (items, inputs) = inputs.into_iter().partition::<Vec<_>, _>(|(_, from)| from == "<fan_out_item>");
+    let item = items.into_iter().next().map(|(child, _)| child);
+    Ok(ItemMapping { item, inputs, outputs })
+}
+
 /// R12: a text that names a declared field of the same graph is a read of that field, in `update` and `update_pure`.
 #[must_use]
 pub(crate) fn is_read(value: &Value, declares: impl Fn(&str) -> bool) -> Option<String> {
     value.as_str().filter(|it| declares(it)).map(str::to_owned)
+}
+
+/// What the runner knows of a final state besides its fields.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Beside<'a> {
+    /// Fields in which callbacks of failure isolations note.
+    pub(crate) noted: &'a Map<String, Value>,
+    /// Fields that get records of what failed.
+    pub(crate) errors: &'a [String],
+}
+
+/// What the engine's records of failures have besides what fixtures say (R26: the record is implementation-defined).
+const OUR_OWN: &[&str] = &["message", "cause"];
+
+/// What a fixture may say of a final state that is not in it as such: callbacks of failure isolations note in fields that
+/// the state has (pipeline-utilities 062), which no callback can write; records of failures have keys besides those of the
+/// fixtures (R26); and `FIELD_list_length`, where there is no such field (pipeline-utilities 052), stands for the list.
+#[must_use]
+pub(crate) fn final_state(wanted: &Spot, state: Value, beside: Beside<'_>) -> Value {
+    let (Value::Object(mut state), Yaml::Map(entries)) = (state.clone(), &wanted.node.value) else {
+        return state;
+    };
+    for (field, value) in beside.noted {
+        if state.contains_key(field) {
+            state.insert(field.clone(), value.clone());
+        }
+    }
+    for field in beside.errors {
+        let named = wanted.node.get(field).map(Node::to_json).unwrap_or_default();
+        let records = state.get_mut(field).and_then(Value::as_array_mut);
+        for (record, named) in records.into_iter().flatten().zip(named.as_array().into_iter().flatten()) {
+            if let (Some(record), Some(named)) = (record.as_object_mut(), named.as_object()) {
+                record.retain(|key, _| named.contains_key(key) || !OUR_OWN.contains(&key.as_str()));
+            }
+        }
+    }
+    let virtuals: Vec<&String> =
+        entries.iter().map(|(name, _)| name).filter(|name| !state.contains_key(*name)).collect();
+    for name in virtuals {
+        let Some(field) = name.strip_suffix("_list_length") else { continue };
+        if let Some(Value::Array(items)) = state.remove(field) {
+            state.insert(name.clone(), items.len().into());
+        }
+    }
+    Value::Object(state)
 }
 
 /// Types are written `list<T>`; harness-chat writes `list[T]`.
@@ -136,6 +275,19 @@ pub(crate) fn checkpointer_for_pauses(block: &mut Fields) -> Outcome<()> {
         None => Ok(()),
         Some(it) => in_memory(it.text()?, &it),
     }
+}
+
+/// pipeline-utilities 055 passes a state of a type that extends the declared one and claims another version. What is passed
+/// here is fields of the declared schema, which have no version to claim; what every save must say is asserted all the
+/// same.
+///
+/// # Errors
+/// For what is unknown in it.
+pub(crate) fn claimed_version(block: &mut Fields) -> Outcome<()> {
+    let Some(it) = block.take("runtime_state_subclass") else { return Ok(()) };
+    let mut it = it.fields()?;
+    it.need("schema_version")?.text()?;
+    it.finish()
 }
 
 /// What a transport takes of a payload as the message: the fields that the graph declares. harness 011 sends one that its

@@ -127,7 +127,7 @@ pub(crate) async fn run(
         let (subscribed, resolved) = coordinator.cut();
         let reel = tape.cut();
         let kept = match reel.visits.first() {
-            Some(visit) => paused.keeps(&visit.invocation).await,
+            Some(visit) => paused.record(&visit.invocation).await.map(|it| it.is_some()),
             None => Err("nothing was invoked".into()),
         };
         let one = Handled { report, reel, subscribed, resolved, kept, took };

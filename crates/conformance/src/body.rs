@@ -2,12 +2,13 @@
 
 use std::sync::{Arc, OnceLock};
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 use singletree::engine::{Snapshot, Update};
 use singletree::{Ctx, Graph, NodeError, NodeResult};
 use tokio::time::Instant;
 
 use crate::adapt;
+use crate::mocks::{self, Caller, Mocks};
 use crate::nodes::{BodySpec, DrainSpec, End};
 use crate::tape::{NodeDrain, Tape, Visit};
 
@@ -16,10 +17,14 @@ use crate::tape::{NodeDrain, Tape, Visit};
 pub(crate) struct Part {
     /// The node's name.
     pub(crate) name: String,
+    /// The name of its graph.
+    pub(crate) graph: String,
     /// What it does.
     pub(crate) spec: BodySpec,
     /// Where it writes what it does.
     pub(crate) tape: Tape,
+    /// What failure mocks remember.
+    pub(crate) mocks: Mocks,
     /// The outermost graph.
     pub(crate) whole: Arc<OnceLock<Graph<Snapshot>>>,
 }
@@ -33,49 +38,119 @@ pub(crate) async fn run(part: Arc<Part>, cx: Ctx<Snapshot>) -> NodeResult<Snapsh
         namespace: cx.namespace().iter().map(|it| it.as_ref().to_owned()).collect(),
         pre_state: cx.snapshot().to_json()?,
         invocation: cx.identity().invocation_id.to_string(),
+        correlation: cx.identity().correlation_id.to_string(),
         session: cx.identity().session_id.as_ref().map(ToString::to_string),
+        instance: cx.lineage().fan_out_index_chain().collect(),
+        branch: cx.lineage().branch_name().map(str::to_owned),
+        step: cx.step(),
+        attempt: cx.attempt_index(),
+        ended: false,
     };
-    part.tape.write().visits.push(visit);
+    let in_instance = visit.index().is_some();
+    let has_siblings = in_instance || visit.branch.is_some();
+    let at = {
+        let mut reel = part.tape.write();
+        reel.visits.push(visit);
+        reel.visits.len() - 1
+    };
+    let counted = in_instance.then(|| Running::begin(&part.tape));
+    if has_siblings {
+        adapt::give_way().await;
+    }
+    let returned = work(&part, &cx).await;
+    drop(counted);
+    if let Some(visit) = part.tape.write().visits.get_mut(at) {
+        visit.ended = true;
+    }
+    returned
+}
+
+/// A body that is running in a fan-out instance.
+struct Running(Tape);
+
+impl Running {
+    fn begin(tape: &Tape) -> Self {
+        let mut reel = tape.write();
+        reel.in_flight.now += 1;
+        reel.in_flight.max = reel.in_flight.max.max(reel.in_flight.now);
+        drop(reel);
+        Self(tape.clone())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let mut reel = self.0.write();
+        reel.in_flight.now = reel.in_flight.now.saturating_sub(1);
+    }
+}
+
+async fn work(part: &Part, cx: &Ctx<Snapshot>) -> NodeResult<Snapshot> {
     if let Some(sleep) = part.spec.sleep {
         tokio::time::sleep(sleep).await;
     }
     if let Some(drain) = &part.spec.drain {
-        run_drain(&part, drain, &cx).await?;
+        run_drain(part, drain, cx).await?;
     }
-    let update = match &part.spec.end {
-        End::Update(values) => values.iter().try_fold(Update::new(), |update, (field, value)| {
-            let read = adapt::is_read(value, |it| cx.snapshot().get(it).is_some());
-            let value = read.map_or_else(|| Ok(value.clone()), |it| field_of(&cx, &it))?;
-            Ok::<_, NodeError>(update.with_json(field.clone(), value))
-        })?,
-        End::FromField { target, source, multiplier } => {
-            let product = multiply(&field_of(&cx, source)?, *multiplier)?;
-            Update::new().with_json(target.clone(), product)
-        }
-        End::Raises { message, category } => {
-            let error = NodeError::new(message.clone());
-            return Err(match category {
-                Some(category) => error.with_category(category.clone()),
-                None => error,
-            });
-        }
-        End::Suspend { signal, unless } => {
-            let answered = match unless {
-                Some(field) => field_of(&cx, field)? == Value::Bool(true),
-                None => false,
-            };
-            if !answered {
-                return cx.suspend(signal.as_ref().clone()).await;
-            }
-            Update::new()
-        }
-    };
+    let update = end(part, &part.spec.end, cx).await?;
     if part.spec.save {
         // R10: what is saved is the state as it will be with the node's own update.
         cx.save_session_with(update.clone()).await?;
         part.tape.write().explicit_saves += 1;
     }
     Ok(update)
+}
+
+async fn end(part: &Part, end: &End, cx: &Ctx<Snapshot>) -> NodeResult<Snapshot> {
+    match end {
+        End::Update(values) => read(values, cx),
+        End::FromField { target, source, multiplier } => from_field(cx, target, source, *multiplier),
+        End::Raises(raised) => Err(mocks::error_of(raised)),
+        End::Mock(mock) => {
+            let state = cx.snapshot().to_json()?;
+            let caller = Caller {
+                mock: vec![part.graph.clone(), part.name.clone()],
+                instance: cx.lineage().fan_out_index_chain().collect(),
+                state: &state,
+            };
+            part.tape.write().mock_calls += 1;
+            match (part.mocks.raises(mock, &caller), &mock.success) {
+                (Some(raised), _) => Err(mocks::error_of(&raised)),
+                (None, Some(values)) => read(values, cx),
+                (None, None) => Err(NodeError::new("the fixture does not say what this node returns")),
+            }
+        }
+        End::Suspend { signal, unless } => {
+            let answered = match unless {
+                Some(field) => field_of(cx, field)? == Value::Bool(true),
+                None => false,
+            };
+            if answered { Ok(Update::new()) } else { cx.suspend(signal.as_ref().clone()).await }
+        }
+        End::SuspendAt { item, signal, otherwise } => {
+            let End::FromField { target, source, multiplier } = otherwise.as_ref() else {
+                return Err(NodeError::new("the fixture does not say what other instances do"));
+            };
+            if field_of(cx, source)?.as_i64() == Some(*item) {
+                return cx.suspend(signal.as_ref().clone()).await;
+            }
+            from_field(cx, target, source, *multiplier)
+        }
+    }
+}
+
+/// An update of literal values, and of fields that are named and read (R12).
+fn read(values: &Map<String, Value>, cx: &Ctx<Snapshot>) -> NodeResult<Snapshot> {
+    values.iter().try_fold(Update::new(), |update, (field, value)| {
+        let read = adapt::is_read(value, |it| cx.snapshot().get(it).is_some());
+        let value = read.map_or_else(|| Ok(value.clone()), |it| field_of(cx, &it))?;
+        Ok(update.with_json(field.clone(), value))
+    })
+}
+
+fn from_field(cx: &Ctx<Snapshot>, target: &str, source: &str, multiplier: i64) -> NodeResult<Snapshot> {
+    let product = multiply(&field_of(cx, source)?, multiplier)?;
+    Ok(Update::new().with_json(target.to_owned(), product))
 }
 
 async fn run_drain(part: &Part, drain: &DrainSpec, cx: &Ctx<Snapshot>) -> Result<(), NodeError> {

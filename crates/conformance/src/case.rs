@@ -1,13 +1,17 @@
 //! Cases: reading them.
 
+use std::time::Duration;
+
 use singletree::engine::SessionShape;
 
 use crate::adapt::{self, StoreSpec};
 use crate::base::BaseSpec;
 use crate::chat::ChatSpec;
+use crate::checkpoints::{self, Backend, CheckpointSpec};
 use crate::failure::{Failure, Outcome};
 use crate::fields::{Fields, Spot, unknown};
 use crate::graph::{GraphSpec, Subgraphs, take_subgraphs};
+use crate::nodes::millis;
 use crate::observers::ObserverSpec;
 use crate::run::InvocationSpec;
 use crate::schema::literals;
@@ -30,10 +34,16 @@ pub(crate) struct CaseSpec {
     pub(crate) shape: Option<SessionShape>,
     /// Whether the session is saved at the end.
     pub(crate) auto_save: Option<bool>,
-    /// The record that is there before.
+    /// Where its checkpoints are kept.
+    pub(crate) checkpointer: Option<Backend>,
+    /// The session's record that is there before.
     pub(crate) seeded: Option<Spot>,
     /// The migrations of sessions.
     pub(crate) migrations: Option<Spot>,
+    /// The migrations of checkpoints.
+    pub(crate) checkpoint_migrations: Option<Spot>,
+    /// How far the clock of timing middleware goes each time that it is read.
+    pub(crate) tick: Option<Duration>,
     /// The structural error that is expected.
     pub(crate) compile_error: Option<Spot>,
     /// The warnings that are expected.
@@ -51,6 +61,8 @@ pub(crate) enum Program {
     Compile,
     /// Invoke it, and do all of that so many times.
     Invoke(Vec<InvocationSpec>, usize),
+    /// Invoke it, and go on from what was saved.
+    Checkpointed(Box<CheckpointSpec>),
     /// Serve it with the abstract harness.
     Base(BaseSpec),
     /// Serve it with the chat harness.
@@ -67,7 +79,7 @@ pub(crate) struct RawCase {
 }
 
 /// Keys of a file that its cases share.
-const SHARED: &[&str] = &["subgraph", "subgraphs", "invariants", "conformance_version"];
+const SHARED: &[&str] = &["subgraph", "subgraph_with_idx", "subgraphs", "invariants", "conformance_version"];
 
 /// The version of the conformance-adapter capability that the runner knows, as its text states it.
 const VERSION: [u64; 3] = [0, 48, 0];
@@ -96,6 +108,14 @@ pub(crate) fn split(document: Node, fixture: &str) -> Outcome<Vec<RawCase>> {
         Ok(RawCase { name, own: case.node, shared: Some(shared.clone()) })
     });
     cases.collect()
+}
+
+impl CaseSpec {
+    /// Tells whether the runner listens by itself: to what is around nodes, and to nodes that have no body.
+    #[must_use]
+    pub(crate) fn listens(&self) -> bool {
+        self.graph.is_composed() || self.subgraphs.values().any(GraphSpec::is_composed)
+    }
 }
 
 impl RawCase {
@@ -130,7 +150,6 @@ impl RawCase {
             check_version(&mut shared)?;
         }
         check_version(&mut block)?;
-        refuse_what_is_not_built(&mut block)?;
         invariants.extend(block.take("invariants"));
         block.text("description")?;
         let program = take_program(&mut block)?;
@@ -147,8 +166,11 @@ impl RawCase {
             paused_raises: paused.unwrap_or(false),
             shape: block.take("session_state").map(shape).transpose()?,
             auto_save: block.take("auto_save").map(|it| it.truth()).transpose()?,
+            checkpointer: block.take("checkpointer").map(checkpoints::backend).transpose()?,
             seeded: block.take("seeded_session"),
             migrations: block.take("session_migrations"),
+            checkpoint_migrations: block.take("migrations"),
+            tick: block.take("clock_stub").map(tick).transpose()?,
             compile_error: block.take("expected_compile_error"),
             compile_warning: block.take("expected_compile_warning"),
             subgraphs,
@@ -158,24 +180,6 @@ impl RawCase {
         block.finish()?;
         Ok(spec)
     }
-}
-
-fn refuse_what_is_not_built(block: &mut Fields) -> Outcome<()> {
-    for (key, need) in [
-        ("middleware", "middleware"),
-        ("resume", "checkpointers"),
-        ("first_run_expected_error", "checkpointers"),
-        ("saved_record_assertions", "checkpointers"),
-        ("seeded_record", "checkpointers"),
-        ("crash_injection", "checkpointers"),
-        ("migrations", "checkpointers"),
-        ("clock_stub", "middleware"),
-    ] {
-        if let Some(it) = block.take(key) {
-            return Err(Failure::reader(&it.path, format!("'{key}' needs {need}, which is not built")));
-        }
-    }
-    Ok(())
 }
 
 /// Refuses fixtures of a later version (conformance-adapter §4.4).
@@ -208,6 +212,17 @@ fn shape(spot: Spot) -> Outcome<SessionShape> {
     Ok(SessionShape::fields(fields.iter().map(String::as_str)))
 }
 
+fn tick(spot: Spot) -> Outcome<Duration> {
+    let mut block = spot.fields()?;
+    let kind = block.need("type")?;
+    if kind.text()? != "deterministic_monotonic" {
+        return Err(Failure::reader(&kind.path, format!("unknown clock '{}'", kind.text()?)));
+    }
+    let tick = millis(&block.need("advance_ms_per_call")?)?;
+    block.finish()?;
+    Ok(tick)
+}
+
 fn take_program(block: &mut Fields) -> Outcome<Program> {
     let has = |block: &Fields, key: &str| block.keys().any(|it| it == key);
     if has(block, "transmissions") {
@@ -216,8 +231,8 @@ fn take_program(block: &mut Fields) -> Outcome<Program> {
     if has(block, "chat_turns") {
         return ChatSpec::take(block).map(Program::Chat);
     }
-    if let Some(it) = block.take("checkpointer") {
-        return Err(Failure::reader(&it.path, "'checkpointer' needs checkpointers, which are not built"));
+    if has(block, "checkpointer") && !has(block, "invocations") {
+        return CheckpointSpec::take(block).map(|it| Program::Checkpointed(Box::new(it)));
     }
     let times = block.take("run_count").map(|it| it.whole()).transpose()?.unwrap_or(1);
     let times = usize::try_from(times).ok().filter(|it| *it > 0);

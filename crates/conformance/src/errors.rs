@@ -4,11 +4,11 @@ use std::error::Error as StdError;
 
 use serde_json::{Value, json};
 use singletree::durable::MigrationError;
-use singletree::engine::{Error, chain};
+use singletree::engine::{Error, NodeError, chain, classify, is_transient};
 
 use crate::check::{Checker, ensure};
 use crate::failure::{Failure, Outcome};
-use crate::fields::Spot;
+use crate::fields::{Fields, Spot};
 use crate::matcher::Extra;
 use crate::run::Run;
 use crate::sessions::KeyError;
@@ -47,6 +47,7 @@ pub(crate) fn expect(checker: &mut Checker, spot: Spot, run: &Run, surface: bool
     if let Some(it) = wanted.take("execution_order") {
         checker.exactly(&it, run.reel.order());
     }
+    of_containers(checker, &mut wanted, run, error)?;
     if let Some(it) = wanted.take("raised_at") {
         let place = if run.at_registration { "registration" } else { "invocation" };
         checker.exactly(&it, place);
@@ -60,10 +61,34 @@ pub(crate) fn expect(checker: &mut Checker, spot: Spot, run: &Run, surface: bool
     wanted.finish()
 }
 
+/// Asserts what fixtures of middleware, fan-out and branches say of an error.
+fn of_containers(checker: &mut Checker, wanted: &mut Fields, run: &Run, error: &Error) -> Outcome<()> {
+    if let Some(it) = wanted.take("flaky_call_count") {
+        checker.exactly(&it, run.reel.mock_calls);
+    }
+    if let Some(it) = wanted.take("fan_out_category") {
+        checker.exactly(&it, error.derived_category().to_owned());
+    }
+    if let Some(it) = wanted.take("transient") {
+        let transient = match error {
+            Error::Node { source, .. } if source.is_transient() => true,
+            _ => is_transient(&NodeError::new("").with_category(error.derived_category())),
+        };
+        checker.exactly(&it, transient);
+    }
+    if let Some(it) = wanted.take("cause_message") {
+        checker.exactly(&it, classify(error).message);
+    }
+    if let Some(it) = wanted.take("branch_name") {
+        checker.exactly(&it, error.branch_name());
+    }
+    Ok(())
+}
+
 /// What the failing node or edge itself said.
 fn message(error: &Error) -> String {
     match error {
-        Error::Node { source, .. } => source.to_string(),
+        Error::Node { source, .. } | Error::Branch { source, .. } => source.to_string(),
         Error::Edge { source, .. } => source.to_string(),
         other => other.to_string(),
     }

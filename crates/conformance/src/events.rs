@@ -1,7 +1,7 @@
 //! Expectations about observer events (conformance-adapter §5.8).
 
 use serde_json::{Map, Value, json};
-use singletree::engine::{AttemptEnd, NodeEvent, Snapshot};
+use singletree::engine::{AttemptEnd, BranchesConfig, EventError, FanOutConfig, NodeEvent, Snapshot};
 
 use crate::check::{Checker, ensure};
 use crate::failure::{Failure, Outcome};
@@ -21,10 +21,24 @@ const KEYS: &[&str] = &[
     "attempt_index",
     "error",
     "descriptor",
+    "fan_out_index",
+    "branch_name",
+    "fan_out_index_chain",
+    "branch_name_chain",
+    "fan_out_config",
+    "parallel_branches_config",
 ];
 
-fn state(snapshot: &Snapshot) -> Value {
+/// Returns a state as the fixtures write it.
+#[must_use]
+pub(crate) fn state(snapshot: &Snapshot) -> Value {
     snapshot.to_json().map_or_else(|it| json!({"unreadable": it.to_string()}), Value::Object)
+}
+
+/// Returns the category of a failed attempt.
+#[must_use]
+pub(crate) fn error_word(error: &EventError) -> &str {
+    error.category
 }
 
 /// Returns an event as the fixtures write it.
@@ -39,10 +53,16 @@ pub(crate) fn event_json(event: &NodeEvent) -> Value {
     map.insert("pre_state".into(), state(&event.pre_state));
     map.insert("parent_states".into(), event.parent_states.iter().map(state).collect::<Vec<_>>().into());
     map.insert("attempt_index".into(), event.attempt_index.into());
+    map.insert("fan_out_index".into(), event.lineage.fan_out_index().into());
+    map.insert("branch_name".into(), event.lineage.branch_name().into());
+    map.insert("fan_out_index_chain".into(), event.lineage.fan_out_index_chain().collect::<Vec<_>>().into());
+    map.insert("branch_name_chain".into(), event.lineage.branch_name_chain().collect::<Vec<_>>().into());
+    map.insert("fan_out_config".into(), event.fan_out_config().map(fan_out).into());
+    map.insert("parallel_branches_config".into(), event.parallel_branches_config().map(branches).into());
     match &event.end {
         Some(AttemptEnd::Merged(after)) => drop(map.insert("post_state".into(), state(after))),
         Some(AttemptEnd::Failed(error)) => {
-            drop(map.insert("error".into(), json!({"category": error.category})))
+            drop(map.insert("error".into(), json!({"category": error_word(error)})))
         }
         None => {}
     }
@@ -51,6 +71,25 @@ pub(crate) fn event_json(event: &NodeEvent) -> Value {
         map.insert("descriptor".into(), descriptor);
     }
     Value::Object(map)
+}
+
+fn fan_out(config: &FanOutConfig) -> Value {
+    json!({
+        "item_count": config.item_count,
+        "concurrency": config.concurrency,
+        "error_policy": config.error_policy.as_str(),
+        "parent_node_name": config.parent_node_name.as_ref(),
+    })
+}
+
+fn branches(config: &BranchesConfig) -> Value {
+    let names: Vec<&str> = config.branch_names.iter().map(AsRef::as_ref).collect();
+    json!({
+        "branch_names": names,
+        "branch_count": config.branch_count,
+        "error_policy": config.error_policy.as_str(),
+        "parent_node_name": config.parent_node_name.as_ref(),
+    })
 }
 
 /// Asserts the exact list of events of each named observer. An event asserts the keys that it names; one that names no
@@ -97,12 +136,6 @@ pub(crate) fn event_list(checker: &mut Checker, list: Spot, events: &[NodeEvent]
         while let Some((key, it)) = keys.next() {
             names_error |= key == "error";
             match key.as_str() {
-                "fan_out_index" | "branch_name" => {
-                    return Err(Failure::reader(
-                        &it.path,
-                        format!("'{key}' needs fan-out or branches, which are not built"),
-                    ));
-                }
                 known if KEYS.contains(&known) => {}
                 other => return Err(unknown(&wanted.path, other, it.node.line)),
             }
@@ -149,72 +182,6 @@ pub(crate) fn delivery_order(checker: &mut Checker, spot: Spot, deliveries: &[De
         .map(|it| json!({"observer": it.observer, "step": it.event.step, "phase": it.event.phase.as_str()}));
     checker.exactly(&spot, told.collect::<Vec<_>>());
     Ok(())
-}
-
-/// Asserts predicates over a list of events, by the grammar of their names (conformance-adapter §5.9).
-///
-/// # Errors
-/// For an unknown predicate.
-pub(crate) fn predicates(checker: &mut Checker, spot: Spot, events: &[NodeEvent]) -> Outcome<()> {
-    let mut named = spot.fields()?;
-    while let Some((name, value)) = named.next() {
-        if let Some(node) = name.strip_suffix("_node_events_count") {
-            checker.exactly(&value, events.iter().filter(|it| it.node_name.as_ref() == node).count());
-        } else if let Some((node, phase)) = name.strip_suffix("_present").and_then(|it| it.rsplit_once('_')) {
-            let seen = events.iter().any(|it| it.node_name.as_ref() == node && it.phase.as_str() == phase);
-            checker.truth(&value, ensure(seen, || format!("there is no event {phase} of node '{node}'")));
-        } else {
-            predicate(checker, &name, &value, events)?;
-        }
-    }
-    Ok(())
-}
-
-fn predicate(checker: &mut Checker, name: &str, value: &Spot, events: &[NodeEvent]) -> Outcome<()> {
-    let inner: Vec<_> = events.iter().filter(|it| it.namespace.len() > 1).collect();
-    match name {
-        "inner_event_count" => checker.exactly(value, inner.len()),
-        "inner_attempt_indices_seen" => {
-            let mut seen: Vec<_> = inner.iter().map(|it| it.attempt_index).collect();
-            seen.sort_unstable();
-            seen.dedup();
-            checker.exactly(value, seen);
-        }
-        "inner_event_identities_unique" => {
-            let mut seen = std::collections::BTreeSet::new();
-            let unique = inner.iter().all(|it| seen.insert((&it.namespace, it.attempt_index, it.phase)));
-            checker.truth(value, ensure(unique, || "two inner events have one identity".into()));
-        }
-        "no_completed_event_for_suspending_node" => checker.truth(value, no_completed(events)),
-        "suspended_event_carries_descriptor" => checker.truth(value, carries_descriptor(events)),
-        "started_followed_by_suspended_in_order" => checker.truth(value, started_then_suspended(events)),
-        other => return Err(Failure::reader(&value.path, format!("unknown predicate '{other}'"))),
-    }
-    Ok(())
-}
-
-fn suspended(events: &[NodeEvent]) -> Result<usize, String> {
-    let at = events.iter().position(|it| it.phase.as_str() == "suspended");
-    at.ok_or_else(|| "there is no suspended event".into())
-}
-
-fn no_completed(events: &[NodeEvent]) -> Result<(), String> {
-    let at = suspended(events)?;
-    let completed = events.iter().any(|it| it.phase.as_str() == "completed" && it.step == events[at].step);
-    ensure(!completed, || "the suspending node has a completed event, too".into())
-}
-
-fn carries_descriptor(events: &[NodeEvent]) -> Result<(), String> {
-    let at = suspended(events)?;
-    ensure(events[at].descriptor.is_some(), || "the suspended event has no descriptor".into())
-}
-
-fn started_then_suspended(events: &[NodeEvent]) -> Result<(), String> {
-    let at = suspended(events)?;
-    let before = at.checked_sub(1).map(|it| &events[it]);
-    let follows =
-        before.is_some_and(|it| it.phase.as_str() == "started" && it.namespace == events[at].namespace);
-    ensure(follows, || "no started event of the node comes right before its suspended event".into())
 }
 
 /// Returns what an observer took in a run.

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
-use singletree::durable::Timestamp;
-use singletree::engine::{Clock, Error, GraphBuilder, Outcome as Ended, Snapshot, UNVERSIONED};
+use singletree::engine::{Error, GraphBuilder, Outcome as Ended, Snapshot, UNVERSIONED};
 use tokio::time::Instant;
 
 use crate::adapt::SaveFault;
 use crate::case::{CaseSpec, Program, RawCase};
 use crate::check::Checker;
+use crate::checkpoints::{self, CaseCheckpoints};
 use crate::errors;
 use crate::expect::{Around, expect};
 use crate::failure::{Failure, Outcome};
@@ -21,8 +21,10 @@ use crate::fields::Spot;
 use crate::graph::{Built, Refusal, Workshop};
 use crate::invariants::{self, Evidence};
 use crate::journal::WatchedJournal;
+use crate::mocks::Mocks;
 use crate::paused::CasePaused;
-use crate::run::{InvocationSpec, Run, run};
+use crate::run::{InvocationSpec, Run};
+use crate::scene::{CaseClock, How, Scene, Stage};
 use crate::sessions::{self, WatchedSessions};
 use crate::tape::Tape;
 use crate::{base, chat};
@@ -89,29 +91,18 @@ async fn within(spec: CaseSpec) -> Examined {
     Examined { failures: checker.failures, asserted: checker.asserted, restated: checker.restated }
 }
 
-/// The clock of a case: it begins at a fixed time and follows the runtime's.
-#[derive(Debug)]
-struct CaseClock(Instant);
-
-impl Clock for CaseClock {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_millis(1_000_000_000_000).after(self.0.elapsed())
-    }
-}
-
-/// What a case is run with.
-struct Stage {
-    tape: Tape,
-    store: Option<Arc<WatchedSessions>>,
-    paused: Arc<CasePaused>,
-}
-
 async fn perform(mut spec: CaseSpec, checker: &mut Checker) -> Outcome<()> {
     let tape = Tape::default();
     let store = spec.store.map(|it| Arc::new(WatchedSessions::new(it, tape.clone())));
-    let stage = Stage { store, tape, paused: Arc::new(CasePaused::new(spec.paused_raises)) };
+    let checkpoints = spec.checkpointer.map(|it| Arc::new(CaseCheckpoints::new(it)));
+    let paused = Arc::new(CasePaused::new(spec.paused_raises));
+    let stage = Stage { store, tape, paused, checkpoints, mocks: Mocks::default() };
     let blocks = std::mem::take(&mut spec.invariants);
-    let mut evidence = Evidence { inner_fields: inner_fields(&spec), ..Evidence::default() };
+    let mut evidence = Evidence {
+        inner_fields: inner_fields(&spec),
+        conditional: spec.graph.conditional_branches(),
+        ..Evidence::default()
+    };
     let built = build(&spec, &stage)?;
     let built = match built {
         Ok(built) => expect_compiled(&spec, &built, checker).map(|()| Some(built))?,
@@ -142,6 +133,7 @@ fn inner_fields(spec: &CaseSpec) -> Vec<String> {
 
 fn build(spec: &CaseSpec, stage: &Stage) -> Outcome<Result<Built, Box<Error>>> {
     let migrations = sessions::migrations(spec.migrations.clone(), &stage.tape)?;
+    let of_checkpoints = sessions::migrations(spec.checkpoint_migrations.clone(), &stage.tape)?;
     let finish = |builder: GraphBuilder<Snapshot>| {
         let tape = stage.tape.clone();
         let mut builder = builder
@@ -158,12 +150,16 @@ fn build(spec: &CaseSpec, stage: &Stage) -> Outcome<Result<Built, Box<Error>>> {
         if let Some(shape) = &spec.shape {
             builder = builder.session_shape(shape.clone());
         }
-        match spec.auto_save {
-            Some(auto_save) => builder.auto_save(auto_save),
-            None => builder,
+        if let Some(auto_save) = spec.auto_save {
+            builder = builder.auto_save(auto_save);
+        }
+        match &stage.checkpoints {
+            Some(checkpoints) => checkpoints.register(builder, of_checkpoints),
+            None => Ok(builder),
         }
     };
-    match Workshop::new(stage.tape.clone(), &spec.subgraphs).build(&spec.graph, finish) {
+    let workshop = Workshop::new(stage.tape.clone(), &spec.subgraphs, stage.mocks.clone(), spec.tick);
+    match workshop.build(&spec.graph, stage.checkpoints.is_some(), finish) {
         Ok(built) => Ok(Ok(built)),
         Err(Refusal::Engine(error)) => Ok(Err(error)),
         Err(Refusal::Fixture(failure)) => Err(failure),
@@ -198,6 +194,12 @@ async fn refused(spec: &CaseSpec, error: Error, evidence: &mut Evidence, checker
         checker.exactly(wanted, error.category());
         return;
     }
+    if let Program::Checkpointed(program) = &spec.program
+        && let Some(wanted) = program.ambiguity()
+    {
+        checker.exactly(wanted, error.category());
+        return;
+    }
     let Program::Invoke(invocations, _) = &spec.program else {
         checker.holds("compile", Err(errors::told(&error)));
         return;
@@ -207,7 +209,8 @@ async fn refused(spec: &CaseSpec, error: Error, evidence: &mut Evidence, checker
         return;
     };
     let run = Run::refused(error);
-    let around = Around { spec: first, observers: &[], store: None };
+    let around =
+        Around { spec: first, observers: &[], error_fields: &[], store: None, paused: None, record: None };
     let blocks = expect(checker, &run, &around).await;
     evidence.runs.push(run);
     for block in blocks {
@@ -222,19 +225,26 @@ async fn play(
     evidence: &mut Evidence,
     (blocks, checker): (&[Spot], &mut Checker),
 ) -> Outcome<Vec<Spot>> {
+    let scene = Scene { case: spec, stage, built };
     match program {
         Program::Compile => Ok(Vec::new()),
+        Program::Checkpointed(program) => checkpoints::play(&program, &scene, evidence, checker).await,
         Program::Invoke(invocations, times) => {
             seed(spec, stage, invocations.first()).await?;
             let mut found = Vec::new();
             for _ in 0..times {
                 found.clear();
+                stage.mocks.forget();
                 for invocation in &invocations {
-                    found.extend(invoke(spec, invocation, (stage, built), evidence, checker).await?);
+                    let how = How { is_first: evidence.runs.is_empty(), ..How::default() };
+                    let (ran, blocks) = scene.invoke(invocation, how, checker).await?;
+                    evidence.runs.push(ran);
+                    stage.mocks.next_invocation();
+                    found.extend(blocks);
                 }
             }
             repeated(&evidence.runs, times, checker);
-            evidence.again = once_more(spec, &invocations, (stage, built), (blocks, checker)).await?;
+            evidence.again = once_more(&scene, &invocations, (blocks, checker)).await?;
             Ok(found)
         }
         Program::Base(base) => {
@@ -267,28 +277,11 @@ async fn seed(spec: &CaseSpec, stage: &Stage, first: Option<&InvocationSpec>) ->
     store.seed(session, &sessions::seeded(seeded, version)?).await
 }
 
-async fn invoke(
-    spec: &CaseSpec,
-    invocation: &InvocationSpec,
-    (stage, built): (&Stage, &Built),
-    evidence: &mut Evidence,
-    checker: &mut Checker,
-) -> Outcome<Vec<Spot>> {
-    let is_first = evidence.runs.is_empty();
-    let ran = run(invocation, built, (&spec.observers, is_first), &stage.tape, checker).await?;
-    let observers: Vec<String> = spec.observers.iter().map(|it| it.name.clone()).collect();
-    let around = Around { spec: invocation, observers: &observers, store: stage.store.as_deref() };
-    let blocks = expect(checker, &ran, &around).await;
-    evidence.runs.push(ran);
-    Ok(blocks)
-}
-
 /// Makes the first invocation that says so once more, without its drain: graph-engine §6 says that a graph is as before
 /// after a drain gave up.
 async fn once_more(
-    spec: &CaseSpec,
+    scene: &Scene<'_>,
     invocations: &[InvocationSpec],
-    (stage, built): (&Stage, &Built),
     (blocks, checker): (&[Spot], &mut Checker),
 ) -> Outcome<Option<Run>> {
     let asks = |it: &Spot| it.node.get("graph_state_intact_after_timeout").is_some();
@@ -297,8 +290,8 @@ async fn once_more(
     else {
         return Ok(None);
     };
-    let again = first.clone().without_drain();
-    run(&again, built, (&spec.observers, false), &stage.tape, checker).await.map(Some)
+    let again = first.clone().without_drain().expecting_nothing();
+    scene.invoke(&again, How::default(), checker).await.map(|(run, _)| Some(run))
 }
 
 /// A case that runs several times gives the same each time (graph-engine §5).

@@ -1,14 +1,21 @@
 //! Expectations about one invocation (conformance-adapter §5.8): each key is asserted, an unknown one is an error.
 
+mod witnessed;
+
 use serde_json::{Map, Value, json};
 use singletree::engine::{DrainSummary, Outcome as Ended, Phase, Snapshot, Subscription};
 
+use crate::adapt;
 use crate::check::{Checker, ensure};
+use crate::checkpoints::of_resume;
 use crate::errors;
 use crate::events;
 use crate::failure::{Failure, Outcome};
 use crate::fields::{Spot, unknown};
 use crate::matcher::Extra;
+use crate::observers::RUNNERS;
+use crate::paused::CasePaused;
+use crate::predicates::predicates;
 use crate::run::{InvocationSpec, Run};
 use crate::sessions::{WatchedSessions, state_of};
 use crate::tape::StoreCall;
@@ -20,8 +27,14 @@ pub(crate) struct Around<'a> {
     pub(crate) spec: &'a InvocationSpec,
     /// The names of the observers.
     pub(crate) observers: &'a [String],
+    /// The fields that get records of what failed.
+    pub(crate) error_fields: &'a [String],
     /// The session store, when there is one.
     pub(crate) store: Option<&'a WatchedSessions>,
+    /// The suspended invocations, when there is a store of them.
+    pub(crate) paused: Option<&'a CasePaused>,
+    /// The record that the invocation goes on from, when it does.
+    pub(crate) record: Option<&'a Value>,
 }
 
 /// Asserts everything that a fixture expects of a run, and that it ended as it should. Returns the invariants that stand
@@ -37,6 +50,7 @@ pub(crate) async fn expect(checker: &mut Checker, run: &Run, around: &Around<'_>
         }
         let checked = match key {
             "store_after" => store_after(checker, spot, around.store).await,
+            "checkpointer_assertions" => paused_record(checker, spot, run, around.paused).await,
             "observer_events"
             | "delivery_order"
             | "observer_event_invariants"
@@ -45,7 +59,11 @@ pub(crate) async fn expect(checker: &mut Checker, run: &Run, around: &Around<'_>
             | "node_accumulator_snapshots"
             | "node_accumulator_snapshot_invariants" => of_node_drains(checker, key, spot, run),
             _ if of_sessions(checker, key, &spot, run) => Ok(()),
-            _ => of_run(checker, key, spot, run),
+            _ if of_resume(checker, key, &spot, (run, around.record)) => Ok(()),
+            _ => match witnessed::of_middleware(checker, key, &spot, run) {
+                Ok(false) => of_run(checker, key, spot, run, around),
+                told => told.map(drop),
+            },
         };
         checker.take(checked);
     }
@@ -78,7 +96,7 @@ fn state_if(run: &Run, word: &str) -> Value {
     if run.word() == word { state(run.state()) } else { json!({"ended": run.word()}) }
 }
 
-fn of_run(checker: &mut Checker, key: &str, spot: Spot, run: &Run) -> Outcome<()> {
+fn of_run(checker: &mut Checker, key: &str, spot: Spot, run: &Run, around: &Around<'_>) -> Outcome<()> {
     match key {
         "outcome" => {
             let known = ["completed", "suspended", "errored"];
@@ -91,9 +109,14 @@ fn of_run(checker: &mut Checker, key: &str, spot: Spot, run: &Run) -> Outcome<()
                 checker.holds(&spot.path, Err(errors::told(error)));
             }
         }
-        "final_state" | "expected_final_state" => checker.exactly(&spot, state_if(run, "completed")),
+        "final_state" | "expected_final_state" => {
+            let beside = adapt::Beside { noted: &run.reel.beside, errors: around.error_fields };
+            let actual = adapt::final_state(&spot, state_if(run, "completed"), beside);
+            checker.exactly(&spot, actual);
+        }
         "suspended_state" => checker.exactly(&spot, state_if(run, "suspended")),
-        "final_state_at_error" => checker.exactly(&spot, state_if(run, "errored")),
+        // pipeline-utilities 033 names the state beside the error.
+        "final_state_at_error" | "recoverable_state" => checker.exactly(&spot, state_if(run, "errored")),
         "execution_order" => checker.exactly(&spot, run.reel.order()),
         "expected_error" | "error" => return errors::expect(checker, spot, run, key == "expected_error"),
         "no_propagated_error" => {
@@ -199,7 +222,11 @@ fn of_events(checker: &mut Checker, key: &str, spot: Spot, run: &Run, around: &A
         "observer_event_invariants" => {
             let only = around.observers.first();
             let only = only.ok_or_else(|| Failure::reader(&spot.path, "there is no observer"))?;
-            events::predicates(checker, spot, &events::taken(&run.reel, only))
+            predicates(checker, spot, &events::taken(&run.reel, only))
+        }
+        // pipeline-utilities 011 lists the events of no observer in particular.
+        "observer_events" if spot.clone().items().is_ok() => {
+            events::event_list(checker, spot, &events::taken(&run.reel, RUNNERS))
         }
         _ => events::by_observer(checker, spot, around.observers, |it| events::taken(&run.reel, it)),
     }
@@ -222,7 +249,7 @@ fn of_node_drains(checker: &mut Checker, key: &str, spot: Spot, run: &Run) -> Ou
                 Some((name, events)) if *name == observer && key == "node_accumulator_snapshots" => {
                     events::event_list(checker, list, events)?;
                 }
-                Some((name, events)) if *name == observer => events::predicates(checker, list, events)?,
+                Some((name, events)) if *name == observer => predicates(checker, list, events)?,
                 _ => {
                     return Err(Failure::reader(
                         &list.path,
@@ -273,6 +300,30 @@ fn of_sessions(checker: &mut Checker, key: &str, spot: &Spot, run: &Run) -> bool
         _ => return false,
     }
     true
+}
+
+/// Asserts the record of a suspended invocation, which has a store of its own (R16): what a checkpointer keeps is of another
+/// type.
+async fn paused_record(
+    checker: &mut Checker,
+    spot: Spot,
+    run: &Run,
+    paused: Option<&CasePaused>,
+) -> Outcome<()> {
+    let record = match (paused, run.invocation()) {
+        (Some(paused), Some(id)) => paused.record(&id).await,
+        _ => Err("nothing was invoked".into()),
+    };
+    let record = record.map_err(|it| Failure::build(&spot.path, it))?;
+    let mut wanted = spot.fields()?;
+    if let Some(it) = wanted.take("paused_invocation_record_exists") {
+        checker.truth(&it, ensure(record.is_some(), || "there is no record".into()));
+    }
+    if let Some(it) = wanted.take("record_type") {
+        let status = record.map(|it| serde_json::to_value(it.status).unwrap_or_default());
+        checker.exactly(&it, status);
+    }
+    wanted.finish()
 }
 
 fn absent(checker: &mut Checker, spot: &Spot, what: &str) -> bool {

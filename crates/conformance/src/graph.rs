@@ -2,15 +2,21 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use singletree::Graph;
 use singletree::engine::{GraphBuilder, Snapshot};
 
+use crate::around;
 use crate::body;
+use crate::branch_sets;
 use crate::edges::EdgeSpec;
 use crate::failure::{Failure, Outcome};
+use crate::fan_outs;
 use crate::fields::{Fields, Spot};
-use crate::nodes::{NodeSpec, Work};
+use crate::middleware::{MiddlewareSites, MiddlewareSpec};
+use crate::mocks::Mocks;
+use crate::nodes::{BodySpec, BranchSpec, NodeSpec, Work};
 use crate::schema::StateSpec;
 use crate::tape::Tape;
 
@@ -22,6 +28,7 @@ pub(crate) struct GraphSpec {
     entry: Option<String>,
     nodes: Vec<NodeSpec>,
     edges: Vec<EdgeSpec>,
+    middleware: MiddlewareSites,
 }
 
 /// The subgraphs that a case declares, by name.
@@ -31,6 +38,8 @@ pub(crate) type Subgraphs = BTreeMap<String, GraphSpec>;
 pub(crate) struct Built {
     /// The outermost graph.
     pub(crate) graph: Graph<Snapshot>,
+    /// Whether it keeps checkpoints.
+    pub(crate) has_checkpoints: bool,
     /// The subgraphs that it uses, by name.
     pub(crate) inner: BTreeMap<String, Graph<Snapshot>>,
 }
@@ -49,7 +58,48 @@ impl GraphSpec {
             nodes.push(NodeSpec::read(name, node)?);
         }
         let edges = block.need("edges")?.items()?.into_iter().map(EdgeSpec::read).collect::<Outcome<_>>()?;
-        Ok(Self { state, entry, nodes, edges })
+        let middleware = MiddlewareSites::take(block)?;
+        Ok(Self { state, entry, nodes, edges, middleware })
+    }
+
+    /// Returns the names of the parallel branches that have a condition.
+    #[must_use]
+    pub(crate) fn conditional_branches(&self) -> Vec<String> {
+        let dispatchers = self.nodes.iter().filter_map(|it| match &it.work {
+            Work::Branches(it) => Some(&it.branches),
+            Work::Body(_) | Work::Subgraph { .. } | Work::FanOut(_) => None,
+        });
+        dispatchers.flatten().filter(|it| it.when.is_some()).map(|it| it.name.clone()).collect()
+    }
+
+    /// Returns the fields that get records of what failed in fan-outs and branches.
+    #[must_use]
+    pub(crate) fn error_fields(&self) -> Vec<String> {
+        let fields = self.nodes.iter().filter_map(|it| match &it.work {
+            Work::FanOut(it) => it.errors.clone(),
+            Work::Branches(it) => it.errors.clone(),
+            Work::Body(_) | Work::Subgraph { .. } => None,
+        });
+        fields.collect()
+    }
+
+    /// Returns the fan-out and the instance after which the case ends the process, when it does.
+    #[must_use]
+    pub(crate) fn aborts(&self) -> Option<(String, u64)> {
+        self.nodes.iter().find_map(|it| match &it.work {
+            Work::FanOut(fan_out) => Some((it.name.clone(), fan_out.abort_after?)),
+            Work::Body(_) | Work::Subgraph { .. } | Work::Branches(_) => None,
+        })
+    }
+
+    /// Tells whether it is more than bodies and plain subgraphs: whether there is middleware, or a node that runs several
+    /// graphs at once.
+    #[must_use]
+    pub(crate) fn is_composed(&self) -> bool {
+        let composed = |it: &NodeSpec| {
+            !it.middleware.is_empty() || matches!(it.work, Work::FanOut(_) | Work::Branches(_))
+        };
+        self.middleware != MiddlewareSites::default() || self.nodes.iter().any(composed)
     }
 }
 
@@ -58,7 +108,8 @@ impl GraphSpec {
 /// # Errors
 /// For what is unknown in them.
 pub(crate) fn take_subgraphs(block: &mut Fields, into: &mut Subgraphs) -> Outcome<()> {
-    if let Some(one) = block.take("subgraph") {
+    // pipeline-utilities 022 shares two.
+    for one in ["subgraph", "subgraph_with_idx"].iter().filter_map(|it| block.take(it)).collect::<Vec<_>>() {
         let mut one = one.fields()?;
         let name = one.need("name")?.text()?.to_owned();
         let spec = GraphSpec::take(&mut one)?;
@@ -91,6 +142,11 @@ pub(crate) struct Workshop<'a> {
     open: Vec<String>,
     /// The outermost graph, for bodies that drain it.
     whole: Arc<OnceLock<Graph<Snapshot>>>,
+    mocks: Mocks,
+    /// The fields that fan-outs put their items into, by the name of the subgraph.
+    items: BTreeMap<String, Vec<String>>,
+    /// How far the clock of timings goes each time that it is read.
+    tick: Option<Duration>,
 }
 
 /// Why no graph came out.
@@ -105,8 +161,10 @@ pub(crate) enum Refusal {
 impl<'a> Workshop<'a> {
     /// Opens a workshop.
     #[must_use]
-    pub(crate) fn new(tape: Tape, subgraphs: &'a Subgraphs) -> Self {
-        Self { tape, subgraphs, inner: BTreeMap::new(), open: Vec::new(), whole: Arc::default() }
+    pub(crate) fn new(tape: Tape, subgraphs: &'a Subgraphs, mocks: Mocks, tick: Option<Duration>) -> Self {
+        let (inner, open, whole) = (BTreeMap::new(), Vec::new(), Arc::default());
+        let items = item_fields(subgraphs.values());
+        Self { tape, subgraphs, inner, open, whole, mocks, items, tick }
     }
 
     /// Compiles the outermost graph; `finish` adds what only it has.
@@ -116,36 +174,46 @@ impl<'a> Workshop<'a> {
     pub(crate) fn build(
         mut self,
         spec: &GraphSpec,
-        finish: impl FnOnce(GraphBuilder<Snapshot>) -> GraphBuilder<Snapshot>,
+        has_checkpoints: bool,
+        finish: impl FnOnce(GraphBuilder<Snapshot>) -> Outcome<GraphBuilder<Snapshot>>,
     ) -> Result<Built, Refusal> {
+        self.items.extend(item_fields([spec]));
         let builder = self.builder("outer", spec)?;
-        let graph = finish(builder).compile().map_err(|it| Refusal::Engine(Box::new(it)))?;
+        let graph = finish(builder)
+            .map_err(Refusal::Fixture)?
+            .compile()
+            .map_err(|it| Refusal::Engine(Box::new(it)))?;
         drop(self.whole.set(graph.clone()));
-        Ok(Built { graph, inner: self.inner })
+        Ok(Built { graph, has_checkpoints, inner: self.inner })
     }
 
     fn builder(&mut self, name: &str, spec: &GraphSpec) -> Result<GraphBuilder<Snapshot>, Refusal> {
-        let edge_fields: Vec<String> =
-            spec.edges.iter().filter_map(|it| it.reads().map(str::to_owned)).collect();
-        let mut builder = Graph::builder_with(spec.state.schema(name, &edge_fields));
+        let edges: Vec<String> = spec.edges.iter().filter_map(|it| it.reads().map(str::to_owned)).collect();
+        let items = self.items.get(name).map(Vec::as_slice).unwrap_or_default();
+        let mut builder = Graph::builder_with(spec.state.schema(name, &edges, items));
         for node in &spec.nodes {
             builder = match &node.work {
                 Work::Body(body) => {
-                    let part = body::Part {
-                        name: node.name.clone(),
-                        spec: body.as_ref().clone(),
-                        tape: self.tape.clone(),
-                        whole: self.whole.clone(),
-                    };
-                    let part = Arc::new(part);
+                    let part = Arc::new(self.part(name, &node.name, body));
                     builder.node(node.name.clone(), move |cx| body::run(part.clone(), cx))
                 }
                 Work::Subgraph { graph, projection } => {
                     let inner = self.inner(graph)?;
                     builder.subgraph(node.name.clone(), &inner, projection.clone())
                 }
+                Work::FanOut(fan_out) => {
+                    let inner = self.inner(&fan_out.subgraph)?;
+                    let built = fan_outs::build(fan_out, &inner, (&self.tape, self.tick));
+                    builder.fan_out(node.name.clone(), built)
+                }
+                Work::Branches(branches) => {
+                    let parts = branches.branches.iter().map(|it| self.branch(&node.name, it));
+                    let parts = parts.collect::<Result<_, _>>()?;
+                    builder.branches(node.name.clone(), branch_sets::build(branches, parts))
+                }
             };
         }
+        builder = self.surround(spec, builder);
         for edge in &spec.edges {
             builder = edge.add(builder);
         }
@@ -153,6 +221,41 @@ impl<'a> Workshop<'a> {
             Some(entry) => builder.entry(entry.clone()),
             None => builder,
         })
+    }
+
+    fn branch(&mut self, node: &str, spec: &BranchSpec) -> Result<branch_sets::Parts, Refusal> {
+        Ok(branch_sets::Parts {
+            subgraph: spec.subgraph.as_deref().map(|it| self.inner(it)).transpose()?,
+            call: spec.call.as_ref().map(|it| Arc::new(self.part(node, &spec.name, it))),
+            middleware: spec.middleware.iter().map(|it| around::build(it, &self.tape, self.tick)).collect(),
+        })
+    }
+
+    fn part(&self, graph: &str, node: &str, body: &BodySpec) -> body::Part {
+        body::Part {
+            name: node.to_owned(),
+            graph: graph.to_owned(),
+            spec: body.clone(),
+            tape: self.tape.clone(),
+            mocks: self.mocks.clone(),
+            whole: self.whole.clone(),
+        }
+    }
+
+    /// Puts the middleware around the nodes.
+    fn surround(&self, spec: &GraphSpec, mut builder: GraphBuilder<Snapshot>) -> GraphBuilder<Snapshot> {
+        let build = |it: &MiddlewareSpec| around::build(it, &self.tape, self.tick);
+        for it in &spec.middleware.per_graph {
+            builder = builder.middleware(build(it));
+        }
+        let inline = spec.nodes.iter().map(|it| (&it.name, &it.middleware));
+        let named = spec.middleware.per_node.iter().map(|(node, list)| (node, list));
+        for (node, list) in named.chain(inline) {
+            for it in list {
+                builder = builder.node_middleware(node.clone(), build(it));
+            }
+        }
+        builder
     }
 
     fn inner(&mut self, name: &str) -> Result<Graph<Snapshot>, Refusal> {
@@ -170,6 +273,19 @@ impl<'a> Workshop<'a> {
         self.inner.insert(name.to_owned(), graph.clone());
         Ok(graph)
     }
+}
+
+/// The fields that fan-outs put their items into, by the name of the subgraph.
+fn item_fields<'a>(specs: impl IntoIterator<Item = &'a GraphSpec>) -> BTreeMap<String, Vec<String>> {
+    let nodes = specs.into_iter().flat_map(|it| &it.nodes);
+    nodes.fold(BTreeMap::new(), |mut fields, node| {
+        if let Work::FanOut(fan_out) = &node.work
+            && let Some((_, item)) = &fan_out.items
+        {
+            fields.entry(fan_out.subgraph.clone()).or_insert_with(Vec::new).push(item.clone());
+        }
+        fields
+    })
 }
 
 impl std::fmt::Debug for Workshop<'_> {

@@ -2,8 +2,12 @@
 //! cannot be checked, for a reason that is named here. A name that is not in these tables fails the case.
 
 mod chat;
+mod checkpoints;
+mod composed;
 mod measured;
 mod restated;
+
+use serde_json::Value;
 
 use crate::base::Handled;
 use crate::chat::Talked;
@@ -21,10 +25,16 @@ pub(crate) struct Evidence {
     pub(crate) runs: Vec<Run>,
     /// An invocation that was made once more, after everything else, for the invariants that ask for it.
     pub(crate) again: Option<Run>,
+    /// The records that were saved before anything went on from one.
+    pub(crate) saves: Vec<Value>,
+    /// The record that the case goes on from.
+    pub(crate) record: Option<Value>,
     /// What the abstract harness handled.
     pub(crate) handled: Vec<Handled>,
     /// What was said in the chat.
     pub(crate) talked: Talked,
+    /// The parallel branches that have a condition, by name.
+    pub(crate) conditional: Vec<String>,
     /// The fields of the subgraphs' states, by the name of the subgraph's node path depth: for projections.
     pub(crate) inner_fields: Vec<String>,
 }
@@ -54,10 +64,17 @@ pub(crate) fn check(checker: &mut Checker, block: Spot, evidence: &Evidence) {
 }
 
 fn one(checker: &mut Checker, name: &str, value: &Spot, evidence: &Evidence) -> Outcome<()> {
-    if measured::valued(checker, name, value, evidence)? {
+    if measured::valued(checker, name, value, evidence)?
+        || checkpoints::valued(checker, name, value, evidence)?
+    {
         return Ok(());
     }
-    let measure = measured::MEASURED.iter().chain(chat::MEASURED).find(|(it, _)| *it == name);
+    let measure = measured::MEASURED
+        .iter()
+        .chain(chat::MEASURED)
+        .chain(composed::MEASURED)
+        .chain(checkpoints::MEASURED)
+        .find(|(it, _)| *it == name);
     if let Some((_, measure)) = measure {
         checker.truth(value, measure(evidence));
         return Ok(());
@@ -100,7 +117,12 @@ mod tests {
     fn every_invariant_has_one_place() {
         let names =
             restated::RESTATED.iter().map(|it| it.invariant).chain(NOT_CHECKABLE.iter().map(|(it, _)| *it));
-        let measured = measured::MEASURED.iter().chain(chat::MEASURED).map(|(it, _)| *it);
+        let measured = measured::MEASURED
+            .iter()
+            .chain(chat::MEASURED)
+            .chain(composed::MEASURED)
+            .chain(checkpoints::MEASURED)
+            .map(|(it, _)| *it);
         let mut seen = BTreeSet::new();
         for name in names.chain(measured) {
             assert!(seen.insert(name), "{name} is there twice");

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use singletree::MemoryStore;
 use singletree::durable::{
-    Batch, BoxFuture, Error, EventRow, Fence, InvocationId, ItemRange, ItemRow, Journal, PositionRow,
-    RecordRow, Result, SessionId, SessionKey, SessionPage, SessionRow, TenantId, Timestamp, TurnQuery,
-    TurnRow, Upkeep, WaitQuery, WaitRow,
+    Batch, BoxFuture, Counters, Error, EventRow, Fence, InvocationId, ItemRange, ItemRow, Journal,
+    PositionRow, RecordRow, Result, SessionId, SessionKey, SessionPage, SessionRow, TenantId, Timestamp,
+    TurnQuery, TurnRow, Upkeep, WaitQuery, WaitRow,
 };
 
 use crate::adapt::StoreSpec;
@@ -66,6 +66,10 @@ impl Journal for WatchedJournal {
     fn session<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Option<SessionRow>>> {
         self.count();
         if self.spec.load_raises { Self::broken("read a session") } else { self.inner.session(key) }
+    }
+
+    fn numbers<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Counters>> {
+        self.inner.numbers(key)
     }
 
     fn sessions<'a>(

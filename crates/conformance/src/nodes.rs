@@ -1,30 +1,26 @@
 //! Node directives (conformance-adapter §5.1, §5.4): reading them.
 
+mod body;
+mod branches;
+mod fan_out;
+mod flaky;
+
 use std::time::Duration;
 
-use serde_json::{Map, Value};
-use singletree::engine::{Projection, Signal};
+use singletree::engine::Projection;
 
 use crate::failure::{Failure, Outcome};
 use crate::fields::{Fields, Spot};
-use crate::schema::literals;
+use crate::middleware::{self, MiddlewareSpec};
+
+pub(crate) use body::{BodySpec, DrainSpec, End};
+pub(crate) use branches::{BranchSpec, BranchesSpec};
+pub(crate) use fan_out::{Concurrency, FanOutSpec, Number};
+pub(crate) use flaky::{Fails, Mock, Raised};
 
 /// Directives that are known and need a capability that the engine does not have.
-const NOT_BUILT: &[(&str, &str)] = &[
-    ("fan_out", "fan-out"),
-    ("parallel_branches", "parallel branches"),
-    ("wrap_with_middleware", "middleware"),
-    ("middleware", "middleware"),
-    ("conditional_suspend", "fan-out"),
-    ("on_other_indices", "fan-out"),
-    ("emits_log", "captured logs"),
-    ("flaky", "retry middleware"),
-    ("flaky_per_index", "fan-out"),
-    ("flaky_by_index", "fan-out"),
-    ("flaky_instance_only", "fan-out"),
-    ("flaky_resume_aware", "checkpointers"),
-    ("calls_llm", "a model provider of the conformance suite"),
-];
+const NOT_BUILT: &[(&str, &str)] =
+    &[("emits_log", "captured logs"), ("calls_llm", "a model provider of the conformance suite")];
 
 /// A node.
 #[derive(Debug, Clone)]
@@ -33,6 +29,8 @@ pub(crate) struct NodeSpec {
     pub(crate) name: String,
     /// What it does.
     pub(crate) work: Work,
+    /// What is around it, named at the node itself, outermost first.
+    pub(crate) middleware: Vec<MiddlewareSpec>,
 }
 
 /// What a node does.
@@ -47,64 +45,10 @@ pub(crate) enum Work {
         /// What crosses.
         projection: Projection,
     },
-}
-
-/// The body of a node.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct BodySpec {
-    /// How long it takes.
-    pub(crate) sleep: Option<Duration>,
-    /// The node drains its own invocation before it returns.
-    pub(crate) drain: Option<DrainSpec>,
-    /// The node saves the session, as it will be with its update.
-    pub(crate) save: bool,
-    /// How it ends.
-    pub(crate) end: End,
-}
-
-/// A drain in a body.
-#[derive(Debug, Clone)]
-pub(crate) struct DrainSpec {
-    /// Its time limit.
-    pub(crate) timeout: Option<Duration>,
-    /// The observer whose events are noted when it returns.
-    pub(crate) snapshot: Option<String>,
-}
-
-/// How a body ends.
-#[derive(Debug, Clone)]
-pub(crate) enum End {
-    /// With an update of literal values, or of fields that are read.
-    Update(Map<String, Value>),
-    /// With an update of one field, computed of another.
-    FromField {
-        /// The field that is set.
-        target: String,
-        /// The field that is read.
-        source: String,
-        /// What its value is multiplied by.
-        multiplier: i64,
-    },
-    /// With an error.
-    Raises {
-        /// Its message.
-        message: String,
-        /// Its category.
-        category: Option<String>,
-    },
-    /// By suspending.
-    Suspend {
-        /// For what.
-        signal: Box<Signal>,
-        /// A field of type bool that, when it is true, makes the body return an empty update instead.
-        unless: Option<String>,
-    },
-}
-
-impl Default for End {
-    fn default() -> Self {
-        Self::Update(Map::new())
-    }
+    /// It is a fan-out.
+    FanOut(Box<FanOutSpec>),
+    /// It is parallel branches.
+    Branches(BranchesSpec),
 }
 
 impl NodeSpec {
@@ -122,15 +66,25 @@ impl NodeSpec {
                 ));
             }
         }
+        // conformance-adapter §8.3: where a node names both, they are in the order of the document; no fixture does.
+        let mut middleware = block.take("middleware").map(middleware::list).transpose()?.unwrap_or_default();
+        if let Some(it) = block.take("wrap_with_middleware") {
+            middleware.extend(middleware::wrapping(it)?);
+        }
         let work = match block.take("subgraph") {
             Some(graph) => {
                 let graph = graph.text()?.to_owned();
                 Work::Subgraph { graph, projection: projection(&mut block)? }
             }
-            None => Work::Body(Box::new(body(&mut block)?)),
+            None => match (block.take("fan_out"), block.take("parallel_branches")) {
+                (Some(_), Some(_)) => return Err(Failure::reader(block.path(), "a node is one thing")),
+                (Some(it), None) => Work::FanOut(Box::new(FanOutSpec::read(it)?)),
+                (None, Some(it)) => Work::Branches(BranchesSpec::read(it)?),
+                (None, None) => Work::Body(Box::new(BodySpec::take(&mut block)?)),
+            },
         };
         block.finish()?;
-        Ok(Self { name, work })
+        Ok(Self { name, work, middleware })
     }
 }
 
@@ -162,95 +116,17 @@ fn projection(block: &mut Fields) -> Outcome<Projection> {
     Ok(projection)
 }
 
-fn pairs(spot: Spot) -> Outcome<Vec<(String, String)>> {
+/// Reads a map of names.
+///
+/// # Errors
+/// For what is no name.
+pub(crate) fn pairs(spot: Spot) -> Outcome<Vec<(String, String)>> {
     let mut map = spot.fields()?;
     let mut pairs = Vec::new();
     while let Some((to, from)) = map.next() {
         pairs.push((to, from.text()?.to_owned()));
     }
     Ok(pairs)
-}
-
-fn body(block: &mut Fields) -> Outcome<BodySpec> {
-    let mut spec = BodySpec::default();
-    if let Some(it) = block.take("sleep_ms") {
-        spec.sleep = Some(millis(&it)?);
-    }
-    if let Some(it) = block.take("explicit_save_session") {
-        spec.save = it.truth()?;
-    }
-    if let Some(it) = block.take("invoke_drain_events_for") {
-        let mut drain = it.fields()?;
-        let timeout = drain.take("timeout_seconds").map(|it| seconds(&it)).transpose()?.flatten();
-        spec.drain = Some(DrainSpec { timeout, snapshot: drain.text("snapshot_observer")? });
-        drain.finish()?;
-    }
-    let mut ends = Vec::new();
-    for key in ["update", "update_pure", "update_from_field", "raises", "suspend_with_descriptor"] {
-        if let Some(it) = block.take(key) {
-            ends.push(end(key, it)?);
-        }
-    }
-    if ends.len() > 1 {
-        return Err(Failure::reader(block.path(), "a node ends in more than one way"));
-    }
-    let nothing = spec.sleep.is_none() && spec.drain.is_none() && !spec.save;
-    match ends.pop() {
-        Some(end) => spec.end = end,
-        None if nothing => return Err(no_directive(block)),
-        None => {}
-    }
-    Ok(spec)
-}
-
-fn no_directive(block: &Fields) -> Failure {
-    let keys: Vec<_> = block.keys().collect();
-    Failure::reader(block.path(), format!("no known directive among: {}", keys.join(", ")))
-}
-
-fn end(key: &str, spot: Spot) -> Outcome<End> {
-    match key {
-        "update" | "update_pure" => Ok(End::Update(literals(spot)?)),
-        "update_from_field" => from_field(spot),
-        "raises" => raises(spot),
-        _ => suspend(spot),
-    }
-}
-
-fn from_field(spot: Spot) -> Outcome<End> {
-    let mut block = spot.fields()?;
-    let multiplier = block.take("multiplier").map(|it| it.whole()).transpose()?.unwrap_or(1);
-    let path = block.path().to_owned();
-    let (target, source) = block.next().ok_or_else(|| Failure::reader(path, "names no field"))?;
-    let source = source.text()?.to_owned();
-    block.finish()?;
-    Ok(End::FromField { target, source, multiplier })
-}
-
-fn raises(spot: Spot) -> Outcome<End> {
-    if let Ok(message) = spot.text() {
-        return Ok(End::Raises { message: message.to_owned(), category: None });
-    }
-    let mut block = spot.fields()?;
-    let category = block.text("category")?;
-    let message = block.text("message")?.unwrap_or_else(|| "raised by the fixture".into());
-    block.finish()?;
-    Ok(End::Raises { message, category })
-}
-
-fn suspend(spot: Spot) -> Outcome<End> {
-    let mut block = spot.fields()?;
-    let mut signal = Signal::new(block.need("signal_id")?.text()?);
-    if let Some(metadata) = block.take("metadata") {
-        signal = signal.metadata(metadata.node.to_json());
-    }
-    // Extensions, for what the specification says and no fixture of it exercises.
-    if let Some(it) = block.take("dev.singletree.mark_node_completed") {
-        signal = signal.mark_node_completed(it.truth()?);
-    }
-    let unless = block.text("dev.singletree.unless_field")?;
-    block.finish()?;
-    Ok(End::Suspend { signal: Box::new(signal), unless })
 }
 
 /// Reads a time in milliseconds.

@@ -11,6 +11,10 @@ use crate::graph::Built;
 use crate::nodes::millis;
 use crate::tape::{Delivery, Tape};
 
+/// The name of the runner's own observer, which hears everything that cases assert of no observer in particular. No
+/// fixture can call one so.
+pub(crate) const RUNNERS: &str = "(the runner)";
+
 /// An observer.
 #[derive(Debug, Clone)]
 pub(crate) struct ObserverSpec {
@@ -103,16 +107,18 @@ pub(crate) fn attach(
     Ok(attached)
 }
 
-/// Adds what watches one invocation.
+/// Adds what watches one invocation, and the runner's own observer when it listens.
 ///
 /// # Errors
 /// When a subscription is refused.
 pub(crate) fn options(
     specs: &[ObserverSpec],
     tape: &Tape,
-    is_first: bool,
+    (is_first, listens): (bool, bool),
     options: InvokeOptions,
 ) -> Outcome<InvokeOptions> {
+    let runners = Ear { name: RUNNERS.into(), tape: tape.clone(), raises: false, sleep: Duration::ZERO };
+    let options = if listens { options.observer(Subscription::new(runners)) } else { options };
     specs
         .iter()
         .filter(|it| it.per_invocation)
@@ -171,9 +177,15 @@ impl Observer for Ear {
             if !self.sleep.is_zero() {
                 tokio::time::sleep(self.sleep).await;
             }
-            if let Event::Node(event) = event {
-                let delivery = Delivery { observer: self.name.clone(), event: event.clone() };
-                self.tape.write().deliveries.push(delivery);
+            match event {
+                Event::Node(event) => {
+                    let delivery = Delivery { observer: self.name.clone(), event: event.clone() };
+                    self.tape.write().deliveries.push(delivery);
+                }
+                Event::FailureIsolated(event) if self.name == RUNNERS => {
+                    self.tape.write().isolated.push(event.clone());
+                }
+                _ => {}
             }
             if self.raises { Err("the fixture lets this observer fail".into()) } else { Ok(()) }
         })

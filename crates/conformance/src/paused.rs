@@ -19,14 +19,13 @@ impl CasePaused {
         Self { inner: MemoryStore::new(), save_raises }
     }
 
-    /// Tells whether a record is kept.
+    /// Returns the record of an invocation.
     ///
     /// # Errors
     /// When the invocation has no proper id, or the store fails.
-    pub(crate) async fn keeps(&self, invocation: &str) -> std::result::Result<bool, String> {
+    pub(crate) async fn record(&self, invocation: &str) -> std::result::Result<Option<PausedRecord>, String> {
         let id = InvocationId::parse(invocation).map_err(|it| it.to_string())?;
-        let found = self.load(&TenantId::single(), &id).await.map_err(|it| it.to_string())?;
-        Ok(found.is_some())
+        self.load(&TenantId::single(), &id).await.map_err(|it| it.to_string())
     }
 }
 

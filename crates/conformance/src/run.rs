@@ -8,6 +8,7 @@ use singletree::engine::{DrainSummary, Error, InvokeOptions, Outcome as Ended, S
 use tokio::time::Instant;
 
 use crate::check::Checker;
+use crate::checkpoints::{self, CaseCheckpoints};
 use crate::failure::{Failure, Outcome};
 use crate::fields::{Fields, Spot};
 use crate::graph::Built;
@@ -25,8 +26,14 @@ pub(crate) struct InvocationSpec {
     pub(crate) session: Option<String>,
     initial: Option<Map<String, Value>>,
     resume: Option<Spot>,
-    payload: Map<String, Value>,
+    payload: Option<Map<String, Value>>,
     drain: Option<Limit>,
+    correlation: Option<String>,
+    invocation: Option<String>,
+    /// The invocation whose checkpoint it goes on from.
+    from: Option<InvocationId>,
+    /// Whether nothing at all is expected, not even that it completes.
+    unjudged: bool,
     /// What is expected of it, by key.
     pub(crate) expected: Vec<(String, Spot)>,
 }
@@ -57,14 +64,19 @@ impl InvocationSpec {
             session: block.text("session_id")?,
             initial: block.take("initial_state").map(literals).transpose()?,
             resume: block.take("resume_invocation"),
-            payload: block.take("signal_payload").map(literals).transpose()?.unwrap_or_default(),
+            payload: block.take("signal_payload").map(literals).transpose()?,
             drain: None,
+            correlation: either(block, "correlation_id", "caller_correlation_id")?,
+            invocation: block.text("caller_invocation_id")?,
+            from: None,
+            unjudged: false,
             expected: Vec::new(),
         };
         for key in ["invoke", "invoke_with"] {
             if let Some(how) = block.take(key) {
                 let mut how = how.fields()?;
                 spec.drain = spec.drain.or(take_drain(&mut how)?);
+                spec.resume = spec.resume.or(how.take("resume_invocation"));
                 how.finish()?;
             }
         }
@@ -100,6 +112,32 @@ impl InvocationSpec {
         self
     }
 
+    /// Returns the same invocation, going on from the checkpoint of another.
+    #[must_use]
+    pub(crate) fn going_on_from(mut self, invocation: InvocationId) -> Self {
+        self.from = Some(invocation);
+        self
+    }
+
+    /// Returns the same invocation with nothing expected of it.
+    #[must_use]
+    pub(crate) fn expecting_nothing(mut self) -> Self {
+        self.unjudged = true;
+        self
+    }
+
+    /// Tells whether nothing is expected of it.
+    #[must_use]
+    pub(crate) fn expects_nothing(&self) -> bool {
+        self.unjudged
+    }
+
+    /// Takes what is expected under a key.
+    pub(crate) fn take_expected(&mut self, key: &str) -> Option<Spot> {
+        let at = self.expected.iter().position(|(it, _)| it == key)?;
+        Some(self.expected.remove(at).1)
+    }
+
     /// Returns what is expected under a key.
     #[must_use]
     pub(crate) fn expects(&self, key: &str) -> Option<&Spot> {
@@ -110,6 +148,13 @@ impl InvocationSpec {
     #[must_use]
     pub(crate) fn path(&self) -> &str {
         &self.path
+    }
+}
+
+fn either(block: &mut Fields, key: &str, other: &str) -> Outcome<Option<String>> {
+    match block.text(key)? {
+        None => block.text(other),
+        some => Ok(some),
     }
 }
 
@@ -189,6 +234,19 @@ impl Run {
     }
 }
 
+/// What an invocation is made with.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct With<'a> {
+    /// The observers of the case.
+    pub(crate) observers: &'a [ObserverSpec],
+    /// Whether it is the first invocation of the case.
+    pub(crate) is_first: bool,
+    /// Whether the runner's own observer listens.
+    pub(crate) listens: bool,
+    /// Whether it may be given up, and who says so.
+    pub(crate) given_up: Option<&'a CaseCheckpoints>,
+}
+
 /// Invokes or resumes the graph as the fixture says, drains, and cuts the tape.
 ///
 /// # Errors
@@ -196,29 +254,20 @@ impl Run {
 pub(crate) async fn run(
     spec: &InvocationSpec,
     built: &Built,
-    (observers, is_first): (&[ObserverSpec], bool),
+    with: With<'_>,
     tape: &Tape,
     checker: &mut Checker,
 ) -> Outcome<Run> {
-    let attached = observers::attach(observers, built, tape, is_first)?;
-    let mut options = observers::options(observers, tape, is_first, InvokeOptions::new())?;
-    if let Some(session) = &spec.session {
-        let session = SessionId::parse(session);
-        options = options.session(session.map_err(|it| Failure::build(&spec.path, it.to_string()))?);
-    }
-    let ended = match &spec.resume {
-        None => {
-            let fields = spec.initial.iter().flatten();
-            let initial =
-                fields.fold(Update::new(), |it, (name, value)| it.with_json(name.clone(), value.clone()));
-            built.graph.invoke(initial, options).await
-        }
-        Some(which) => {
-            let text = which.text()?;
-            let id = checker.bindings.referred(text).and_then(Value::as_str).unwrap_or(text).to_owned();
-            let id = InvocationId::parse(id).map_err(|it| Failure::build(&which.path, it.to_string()))?;
-            built.graph.resume(&id, spec.payload.clone(), options).await
-        }
+    let attached = observers::attach(with.observers, built, tape, with.is_first)?;
+    let options = spec.options()?;
+    let options = observers::options(with.observers, tape, (with.is_first, with.listens), options)?;
+    let started = start(spec, built, options, checker);
+    let ended = match with.given_up {
+        None => started.await?,
+        Some(store) => tokio::select! {
+            ended = started => ended?,
+            () = store.crashed() => Err(Error::Argument { what: "the fixture ends the process".into() }),
+        },
     };
     let began = Instant::now();
     let (limit, drain_refused) = match &spec.drain {
@@ -234,6 +283,48 @@ pub(crate) async fn run(
     let run = Run { ended, at_registration: false, reel: tape.cut(), drained, drain_refused };
     refer(spec, &run, checker);
     Ok(run)
+}
+
+impl InvocationSpec {
+    fn options(&self) -> Outcome<InvokeOptions> {
+        let refused = |it: singletree::durable::IdError| Failure::build(&self.path, it.to_string());
+        let mut options = InvokeOptions::new();
+        if let Some(session) = &self.session {
+            options = options.session(SessionId::parse(session).map_err(refused)?);
+        }
+        if let Some(correlation) = &self.correlation {
+            options = options.correlation(correlation.clone());
+        }
+        if let Some(invocation) = &self.invocation {
+            options = options.invocation(InvocationId::parse(invocation).map_err(refused)?);
+        }
+        Ok(options)
+    }
+}
+
+async fn start(
+    spec: &InvocationSpec,
+    built: &Built,
+    options: InvokeOptions,
+    checker: &Checker,
+) -> Outcome<Result<Ended<Snapshot>, Error>> {
+    if let Some(from) = &spec.from {
+        return checkpoints::resume(&built.graph, from, options).await;
+    }
+    let Some(which) = &spec.resume else {
+        let fields = spec.initial.iter().flatten();
+        let initial =
+            fields.fold(Update::new(), |it, (name, value)| it.with_json(name.clone(), value.clone()));
+        return Ok(built.graph.invoke(initial, options).await);
+    };
+    let text = which.text()?;
+    let id = checker.bindings.referred(text).and_then(Value::as_str).unwrap_or(text).to_owned();
+    let id = InvocationId::parse(id).map_err(|it| Failure::build(&which.path, it.to_string()))?;
+    // A checkpoint is gone on from with nothing, a pause with a signal's payload, which may be empty.
+    match &spec.payload {
+        None if built.has_checkpoints => checkpoints::resume(&built.graph, &id, options).await,
+        payload => Ok(built.graph.resume(&id, payload.clone().unwrap_or_default(), options).await),
+    }
 }
 
 /// Says what the later invocations of the case may refer to.

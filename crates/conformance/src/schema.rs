@@ -51,10 +51,15 @@ impl StateSpec {
         self.version.as_deref()
     }
 
-    /// Makes the schema, with fields that only the fixture's edges know.
+    /// Makes the schema, with fields that only the fixture's edges and fan-outs know.
     #[must_use]
-    pub(crate) fn schema(&self, name: &str, edge_fields: &[String]) -> Schema {
-        let extra = edge_fields.iter().filter(|it| !self.declares(it)).map(|it| adapt::field_of_an_edge(it));
+    pub(crate) fn schema(&self, name: &str, of_edges: &[String], of_items: &[String]) -> Schema {
+        let undeclared = |it: &&String| !self.declares(it);
+        let edges = of_edges.iter().filter(undeclared).map(|it| adapt::field_of_an_edge(it));
+        let mut items: Vec<&String> = of_items.iter().filter(undeclared).collect();
+        items.sort_unstable();
+        items.dedup();
+        let extra = edges.chain(items.into_iter().map(|it| adapt::field_of_items(it)));
         let schema = Schema::new(name, self.fields.iter().cloned().chain(extra).collect());
         match &self.version {
             Some(version) => schema.with_version(version),

@@ -1,11 +1,14 @@
 //! What happened in a run, as the runner's own nodes, observers and stores heard it.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
 use singletree::durable::SessionRecord;
-use singletree::engine::{DrainSummary, NodeEvent};
+use singletree::engine::{Boundary, DrainSummary, IsolationEvent, NodeEvent, Phase};
+
+use crate::observers::RUNNERS;
 
 /// A node's body began.
 #[derive(Debug, Clone)]
@@ -16,8 +19,37 @@ pub(crate) struct Visit {
     pub(crate) pre_state: Map<String, Value>,
     /// The invocation.
     pub(crate) invocation: String,
+    /// Its correlation id.
+    pub(crate) correlation: String,
     /// The session that the engine knows the invocation by.
     pub(crate) session: Option<String>,
+    /// The indexes of the fan-out instances that contain the node, outermost first, as far as the boundaries are those.
+    pub(crate) instance: Vec<Option<u64>>,
+    /// The innermost branch that contains the node.
+    pub(crate) branch: Option<String>,
+    /// The number of the node execution.
+    pub(crate) step: u64,
+    /// The attempt.
+    pub(crate) attempt: u32,
+    /// Whether the body has come to its end.
+    pub(crate) ended: bool,
+}
+
+impl Visit {
+    /// Returns the index of the innermost fan-out instance that contains the node.
+    #[must_use]
+    pub(crate) fn index(&self) -> Option<u64> {
+        self.instance.iter().rev().flatten().next().copied()
+    }
+}
+
+/// What a recording middleware saw of one dispatch.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Trace {
+    /// The state that it received.
+    pub(crate) state_in: Map<String, Value>,
+    /// When what it wraps returned: the state that it saw then, and the update that it returned.
+    pub(crate) after: Option<(Map<String, Value>, Map<String, Value>)>,
 }
 
 /// An observer took an event.
@@ -53,6 +85,15 @@ pub(crate) struct NodeDrain {
     pub(crate) snapshot: Option<(String, Vec<NodeEvent>)>,
 }
 
+/// How many are running.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct InFlight {
+    /// Now.
+    pub(crate) now: usize,
+    /// At most.
+    pub(crate) max: usize,
+}
+
 /// What happened between two cuts.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Reel {
@@ -68,6 +109,22 @@ pub(crate) struct Reel {
     pub(crate) migrations: Vec<String>,
     /// Saves of the session that nodes asked for.
     pub(crate) explicit_saves: usize,
+    /// Failures that observers were told to be isolated, by the observer that was told first.
+    pub(crate) isolated: Vec<IsolationEvent>,
+    /// What recording middleware saw, by their names.
+    pub(crate) traces: BTreeMap<String, Vec<Trace>>,
+    /// What timing middleware told.
+    pub(crate) timings: Vec<Value>,
+    /// What logging middleware wrote.
+    pub(crate) log: Vec<String>,
+    /// The messages that callbacks of failure isolations were given.
+    pub(crate) caught_messages: Vec<String>,
+    /// Fields that callbacks show beside the final state.
+    pub(crate) beside: Map<String, Value>,
+    /// How many bodies are running in fan-out instances, and how many ran at once at most.
+    pub(crate) in_flight: InFlight,
+    /// How often failure mocks were called.
+    pub(crate) mock_calls: usize,
     /// What went wrong beside the run.
     pub(crate) mishaps: usize,
 }
@@ -92,21 +149,52 @@ impl Reel {
         self.deliveries.iter().filter(move |it| it.observer == observer).map(|it| &it.event)
     }
 
-    /// Returns the nodes of the outermost graph whose bodies ran, in order; a subgraph counts once each time it is entered.
+    /// Returns the nodes of the outermost graph that ran, in order: each once, however often it was tried; a subgraph once
+    /// each time it is entered. A node that middleware kept from running is not among them.
     #[must_use]
     pub(crate) fn order(&self) -> Vec<String> {
-        let mut order = Vec::new();
-        let mut inside: Option<&str> = None;
-        for visit in &self.visits {
-            let outer = visit.namespace[0].as_str();
-            if visit.namespace.len() > 1 && inside == Some(outer) {
-                continue;
-            }
-            inside = (visit.namespace.len() > 1).then_some(outer);
-            order.push(outer.to_owned());
+        let mut heard = self.taken_by(RUNNERS).peekable();
+        if heard.peek().is_none() {
+            return order(
+                self.visits.iter().map(|it| Step {
+                    path: it.namespace.iter().map(String::as_str).collect(),
+                    step: it.step,
+                }),
+            );
         }
-        order
+        // Containers have no body of their own; their events tell of them, and of all that they contain.
+        let plain = |it: &&NodeEvent| {
+            !matches!(it.lineage.boundaries().first(), Some(Boundary::Instance(_) | Boundary::Branch(_)))
+        };
+        order(
+            heard
+                .filter(|it| it.phase == Phase::Started)
+                .filter(plain)
+                .map(|it| Step { path: it.namespace.iter().map(AsRef::as_ref).collect(), step: it.step }),
+        )
     }
+}
+
+/// A node execution.
+struct Step<'a> {
+    path: Vec<&'a str>,
+    step: u64,
+}
+
+fn order<'a>(steps: impl Iterator<Item = Step<'a>>) -> Vec<String> {
+    let mut order = Vec::new();
+    let mut inside: Option<&str> = None;
+    let mut last = None;
+    for Step { path, step } in steps {
+        let (outer, is_inner) = (path[0], path.len() > 1);
+        if (is_inner && inside == Some(outer)) || last == Some(step) {
+            continue;
+        }
+        inside = is_inner.then_some(outer);
+        last = Some(step);
+        order.push(outer.to_owned());
+    }
+    order
 }
 
 /// The tape that everything writes to.

@@ -12,7 +12,8 @@ pub enum Require {
     SessionAbsent,
     /// The session exists and its state was committed this often.
     SessionVersion(u64),
-    /// The session exists and its next free numbers are these: nobody took one since they were read.
+    /// The next free numbers of the session are these, whether it exists or was deleted
+    /// ([`Journal::numbers`](crate::Journal::numbers)): nobody took one since they were read.
     Counters(Counters),
     /// The turn exists and is at this status.
     Turn {
@@ -47,9 +48,9 @@ pub enum Require {
 /// One row to write or to remove.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Put {
-    /// Makes the session, or replaces its head.
+    /// Makes the session, or replaces its head. One that is made goes on from the numbers that one of its name left.
     Head(Head),
-    /// Replaces the session's counters.
+    /// Raises the session's counters to these; one that is higher stays.
     Counters(Counters),
     /// Writes one field.
     Field(FieldRow),
@@ -111,7 +112,8 @@ pub enum Put {
         /// The lowest number that stays.
         before: u64,
     },
-    /// Removes the session and everything of it; a later head makes it anew. Deleting what is absent succeeds.
+    /// Removes the session and everything of it but its next free numbers, which are content of nobody; a later head makes
+    /// it anew. Deleting what is absent succeeds.
     Delete,
     /// Adds an audit row, which outlives the session.
     Audit(AuditRow),

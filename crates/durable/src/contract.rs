@@ -48,6 +48,7 @@
 mod bench;
 mod clause;
 mod forks;
+mod numbers;
 mod paused;
 mod promises;
 mod reads;

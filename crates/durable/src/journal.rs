@@ -5,8 +5,8 @@ use std::future::Future;
 use std::pin::Pin;
 
 use crate::{
-    Batch, EventRow, Fence, InvocationId, ItemRow, PositionRow, RecordRow, Result, SessionId, SessionKey,
-    SessionRow, TenantId, Timestamp, TurnRow, WaitRow,
+    Batch, Counters, EventRow, Fence, InvocationId, ItemRow, PositionRow, RecordRow, Result, SessionId,
+    SessionKey, SessionRow, TenantId, Timestamp, TurnRow, WaitRow,
 };
 
 /// A boxed future, so that stores can be chosen at run time.
@@ -95,6 +95,9 @@ pub struct SessionPage {
 ///   means that nothing was written: read again, decide again.
 /// - **Never dropped.** Dropping the future of `apply` cancels nothing.
 /// - **Read your writes.** A read that begins after an `apply` answered sees that batch whole.
+/// - **Numbered once.** The next free numbers of a session only rise, and they outlive it: a session that is made under the
+///   name of one that was deleted goes on from its numbers, in the batch that makes it. So no name of a turn, an event or
+///   a wait that was given out comes to mean another.
 /// - **Tenants apart.** No call with one tenant's key sees or changes a row of another (INV-14).
 ///
 /// Errors by category: `store_refused`, `store_unavailable`, `store_corrupt`, `store_closed`. The suite in
@@ -112,6 +115,10 @@ pub trait Journal: fmt::Debug + Send + Sync {
 
     /// Reads a session with its fields, without its items.
     fn session<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Option<SessionRow>>>;
+
+    /// Reads the next free numbers of a session; of one that is absent those which one of its name left when it was
+    /// deleted, and with which the next one will begin. A writer that makes a session numbers its rows from them.
+    fn numbers<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Counters>>;
 
     /// Reads a page of a tenant's sessions, from this id on.
     fn sessions<'a>(

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 
 use crate::{
-    Batch, BoxFuture, Counters, Error, Expected, FieldRow, FieldValue, Head, ItemRange, ItemRow, Journal,
-    Json, Placement, Put, Require, Result, SessionFilter, SessionKey, SessionRecord, SessionRow,
+    Batch, BoxFuture, Counters, Error, Expected, Fence, FieldRow, FieldValue, Head, ItemRange, ItemRow,
+    Journal, Json, Placement, Put, Require, Result, SessionFilter, SessionKey, SessionRecord, SessionRow,
     SessionStore, SessionSummary, TenantId, TurnQuery, Version, WaitQuery,
 };
 
@@ -106,7 +106,11 @@ impl JournalSessions {
                 // Refused though nothing changed: not for what is stored, but for who writes.
                 return Err(refusal);
             }
-            let (batch, version) = save_batch(self.journal.as_ref(), key, record, row.as_ref())?;
+            let numbers = match &row {
+                Some(row) => row.counters,
+                None => self.journal.numbers(key).await?,
+            };
+            let (batch, version) = save_batch((key, self.journal.fence()), record, row.as_ref(), numbers)?;
             match self.journal.apply(batch).await {
                 Ok(()) => return Ok(version),
                 Err(it @ Error::Refused { .. }) => (before, refusal) = (Some(row), it),
@@ -181,18 +185,18 @@ fn is_expected(expected: Expected, found: Option<Version>) -> bool {
 
 /// Returns the batch that makes `record` the session's state, provided that what was read still holds.
 fn save_batch(
-    journal: &dyn Journal,
-    key: &SessionKey,
+    (key, fence): (&SessionKey, Fence),
     record: &SessionRecord,
     stored: Option<&SessionRow>,
+    mut counters: Counters,
 ) -> Result<(Batch, Version)> {
     let head = next_head(record, stored.map(|it| &it.head));
     let version = head.version;
-    let mut counters = stored.map_or_else(Counters::default, |it| it.counters);
-    let mut batch = Batch::new(key.clone(), journal.fence()).require(Require::Idle);
-    batch.requires.extend(match stored {
-        None => vec![Require::SessionAbsent],
-        Some(row) => vec![Require::SessionVersion(row.head.version), Require::Counters(row.counters)],
+    let mut batch =
+        Batch::new(key.clone(), fence).require(Require::Idle).require(Require::Counters(counters));
+    batch.requires.push(match stored {
+        None => Require::SessionAbsent,
+        Some(row) => Require::SessionVersion(row.head.version),
     });
     batch.put(Put::Head(head));
     for field in stored.iter().flat_map(|it| &it.fields).filter(|it| !record.state.contains_key(&it.name)) {

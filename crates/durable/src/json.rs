@@ -33,6 +33,12 @@ impl Json {
         &self.0
     }
 
+    /// Returns the text as its own.
+    #[must_use]
+    pub fn into_text(self) -> Box<str> {
+        self.0
+    }
+
     /// Decodes the document.
     ///
     /// # Errors

@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use state::State;
 
 use crate::{
-    AuditRow, Batch, BoxFuture, Error, EventRow, Fence, InvocationId, ItemRange, ItemRow, Journal,
+    AuditRow, Batch, BoxFuture, Counters, Error, EventRow, Fence, InvocationId, ItemRange, ItemRow, Journal,
     JournalSessions, PositionRow, RecordRow, Result, SessionId, SessionKey, SessionPage, SessionRow,
     TenantId, Timestamp, TurnQuery, TurnRow, Upkeep, WaitQuery, WaitRow,
 };
@@ -143,6 +143,10 @@ impl Journal for MemoryStore {
 
     fn session<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Option<SessionRow>>> {
         now(Ok(read::session(&self.state(), key)))
+    }
+
+    fn numbers<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Counters>> {
+        now(Ok(self.state().numbers(key)))
     }
 
     fn sessions<'a>(

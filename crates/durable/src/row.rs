@@ -1,11 +1,11 @@
 //! The rows of a journal: what is kept of sessions, turns, items, waits, positions and events.
 //!
 //! Rows of one session are numbered by the writer, from counters that only rise ([`Counters`]); numbers are never used
-//! twice within a session. A body is written once, as an [`ItemRow`]; everything else refers to it by number (INV-4).
+//! twice under a session's name, also when it is deleted and made anew. A body is written once, as an [`ItemRow`]; everything else refers to it by number (INV-4).
 
 use crate::{Fence, InvocationId, Json, SessionId, SessionKey, Timestamp};
 
-/// Next free numbers of a session's rows. A put of counters replaces them all.
+/// Next free numbers of a session's rows. They only rise, and outlive the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
     /// The next turn's number.
@@ -16,6 +16,19 @@ pub struct Counters {
     pub events: u64,
     /// The next wait's number.
     pub waits: u64,
+}
+
+impl Counters {
+    /// Returns the higher of both, for each kind of row.
+    #[must_use]
+    pub fn max(self, other: Self) -> Self {
+        Self {
+            turns: self.turns.max(other.turns),
+            items: self.items.max(other.items),
+            events: self.events.max(other.events),
+            waits: self.waits.max(other.waits),
+        }
+    }
 }
 
 /// Where a forked session comes from (D12).

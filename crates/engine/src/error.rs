@@ -35,6 +35,18 @@ pub enum Error {
         /// The state as it was before the node.
         state: Snapshot,
     },
+    /// A parallel branch failed where the first failure is the node's (pipeline-utilities §11.9).
+    #[error("branch '{branch}' of node '{}' failed", place.node)]
+    Branch {
+        /// The node that dispatches the branches.
+        place: Place,
+        /// Which of them.
+        branch: Arc<str>,
+        /// With what.
+        source: Fault,
+        /// The state as it was before the node.
+        state: Snapshot,
+    },
     /// The function of a conditional edge failed (graph-engine §4).
     #[error("the edge of node '{}' failed", place.node)]
     Edge {
@@ -134,6 +146,8 @@ pub enum Error {
     SuspensionContext {
         /// Where.
         context: String,
+        /// The state there, when it was in a run that ends with this.
+        state: Option<Snapshot>,
     },
     /// A stored position does not fit the graph any more (D28).
     #[error("the stored position does not fit the graph: {reason}")]
@@ -203,7 +217,9 @@ impl Error {
     #[must_use]
     pub fn category(&self) -> &'static str {
         match self {
-            Self::Node { source, .. } if source.is_failed_suspension() => "suspension_persistence_failed",
+            Self::Node { source, .. } | Self::Branch { source, .. } if source.is_failed_suspension() => {
+                "suspension_persistence_failed"
+            }
             other => other.surface_category(),
         }
     }
@@ -215,6 +231,7 @@ impl Error {
                 problems.first().map_or("invalid_declaration", |it| it.kind.category())
             }
             Self::Node { .. } => "node_exception",
+            Self::Branch { .. } => "parallel_branches_branch_failed",
             Self::Edge { .. } => "edge_exception",
             Self::Reducer { .. } => "reducer_error",
             Self::Routing { .. } => "routing_error",
@@ -252,15 +269,16 @@ impl Error {
     }
 
     /// Returns the state that can be recovered from the failure (graph-engine §4): before the node for a failed node or
-    /// merge, after its update for a failed edge.
+    /// merge, after its update for a failed edge, as it was there for a suspend where none is allowed.
     #[must_use]
     pub fn state(&self) -> Option<&Snapshot> {
         match self {
             Self::Node { state, .. }
+            | Self::Branch { state, .. }
             | Self::Edge { state, .. }
             | Self::Reducer { state, .. }
             | Self::Routing { state, .. } => Some(state),
-            Self::Validation { state, .. } => state.as_ref(),
+            Self::Validation { state, .. } | Self::SuspensionContext { state, .. } => state.as_ref(),
             Self::Compile { .. }
             | Self::SessionLoad { .. }
             | Self::SessionSave { .. }
@@ -269,7 +287,6 @@ impl Error {
             | Self::SuspensionPersistence { .. }
             | Self::SuspensionRecord { .. }
             | Self::SuspensionPayload { .. }
-            | Self::SuspensionContext { .. }
             | Self::Position { .. }
             | Self::CheckpointNotFound { .. }
             | Self::CheckpointLoad { .. }
@@ -286,6 +303,7 @@ impl Error {
     pub fn place(&self) -> Option<&Place> {
         match self {
             Self::Node { place, .. }
+            | Self::Branch { place, .. }
             | Self::Edge { place, .. }
             | Self::Reducer { place, .. }
             | Self::Routing { place, .. } => Some(place),
@@ -310,11 +328,19 @@ impl Error {
         }
     }
 
+    /// Returns the name of the branch that failed, when the error is about one.
+    #[must_use]
+    pub fn branch_name(&self) -> Option<&str> {
+        if let Self::Branch { branch, .. } = self { Some(branch) } else { None }
+    }
+
     /// Returns the category of what caused the error: a node's own category when it has one, else the error's.
     #[must_use]
     pub fn derived_category(&self) -> &str {
         match self {
-            Self::Node { source, .. } => source.category().unwrap_or_else(|| self.category()),
+            Self::Node { source, .. } | Self::Branch { source, .. } => {
+                source.category().unwrap_or_else(|| self.category())
+            }
             _ => self.category(),
         }
     }

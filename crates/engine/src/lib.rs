@@ -37,6 +37,7 @@ pub use plan::snapshot::Snapshot;
 pub use plan::state::{Declared, State};
 pub use plan::update::Update;
 pub use run::ambient::{current, current_metadata, suspend};
+pub use run::branches::{Branch, Branches};
 pub use run::builder::GraphBuilder;
 pub use run::chain::Next;
 pub use run::classify::{Classification, Link, classify};

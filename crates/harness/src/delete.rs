@@ -10,7 +10,8 @@ use crate::{Error, Result, waits};
 
 impl Chat {
     /// Deletes a session: its turns and its wait are cancelled, everything of it is removed in one transaction, and one audit
-    /// row without content stays (D25). Deleting again succeeds and changes nothing; a later send starts a new session.
+    /// row without content stays (D25), beside the next free numbers of the session: no id of a turn, an event or a message is
+    /// ever given again under its name. Deleting again succeeds and changes nothing; a later send starts a new session.
     ///
     /// Who waits for a turn is told that it was cancelled; a stream of events ends with `chat_session_unknown`. Forks of
     /// the session stay: what they inherited is their own.

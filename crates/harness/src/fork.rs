@@ -145,7 +145,7 @@ impl Chat {
         }
         let range = ItemRange::List { field: HISTORY.to_owned(), generation, from, limit };
         let rows = self.house.read(self.house.journal.items(&source.key, &range)).await?;
-        Ok(rows.into_iter().map(|it| Item::from_text(it.body.as_str())).collect())
+        Ok(rows.into_iter().map(|it| Item::from_text(it.body.into_text())).collect())
     }
 }
 

@@ -209,22 +209,23 @@ impl House {
         if hot.desk().known {
             return Ok(());
         }
-        let (row, wait, mut desk) = loop {
+        let (row, counters, wait, mut desk) = loop {
             let before = hot.desk().changes;
             let row = self.read(self.journal.session(&hot.key)).await?;
+            // A session that was deleted has left its numbers to the one that is made next.
+            let counters = match &row {
+                Some(row) => row.counters,
+                None => self.read(self.journal.numbers(&hot.key)).await?,
+            };
             let wait = self.read(self.journal.waits(&WaitQuery::Pending(hot.key.clone()))).await?;
             let desk = hot.desk();
             // A commit that landed in between has made what was read stale.
             if desk.changes == before {
-                break (row, wait, desk);
+                break (row, counters, wait, desk);
             }
         };
         // Numbers that were handed out to batches on their way are higher than those that are stored.
-        let counters = row.as_ref().map(|it| it.counters).unwrap_or_default();
-        desk.counters.turns = desk.counters.turns.max(counters.turns);
-        desk.counters.items = desk.counters.items.max(counters.items);
-        desk.counters.events = desk.counters.events.max(counters.events);
-        desk.counters.waits = desk.counters.waits.max(counters.waits);
+        desk.counters = desk.counters.max(counters);
         let head = row.map(|it| it.head);
         if desk.head.as_ref().map(|it| it.version) != head.as_ref().map(|it| it.version) {
             desk.fields = None;

@@ -113,8 +113,9 @@ impl Keeper {
         lock(&self.outcome).clone()
     }
 
-    pub(crate) fn turning(&self) -> Turning {
-        lock(&self.turning).clone()
+    /// Returns the turn's row as it is committed.
+    pub(crate) fn row(&self) -> TurnRow {
+        lock(&self.turning).row.clone()
     }
 
     /// Returns the claim that was not taken, to tell who waits for it, and why, if taking it failed.
@@ -144,13 +145,14 @@ impl Keeper {
         &self,
         transition: impl FnOnce(&mut Writing, &mut Turning) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let mut turning = self.turning();
-        let (commit, result) = {
+        let mut turning = lock(&self.turning).clone();
+        let (commit, result, writes_state) = {
             let mut desk = self.hot.desk();
             let mut writing = self.house.write(&self.hot, &desk);
             let result = transition(&mut writing, &mut turning)?;
             self.busy.send_replace(true);
-            (self.house.send(&mut desk, writing), result)
+            let writes_state = writing.head_put().is_some();
+            (self.house.send(&mut desk, writing), result, writes_state)
         };
         let landed = self.house.land(&self.hot, commit).await;
         if landed.is_err() {
@@ -162,8 +164,11 @@ impl Keeper {
         {
             let mut desk = self.hot.desk();
             desk.changes += 1;
-            desk.head = Some(turning.head.clone());
-            desk.fields = (!turning.unread).then(|| turning.stored.clone());
+            // A turn that is ended while another one runs knows the state of before: it has nothing to say about it.
+            if writes_state {
+                desk.head = Some(turning.head.clone());
+                desk.fields = (!turning.unread).then(|| turning.stored.clone());
+            }
         }
         *lock(&self.turning) = turning;
         Ok(result)
@@ -258,7 +263,7 @@ impl Keeper {
                 answering.taken = taken;
                 *lock(&self.claim) = Some(Claim { suspended, wait, answering });
                 let failed = RunError::SuspensionRecord {
-                    invocation: self.turning().row.invocation.to_string(),
+                    invocation: self.row().invocation.to_string(),
                     reason: singletree_engine::chain(&error),
                 };
                 *lock(&self.unclaimed) = Some(error);

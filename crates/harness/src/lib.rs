@@ -14,6 +14,7 @@
 //! # Inside
 //! What is decided is decided by transitions (`transition/`), pure functions that fill one batch each. `runner` runs the
 //! turns of a session in order, `keeper` stands behind the engine's port, `adopt` takes over what a dead process left.
+//! `doctor` looks whether what is stored keeps the promises.
 //!
 //! # Invariants
 //! INV-1 to INV-9, INV-12 (see ARCHITECTURE.md).
@@ -63,6 +64,7 @@ mod window;
 mod writing;
 
 mod base;
+mod doctor;
 
 pub use agent::{Agent, Durability, WhileSuspended};
 pub use answer::{Answer, PendingWait, SignalAddress};
@@ -73,6 +75,7 @@ pub use base::{
 pub use branch::MessageAt;
 pub use bucket::{Bucket, BucketTable, Disposition, Surface};
 pub use chat::{Chat, ChatBuilder};
+pub use doctor::{Doctor, Examination, Finding, Repaired, Symptom};
 pub use error::{Error, Result};
 pub use event::{ChatEvent, ChatEventKind, EventId};
 pub use fork::ForkOptions;

@@ -56,16 +56,25 @@ pub(crate) struct Preparing<'a> {
 impl Preparing<'_> {
     /// Returns the session's fields: from memory if they are there as this agent needs them, else from the store.
     pub(crate) async fn fields(&self) -> Result<StoredFields, Error> {
-        self.house.know(self.hot).await?;
-        let window = self.window();
-        let held = self.hot.desk().fields.clone();
-        let cut = held.map(|it| stored::cut(it, window)).transpose()?.flatten();
-        let fields = match cut {
-            Some(fields) => fields,
-            None => self.read_fields(window).await?,
-        };
-        self.hot.desk().fields = Some(fields.clone());
-        Ok(fields)
+        loop {
+            self.house.know(self.hot).await?;
+            let window = self.window();
+            let (held, before) = {
+                let desk = self.hot.desk();
+                (desk.fields.clone(), desk.changes)
+            };
+            let cut = held.map(|it| stored::cut(it, window)).transpose()?.flatten();
+            let fields = match cut {
+                Some(fields) => fields,
+                None => self.read_fields(window).await?,
+            };
+            let mut desk = self.hot.desk();
+            // A commit that landed in between has made what was read stale.
+            if desk.changes == before {
+                desk.fields = Some(fields.clone());
+                return Ok(fields);
+            }
+        }
     }
 
     async fn read_fields(&self, window: Option<Window>) -> Result<StoredFields, Error> {

@@ -225,7 +225,7 @@ impl House {
     /// stops a run waits for it.
     async fn invoke(self: &Arc<Self>, hot: &Arc<Hot>, ticket: &Arc<Ticket>, ready: Ready) -> Ended {
         let Ready { keeper, stream, start } = ready;
-        let row = keeper.turning().row;
+        let row = keeper.row();
         if let Some(running) = hot.desk().running.as_mut() {
             running.no = Some(row.no);
             running.stream = Some(stream.clone());
@@ -283,7 +283,7 @@ impl House {
         };
         match recorded {
             Ok(()) => self.told(keeper),
-            Err(_) => self.end_unrun(hot, ticket, keeper.turning().row, &error).await,
+            Err(_) => self.end_unrun(hot, ticket, keeper.row(), &error).await,
         }
     }
 

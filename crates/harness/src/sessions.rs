@@ -5,14 +5,15 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use singletree_durable::{
-    Batch, FieldRow, FieldValue, Head, ItemRange, ItemRow, Json, Placement, Put, Require, SessionId,
-    SessionRow, Timestamp,
+    Batch, Counters, FieldRow, FieldValue, Head, ItemRange, ItemRow, Json, Placement, Put, Require,
+    SessionId, SessionRow, Timestamp,
 };
 use singletree_engine::Item;
 use singletree_llm::ChatMessage;
 
 use crate::chat::Chat;
 use crate::history::HISTORY;
+use crate::hot::Hot;
 use crate::record::message;
 use crate::stored::{self, corrupt};
 use crate::{Error, Result};
@@ -194,6 +195,7 @@ impl Chat {
         let hot = self.house.hot(&key);
         self.house.ready(&hot).await?;
         let now = self.house.now();
+        let first = reserve(&hot, export.lists.values().map(|it| it.len() as u64).sum());
         let mut batch = Batch::new(key.clone(), self.house.journal.fence()).require(Require::SessionAbsent);
         batch.put(Put::Head(Head {
             agent: export.agent,
@@ -208,7 +210,7 @@ impl Chat {
         for (name, value) in export.values {
             batch.put(Put::Field(FieldRow { name, value: FieldValue::Value(Json::from(&value)) }));
         }
-        let mut no = 0;
+        let mut no = first.items;
         for (name, items) in export.lists {
             let value = FieldValue::List { generation: 0, len: items.len() as u64 };
             batch.put(Put::Field(FieldRow { name: name.clone(), value }));
@@ -219,17 +221,23 @@ impl Chat {
                 }
                 let placement = Some(Placement { field: name.clone(), generation: 0, seq });
                 let (body, side) = (Json::from(&item.body), item.side.as_ref().map(Json::from));
-                // The rows belong to no turn: number 0 is given to none.
-                batch.put(Put::Item(ItemRow { no, turn: 0, placement, body, side }));
+                batch.put(Put::Item(ItemRow { no, turn: first.turns, placement, body, side }));
                 no += 1;
             }
         }
-        let counters = singletree_durable::Counters { turns: 1, items: no, events: 0, waits: 0 };
-        batch.put(Put::Counters(counters));
+        batch.put(Put::Counters(Counters { turns: first.turns + 1, items: no, ..first }));
         let landed = self.house.journal.apply(batch).await;
         hot.desk().doubt();
         Ok(landed?)
     }
+}
+
+/// Takes numbers for rows of an import, which belong to no turn that ran, and returns the first of each.
+fn reserve(hot: &Hot, items: u64) -> Counters {
+    let mut desk = hot.desk();
+    let first = desk.counters;
+    desk.counters = Counters { turns: first.turns + 1, items: first.items + items, ..first };
+    first
 }
 
 pub(crate) fn info(row: &SessionRow) -> SessionInfo {

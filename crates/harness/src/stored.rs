@@ -109,7 +109,7 @@ pub(crate) async fn read_items(
         let what = format!("field '{field}' has {} of {wanted} items from {} on", rows.len(), places.start);
         return Err(corrupt(what, None));
     }
-    Ok(rows.into_iter().map(|it| Item::from_text(it.body.as_str())).collect())
+    Ok(rows.into_iter().map(|it| Item::from_text(it.body.into_text())).collect())
 }
 
 /// Returns the fields by name, for the engine.

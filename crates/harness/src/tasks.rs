@@ -2,6 +2,7 @@
 
 use std::future::Future;
 
+use futures_util::FutureExt;
 use tokio::sync::watch;
 
 /// Counts what runs in the background.
@@ -22,10 +23,8 @@ impl Tasks {
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         self.0.send_modify(|it| *it += 1);
         let running = Running(self.0.clone());
-        drop(tokio::spawn(async move {
-            work.await;
-            drop(running);
-        }));
+        // Not an async block: that would have room for the future twice, where it is taken from and where it is awaited.
+        drop(tokio::spawn(work.map(move |()| drop(running))));
     }
 
     /// Waits until nothing runs.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use singletree_durable::{Head, Put, TurnRow, TurnStatus};
+use singletree_durable::{Head, Put, Require, TurnRow, TurnStatus};
 use singletree_engine::{Item, List, SessionState, Slot, Snapshot};
 use singletree_llm::{ChatMessage, ToolCall};
 
@@ -104,6 +104,8 @@ impl Turning {
         let author = self.author();
         let how = (&self.rows.clone(), &mut self.numbers, self.field_bytes);
         self.stored = write_fields(writing, &author, fields, &self.stored, how)?;
+        // What is written was made from this version; from another one it would take back what came after (INV-3).
+        writing.require(Require::SessionVersion(self.head.version));
         self.head.version += 1;
         self.head.updated_at = writing.now;
         self.head.agent.clone_from(&self.row.agent);

@@ -104,7 +104,7 @@ pub(crate) async fn run_answer(
             return None;
         }
     };
-    ticket.name(crate::record::TurnRowExt::id(&ready.keeper.turning().row));
+    ticket.name(crate::record::TurnRowExt::id(&ready.keeper.row()));
     house.run_answered(hot, ticket, ready).await
 }
 

@@ -13,6 +13,9 @@ use crate::event::{ChatEvent, ChatEventKind, EventId};
 use crate::stored::{self, Kept, StoredField, StoredFields};
 use crate::turn_id::TurnId;
 
+/// How many rows most transitions write at most: a turn of one reply ends with nine.
+const PUTS: usize = 9;
+
 /// The turn for which something is written.
 #[derive(Debug, Clone)]
 pub(crate) struct Author {
@@ -69,7 +72,8 @@ impl Writing {
         now: Timestamp,
         epoch: &Arc<str>,
     ) -> Self {
-        let batch = Batch::new(key.clone(), fence);
+        let mut batch = Batch::new(key.clone(), fence);
+        batch.puts.reserve(PUTS);
         Self { batch, counters, now, events: Vec::new(), epoch: epoch.clone(), taken: counters }
     }
 

@@ -47,8 +47,8 @@ pub use singletree_tools as tools;
 
 pub use singletree_durable::MemoryStore;
 pub use singletree_engine::{
-    Ctx, END, FailureIsolation, FanOut, Graph, Middleware, NodeError, NodeResult, Retry, Signal, State,
-    Timing,
+    Branch, Branches, Ctx, END, FailureIsolation, FanOut, Graph, Middleware, NodeError, NodeResult, Retry,
+    Signal, State, Timing,
 };
 pub use singletree_harness::{
     Agent, Answer, Chat, ChatEvent, ChatEventKind, ChatTurnOutcome, Durability, Messages, SendOptions,

@@ -18,6 +18,15 @@ pub enum Damage {
     Reference(String),
 }
 
+impl std::fmt::Display for Damage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Integrity(what) => f.write_str(what),
+            Self::Reference(what) => write!(f, "a row refers to one that is not there: {what}"),
+        }
+    }
+}
+
 /// How many damages of a kind are listed.
 const LISTED: u32 = 100;
 

@@ -2,7 +2,7 @@
 
 use rusqlite::types::Type;
 use rusqlite::{Result, Row};
-use singletree_durable::{IdError, InvocationId, Json, SessionId, SessionKey, TenantId, Timestamp};
+use singletree_durable::{Counters, IdError, InvocationId, Json, SessionId, SessionKey, TenantId, Timestamp};
 
 use crate::word::Word;
 
@@ -32,6 +32,16 @@ pub(crate) fn number_opt(row: &Row<'_>, at: usize) -> Result<Option<u64>> {
     }
 }
 
+/// Reads next free numbers, which stand in four columns from this one on.
+pub(crate) fn counters(row: &Row<'_>, at: usize) -> Result<Counters> {
+    Ok(Counters {
+        turns: number(row, at)?,
+        items: number(row, at + 1)?,
+        events: number(row, at + 2)?,
+        waits: number(row, at + 3)?,
+    })
+}
+
 /// Reads a small number.
 pub(crate) fn small(row: &Row<'_>, at: usize) -> Result<u32> {
     let raw: i64 = row.get(at)?;
@@ -50,12 +60,12 @@ pub(crate) fn time_opt(row: &Row<'_>, at: usize) -> Result<Option<Timestamp>> {
 
 /// Reads a document.
 pub(crate) fn json(row: &Row<'_>, at: usize) -> Result<Json> {
-    row.get::<_, String>(at).map(Json::from_text)
+    Ok(Json::from_text(row.get_ref(at)?.as_str()?))
 }
 
 /// Reads a document that may be absent.
 pub(crate) fn json_opt(row: &Row<'_>, at: usize) -> Result<Option<Json>> {
-    row.get::<_, Option<String>>(at).map(|it| it.map(Json::from_text))
+    Ok(row.get_ref(at)?.as_str_or_null()?.map(Json::from_text))
 }
 
 /// Reads a member of a closed set.

@@ -1,8 +1,9 @@
 //! The store as a journal.
 
 use singletree_durable::{
-    Batch, BoxFuture, EventRow, Fence, InvocationId, ItemRange, ItemRow, Journal, PositionRow, RecordRow,
-    Result, SessionId, SessionKey, SessionPage, SessionRow, TenantId, TurnQuery, TurnRow, WaitQuery, WaitRow,
+    Batch, BoxFuture, Counters, EventRow, Fence, InvocationId, ItemRange, ItemRow, Journal, PositionRow,
+    RecordRow, Result, SessionId, SessionKey, SessionPage, SessionRow, TenantId, TurnQuery, TurnRow,
+    WaitQuery, WaitRow,
 };
 
 use crate::writer::Work;
@@ -25,6 +26,11 @@ impl Journal for SqliteStore {
     fn session<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Option<SessionRow>>> {
         let key = key.clone();
         self.query(move |snapshot| read::session::one(snapshot, &key))
+    }
+
+    fn numbers<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Counters>> {
+        let key = key.clone();
+        self.query(move |snapshot| read::session::numbers(snapshot, &key))
     }
 
     fn sessions<'a>(

@@ -24,6 +24,8 @@ fn all<T>(
     let mut statement = connection.prepare_cached(sql)?;
     let rows = statement.query_map(params, read)?.collect();
     debug_assert_eq!(statement.reset_status(StatementStatus::FullscanStep), 0, "INV-5: scanned by {sql}");
+    #[cfg(test)]
+    tests::note(sql, statement.reset_status(StatementStatus::VmStep));
     rows
 }
 
@@ -34,5 +36,12 @@ fn sweep<T>(
     params: impl Params,
     read: impl FnMut(&Row<'_>) -> Result<T>,
 ) -> Result<Vec<T>> {
-    connection.prepare_cached(sql)?.query_map(params, read)?.collect()
+    let mut statement = connection.prepare_cached(sql)?;
+    let rows = statement.query_map(params, read)?.collect();
+    #[cfg(test)]
+    tests::note(sql, statement.reset_status(StatementStatus::VmStep));
+    rows
 }
+
+#[cfg(test)]
+mod tests;

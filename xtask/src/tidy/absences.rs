@@ -6,7 +6,8 @@ use crate::rust_source::RustSource;
 use crate::std_paths::std_modules;
 
 /// Programs, which may ask the environment. Tests may too.
-const PROGRAMS: &[&str] = &["crates/cli/", "crates/conformance/", "bench/", "xtask/"];
+const PROGRAMS: &[&str] =
+    &["crates/cli/", "crates/conformance/", "crates/harness/examples/", "bench/", "xtask/"];
 
 /// Types through which a `static` becomes state. A `LazyLock` alone is a constant that
 /// is worked out late; what it holds is looked at too.

@@ -22,6 +22,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("client", &["protocol"]),
     ("harness", &["engine", "durable", "llm", "narration"]),
     ("audit", &["harness", "durable", "llm"]),
+    ("torture", &["audit", "agent", "harness", "engine", "durable", "llm", "tools"]),
     ("agent", &["harness", "engine", "macros", "llm", "tools", "prompts"]),
     ("config", &["agent", "providers", "mcp", "harness", "engine", "llm", "tools", "prompts"]),
     ("server", &["harness", "agent", "protocol", "narration"]),

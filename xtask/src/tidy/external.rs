@@ -24,7 +24,7 @@ const NEVER: &[(&str, &[&str])] = &[
 
 /// The heavy packages: who may name each in its manifest, and who in tests besides.
 const HOMES: &[(&str, &[&str], &[&str])] = &[
-    ("rusqlite", &["store-sqlite"], &["cli", "harness"]),
+    ("rusqlite", &["store-sqlite", "bench"], &["cli", "harness"]),
     ("axum", &["server"], &[]),
     ("reqwest", &["providers", "mcp", "client", "tools"], &[]),
     ("clap", &["cli", "conformance", "bench"], &[]),

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use singletree_durable::{
-    Batch, BoxFuture, EventRow, Fence, InvocationId, ItemRange, ItemRow, Journal, PositionRow, RecordRow,
-    Result, SessionId, SessionKey, SessionPage, SessionRow, TenantId, Timestamp, TurnQuery, TurnRow, Upkeep,
-    WaitQuery, WaitRow,
+    Batch, BoxFuture, Counters, EventRow, Fence, InvocationId, ItemRange, ItemRow, Journal, PositionRow,
+    RecordRow, Result, SessionId, SessionKey, SessionPage, SessionRow, TenantId, Timestamp, TurnQuery,
+    TurnRow, Upkeep, WaitQuery, WaitRow,
 };
 use singletree_store_sqlite::SqliteStore;
 
@@ -65,6 +65,12 @@ impl Journal for Gated {
         let store = self.store.clone();
         let key = key.clone();
         self.read("session", async move { store.session(&key).await })
+    }
+
+    fn numbers<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Counters>> {
+        let store = self.store.clone();
+        let key = key.clone();
+        self.read("numbers", async move { store.numbers(&key).await })
     }
 
     fn sessions<'a>(

@@ -112,9 +112,8 @@ pub(crate) struct Session {
     waits: Vec<Wait>,
     parked: VecDeque<usize>,
     keys: BTreeMap<String, (String, usize)>,
-    /// The number of the next wait, in memory and as stored.
+    /// The number of the next wait; it outlives the session.
     next_wait: u64,
-    stored_wait: u64,
 }
 
 pub(crate) fn error(category: &str) -> End {
@@ -158,7 +157,6 @@ impl Session {
             }
             self.parked.pop_front();
         }
-        self.stored_wait = self.next_wait;
     }
 
     fn run(&mut self, at: usize) {
@@ -274,19 +272,17 @@ impl Session {
     }
 
     pub(crate) fn delete(&mut self) {
-        let (next_wait, stored_wait) = (self.next_wait, self.stored_wait);
-        *self = Self { next_wait, stored_wait, ..Self::default() };
+        *self = Self { next_wait: self.next_wait, ..Self::default() };
     }
 
     /// The process ends, and the next one takes over, under its policy.
     pub(crate) fn restart(&mut self, policy: WhileSuspended) {
-        self.next_wait = if self.exists { self.stored_wait } else { 0 };
         self.go_on(policy);
     }
 
     /// Takes over the history of an export.
     pub(crate) fn import(&mut self, from: &Self) {
-        (self.exists, self.open, self.stored_wait) = (true, from.open, 0);
+        (self.exists, self.open) = (true, from.open);
         self.history.clone_from(&from.history);
     }
 

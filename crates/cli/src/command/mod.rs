@@ -1,8 +1,10 @@
 //! One module per command.
 
 mod answer;
+mod backup;
 mod cancel;
 mod chat;
+mod doctor;
 mod fork;
 mod pending;
 mod piped;
@@ -10,6 +12,8 @@ mod retain;
 mod send;
 mod sessions;
 mod slash;
+mod torture;
+mod torture_child;
 
 use std::sync::Arc;
 
@@ -32,6 +36,10 @@ pub(crate) async fn run(command: Command) -> Result<u8> {
         Command::Fork(args) => fork::run(args).await,
         Command::Retain(args) => retain::run(args).await,
         Command::Sessions(args) => sessions::run(args).await,
+        Command::Doctor(args) => doctor::run(args).await,
+        Command::Backup(args) => backup::run(args).await,
+        Command::Torture(args) => torture::run(args).await,
+        Command::TortureChild(args) => torture_child::run(args).await,
     }
 }
 

@@ -7,9 +7,12 @@ mod terminal;
 
 mod branches;
 mod colours;
+mod doctor;
 mod piped;
 mod refused;
 mod scripts;
 mod sessions;
 mod slash;
 mod story;
+mod sync_trace;
+mod torture;

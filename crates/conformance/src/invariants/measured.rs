@@ -74,7 +74,7 @@ fn migrations(evidence: &Evidence) -> usize {
     evidence.runs.iter().map(|it| it.reel.migrations.len()).sum()
 }
 
-fn last(evidence: &Evidence) -> Result<&Run, String> {
+pub(super) fn last(evidence: &Evidence) -> Result<&Run, String> {
     evidence.runs.last().ok_or_else(|| "nothing was invoked".into())
 }
 
@@ -152,12 +152,12 @@ fn one_migration(evidence: &Evidence) -> Result<(), String> {
     ensure(count == 1, || format!("{count} migrations ran"))
 }
 
-fn nothing_ran(evidence: &Evidence) -> Result<(), String> {
+pub(super) fn nothing_ran(evidence: &Evidence) -> Result<(), String> {
     let visits: usize = evidence.runs.iter().map(|it| it.reel.visits.len()).sum();
     ensure(!evidence.runs.is_empty() && visits == 0, || format!("{visits} nodes ran"))
 }
 
-fn inner_state_is_the_subgraphs(evidence: &Evidence) -> Result<(), String> {
+pub(super) fn inner_state_is_the_subgraphs(evidence: &Evidence) -> Result<(), String> {
     let inner: Vec<_> =
         evidence.runs.iter().flat_map(|it| &it.reel.visits).filter(|it| it.namespace.len() > 1).collect();
     ensure(!inner.is_empty(), || "no node of a subgraph ran".into())?;
@@ -167,7 +167,7 @@ fn inner_state_is_the_subgraphs(evidence: &Evidence) -> Result<(), String> {
     ensure(odd.is_none(), || format!("a node of the subgraph saw {:?}", odd.map(|it| &it.pre_state)))
 }
 
-fn one_load_one_save(evidence: &Evidence) -> Result<(), String> {
+pub(super) fn one_load_one_save(evidence: &Evidence) -> Result<(), String> {
     let run = last(evidence)?;
     let (loads, saves) = (run.reel.loads(), run.reel.saves().count());
     ensure((loads, saves) == (1, 1), || format!("{loads} loads and {saves} saves"))

@@ -10,6 +10,7 @@ use crate::execute::{Examined, examine, execute};
 use crate::failure::{Failure, FailureKind};
 use crate::invariants::{self, Row};
 use crate::suite::Case;
+use crate::yaml::{Node, Yaml};
 
 /// What became of the invariants that only restate assertions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -22,7 +23,7 @@ pub struct Restatements {
     pub changes: usize,
     /// What is not as it must be: the case, the invariant, and what was changed.
     pub faults: Vec<String>,
-    /// Invariants of the table that no case counts as restated.
+    /// Invariants of the table that no case counts as restated, not even one that does not pass.
     pub unused: Vec<&'static str>,
 }
 
@@ -35,10 +36,12 @@ pub fn restatements(cases: &[Case], seed: u64) -> Restatements {
 
 fn prove(cases: &[Case], rows: &[Row], random: &mut Random) -> Restatements {
     let mut found = Restatements::default();
+    let mut waiting = BTreeSet::new();
     for case in cases {
         let Ok(raw) = &case.content else { continue };
         let examined = examine(raw.clone());
         if !examined.failures.is_empty() {
+            keys(&raw.whole(), &mut waiting);
             continue;
         }
         let mut trials = Trials { case, sites: sites(case), known: BTreeMap::new(), random };
@@ -57,8 +60,20 @@ fn prove(cases: &[Case], rows: &[Row], random: &mut Random) -> Restatements {
         }
     }
     let unused = rows.iter().map(|it| it.invariant).filter(|it| !found.invariants.contains(it));
-    found.unused = unused.collect();
+    found.unused = unused.filter(|it| !waiting.contains(*it)).collect();
     found
+}
+
+/// Collects the keys of all maps.
+fn keys(node: &Node, found: &mut BTreeSet<String>) {
+    match &node.value {
+        Yaml::Map(entries) => entries.iter().for_each(|(key, it)| {
+            found.insert(key.clone());
+            keys(it, found);
+        }),
+        Yaml::List(items) => items.iter().for_each(|it| keys(it, found)),
+        Yaml::Null | Yaml::Bool(_) | Yaml::Int(_) | Yaml::Float(_) | Yaml::Str(_) => {}
+    }
 }
 
 /// The changes of a case, with their places as assertions name them. What cases of a file share holds no assertion but

@@ -16,12 +16,17 @@ const EXPECTATIONS: &[&str] = &[
     "invariants",
     "loaded_session_state",
     "saved_session_assertions",
+    "saved_record_assertions",
+    "latest_record_assertions",
+    "every_save_assertions",
+    "first_run_expected_error",
+    "expected_chain_ambiguity_error",
 ];
 
 /// Keys whose leaves are left out, because they say what must not be or how much there must be at least: another value may
 /// hold as well.
 const LEFT_OUT: &[&str] =
-    &["undelivered_count_min", "excludes_fields", "no_events_for_node", "error_category_not"];
+    &["undelivered_count_min", "excludes_fields", "no_events_for_node", "error_category_not", "state_one_of"];
 
 /// Lists of which each item is an assertion of its own: an item that is dropped, repeated or moved changes nothing.
 const LOOSE_LISTS: &[&str] = &["content_includes", "messages_history_contains"];
@@ -42,6 +47,16 @@ const WHOLE: &[&str] = &[
     "metadata",
     "signal_payload",
     "delivery_order",
+    "completed_positions",
+    "completed_inner_positions",
+    "state_in",
+    "partial_update_returned",
+    "state_seen_in_post_phase",
+    "instance_pre_states",
+    "fan_out_config",
+    "parallel_branches_config",
+    "timing_records",
+    "middleware_log_captured",
 ];
 
 /// Keys of maps, or of lists of maps, that may name a part of what is there; what they name is compared as a whole.
@@ -51,6 +66,7 @@ const PARTS: &[&str] = &[
     "messages_history_contains",
     "outbound_payload_includes",
     "metadata_includes",
+    "chain",
 ];
 
 /// Keys that an event must name: three always, and the error of an attempt that failed.
@@ -58,6 +74,9 @@ const NAMED_BY_EVENTS: &[&str] = &["phase", "node_name", "namespace", "error"];
 
 /// The values of `phase`.
 const PHASES: &[&str] = &["started", "completed", "suspended"];
+
+/// The values of `state` of a fan-out's instance.
+const INSTANCE_STATES: &[&str] = &["not_started", "in_flight", "completed"];
 
 /// Values of other keys that are members of a closed set.
 const SETS: &[&[&str]] = &[
@@ -76,6 +95,12 @@ const SETS: &[&[&str]] = &[
         "session_state_migration_missing",
         "suspension_record_invalid",
         "suspension_resume_payload_invalid",
+        "checkpoint_not_found",
+        "checkpoint_record_invalid",
+        "checkpoint_state_migration_missing",
+        "checkpoint_state_migration_failed",
+        "checkpoint_state_migration_chain_ambiguous",
+        "parallel_branches_branch_failed",
     ],
     &[
         "no_declared_entry",
@@ -86,7 +111,11 @@ const SETS: &[&[&str]] = &[
         "mapping_references_undeclared_field",
         "conflicting_projection_forms",
         "reducer_configuration_invalid",
+        "fan_out_field_not_list",
+        "fan_out_count_mode_ambiguous",
+        "fan_out_degraded_update_missing_collect_field",
     ],
+    &["success", "exception"],
 ];
 
 /// One way to change one value.
@@ -289,6 +318,17 @@ impl Site {
         })
     }
 
+    /// Returns the values of this place, where its key says which there are.
+    fn words(&self) -> Option<&'static [&'static str]> {
+        let named = |step: &Step, name: &str| matches!(step, Step::Key(key) if key == name);
+        let last = self.path.last()?;
+        if named(last, "phase") {
+            return Some(PHASES);
+        }
+        let of_instance = named(last, "state") && self.path.iter().any(|it| named(it, "instances"));
+        of_instance.then_some(INSTANCE_STATES)
+    }
+
     /// Returns the case with this one change.
     pub(crate) fn apply(&self, case: &Node, choose: &mut dyn FnMut(usize) -> usize) -> Node {
         let mut changed = case.clone();
@@ -306,10 +346,9 @@ impl Site {
                 None => return case.clone(),
             }
         }
-        let is_phase = matches!(self.path.last(), Some(Step::Key(key)) if key == "phase");
-        match (self.change, &mut at.value) {
-            (Change::Other, Yaml::Str(it)) if is_phase => *it = member(PHASES, it, choose),
-            (how, value) => change(value, how, choose),
+        match (self.change, &mut at.value, self.words()) {
+            (Change::Other, Yaml::Str(it), Some(words)) => *it = member(words, it, choose),
+            (how, value, _) => change(value, how, choose),
         }
         changed
     }

@@ -2,7 +2,8 @@
 
 use super::bench::Bench;
 use super::{
-    Violation, forks, paused, promises, reads, requires, retain, saves, sessions, upkeep, waits, writes,
+    Violation, forks, numbers, paused, promises, reads, requires, retain, saves, sessions, upkeep, waits,
+    writes,
 };
 
 /// Makes the enum, its texts and the dispatch of one table, so that none of them lacks a line.
@@ -78,7 +79,7 @@ clauses! {
     // Journal: puts.
     PutsInOrder, writes::puts_in_order, "The puts of a batch are applied in order.";
     HeadReplaced, writes::head_replaced, "A head is replaced whole, and the counters stay.";
-    CountersReplaced, writes::counters_replaced, "A put of counters replaces them all.";
+    CountersRise, numbers::counters_rise, "A put of counters raises them; one that is higher stays.";
     FieldReplaced, writes::field_replaced, "A field is replaced whole, whichever way it was kept.";
     FieldDropped, writes::field_dropped, "A dropped field is gone, others stay; dropping none is fine.";
     ItemNumbers, writes::item_numbers, "An item whose number is taken refuses the batch.";
@@ -100,6 +101,8 @@ clauses! {
     DeleteRemoves, writes::delete_removes, "Deleting a session removes everything of it.";
     DeleteIdempotent, writes::delete_idempotent, "Deleting an absent session succeeds.";
     DeleteMakesAnew, writes::delete_makes_anew, "A head after a delete makes the session anew.";
+    NumbersOutlive, numbers::numbers_outlive, "What a deleted session's next free numbers were is told.";
+    NumbersGoOn, numbers::numbers_go_on, "A session made anew goes on from the numbers of the deleted one.";
     AuditOutlives, writes::audit_outlives, "Audit rows outlive their session.";
     // Journal: reads.
     FieldsOrdered, reads::fields_ordered, "A session's fields are ordered by name.";

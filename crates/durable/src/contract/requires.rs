@@ -39,16 +39,23 @@ async fn counters_hold(stores: &Stores, key: &SessionKey, of: [u64; 4]) -> Resul
 
 pub(super) async fn counters_exact(bench: &dyn Bench) -> Verdict {
     let (stores, s) = (bench.open().await?, key("s"));
-    let zero = Require::Counters(counters(0, 0, 0, 0));
-    let absent = apply_if(&stores, &key("none"), zero, [Put::Head(head(1))]).await;
-    refused("counters of an absent session", &absent)?;
-    make(&stores, &s, []).await?;
+    let at = |turns| Require::Counters(counters(turns, 0, 0, 0));
+    let absent = apply_if(&stores, &s, at(1), [Put::Head(head(1))]).await;
+    refused("other counters of an absent session", &absent)?;
+    apply_if(&stores, &s, at(0), [Put::Head(head(1))]).await?;
     counters_hold(&stores, &s, [0, 0, 0, 0]).await?;
     apply(&stores, &s, [Put::Counters(counters(1, 2, 3, 4))]).await?;
     for other in [[0, 2, 3, 4], [1, 0, 3, 4], [1, 2, 0, 4], [1, 2, 3, 0]] {
         refused("other counters", &counters_hold(&stores, &s, other).await)?;
     }
-    Ok(counters_hold(&stores, &s, [1, 2, 3, 4]).await?)
+    counters_hold(&stores, &s, [1, 2, 3, 4]).await?;
+    apply(&stores, &s, [Put::Delete]).await?;
+    refused(
+        "other counters of a deleted session",
+        &apply_if(&stores, &s, at(0), [Put::Head(head(1))]).await,
+    )?;
+    let left = Require::Counters(counters(1, 2, 3, 4));
+    Ok(apply_if(&stores, &s, left, [Put::Head(head(1))]).await?)
 }
 
 pub(super) async fn turn_at_status(bench: &dyn Bench) -> Verdict {

@@ -143,6 +143,8 @@ struct Memo {
     fields: BTreeSet<(SessionKey, String)>,
     records: BTreeSet<(SessionKey, u64, String)>,
     position_turns: BTreeMap<(SessionKey, String), u64>,
+    parents: BTreeMap<SessionKey, Option<crate::Parent>>,
+    /// What counters were put since the session was made.
     counters: BTreeMap<SessionKey, crate::Counters>,
     placed: BTreeSet<(SessionKey, u64)>,
     with_events: BTreeSet<SessionKey>,

@@ -46,14 +46,6 @@ async fn head_of(stores: &Stores, key: &SessionKey) -> Result<Option<(Head, Coun
     Ok(session(stores, key).await?.map(|it| (it.head, it.counters)))
 }
 
-pub(super) async fn counters_replaced(bench: &dyn Bench) -> Verdict {
-    let (stores, s) = (bench.open().await?, key("s"));
-    make(&stores, &s, [Put::Counters(counters(5, 6, 7, 8))]).await?;
-    apply(&stores, &s, [Put::Counters(counters(9, 1, 2, 3))]).await?;
-    let found = session(&stores, &s).await?.map(|it| it.counters);
-    same("the counters", &found, &Some(counters(9, 1, 2, 3)))
-}
-
 pub(super) async fn field_replaced(bench: &dyn Bench) -> Verdict {
     let (stores, s) = (bench.open().await?, key("s"));
     let list = FieldRow { name: "f".to_owned(), value: FieldValue::List { generation: 2, len: 0 } };
@@ -248,12 +240,11 @@ pub(super) async fn delete_idempotent(bench: &dyn Bench) -> Verdict {
 
 pub(super) async fn delete_makes_anew(bench: &dyn Bench) -> Verdict {
     let (stores, s) = (bench.open().await?, key("s"));
-    let rows = [Put::Counters(counters(1, 2, 3, 4)), Put::Field(field("f", "1")), Put::Item(item(1))];
-    make(&stores, &s, rows).await?;
+    make(&stores, &s, [Put::Field(field("f", "1")), Put::Item(item(1))]).await?;
     apply(&stores, &s, [Put::Delete, Put::Head(head(1)), Put::Item(item(2))]).await?;
     for items_left in [vec![item(2)], vec![]] {
-        let found = session(&stores, &s).await?.map(|it| (it.counters, it.fields));
-        same("counters and fields", &found, &Some((Counters::default(), vec![])))?;
+        let found = session(&stores, &s).await?.map(|it| it.fields);
+        same("the fields", &found, &Some(vec![]))?;
         same("items", &items(&stores, &s).await?, &items_left)?;
         apply(&stores, &s, [Put::Delete]).await?;
         make(&stores, &s, []).await?;

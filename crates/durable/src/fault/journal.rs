@@ -2,9 +2,9 @@
 
 use super::FailAt;
 use crate::{
-    Batch, BoxFuture, EventRow, Fence, InvocationId, ItemRange, ItemRow, Journal, PositionRow, RecordRow,
-    Result, SessionId, SessionKey, SessionPage, SessionRow, TenantId, Timestamp, TurnQuery, TurnRow, Upkeep,
-    WaitQuery, WaitRow,
+    Batch, BoxFuture, Counters, EventRow, Fence, InvocationId, ItemRange, ItemRow, Journal, PositionRow,
+    RecordRow, Result, SessionId, SessionKey, SessionPage, SessionRow, TenantId, Timestamp, TurnQuery,
+    TurnRow, Upkeep, WaitQuery, WaitRow,
 };
 
 impl<S: Journal + ?Sized> Journal for FailAt<S> {
@@ -22,6 +22,10 @@ impl<S: Journal + ?Sized> Journal for FailAt<S> {
 
     fn session<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Option<SessionRow>>> {
         self.inner.session(key)
+    }
+
+    fn numbers<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Counters>> {
+        self.inner.numbers(key)
     }
 
     fn sessions<'a>(

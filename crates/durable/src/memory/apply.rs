@@ -1,7 +1,7 @@
 //! Writing a batch that was checked: nothing here can fail.
 
 use super::state::{Session, State};
-use crate::{Batch, ItemRow, Placement, Put, RecordRow, SessionKey, TurnRow, WaitRow};
+use crate::{Batch, Counters, ItemRow, Placement, Put, RecordRow, SessionKey, TurnRow, WaitRow};
 
 impl State {
     /// Writes all puts of a batch, in order.
@@ -15,7 +15,10 @@ impl State {
     fn put(&mut self, key: &SessionKey, put: Put) {
         match put {
             Put::Head(head) => self.make(key).head = Some(head),
-            Put::Counters(counters) => self.make(key).counters = counters,
+            Put::Counters(counters) => {
+                let session = self.make(key);
+                session.counters = session.counters.max(counters);
+            }
             Put::Field(row) => drop(self.make(key).fields.insert(row.name, row.value)),
             Put::DropField(name) => self.change(key, |it| drop(it.fields.remove(&name))),
             Put::Item(row) => self.make(key).add_item(row),
@@ -46,11 +49,8 @@ impl State {
     }
 
     fn put_turn(&mut self, key: &SessionKey, row: TurnRow) {
-        let before = self.session(key).and_then(|it| it.turns.get(row.no)).cloned();
-        if let Some(before) = before {
-            self.index.drop_turn(key, &before);
-        }
-        self.index.add_turn(key, &row);
+        let before = self.sessions.get(&key.tenant).and_then(|it| it.get(&key.session)?.turns.get(row.no));
+        self.index.turn(key, before, &row);
         let session = self.make(key);
         session.free_key(row.no);
         if let Some(idempotency) = &row.key {
@@ -60,17 +60,17 @@ impl State {
     }
 
     fn put_wait(&mut self, key: &SessionKey, row: WaitRow) {
-        let before = self.session(key).and_then(|it| it.waits.get(row.no)).cloned();
-        if let Some(before) = before {
-            self.index.drop_wait(key, &before);
-        }
-        self.index.add_wait(key, &row);
+        let before = self.sessions.get(&key.tenant).and_then(|it| it.get(&key.session)?.waits.get(row.no));
+        self.index.wait(key, before, &row);
         self.make(key).waits.set(row.no, row);
     }
 
     fn delete(&mut self, key: &SessionKey) {
         let Some(of_tenant) = self.sessions.get_mut(&key.tenant) else { return };
         let Some(session) = of_tenant.remove(&key.session) else { return };
+        if session.counters != Counters::default() {
+            self.former.insert(key.clone(), session.counters);
+        }
         for (_, row) in session.turns.all() {
             self.index.drop_turn(key, row);
         }
@@ -85,7 +85,10 @@ impl Session {
         if let Some(place) = &row.placement {
             self.occupy(row.no, place);
         }
-        self.made.or_default(row.turn).set(row.no, ());
+        let made = self.made.or_default(row.turn);
+        if let Err(at) = made.binary_search(&row.no) {
+            made.insert(at, row.no);
+        }
         self.items.set(row.no, row);
     }
 

@@ -27,7 +27,7 @@ fn holds(state: &State, key: &SessionKey, require: &Require) -> bool {
         Require::SessionVersion(version) => {
             session.and_then(|it| it.head.as_ref()).is_some_and(|it| it.version == *version)
         }
-        Require::Counters(counters) => session.is_some_and(|it| it.counters == *counters),
+        Require::Counters(counters) => state.numbers(key) == *counters,
         Require::Turn { no, status } => {
             session.and_then(|it| it.turns.get(*no)).is_some_and(|it| it.status == *status)
         }

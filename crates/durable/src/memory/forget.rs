@@ -1,7 +1,7 @@
 //! Turns that are not kept any more.
 
 use super::check::Ahead;
-use super::index::of_session;
+use super::index::{few_of_session, of_session};
 use super::refused;
 use super::state::{Session, State};
 use crate::{InvocationId, Result, SessionKey, TurnRow, WaitRow, WaitStatus};
@@ -15,9 +15,8 @@ impl<'a> Ahead<'a> {
         }
         self.hold(no, None)?;
         self.turns.insert(no, None);
-        let stored = self.stored.and_then(|it| it.made.get(no)).map_or(&[][..], |it| it.all());
-        let made: Vec<u64> =
-            stored.iter().map(|(item, ())| *item).chain(self.items.keys().copied()).collect();
+        let stored = self.stored.and_then(|it| it.made.get(no)).into_iter().flatten();
+        let made: Vec<u64> = stored.chain(self.items.keys()).copied().collect();
         for item in made {
             if self.item(item).is_some_and(|it| it.turn == no && !it.is_placed) {
                 self.items.insert(item, None);
@@ -46,8 +45,8 @@ impl<'a> Ahead<'a> {
     /// Returns the waits of an invocation as they are now; some of them twice.
     fn waits_of(&self, invocation: &InvocationId) -> impl Iterator<Item = &'a WaitRow> {
         let (index, key) = (&self.state.index, self.key);
-        let places = index.waits.get(&(key.tenant.clone(), invocation.clone()));
-        let stored = self.stored.map(|_| of_session(places, &key.session));
+        let places = index.waits.get(&(invocation.clone(), key.tenant.clone()));
+        let stored = self.stored.map(|_| few_of_session(places, &key.session));
         let put = self.waits.keys().copied();
         let wait = |no: u64| {
             let stored = || self.stored?.waits.get(no);
@@ -62,9 +61,9 @@ impl State {
     /// Removes a turn with what belongs to it alone.
     pub(super) fn drop_turn(&mut self, key: &SessionKey, no: u64) {
         let Some(row) = self.session(key).and_then(|it| it.turns.get(no)).cloned() else { return };
-        let places = self.index.waits.get(&(key.tenant.clone(), row.invocation.clone()));
+        let places = self.index.waits.get(&(row.invocation.clone(), key.tenant.clone()));
         let waits: Vec<WaitRow> = self.session(key).map_or_else(Vec::new, |session| {
-            let waits = of_session(places, &key.session).filter_map(|it| session.waits.get(it));
+            let waits = few_of_session(places, &key.session).filter_map(|it| session.waits.get(it));
             waits.filter(|it| it.turn == no).cloned().collect()
         });
         self.index.drop_turn(key, &row);
@@ -80,16 +79,17 @@ impl Session {
         self.free_key(no);
         self.turns.remove(no);
         self.records.remove(no);
-        let Some(made) = self.made.get(no) else { return };
-        let made: Vec<u64> = made.all().iter().map(|(item, ())| *item).collect();
-        for item in made {
-            if self.items.get(item).is_some_and(|it| it.placement.is_none()) {
-                self.items.remove(item);
-                self.made.or_default(no).remove(item);
+        let Self { made, items, .. } = self;
+        let Some(numbers) = made.get_mut(no) else { return };
+        numbers.retain(|item| {
+            let is_loose = items.get(*item).is_some_and(|it| it.placement.is_none());
+            if is_loose {
+                items.remove(*item);
             }
-        }
-        if self.made.get(no).is_some_and(|it| it.all().is_empty()) {
-            self.made.remove(no);
+            !is_loose
+        });
+        if numbers.is_empty() {
+            made.remove(no);
         }
     }
 }

@@ -7,9 +7,10 @@ use crate::{ItemRow, Result, SessionId, SessionKey};
 
 /// Returns the first `len` items of a list, if it has as many.
 fn beginning<'a>(session: &'a Session, field: &str, generation: u64, len: u64) -> Option<Vec<&'a ItemRow>> {
-    let rows = session.list(field, generation).map_or(&[][..], |it| it.between(0, len));
-    let is_whole = u64::try_from(rows.len()) == Ok(len);
-    is_whole.then(|| rows.iter().filter_map(|(_, no)| session.items.get(*no)).collect())
+    let list = session.list(field, generation).into_iter().flat_map(|it| it.from(0));
+    let numbers = list.take_while(|(seq, _)| *seq < len).map(|(_, no)| *no);
+    let items: Vec<_> = numbers.filter_map(|no| session.items.get(no)).collect();
+    (u64::try_from(items.len()) == Ok(len)).then_some(items)
 }
 
 impl<'a> Ahead<'a> {

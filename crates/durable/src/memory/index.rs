@@ -1,55 +1,77 @@
 //! Where turns and waits are found that are not asked for by session and number.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::Hash;
 
 use crate::{InvocationId, SessionId, SessionKey, TenantId, TurnRow, WaitRow, WaitStatus};
 
-/// Session and number of rows.
-pub(super) type Places = BTreeSet<(SessionId, u64)>;
+/// Session and number of a row.
+pub(super) type Place = (SessionId, u64);
 
-/// The indexes over all sessions.
+/// Places in order, of which there may be many.
+pub(super) type Places = BTreeSet<Place>;
+
+/// Places in order, of which there are few: mostly one.
+pub(super) type Few = Vec<Place>;
+
+/// The indexes over all sessions. Names that come in no order are found by hash: a tree of them would be read all over.
 #[derive(Debug, Default)]
 pub(super) struct Index {
     /// Turns without outcome.
     pub(super) open: BTreeMap<TenantId, Places>,
     /// Turns of an invocation.
-    pub(super) turns: BTreeMap<(TenantId, InvocationId), Places>,
+    pub(super) turns: HashMap<(InvocationId, TenantId), Few>,
     /// Waits that are pending.
     pub(super) pending: BTreeMap<TenantId, Places>,
     /// Waits of an invocation.
-    pub(super) waits: BTreeMap<(TenantId, InvocationId), Places>,
+    pub(super) waits: HashMap<(InvocationId, TenantId), Few>,
     /// Waits with a signal id.
     pub(super) signals: BTreeMap<(TenantId, String), Places>,
 }
 
 impl Index {
-    pub(super) fn add_turn(&mut self, key: &SessionKey, row: &TurnRow) {
+    /// Notes that a turn is now this row; `before` is what it was.
+    pub(super) fn turn(&mut self, key: &SessionKey, before: Option<&TurnRow>, row: &TurnRow) {
         let place = (key.session.clone(), row.no);
-        if !row.status.is_ended() {
-            add(&mut self.open, key.tenant.clone(), place.clone());
+        match (before.is_some_and(|it| !it.status.is_ended()), !row.status.is_ended()) {
+            (false, true) => add(&mut self.open, &key.tenant, place.clone()),
+            (true, false) => remove(&mut self.open, &key.tenant, &place),
+            (true, true) | (false, false) => {}
         }
-        add(&mut self.turns, (key.tenant.clone(), row.invocation.clone()), place);
+        let invocation = |it: &TurnRow| (it.invocation.clone(), key.tenant.clone());
+        match before {
+            Some(before) if before.invocation == row.invocation => return,
+            Some(before) => remove_few(&mut self.turns, &invocation(before), &place),
+            None => {}
+        }
+        add_few(&mut self.turns, invocation(row), place);
     }
 
+    /// Forgets a turn.
     pub(super) fn drop_turn(&mut self, key: &SessionKey, row: &TurnRow) {
         let place = (key.session.clone(), row.no);
         remove(&mut self.open, &key.tenant, &place);
-        remove(&mut self.turns, &(key.tenant.clone(), row.invocation.clone()), &place);
+        remove_few(&mut self.turns, &(row.invocation.clone(), key.tenant.clone()), &place);
     }
 
-    pub(super) fn add_wait(&mut self, key: &SessionKey, row: &WaitRow) {
+    /// Notes that a wait is now this row; `before` is what it was.
+    pub(super) fn wait(&mut self, key: &SessionKey, before: Option<&WaitRow>, row: &WaitRow) {
+        if let Some(before) = before {
+            self.drop_wait(key, before);
+        }
         let place = (key.session.clone(), row.no);
         if row.status == WaitStatus::Pending {
-            add(&mut self.pending, key.tenant.clone(), place.clone());
+            add(&mut self.pending, &key.tenant, place.clone());
         }
-        add(&mut self.waits, (key.tenant.clone(), row.invocation.clone()), place.clone());
-        add(&mut self.signals, (key.tenant.clone(), row.signal.clone()), place);
+        add_few(&mut self.waits, (row.invocation.clone(), key.tenant.clone()), place.clone());
+        add(&mut self.signals, &(key.tenant.clone(), row.signal.clone()), place);
     }
 
+    /// Forgets a wait.
     pub(super) fn drop_wait(&mut self, key: &SessionKey, row: &WaitRow) {
         let place = (key.session.clone(), row.no);
         remove(&mut self.pending, &key.tenant, &place);
-        remove(&mut self.waits, &(key.tenant.clone(), row.invocation.clone()), &place);
+        remove_few(&mut self.waits, &(row.invocation.clone(), key.tenant.clone()), &place);
         remove(&mut self.signals, &(key.tenant.clone(), row.signal.clone()), &place);
     }
 }
@@ -63,14 +85,38 @@ pub(super) fn of_session<'a>(
     places.into_iter().flat_map(move |it| it.range(range.clone())).map(|(_, no)| *no)
 }
 
-fn add<K: Ord>(index: &mut BTreeMap<K, Places>, key: K, place: (SessionId, u64)) {
-    index.entry(key).or_default().insert(place);
+/// As [`of_session`], where there are few.
+pub(super) fn few_of_session<'a>(
+    places: Option<&'a Few>,
+    session: &'a SessionId,
+) -> impl Iterator<Item = u64> + use<'a> {
+    places.into_iter().flatten().filter(move |it| it.0 == *session).map(|(_, no)| *no)
 }
 
-fn remove<K: Ord>(index: &mut BTreeMap<K, Places>, key: &K, place: &(SessionId, u64)) {
+fn add<K: Ord + Clone>(index: &mut BTreeMap<K, Places>, key: &K, place: Place) {
+    index.entry(key.clone()).or_default().insert(place);
+}
+
+fn remove<K: Ord>(index: &mut BTreeMap<K, Places>, key: &K, place: &Place) {
     if let Some(places) = index.get_mut(key) {
         places.remove(place);
         if places.is_empty() {
+            index.remove(key);
+        }
+    }
+}
+
+fn add_few<K: Hash + Eq>(index: &mut HashMap<K, Few>, key: K, place: Place) {
+    let few = index.entry(key).or_insert_with(|| Few::with_capacity(1));
+    if let Err(at) = few.binary_search(&place) {
+        few.insert(at, place);
+    }
+}
+
+fn remove_few<K: Hash + Eq>(index: &mut HashMap<K, Few>, key: &K, place: &Place) {
+    if let Some(few) = index.get_mut(key) {
+        few.retain(|it| it != place);
+        if few.is_empty() {
             index.remove(key);
         }
     }

@@ -1,29 +1,36 @@
 //! Rows by number, made to be appended to.
 
-/// Rows ordered by number.
+/// How many rows a chunk has at most.
+const WIDTH: usize = 64;
+
+/// Rows ordered by number, in chunks.
 ///
-/// Adding past the end and finding a row among numbers without gaps take constant time; a range is a slice. Numbers may
-/// come in any order and have gaps, at a price.
+/// Adding past the end and finding a row among numbers without gaps take constant time and move no other row, however many
+/// there are. Numbers may come in any order and have gaps, at a price.
 #[derive(Debug, Clone)]
 pub(super) struct Numbered<T> {
-    rows: Vec<(u64, T)>,
+    /// None of them is empty.
+    chunks: Vec<Vec<(u64, T)>>,
 }
+
+/// Which chunk, and which row of it.
+type Place = (usize, usize);
 
 impl<T> Default for Numbered<T> {
     fn default() -> Self {
-        Self { rows: Vec::new() }
+        Self { chunks: Vec::new() }
     }
 }
 
 impl<T> Numbered<T> {
     /// Returns the row of this number.
     pub(super) fn get(&self, no: u64) -> Option<&T> {
-        self.find(no).ok().map(|at| &self.rows[at].1)
+        self.find(no).ok().map(|(chunk, at)| &self.chunks[chunk][at].1)
     }
 
     /// Returns the row of this number, to change it.
     pub(super) fn get_mut(&mut self, no: u64) -> Option<&mut T> {
-        self.find(no).ok().map(|at| &mut self.rows[at].1)
+        self.find(no).ok().map(|(chunk, at)| &mut self.chunks[chunk][at].1)
     }
 
     /// Returns the row of this number, made if there is none.
@@ -31,19 +38,19 @@ impl<T> Numbered<T> {
     where
         T: Default,
     {
-        let at = self.find(no).unwrap_or_else(|at| {
-            self.rows.insert(at, (no, T::default()));
-            at
-        });
-        &mut self.rows[at].1
+        let (chunk, at) = match self.find(no) {
+            Ok(place) => place,
+            Err(place) => self.insert(place, (no, T::default())),
+        };
+        &mut self.chunks[chunk][at].1
     }
 
     /// Sets the row of this number and returns the one that stood there.
     pub(super) fn set(&mut self, no: u64, row: T) -> Option<T> {
         match self.find(no) {
-            Ok(at) => Some(std::mem::replace(&mut self.rows[at].1, row)),
-            Err(at) => {
-                self.rows.insert(at, (no, row));
+            Ok((chunk, at)) => Some(std::mem::replace(&mut self.chunks[chunk][at].1, row)),
+            Err(place) => {
+                self.insert(place, (no, row));
                 None
             }
         }
@@ -51,56 +58,89 @@ impl<T> Numbered<T> {
 
     /// Removes the row of this number.
     pub(super) fn remove(&mut self, no: u64) {
-        if let Ok(at) = self.find(no) {
-            self.rows.remove(at);
+        if let Ok((chunk, at)) = self.find(no) {
+            self.chunks[chunk].remove(at);
+            if self.chunks[chunk].is_empty() {
+                self.chunks.remove(chunk);
+            }
         }
     }
 
     /// Removes the rows of lower numbers.
     pub(super) fn remove_before(&mut self, no: u64) {
-        self.rows.drain(..self.start(no));
+        let (chunk, at) = self.find(no).unwrap_or_else(|place| place);
+        if let Some(rows) = self.chunks.get_mut(chunk) {
+            rows.drain(..at);
+            let gone = if rows.is_empty() { chunk + 1 } else { chunk };
+            self.chunks.drain(..gone);
+        }
     }
 
-    /// Returns all rows.
-    pub(super) fn all(&self) -> &[(u64, T)] {
-        &self.rows
+    /// Iterates over all rows with their numbers.
+    pub(super) fn all(&self) -> impl Iterator<Item = (u64, &T)> {
+        self.from(0)
     }
 
-    /// Returns the rows from this number on, at most `limit`.
-    pub(super) fn from(&self, no: u64, limit: u64) -> &[(u64, T)] {
-        let rows = &self.rows[self.start(no)..];
-        &rows[..usize::try_from(limit).unwrap_or(usize::MAX).min(rows.len())]
-    }
-
-    /// Returns the rows from this number on, up to another, without that.
-    pub(super) fn between(&self, from: u64, to: u64) -> &[(u64, T)] {
-        let from = self.start(from);
-        &self.rows[from..self.start(to).max(from)]
-    }
-
-    fn start(&self, no: u64) -> usize {
-        self.find(no).unwrap_or_else(|at| at)
+    /// Iterates over the rows from this number on.
+    pub(super) fn from(&self, no: u64) -> impl Iterator<Item = (u64, &T)> {
+        let (chunk, at) = self.find(no).unwrap_or_else(|place| place);
+        let chunks = self.chunks.get(chunk..).unwrap_or_default();
+        chunks.iter().flatten().skip(at).map(|(no, row)| (*no, row))
     }
 
     /// Returns where the row of this number is, or where it would be inserted.
-    fn find(&self, no: u64) -> Result<usize, usize> {
-        let (Some((first, _)), Some((last, _))) = (self.rows.first(), self.rows.last()) else {
-            return Err(0);
+    fn find(&self, no: u64) -> Result<Place, Place> {
+        let (Some(first), Some(last)) = (self.chunks.first(), self.chunks.last()) else {
+            return Err((0, 0));
         };
-        if no > *last {
-            return Err(self.rows.len());
+        if last.last().is_none_or(|(it, _)| no > *it) {
+            return Err((self.chunks.len() - 1, last.len()));
         }
-        let dense = no.checked_sub(*first).and_then(|it| usize::try_from(it).ok());
-        match dense.filter(|&at| self.rows.get(at).is_some_and(|(it, _)| *it == no)) {
-            Some(at) => Ok(at),
-            None => self.rows.binary_search_by_key(&no, |(it, _)| *it),
+        let dense = first.first().and_then(|(it, _)| usize::try_from(no.checked_sub(*it)?).ok());
+        let dense = dense.map(|it| (it / WIDTH, it % WIDTH));
+        let is_there = |&(chunk, at): &Place| {
+            self.chunks.get(chunk).and_then(|it| it.get(at)).is_some_and(|(it, _)| *it == no)
+        };
+        if let Some(place) = dense.filter(is_there) {
+            return Ok(place);
         }
+        let begins_before = |it: &Vec<(u64, T)>| it.first().is_some_and(|(it, _)| *it <= no);
+        let chunk = self.chunks.partition_point(begins_before).saturating_sub(1);
+        let found = self.chunks[chunk].binary_search_by_key(&no, |(it, _)| *it);
+        found.map(|at| (chunk, at)).map_err(|at| (chunk, at))
+    }
+
+    /// Inserts a row where it belongs and returns its place.
+    fn insert(&mut self, (chunk, at): Place, row: (u64, T)) -> Place {
+        if self.chunks.is_empty() {
+            // What has few rows has little room.
+            self.chunks.push(Vec::new());
+        }
+        let rows = &mut self.chunks[chunk];
+        if rows.len() < WIDTH {
+            rows.insert(at, row);
+            return (chunk, at);
+        }
+        let mut rest = Vec::with_capacity(WIDTH);
+        if at == WIDTH {
+            rest.push(row);
+            self.chunks.insert(chunk + 1, rest);
+            return (chunk + 1, 0);
+        }
+        rest.extend(rows.drain(WIDTH / 2..));
+        let place = if at <= WIDTH / 2 { (chunk, at) } else { (chunk + 1, at - WIDTH / 2) };
+        self.chunks.insert(chunk + 1, rest);
+        self.chunks[place.0].insert(place.1, row);
+        place
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Numbered;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    use super::{Numbered, WIDTH};
 
     fn numbered(numbers: &[u64]) -> Numbered<u64> {
         let mut rows = Numbered::default();
@@ -117,18 +157,56 @@ mod tests {
             for no in 0..12 {
                 assert_eq!(rows.get(no).is_some(), numbers.contains(&no), "{numbers:?} {no}");
             }
-            assert!(rows.all().is_sorted_by_key(|(no, _)| *no));
+            assert!(rows.all().is_sorted());
         }
     }
 
     #[test]
-    fn ranges_are_slices() {
+    fn rows_are_read_from_a_number_on() {
         let rows = numbered(&[2, 3, 5, 9]);
-        let numbers = |rows: &[(u64, u64)]| rows.iter().map(|(no, _)| *no).collect::<Vec<_>>();
-        assert_eq!(numbers(rows.from(3, 2)), [3, 5]);
-        assert_eq!(numbers(rows.from(10, 2)), Vec::<u64>::new());
-        assert_eq!(numbers(rows.from(0, u64::MAX)), [2, 3, 5, 9]);
-        assert_eq!(numbers(rows.between(3, 9)), [3, 5]);
-        assert_eq!(numbers(rows.between(9, 3)), Vec::<u64>::new());
+        let from = |no| rows.from(no).map(|(no, _)| no).collect::<Vec<_>>();
+        assert_eq!(
+            [from(0), from(3), from(4), from(10)],
+            [vec![2, 3, 5, 9], vec![3, 5, 9], vec![5, 9], vec![]]
+        );
+        assert_eq!(Numbered::<u64>::default().all().count(), 0);
+    }
+
+    // INV-5
+    #[test]
+    fn a_row_at_the_end_moves_no_other() {
+        let mut rows = numbered(&(0..10 * WIDTH as u64).collect::<Vec<_>>());
+        let places =
+            |rows: &Numbered<u64>| rows.all().map(|(_, it)| std::ptr::from_ref(it)).collect::<Vec<_>>();
+        let before = places(&rows);
+        rows.set(10 * WIDTH as u64, 0);
+        assert_eq!(places(&rows)[..before.len()], before);
+        assert_eq!(rows.chunks.last().map(Vec::len), Some(1));
+    }
+
+    proptest! {
+        #[test]
+        fn rows_are_what_a_map_is(changes in prop::collection::vec((0u64..400, 0..100), 0..600)) {
+            let (mut rows, mut model) = (Numbered::default(), BTreeMap::new());
+            for (at, (no, change)) in changes.into_iter().enumerate() {
+                match change {
+                    0 => {
+                        rows.remove_before(no / 4);
+                        model.retain(|it, _| *it >= no / 4);
+                    }
+                    1..30 => {
+                        rows.remove(no);
+                        model.remove(&no);
+                    }
+                    _ => prop_assert_eq!(rows.set(no, at), model.insert(no, at)),
+                }
+                prop_assert!(rows.chunks.iter().all(|it| !it.is_empty() && it.len() <= WIDTH));
+            }
+            prop_assert!(rows.all().map(|(no, it)| (no, *it)).eq(model.iter().map(|(no, it)| (*no, *it))));
+            for no in 0..400 {
+                prop_assert_eq!(rows.get(no), model.get(&no));
+                prop_assert!(rows.from(no).map(|(no, _)| no).eq(model.range(no..).map(|(no, _)| *no)));
+            }
+        }
     }
 }

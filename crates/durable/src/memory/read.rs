@@ -1,6 +1,6 @@
 //! The reads.
 
-use super::index::{Places, of_session};
+use super::index::{Place, Places, few_of_session, of_session};
 use super::state::{Session, State};
 use crate::{
     EventRow, Fence, FieldRow, InvocationId, ItemRange, ItemRow, PositionRow, RecordRow, SessionId,
@@ -44,15 +44,16 @@ pub(super) fn items(state: &State, key: &SessionKey, range: &ItemRange) -> Vec<I
     let item = |no: u64| session.items.get(no).cloned();
     match range {
         ItemRange::List { field, generation, from, limit } => {
-            let list = session.list(field, *generation);
-            list.map_or(&[][..], |it| it.from(*from, *limit)).iter().filter_map(|(_, no)| item(*no)).collect()
+            let list = session.list(field, *generation).into_iter();
+            list.flat_map(|it| it.from(*from)).take(size(*limit)).filter_map(|(_, no)| item(*no)).collect()
         }
         ItemRange::Numbers { from, to } => {
-            session.items.between(*from, *to).iter().map(|(_, row)| row.clone()).collect()
+            let range = session.items.from(*from).take_while(|(no, _)| no < to);
+            range.map(|(_, row)| row.clone()).collect()
         }
         ItemRange::Turn(turn) => {
-            let made = session.made.get(*turn).map_or(&[][..], |it| it.all());
-            made.iter().filter_map(|(no, ())| item(*no)).collect()
+            let made = session.made.get(*turn).into_iter().flatten();
+            made.filter_map(|no| item(*no)).collect()
         }
     }
 }
@@ -66,20 +67,20 @@ pub(super) fn turns(state: &State, key: &SessionKey, query: &TurnQuery) -> Vec<T
             session.keys.get(idempotency).and_then(|no| turn(*no)).into_iter().collect()
         }
         TurnQuery::Invocation(invocation) => {
-            let places = state.index.turns.get(&(key.tenant.clone(), invocation.clone()));
-            of_session(places, &key.session).filter_map(turn).collect()
+            let places = state.index.turns.get(&(invocation.clone(), key.tenant.clone()));
+            few_of_session(places, &key.session).filter_map(turn).collect()
         }
         TurnQuery::Open => {
             of_session(state.index.open.get(&key.tenant), &key.session).filter_map(turn).collect()
         }
         TurnQuery::From { no, limit } => {
-            session.turns.from(*no, *limit).iter().map(|(_, row)| row.clone()).collect()
+            session.turns.from(*no).take(size(*limit)).map(|(_, row)| row.clone()).collect()
         }
     }
 }
 
 pub(super) fn session_of(state: &State, tenant: &TenantId, invocation: &InvocationId) -> Option<SessionKey> {
-    let places = state.index.turns.get(&(tenant.clone(), invocation.clone()))?;
+    let places = state.index.turns.get(&(invocation.clone(), tenant.clone()))?;
     places.first().map(|(session, _)| SessionKey::new(tenant.clone(), session.clone()))
 }
 
@@ -100,7 +101,7 @@ pub(super) fn waits(state: &State, query: &WaitQuery) -> Vec<(SessionKey, WaitRo
                 .collect()
         }
         WaitQuery::Invocation(tenant, invocation) => {
-            all_waits(state, tenant, index.waits.get(&(tenant.clone(), invocation.clone()))).collect()
+            all_waits(state, tenant, index.waits.get(&(invocation.clone(), tenant.clone()))).collect()
         }
     }
 }
@@ -115,8 +116,8 @@ fn session_waits(state: &State, key: &SessionKey, places: Option<&Places>) -> Ve
 fn all_waits<'a>(
     state: &'a State,
     tenant: &'a TenantId,
-    places: Option<&'a Places>,
-) -> impl Iterator<Item = (SessionKey, WaitRow)> + use<'a> {
+    places: Option<impl IntoIterator<Item = &'a Place>>,
+) -> impl Iterator<Item = (SessionKey, WaitRow)> {
     places.into_iter().flatten().filter_map(|(session, no)| {
         let key = SessionKey::new(tenant.clone(), session.clone());
         let wait = state.session(&key)?.waits.get(*no)?.clone();
@@ -134,8 +135,8 @@ pub(super) fn records(state: &State, key: &SessionKey, turn: u64) -> Vec<RecordR
 }
 
 pub(super) fn events(state: &State, key: &SessionKey, from: u64, limit: u64) -> Vec<EventRow> {
-    let events = state.session(key).map_or(&[][..], |it| it.events.from(from, limit));
-    events.iter().map(|(_, row)| row.clone()).collect()
+    let events = state.session(key).into_iter().flat_map(|it| it.events.from(from));
+    events.take(size(limit)).map(|(_, row)| row.clone()).collect()
 }
 
 pub(super) fn ownerless(

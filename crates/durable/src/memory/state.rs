@@ -18,6 +18,8 @@ pub(super) struct State {
     pub(super) sessions: BTreeMap<TenantId, BTreeMap<SessionId, Session>>,
     /// How to find turns and waits across sessions.
     pub(super) index: Index,
+    /// The next free numbers of sessions that were deleted and not made anew.
+    pub(super) former: BTreeMap<SessionKey, Counters>,
     /// What outlives sessions.
     pub(super) audit: Vec<AuditRow>,
     /// The paused records of the suspension specification.
@@ -32,6 +34,7 @@ impl Default for State {
             fence: Fence(1),
             sessions: BTreeMap::new(),
             index: Index::default(),
+            former: BTreeMap::new(),
             audit: Vec::new(),
             paused: BTreeMap::new(),
             checkpoints: BTreeMap::new(),
@@ -55,9 +58,17 @@ impl State {
         self.sessions.get_mut(&key.tenant)?.get_mut(&key.session)
     }
 
-    /// Returns a session, to change it; made if there is none.
+    /// Returns a session, to change it; made if there is none, and then with the numbers that one of its name left.
     pub(super) fn make(&mut self, key: &SessionKey) -> &mut Session {
-        self.sessions.entry(key.tenant.clone()).or_default().entry(key.session.clone()).or_default()
+        let made = || Session { counters: self.former.remove(key).unwrap_or_default(), ..Session::default() };
+        let of_tenant = self.sessions.entry(key.tenant.clone()).or_default();
+        of_tenant.entry(key.session.clone()).or_insert_with(made)
+    }
+
+    /// Returns the next free numbers of a session, which may be absent.
+    pub(super) fn numbers(&self, key: &SessionKey) -> Counters {
+        let former = || self.former.get(key).copied().unwrap_or_default();
+        self.session(key).map_or_else(former, |it| it.counters)
     }
 }
 
@@ -71,8 +82,8 @@ pub(super) struct Session {
     pub(super) items: Numbered<ItemRow>,
     /// The items of each field's generations, by sequence number.
     pub(super) lists: BTreeMap<String, Numbered<Numbered<u64>>>,
-    /// The items that each turn made.
-    pub(super) made: Numbered<Numbered<()>>,
+    /// The numbers of the items that each turn made, in order.
+    pub(super) made: Numbered<Vec<u64>>,
     pub(super) turns: Numbered<TurnRow>,
     /// Which turn holds an idempotency key.
     pub(super) keys: BTreeMap<String, u64>,

@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 use std::sync::Mutex;
 
 use singletree_durable::{
-    Batch, BoxFuture, EventRow, Fence, InvocationId, ItemRange, ItemRow, Journal, MemoryStore, PositionRow,
-    RecordRow, Result, SessionId, SessionKey, SessionPage, SessionRow, TenantId, TurnQuery, TurnRow,
-    WaitQuery, WaitRow,
+    Batch, BoxFuture, Counters, EventRow, Fence, InvocationId, ItemRange, ItemRow, Journal, MemoryStore,
+    PositionRow, RecordRow, Result, SessionId, SessionKey, SessionPage, SessionRow, TenantId, TurnQuery,
+    TurnRow, WaitQuery, WaitRow,
 };
 
 /// Lands the next of its own batches right before each batch of the caller.
@@ -41,6 +41,10 @@ impl Journal for Meddler {
 
     fn session<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Option<SessionRow>>> {
         self.inner.session(key)
+    }
+
+    fn numbers<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Counters>> {
+        self.inner.numbers(key)
     }
 
     fn sessions<'a>(

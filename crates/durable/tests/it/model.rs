@@ -15,7 +15,6 @@ use crate::rows::{at, head, invocation, item, key_of, turn, wait};
 #[derive(Debug, Clone, Default)]
 struct Rows {
     head: Option<Head>,
-    counters: Counters,
     fields: Vec<FieldRow>,
     items: Vec<ItemRow>,
     turns: Vec<TurnRow>,
@@ -28,6 +27,8 @@ struct Rows {
 #[derive(Debug, Clone, Default)]
 struct Model {
     sessions: BTreeMap<SessionKey, Rows>,
+    /// The highest counters that a session of a name ever had.
+    numbers: BTreeMap<SessionKey, Counters>,
     audit: Vec<AuditRow>,
 }
 
@@ -57,6 +58,10 @@ impl Model {
         true
     }
 
+    fn numbers(&self, key: &SessionKey) -> Counters {
+        self.numbers.get(key).copied().unwrap_or_default()
+    }
+
     fn holds(&self, key: &SessionKey, require: &Require) -> bool {
         let rows = self.sessions.get(key);
         let empty = Rows::default();
@@ -64,7 +69,7 @@ impl Model {
         match require {
             Require::SessionAbsent => rows.is_none(),
             Require::SessionVersion(version) => some.head.as_ref().is_some_and(|it| it.version == *version),
-            Require::Counters(counters) => rows.is_some_and(|it| it.counters == *counters),
+            Require::Counters(counters) => self.numbers(key) == *counters,
             Require::Turn { no, status } => some.turns.iter().any(|it| it.no == *no && it.status == *status),
             Require::KeyFree(key) => !some.turns.iter().any(|it| it.key.as_ref() == Some(key)),
             Require::Wait { no, status } => some.waits.iter().any(|it| it.no == *no && it.status == *status),
@@ -84,6 +89,10 @@ impl Model {
         match put {
             Put::Delete => return self.sessions.remove(key).is_none_or(|it| it.head.is_some()),
             Put::Audit(row) => self.audit.push(row.clone()),
+            Put::Counters(row) => {
+                self.sessions.entry(key.clone()).or_default();
+                self.numbers.insert(key.clone(), self.numbers(key).max(*row));
+            }
             Put::DropField(_)
             | Put::Place { .. }
             | Put::FreeKey { .. }
@@ -118,7 +127,7 @@ impl Rows {
     fn put(&mut self, put: &Put) -> bool {
         match put.clone() {
             Put::Head(row) => self.head = Some(row),
-            Put::Counters(row) => self.counters = row,
+
             Put::Field(row) => replace(&mut self.fields, row, |it| it.name.clone()),
             Put::DropField(name) => self.fields.retain(|it| it.name != name),
             Put::Item(row) => return self.add_item(row),
@@ -148,7 +157,9 @@ impl Rows {
             }
             Put::DropTurn { turn } => return self.drop_turn(turn),
             Put::DropEvents { before } => self.events.retain(|it| it.seq >= before),
-            Put::Inherit { .. } | Put::Delete | Put::Audit(_) => unreachable!("not of a session's rows"),
+            Put::Counters(_) | Put::Inherit { .. } | Put::Delete | Put::Audit(_) => {
+                unreachable!("not of a session's rows")
+            }
         }
         true
     }
@@ -317,8 +328,9 @@ async fn same_session(store: &MemoryStore, model: &Model, key: &SessionKey) {
     let rows = stored.unwrap_or(&empty);
     let row = store.session(key).await.unwrap();
     assert_eq!(row.as_ref().map(|it| &it.head), rows.head.as_ref());
+    assert_eq!(store.numbers(key).await.unwrap(), model.numbers(key));
     if let Some(row) = row {
-        assert_eq!((&row.key, row.counters, &row.fields), (key, rows.counters, &rows.fields));
+        assert_eq!((&row.key, row.counters, &row.fields), (key, model.numbers(key), &rows.fields));
     }
     same_items(store, rows, key).await;
     same_turns(store, rows, key).await;

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
+use super::branches::BranchesDraft;
 use super::edge::{Edge, Target};
 use super::fan_out::FanOutDraft;
 use super::problem::{Problem, ProblemKind, Warning};
@@ -33,10 +34,11 @@ pub(crate) enum DraftKind {
     Function,
     Subgraph(Arc<Schema>, Projection),
     FanOut(Arc<Schema>, FanOutDraft),
+    Branches(BranchesDraft),
 }
 
 /// Checks a draft. Problems come in a fixed order, so that the first one is the same every time (D23): reducers, entry,
-/// edges, projections and fan-outs, reachability.
+/// edges, projections, fan-outs and branches, reachability.
 pub(crate) fn compile(draft: Draft) -> Result<(Topology, Vec<Warning>), Vec<Problem>> {
     let mut problems = Vec::new();
     check_schema(&draft.schema, &mut problems);
@@ -83,6 +85,13 @@ fn resolve(
                 Kind::FanOut { plan: Arc::new(plan) }
             }
             // A problem was found: nothing is made of this topology.
+            None => Kind::Function,
+        },
+        DraftKind::Branches(branches) => match branches.resolve(&node.name, schema, problems) {
+            Some(plan) => {
+                warnings.extend(plan.warnings(&node.name));
+                Kind::Branches { plan: Arc::new(plan) }
+            }
             None => Kind::Function,
         },
     }

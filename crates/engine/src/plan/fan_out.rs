@@ -5,19 +5,18 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde_json::Value;
-use singletree_durable::BoxError;
 
 use super::field::FieldFault;
 use super::item::Item;
 use super::list::List;
 use super::policy::ErrorPolicy;
 use super::problem::{Problem, ProblemKind, Warning};
-use super::projection::{Check, Crossing};
-use super::reducer::Reducer;
+use super::projection::{Check, Crossing, contribution};
 use super::schema::Schema;
 use super::shape::Shape;
 use super::slot::Slot;
 use super::snapshot::Snapshot;
+use super::state::OfState;
 use super::update::Update;
 
 /// What a fan-out does when there is nothing to run.
@@ -29,9 +28,6 @@ pub enum OnEmpty {
     /// It completes without having run anything.
     Noop,
 }
-
-/// A function of the state.
-type OfState<T> = Arc<dyn Fn(&Snapshot) -> Result<T, BoxError> + Send + Sync>;
 
 /// A number that is fixed or a function of the state.
 #[derive(Clone)]
@@ -116,9 +112,9 @@ impl FanOutDraft {
         let extra = self.extra_outputs.iter().map(|(to, from)| (to, from));
         let outputs = collected.chain(extra).filter_map(|(to, from)| check.pair((parent, to), (child, from)));
         let outputs = outputs.collect();
-        let errors_field = self.errors_field.as_ref().and_then(|it| check.one(parent, it));
+        let errors_field = self.errors_field.as_ref().and_then(|it| check.records(parent, it));
         let count_field = self.count_field.as_ref().and_then(|it| check.one(parent, it));
-        self.check_kinds(node, parent, (errors_field, count_field), problems);
+        self.check_kinds(node, parent, count_field, problems);
         let source = source.filter(|_| problems.len() == before)?;
         Some(FanOutPlan {
             source,
@@ -172,44 +168,16 @@ impl FanOutDraft {
     }
 
     /// Checks what kinds of fields and numbers the others are.
-    fn check_kinds(
-        &self,
-        node: &str,
-        parent: &Schema,
-        (errors, count): (Option<usize>, Option<usize>),
-        problems: &mut Vec<Problem>,
-    ) {
+    fn check_kinds(&self, node: &str, parent: &Schema, count: Option<usize>, problems: &mut Vec<Problem>) {
         if let By::Fixed(Some(limit @ ..1)) = self.concurrency {
             let message = format!("fan-out '{node}' has a concurrency of {limit}");
             problems.push(Problem::new(ProblemKind::FanOutInvalidConcurrency, message));
         }
-        let mut misfit = |at: usize, wanted: &str| {
-            let name = parent.fields()[at].name();
-            let message = format!("fan-out '{node}' writes field '{name}', which is no {wanted}");
-            problems.push(Problem::new(ProblemKind::MappingReferencesUndeclaredField, message));
-        };
-        if let Some(at) = errors
-            && !(parent.fields()[at].shape().is_list() && extends(parent.fields()[at].merge_by()))
-        {
-            misfit(at, "list under a reducer that extends it by records");
-        }
         if let Some(at) = count
             && *parent.fields()[at].shape() != Shape::Int
         {
-            misfit(at, "whole number");
+            Check { node, problems }.misfit(&parent.fields()[at], "whole number");
         }
-    }
-}
-
-/// Tells whether a reducer adds the items of an update to a list.
-fn extends(reducer: &Reducer) -> bool {
-    match reducer {
-        Reducer::Append
-        | Reducer::BoundedAppend(_)
-        | Reducer::DedupeAppend(_)
-        | Reducer::MergeByKey(_)
-        | Reducer::Custom(_) => true,
-        Reducer::LastWriteWins | Reducer::Merge | Reducer::ConcatFlatten | Reducer::MergeAll => false,
     }
 }
 
@@ -234,14 +202,7 @@ impl FanOutPlan {
 
     /// What a finished instance contributes: the fields that are collected or go out, by their names in the child.
     pub(crate) fn contribution(&self, ended: &Snapshot) -> Update {
-        self.outputs.iter().fold(Update::new(), |update, (_, from)| {
-            let name = self.child.fields()[*from].name().to_owned();
-            if update.entries().any(|(it, _)| it == name) {
-                update
-            } else {
-                update.with(name, ended.slot(*from).clone())
-            }
-        })
+        contribution(&self.outputs, ended)
     }
 
     /// Puts together what all instances contribute, in the order of their indexes: a list for each field, with null where
@@ -347,10 +308,9 @@ fn slot_of(item: &Item, shape: &Shape) -> Slot {
 
 /// The value that an update has for a field, as an item of a list.
 fn value(update: &Update, field: &str) -> serde_json::Result<Item> {
-    let found = update.entries().filter(|(name, _)| *name == field).last();
-    match found {
-        Some((_, Slot::One(item))) => Ok(item.clone()),
-        Some((_, Slot::Many(list))) => Ok(Item::from_json(list.to_json()?)),
+    match update.last(field) {
+        Some(Slot::One(item)) => Ok(item.clone()),
+        Some(Slot::Many(list)) => Ok(Item::from_json(list.to_json()?)),
         None => Ok(Item::from_json(Value::Null)),
     }
 }

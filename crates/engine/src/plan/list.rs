@@ -1,7 +1,8 @@
 //! A persistent list: shared chunks, so that a snapshot is O(1), an append copies a bounded part, and a tail is a slice.
 //!
-//! Three levels of fixed width (items in chunks, chunks in nodes, nodes in the list) keep what an append copies nearly
-//! independent of the length: at most one chunk, one node and one pointer for every 4,096 items (INV-5).
+//! Full chunks hang in a tree of fixed width; the last chunk, which grows, stands beside it. What an append copies is that
+//! chunk, and each time that it was full one path of the tree: it does not depend on the length (INV-5), but for one level
+//! more each time that the list is 32 times as long.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,23 +12,33 @@ use serde_json::Value;
 
 use super::item::Item;
 
-/// Items in a chunk, and chunks in a node.
-const WIDTH: usize = 64;
-/// Items in a node.
-const NODE: usize = WIDTH * WIDTH;
+/// Items in a chunk, and children of a branch.
+const WIDTH: usize = 32;
 
 /// An immutable list of items.
 ///
 /// Positions are absolute: a list of which only a window is held (D22) still counts from the first item that ever was.
 #[derive(Clone)]
 pub struct List {
-    nodes: Arc<Vec<Arc<Vec<Chunk>>>>,
+    /// The full chunks, in order.
+    tree: Arc<Vec<Node>>,
+    /// How many items a child of the root has when it is full.
+    span: usize,
+    /// The items after those of the tree.
+    last: Chunk,
     held: usize,
     first: u64,
     line: Arc<AtomicU64>,
 }
 
 type Chunk = Arc<Vec<Entry>>;
+
+/// What hangs in the tree: chunks at the lowest level only, all children but the last of a branch are full.
+#[derive(Clone)]
+enum Node {
+    Branch(Arc<Vec<Self>>),
+    Leaf(Chunk),
+}
 
 /// An item with a stamp that no other append of the same line of lists gives.
 #[derive(Clone)]
@@ -50,7 +61,8 @@ impl List {
 
     /// Makes a list that had `first` items more before these, which are not held.
     pub fn window(first: u64, items: impl IntoIterator<Item = Item>) -> Self {
-        let empty = Self { nodes: Arc::default(), held: 0, first, line: Arc::default() };
+        let (tree, last, line) = Default::default();
+        let empty = Self { tree, span: WIDTH, last, held: 0, first, line };
         empty.append(items)
     }
 
@@ -79,8 +91,21 @@ impl List {
     }
 
     fn entry(&self, position: u64) -> Option<&Entry> {
-        let at = usize::try_from(position.checked_sub(self.first)?).ok()?;
-        self.nodes.get(at / NODE)?.get(at % NODE / WIDTH)?.get(at % WIDTH)
+        self.held_at(usize::try_from(position.checked_sub(self.first)?).ok()?)
+    }
+
+    /// Returns the n-th entry that is held.
+    fn held_at(&self, at: usize) -> Option<&Entry> {
+        if let Some(at) = at.checked_sub(self.held - self.last.len()) {
+            return self.last.get(at);
+        }
+        let (mut nodes, mut span) = (&self.tree, self.span);
+        loop {
+            match nodes.get(at / span % WIDTH)? {
+                Node::Branch(below) => (nodes, span) = (below, span / WIDTH),
+                Node::Leaf(chunk) => return chunk.get(at % WIDTH),
+            }
+        }
     }
 
     /// Returns the last item.
@@ -92,9 +117,9 @@ impl List {
     /// Iterates over the items from an absolute position on; held ones only.
     pub fn iter_from(&self, position: u64) -> impl DoubleEndedIterator<Item = &Item> + ExactSizeIterator {
         let start = usize::try_from(position.saturating_sub(self.first)).unwrap_or(usize::MAX).min(self.held);
-        (start..self.held).map(|at| {
-            let entry = &self.nodes[at / NODE][at % NODE / WIDTH][at % WIDTH];
-            &entry.item
+        (start..self.held).map(|at| match self.held_at(at) {
+            Some(entry) => &entry.item,
+            None => unreachable!("every position below the length is held"),
         })
     }
 
@@ -111,13 +136,33 @@ impl List {
             return self.clone();
         }
         let mut grown = self.clone();
-        let nodes = Arc::make_mut(&mut grown.nodes);
-        for item in items {
-            let stamp = self.line.fetch_add(1, Ordering::Relaxed);
-            push(nodes, grown.held, Entry { stamp, item });
-            grown.held += 1;
+        while items.peek().is_some() {
+            if grown.last.len() == WIDTH {
+                grown.hang();
+            }
+            // Made with its room at once: a chunk is copied, not copied and then moved.
+            let coming = items.size_hint().0.max(1);
+            let mut last = Vec::with_capacity(WIDTH.min(grown.last.len() + coming));
+            last.extend_from_slice(&grown.last);
+            let before = last.len();
+            let stamped = |item| Entry { stamp: self.line.fetch_add(1, Ordering::Relaxed), item };
+            last.extend(items.by_ref().take(WIDTH - before).map(stamped));
+            grown.held += last.len() - before;
+            grown.last = Arc::new(last);
         }
         grown
+    }
+
+    /// Hangs the last chunk, which is full, into the tree; an empty one follows.
+    fn hang(&mut self) {
+        let chunk = std::mem::take(&mut self.last);
+        let before = self.held - chunk.len();
+        if before == self.span * WIDTH {
+            let full = std::mem::take(&mut self.tree);
+            self.tree = Arc::new(vec![Node::Branch(full)]);
+            self.span *= WIDTH;
+        }
+        hang(&mut self.tree, (self.span, before), chunk);
     }
 
     /// Tells whether this list is `earlier` with zero or more items appended, in constant time.
@@ -154,17 +199,20 @@ impl List {
     }
 }
 
-/// Puts an entry at position `at`, which is the end.
-fn push(nodes: &mut Vec<Arc<Vec<Chunk>>>, at: usize, entry: Entry) {
-    if at.is_multiple_of(NODE) {
-        nodes.push(Arc::default());
+/// Hangs a chunk behind the `before` items of a branch whose children have room for `span` each.
+fn hang(branch: &mut Arc<Vec<Node>>, (span, before): (usize, usize), chunk: Chunk) {
+    let nodes = Arc::make_mut(branch);
+    match nodes.last_mut() {
+        Some(Node::Branch(last)) if !before.is_multiple_of(span) => {
+            hang(last, (span / WIDTH, before % span), chunk);
+        }
+        _ if span == WIDTH => nodes.push(Node::Leaf(chunk)),
+        _ => {
+            let mut below = Arc::default();
+            hang(&mut below, (span / WIDTH, 0), chunk);
+            nodes.push(Node::Branch(below));
+        }
     }
-    let node = Arc::make_mut(nodes.last_mut().expect("a node was pushed when the last was full"));
-    if at.is_multiple_of(WIDTH) {
-        node.push(Arc::default());
-    }
-    let chunk = node.last_mut().expect("a chunk was pushed when the last was full");
-    Arc::make_mut(chunk).push(entry);
 }
 
 impl fmt::Debug for List {
@@ -192,6 +240,8 @@ impl FromIterator<Item> for List {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use proptest::prelude::*;
     use serde_json::json;
 
@@ -210,18 +260,42 @@ mod tests {
         assert_eq!(two.get(4999), Some(&Item::from_json(json!(4999))));
     }
 
+    type Branch = Arc<Vec<Node>>;
+
+    /// Collects a branch and all below it.
+    fn branches<'a>(branch: &'a Branch, into: &mut Vec<&'a Branch>) {
+        into.push(branch);
+        for node in branch.iter() {
+            if let Node::Branch(below) = node {
+                branches(below, into);
+            }
+        }
+    }
+
+    /// Counts the entries and nodes of a list that it does not share with the one that it extends.
+    fn copied(list: &List, from: &List) -> usize {
+        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+        branches(&list.tree, &mut ours);
+        branches(&from.tree, &mut theirs);
+        let theirs: HashSet<_> = theirs.into_iter().map(Arc::as_ptr).collect();
+        let own = ours.into_iter().filter(|it| !theirs.contains(&Arc::as_ptr(it)));
+        list.last.len() + own.map(|it| it.len()).sum::<usize>()
+    }
+
     // INV-5
     #[test]
     fn an_append_copies_a_bounded_part_whatever_the_length() {
-        for len in [10, 5_000, 200_000] {
-            let long = List::new(numbers(0..len));
-            let longer = long.append(numbers(len..len + 2));
-            let kept = |it: &(&Arc<Vec<Chunk>>, &Arc<Vec<Chunk>>)| Arc::ptr_eq(it.0, it.1);
-            let shared = long.nodes.iter().zip(longer.nodes.iter()).filter(kept).count();
-            assert!(longer.nodes.len() - shared <= 2, "only the last nodes of {len} items are copied");
-            let (old, new) = (long.nodes.last().unwrap(), &longer.nodes[long.nodes.len() - 1]);
-            let chunks = old.iter().zip(new.iter()).filter(|(a, b)| Arc::ptr_eq(a, b)).count();
-            assert!(new.len() - chunks <= 2, "only the last chunks of {len} items are copied");
+        for len in [10, 64, 5_000, 32_768, 200_000] {
+            let mut long = List::new(numbers(0..len));
+            let (mut sum, mut most) = (0, 0);
+            for at in len..len + 64 {
+                let longer = long.append(numbers(at..at + 1));
+                let copied = copied(&longer, &long);
+                (sum, most) = (sum + copied, most.max(copied));
+                long = longer;
+            }
+            assert!(sum / 64 <= 20, "{} on average after {len} items", sum / 64);
+            assert!(most <= 5 * WIDTH, "{most} at most after {len} items");
         }
     }
 
@@ -247,7 +321,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_list_is_what_a_vector_is(parts in prop::collection::vec(0usize..300, 0..30)) {
+        fn a_list_is_what_a_vector_is(parts in prop::collection::vec(0usize..700, 0..30)) {
             let (mut list, mut model) = (List::default(), Vec::new());
             for part in parts {
                 let next = list.append(numbers(model.len()..model.len() + part));

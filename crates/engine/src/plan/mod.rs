@@ -1,5 +1,6 @@
 //! What a graph is, and where a run of it stands. Pure: no tasks, no clock, no I/O.
 
+pub(crate) mod branches;
 pub(crate) mod compile;
 pub(crate) mod cursor;
 pub(crate) mod edge;

@@ -29,6 +29,10 @@ pub enum ProblemKind {
     FanOutInvalidConcurrency,
     /// A fixed degraded update for the instances of a fan-out lacks the field that is collected.
     FanOutDegradedUpdateMissingCollectField,
+    /// A node that dispatches parallel branches declares none.
+    ParallelBranchesNoBranches,
+    /// A branch declares both a subgraph and a function, or neither; or a projection for a function.
+    ParallelBranchesInvalidBranchSpec,
     /// A node has no path from the entry.
     UnreachableNode,
 }
@@ -51,6 +55,8 @@ impl ProblemKind {
             Self::FanOutInvalidCount => "fan_out_invalid_count",
             Self::FanOutInvalidConcurrency => "fan_out_invalid_concurrency",
             Self::FanOutDegradedUpdateMissingCollectField => "fan_out_degraded_update_missing_collect_field",
+            Self::ParallelBranchesNoBranches => "parallel_branches_no_branches",
+            Self::ParallelBranchesInvalidBranchSpec => "parallel_branches_invalid_branch_spec",
             Self::UnreachableNode => "unreachable_node",
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::field::FieldFault;
 use super::problem::{Problem, ProblemKind};
-use super::schema::Schema;
+use super::schema::{FieldSpec, Schema};
 use super::slot::Slot;
 use super::snapshot::Snapshot;
 use super::update::Update;
@@ -110,6 +110,17 @@ fn matching(parent: &Schema, child: &Schema) -> Vec<(usize, usize)> {
     fields.filter_map(|(at, field)| parent.index(field.name()).map(|to| (to, at))).collect()
 }
 
+/// What a finished member of a container contributes: the fields that go out, by their names in the child, each once.
+pub(crate) fn contribution(outward: &[(usize, usize)], ended: &Snapshot) -> Update {
+    outward.iter().fold(Update::new(), |update, (_, from)| {
+        let name = ended.schema().fields()[*from].name();
+        match update.last(name) {
+            Some(_) => update,
+            None => update.with(name.to_owned(), ended.slot(*from).clone()),
+        }
+    })
+}
+
 /// Checks the names that a node's mappings name.
 pub(crate) struct Check<'a> {
     pub(crate) node: &'a str,
@@ -129,6 +140,22 @@ impl Check<'_> {
             self.problems.push(Problem::new(ProblemKind::MappingReferencesUndeclaredField, message));
         }
         found
+    }
+
+    /// Finds a field that gets records of failed members: a list that is extended by them.
+    pub(crate) fn records(&mut self, schema: &Schema, field: &str) -> Option<usize> {
+        let at = self.one(schema, field)?;
+        let found = &schema.fields()[at];
+        if !(found.shape().is_list() && found.merge_by().extends()) {
+            self.misfit(found, "list under a reducer that extends it by records");
+        }
+        Some(at)
+    }
+
+    /// Tells of a field that is of the wrong kind for what is written into it.
+    pub(crate) fn misfit(&mut self, field: &FieldSpec, wanted: &str) {
+        let message = format!("node '{}' writes field '{}', which is no {wanted}", self.node, field.name());
+        self.problems.push(Problem::new(ProblemKind::MappingReferencesUndeclaredField, message));
     }
 
     /// Finds two fields.

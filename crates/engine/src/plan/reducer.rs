@@ -116,6 +116,18 @@ impl Reducer {
         }
     }
 
+    /// Tells whether the reducer adds the items of an update to a list.
+    pub(crate) fn extends(&self) -> bool {
+        match self {
+            Self::Append
+            | Self::BoundedAppend(_)
+            | Self::DedupeAppend(_)
+            | Self::MergeByKey(_)
+            | Self::Custom(_) => true,
+            Self::LastWriteWins | Self::Merge | Self::ConcatFlatten | Self::MergeAll => false,
+        }
+    }
+
     /// Returns what is wrong with the parameters, if something is.
     pub(crate) fn misconfigured(&self) -> Option<String> {
         match self {

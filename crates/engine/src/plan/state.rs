@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use singletree_durable::BoxError;
+
 use super::field::FieldFault;
 use super::schema::Schema;
 use super::snapshot::Snapshot;
@@ -48,6 +50,9 @@ pub trait State: Sized + Send + Sync + 'static {
     /// The first field that is not of its type.
     fn read(snapshot: &Snapshot) -> Result<Self, FieldFault>;
 }
+
+/// A function of the state, without its type.
+pub(crate) type OfState<T> = Arc<dyn Fn(&Snapshot) -> Result<T, BoxError> + Send + Sync>;
 
 /// A state type that brings its schema along; made by the derive.
 pub trait Declared: State {

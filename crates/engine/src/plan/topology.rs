@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::branches::BranchesPlan;
 use super::edge::Edge;
 use super::fan_out::FanOutPlan;
 use super::projection::Crossing;
@@ -35,6 +36,7 @@ pub(crate) enum Kind {
     Function,
     Subgraph { crossing: Crossing },
     FanOut { plan: Arc<FanOutPlan> },
+    Branches { plan: Arc<BranchesPlan> },
 }
 
 impl Topology {

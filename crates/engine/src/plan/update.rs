@@ -54,6 +54,11 @@ impl Update {
         self.entries.iter().map(|(field, slot)| (field.as_ref(), slot))
     }
 
+    /// Returns the last contribution to a field.
+    pub(crate) fn last(&self, field: &str) -> Option<&Slot> {
+        self.entries.iter().rev().find(|(name, _)| name == field).map(|(_, slot)| slot)
+    }
+
     pub(crate) fn into_entries(self) -> Vec<(Cow<'static, str>, Slot)> {
         self.entries
     }

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use singletree_durable::InvocationId;
 
 use super::attempt::OpenAttempt;
+use super::chain::Seat;
 use super::fault::NodeError;
 use super::level::Level;
 use super::outcome::Identity;
@@ -14,6 +15,7 @@ use super::scope::{Run, Scope};
 use super::signal::Signal;
 use super::suspend::Abort;
 use crate::error::Error;
+use crate::plan::snapshot::Snapshot;
 
 /// Who an invocation is, and what its caller said about it.
 #[derive(Clone)]
@@ -39,6 +41,8 @@ struct Wrapping {
     run: Arc<Run>,
     level: Arc<Level>,
     open: Arc<OpenAttempt>,
+    /// The state that the middleware received.
+    state: Snapshot,
 }
 
 impl Ambient {
@@ -101,7 +105,10 @@ pub async fn suspend(signal: Signal) -> NodeError {
     match from {
         Ok(From::Node(scope)) => scope.suspend(signal).await,
         Ok(From::Middleware(wrapping)) => {
-            let error = Error::SuspensionContext { context: "in a middleware".into() };
+            let error = Error::SuspensionContext {
+                context: "in a middleware".into(),
+                state: Some(wrapping.state.clone()),
+            };
             let scopes = wrapping.open.take().into_iter().chain(wrapping.level.containers()).collect();
             wrapping.run.requests.abort(Abort { error, scopes }).await
         }
@@ -111,7 +118,7 @@ pub async fn suspend(signal: Signal) -> NodeError {
 }
 
 fn unsupported(context: &str) -> NodeError {
-    Error::SuspensionContext { context: context.into() }.into()
+    Error::SuspensionContext { context: context.into(), state: None }.into()
 }
 
 pub(crate) async fn within<T>(who: Who, work: impl Future<Output = T>) -> T {
@@ -126,12 +133,8 @@ pub(crate) async fn within_node<T>(scope: Arc<Scope>, work: impl Future<Output =
     AMBIENT.scope(Ambient::Node(scope), work).await
 }
 
-pub(crate) async fn within_middleware<T>(
-    run: Arc<Run>,
-    level: Arc<Level>,
-    open: Arc<OpenAttempt>,
-    work: impl Future<Output = T>,
-) -> T {
-    let wrapping = Arc::new(Wrapping { run, level, open });
+pub(crate) async fn within_middleware<T>(seat: &Seat, state: &Snapshot, work: impl Future<Output = T>) -> T {
+    let (run, level, open) = (seat.run.clone(), seat.level.clone(), seat.open.clone());
+    let wrapping = Arc::new(Wrapping { run, level, open, state: state.clone() });
     AMBIENT.scope(Ambient::Middleware(wrapping), work).await
 }

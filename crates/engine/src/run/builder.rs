@@ -8,10 +8,11 @@ use singletree_durable::{
     Checkpointer, MemoryStore, MigrationError, Migrations, PausedStore, SessionStore, TenantId,
 };
 
-use super::context::Ctx;
+use super::branches::Branches;
+use super::context::{Ctx, body};
 use super::fan_out::FanOut;
 use super::fault::NodeResult;
-use super::graph::{Body, Core, CoreParts, Graph, Work};
+use super::graph::{Core, CoreParts, Graph, Work};
 use super::input::{Chance, Clock, Ids, RandomIds, RuntimeTimer, SystemChance, SystemClock, Timer};
 use super::limit::Limits;
 use super::middleware::{self, Chain, Middleware, Site};
@@ -115,11 +116,7 @@ impl<S: State> GraphBuilder<S> {
         F: Fn(Ctx<S>) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = NodeResult<S>> + Send + 'static,
     {
-        let body: Body = Arc::new(move |scope| {
-            let running = function(Ctx::new(scope));
-            Box::pin(async move { running.await.map(Into::into) })
-        });
-        self.add(name.into(), DraftKind::Function, Work::Function(body))
+        self.add(name.into(), DraftKind::Function, Work::Function(body(function)))
     }
 
     /// Adds a compiled graph as a node (graph-engine §2). Its own stores are not used: a session is the outermost
@@ -137,6 +134,12 @@ impl<S: State> GraphBuilder<S> {
         self.add(name.into(), kind, Work::FanOut(fan_out.work))
     }
 
+    /// Adds parallel branches as a node (pipeline-utilities §11).
+    #[must_use]
+    pub fn branches(self, name: impl Into<String>, branches: Branches<S>) -> Self {
+        self.add(name.into(), DraftKind::Branches(branches.draft), Work::Branches(branches.work))
+    }
+
     /// Puts a middleware around every node of this graph, further in than those that were put before it and further out
     /// than those of single nodes (pipeline-utilities §3). The nodes of subgraphs are not this graph's.
     #[must_use]
@@ -145,8 +148,8 @@ impl<S: State> GraphBuilder<S> {
         self
     }
 
-    /// Puts a middleware around one node, further in than those that were put around it before. Around a subgraph or a
-    /// fan-out it stands around the whole of it.
+    /// Puts a middleware around one node, further in than those that were put around it before. Around a subgraph, a
+    /// fan-out or branches it stands around the whole of it.
     #[must_use]
     pub fn node_middleware(mut self, node: impl Into<String>, middleware: impl Middleware + 'static) -> Self {
         self.around_one.push((node.into(), Arc::new(middleware)));
@@ -346,10 +349,19 @@ impl<S: State> GraphBuilder<S> {
     /// Puts the middleware of members where it stands.
     fn place_members(&mut self, problems: &mut Vec<Problem>) {
         for (node, work) in self.draft.nodes.iter().zip(&mut self.works) {
-            if let (Work::FanOut(fan), DraftKind::FanOut(_, draft)) = (work, &node.kind) {
-                let collect_field = draft.collect.as_ref().map(|(from, _)| from.as_str());
-                let site = Site::Instance { node: &node.name, collect_field };
-                fan.chain = middleware::place(fan.chain.iter(), &site, problems).into();
+            match (work, &node.kind) {
+                (Work::FanOut(fan), DraftKind::FanOut(_, draft)) => {
+                    let collect_field = draft.collect.as_ref().map(|(from, _)| from.as_str());
+                    let site = Site::Instance { node: &node.name, collect_field };
+                    fan.chain = middleware::place(fan.chain.iter(), &site, problems).into();
+                }
+                (Work::Branches(dispatch), _) => {
+                    for branch in &mut dispatch.branches {
+                        let site = Site::Branch { node: &node.name, branch: &branch.name };
+                        branch.chain = middleware::place(branch.chain.iter(), &site, problems).into();
+                    }
+                }
+                (Work::Function(_) | Work::Subgraph(_) | Work::FanOut(_), _) => {}
             }
         }
     }

@@ -110,10 +110,7 @@ impl<'a> Next<'a> {
         let next = Next { rest, unit, state, attempt, calls: 0 };
         let running = caught(|| first.call(state, next)).map_err(NodeError::new)?;
         let seat = unit.seat();
-        let running =
-            ambient::within_middleware(seat.run.clone(), seat.level.clone(), seat.open.clone(), async {
-                caught_future(running).await
-            });
+        let running = ambient::within_middleware(seat, state, async { caught_future(running).await });
         running.await.unwrap_or_else(|panicked| Err(NodeError::new(panicked)))
     }
 

@@ -57,6 +57,11 @@ pub(crate) struct Seen<'a> {
 }
 
 impl Seen<'_> {
+    /// Tells whether it is the wrapper that the engine puts around the failure of a branch.
+    pub(crate) fn is_branch(&self) -> bool {
+        matches!(self.error.downcast_ref(), Some(Error::Branch { .. }))
+    }
+
     fn owned(&self) -> Link {
         Link {
             category: self.category.map(str::to_owned),
@@ -68,17 +73,17 @@ impl Seen<'_> {
 
 /// Walks down the causes, outermost first. It ends at an error that was seen before, and after a bounded number.
 pub(crate) fn links<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = Seen<'a>> {
-    let mut seen: Vec<*const ()> = Vec::new();
+    let mut seen: Vec<*const (dyn StdError + 'static)> = Vec::new();
     let mut next = Some(error);
     std::iter::from_fn(move || {
         loop {
             let error = next.take()?;
-            let address = std::ptr::from_ref(error).cast::<()>();
             // Values without a size have no address of their own.
-            if seen.len() >= DEEPEST || (size_of_val(error) > 0 && seen.contains(&address)) {
+            if seen.len() >= DEEPEST || (size_of_val(error) > 0 && seen.iter().any(|it| is_same(*it, error)))
+            {
                 return None;
             }
-            seen.push(address);
+            seen.push(error);
             let (link, below) = look(error);
             next = below;
             if link.is_some() {
@@ -90,12 +95,20 @@ pub(crate) fn links<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<It
 
 type Below<'a> = Option<&'a (dyn StdError + 'static)>;
 
+/// Tells whether two errors are one. An error may lie at the address of the error that it is a field of; their types differ.
+#[expect(ambiguous_wide_pointer_comparisons, reason = "the type is what tells an error from its first field")]
+fn is_same(one: *const (dyn StdError + 'static), other: *const (dyn StdError + 'static)) -> bool {
+    one == other
+}
+
 /// Looks at one error: the link that it is, if it says something itself, and what is below it.
 fn look<'a>(error: &'a (dyn StdError + 'static)) -> (Option<Seen<'a>>, Below<'a>) {
     let link = |category, carrier| Some(Seen { error, category, carrier, transient: false });
     if let Some(engine) = error.downcast_ref::<Error>() {
         return match engine {
-            Error::Node { source, .. } => (link(Some(engine.surface_category()), true), Some(source)),
+            Error::Node { source, .. } | Error::Branch { source, .. } => {
+                (link(Some(engine.surface_category()), true), Some(source))
+            }
             other => (link(Some(other.surface_category()), false), other.source()),
         };
     }

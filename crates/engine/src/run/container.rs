@@ -46,6 +46,23 @@ pub(crate) enum Reached {
     Failed(Item),
 }
 
+/// What members have contributed, with their numbers, in order.
+pub(crate) fn contributions(members: &[Member]) -> impl Iterator<Item = (usize, &Update)> {
+    members.iter().enumerate().filter_map(|(at, it)| match &it.reached {
+        Reached::Contributed(update) => Some((at, update)),
+        Reached::NotStarted | Reached::InFlight(_) | Reached::Failed(_) => None,
+    })
+}
+
+/// The records of the members that failed, in order.
+pub(crate) fn records(members: &[Member]) -> Vec<Item> {
+    let failed = members.iter().filter_map(|it| match &it.reached {
+        Reached::Failed(record) => Some(record.clone()),
+        Reached::NotStarted | Reached::InFlight(_) | Reached::Contributed(_) => None,
+    });
+    failed.collect()
+}
+
 impl Container {
     pub(crate) fn new(
         config: ContainerConfig,

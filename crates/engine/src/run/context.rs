@@ -1,6 +1,7 @@
 //! What a node's body is handed.
 
 use std::collections::BTreeMap;
+use std::future::Future;
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -10,6 +11,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::fault::NodeResult;
+use super::graph::Body;
 use super::observe::DrainSummary;
 use super::outcome::Identity;
 use super::scope::Scope;
@@ -27,6 +29,19 @@ pub struct Ctx<S> {
     scope: Arc<Scope>,
     view: OnceLock<Arc<S>>,
     state: PhantomData<fn() -> S>,
+}
+
+/// Makes a body of a function.
+pub(crate) fn body<S, F, Fut>(function: F) -> Body
+where
+    S: State,
+    F: Fn(Ctx<S>) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = NodeResult<S>> + Send + 'static,
+{
+    Arc::new(move |scope| {
+        let running = function(Ctx::new(scope));
+        Box::pin(async move { running.await.map(Into::into) })
+    })
 }
 
 impl<S: State> Ctx<S> {
@@ -149,7 +164,8 @@ impl<S: State> Ctx<S> {
         let held = list.first_held().clamp(positions.start.min(end), end);
         let mut items = Vec::new();
         if positions.start < held {
-            if self.scope.place.namespace.len() > 1 {
+            // A branch that is a function works on the state of the graph that it is in.
+            if !Arc::ptr_eq(&self.scope.level.core, &self.scope.run.core) {
                 let what = "what a window does not hold is read by nodes of the outermost graph".into();
                 return Err(Error::Argument { what });
             }
@@ -168,7 +184,8 @@ impl<S: State> Ctx<S> {
     }
 
     /// Records a fact of this node execution durably before it goes on: the result of one of several effects (D7).
-    /// Forgotten when the node completes. Without durable steps it is kept in memory only.
+    /// Forgotten when the node completes; inside of a container durably kept, per instance and execution, until the
+    /// container does. Without durable steps it is kept in memory only.
     ///
     /// # Errors
     /// `checkpoint_save_failed`.

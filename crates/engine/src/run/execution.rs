@@ -6,16 +6,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 use singletree_durable::{BoxFuture, NodePosition};
 
 use super::attempt::OpenAttempt;
+use super::branches::Dispatch;
 use super::chain::{Next, Seat, Unit};
 use super::checkpoint::position;
+use super::container::Container;
+use super::dispatch::{self, Dispatching};
 use super::fan::{self, Fanning};
 use super::fan_out::Fan;
 use super::fault::NodeError;
 use super::graph::{Body, Core, Work};
+use super::member::Inside;
 use super::scope::Scope;
 use super::walk::{Below, Led, Walker, run_body};
-use crate::error::Result;
+use crate::error::{Place, Result};
 use crate::plan::cursor::Position;
+use crate::plan::lineage::Lineage;
 use crate::plan::snapshot::Snapshot;
 use crate::plan::topology::{Kind, Node};
 use crate::plan::update::Update;
@@ -51,7 +56,7 @@ pub(crate) fn execute<'a>(
         let position = if below.is_some() { Position::Inside } else { Position::Before };
         walker.stand(node, (position, first), state);
         let step = match work {
-            Work::Function(_) | Work::FanOut(_) => Some(walker.take_step().await),
+            Work::Function(_) | Work::FanOut(_) | Work::Branches(_) => Some(walker.take_step().await),
             Work::Subgraph(_) => None,
         };
         let seat = Seat {
@@ -101,7 +106,7 @@ impl Execution<'_> {
         let led = (after, target);
         match self.work {
             Work::Subgraph(_) => walker.stand(self.node, (Position::After, 0), &led.0),
-            Work::Function(_) | Work::FanOut(_) => {
+            Work::Function(_) | Work::FanOut(_) | Work::Branches(_) => {
                 walker.completed(self.node, &led, (|| self.position(), self.ordinal)).await;
             }
         }
@@ -165,7 +170,7 @@ impl Execution<'_> {
         let Kind::FanOut { plan } = &self.node.kind else {
             unreachable!("work and kind are compiled together")
         };
-        let mut scope = self.begin(state, attempt);
+        let scope = self.begin(state, attempt);
         let resolved = match fan::resolve(plan, state) {
             Ok(resolved) => resolved,
             // What could not be resolved has no configuration to tell (R22).
@@ -175,26 +180,70 @@ impl Execution<'_> {
                 return Err(error);
             }
         };
-        let (run, level) = (self.walker.run, self.walker.level);
+        let run = self.walker.run;
         if let Err(error) = run.core.limits.check_instances(resolved.count()) {
             return self.walker.abort(error).await;
         }
-        let container = resolved.container(plan, (&self.seat.place, &level.lineage, self.ordinal));
+        let container = resolved.container(plan, self.at());
         if let Err(error) = run.restore(&container) {
             // Nobody may go on with what does not fit (pipeline-utilities §10.11).
             return self.walker.abort(error).await;
         }
-        let container = Arc::new(container);
-        scope.container = Some(container.clone());
-        let scope = &self.started(scope);
+        let (scope, container) = self.contain(scope, container);
         let _contained = run.contains(&container);
-        let inside = level.inside(self.node, &fan.core, scope);
-        let fanning = Fanning { run, fan, plan, scope, container: &container, level: inside };
-        let outcome = fanning.run(&resolved).await;
+        let level = self.walker.level.inside(self.node, &fan.core, &scope);
+        let inside = Inside { run, scope: &scope, container: &container };
+        let outcome = Fanning { inside, fan, plan, level }.run(&resolved).await;
+        self.ended(outcome).await
+    }
+
+    async fn dispatch(
+        &self,
+        dispatch: &Dispatch,
+        state: &Snapshot,
+        attempt: u32,
+    ) -> std::result::Result<Update, NodeError> {
+        let Kind::Branches { plan } = &self.node.kind else {
+            unreachable!("work and kind are compiled together")
+        };
+        let scope = self.begin(state, attempt);
+        let resolved = dispatch::resolve(plan, state);
+        // Where a condition fails nothing is dispatched; what was declared is told all the same (graph-engine §6).
+        let numbers = resolved.as_deref().unwrap_or_default();
+        let (scope, container) = self.contain(scope, dispatch::container(plan, numbers, self.at()));
+        let dispatched = match resolved {
+            Ok(dispatched) => dispatched,
+            Err(error) => return self.ended(Err(error)).await,
+        };
+        let run = self.walker.run;
+        let _contained = run.contains(&container);
+        let inside = Inside { run, scope: &scope, container: &container };
+        let dispatching = Dispatching { inside, node: self.node, dispatch, plan, dispatched: &dispatched };
+        let outcome = dispatching.run().await;
+        self.ended(outcome).await
+    }
+
+    /// Saves that an attempt of a container has failed, while what its members have contributed is known.
+    async fn ended<T>(
+        &self,
+        outcome: std::result::Result<T, NodeError>,
+    ) -> std::result::Result<T, NodeError> {
         if outcome.is_err() {
-            level.checkpoint(run).await;
+            self.walker.level.checkpoint(self.walker.run).await;
         }
         outcome
+    }
+
+    /// Which execution of which node it is.
+    fn at(&self) -> (Place, Lineage, u64) {
+        (self.seat.place.clone(), self.seat.lineage.clone(), self.ordinal)
+    }
+
+    /// Tells that an attempt of a container has begun.
+    fn contain(&self, mut scope: Scope, container: Container) -> (Arc<Scope>, Arc<Container>) {
+        let container = Arc::new(container);
+        scope.container = Some(container.clone());
+        (self.started(scope), container)
     }
 
     async fn enter(
@@ -228,6 +277,7 @@ impl Unit for Execution<'_> {
                 Work::Function(body) => self.call(body, state, attempt).await,
                 Work::Subgraph(child) => self.enter(child, state, attempt).await,
                 Work::FanOut(fan) => self.fan_out(fan, state, attempt).await,
+                Work::Branches(branches) => self.dispatch(branches, state, attempt).await,
             };
             self.seat.open.ended(&outcome);
             outcome

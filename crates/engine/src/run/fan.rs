@@ -1,22 +1,17 @@
 //! Running fan-outs (pipeline-utilities §9).
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use singletree_durable::BoxFuture;
 
-use super::attempt::OpenAttempt;
-use super::chain::{Next, Seat, Unit};
-use super::container::{Container, FanIn, Member, Reached};
+use super::container::{Container, FanIn, Member, contributions, records};
 use super::event::{ContainerConfig, FanOutConfig};
 use super::fan_out::Fan;
 use super::fault::NodeError;
 use super::level::Level;
+use super::member::{Inside, MemberWork};
 use super::members::Members;
-use super::panic::caught;
-use super::scope::{Run, Scope};
-use super::strand::Strand;
-use super::walk::{Begin, walk_below};
+use super::panic::asked;
 use crate::error::{Error, Place};
 use crate::plan::fan_out::{By, FanOutPlan, OnEmpty, Source};
 use crate::plan::lineage::{Boundary, Lineage};
@@ -76,10 +71,7 @@ pub(crate) fn resolve(plan: &FanOutPlan, state: &Snapshot) -> Result<Resolved, N
 fn number<T: Clone>(by: &By<T>, state: &Snapshot) -> Result<T, NodeError> {
     match by {
         By::Fixed(number) => Ok(number.clone()),
-        By::Function(function) => {
-            let called = caught(|| function(state)).map_err(NodeError::new)?;
-            called.map_err(|it| NodeError::new(it.to_string()).with_cause(it))
-        }
+        By::Function(function) => asked(function, state),
     }
 }
 
@@ -89,43 +81,29 @@ impl Resolved {
     }
 
     /// Makes the record of one attempt.
-    pub(crate) fn container(
-        &self,
-        plan: &Arc<FanOutPlan>,
-        (place, lineage, execution): (&Place, &Lineage, u64),
-    ) -> Container {
+    pub(crate) fn container(&self, plan: &Arc<FanOutPlan>, at: (Place, Lineage, u64)) -> Container {
         let config = FanOutConfig {
             item_count: self.count,
             concurrency: self.limit,
             error_policy: plan.error_policy,
-            parent_node_name: place.node.clone(),
+            parent_node_name: at.0.node.clone(),
         };
         let (plan, count) = (plan.clone(), self.count);
         let fan_in: FanIn = Box::new(move |members: &[Member]| {
-            let contributions = members.iter().filter_map(|it| match &it.reached {
-                Reached::Contributed(update) => Some(update),
-                Reached::NotStarted | Reached::InFlight(_) | Reached::Failed(_) => None,
-            });
-            let errors = members.iter().filter_map(|it| match &it.reached {
-                Reached::Failed(record) => Some(record.clone()),
-                Reached::NotStarted | Reached::InFlight(_) | Reached::Contributed(_) => None,
-            });
-            Ok(plan.fan_in(&contributions.collect::<Vec<_>>(), errors.collect(), count)?)
+            let contributed: Vec<_> = contributions(members).map(|(_, update)| update).collect();
+            Ok(plan.fan_in(&contributed, records(members), count)?)
         });
         let config = ContainerConfig::FanOut(Arc::new(config));
         let members = (0..self.count).map(Boundary::Instance);
-        Container::new(config, (place.clone(), lineage.clone(), execution), members, fan_in)
+        Container::new(config, at, members, fan_in)
     }
 }
 
 /// One attempt of a fan-out.
 pub(crate) struct Fanning<'a> {
-    pub(crate) run: &'a Arc<Run>,
+    pub(crate) inside: Inside<'a>,
     pub(crate) fan: &'a Fan,
     pub(crate) plan: &'a FanOutPlan,
-    /// The attempt, with the container's record.
-    pub(crate) scope: &'a Arc<Scope>,
-    pub(crate) container: &'a Arc<Container>,
     /// The inner graph, but for what each instance has of its own.
     pub(crate) level: Level,
 }
@@ -136,87 +114,43 @@ impl Fanning<'_> {
         if resolved.count == 0 && self.plan.on_empty == OnEmpty::Raise {
             return Err(Refused::Empty.error());
         }
-        let members = Members {
-            run: self.run,
-            container: self.container,
-            level: &self.level,
-            count: resolved.count,
-            limit: resolved.limit.and_then(|it| usize::try_from(it).ok()).unwrap_or(usize::MAX),
-        };
+        let Inside { run, container, scope } = self.inside;
+        let limit = resolved.limit.and_then(|it| usize::try_from(it).ok()).unwrap_or(usize::MAX);
+        let members = Members { run, container, saves: Some(&self.level), count: resolved.count, limit };
         let record = |index, error: &NodeError| (self.fan.record)(index, error);
         match members.run(|index| self.instance(index), record).await? {
-            Some(failed) => Err(self.failed(failed)),
-            None => self.container.gathered(),
+            Some((_, error)) => {
+                let (place, state) = (scope.place.clone(), scope.base().clone());
+                Err(NodeError::carry(Error::Node { place, source: error.into_fault(), state }))
+            }
+            None => container.gathered(),
         }
-    }
-
-    /// The failure of one instance, as the fan-out's.
-    fn failed(&self, error: NodeError) -> NodeError {
-        let (place, state) = (self.scope.place.clone(), self.scope.base().clone());
-        NodeError::carry(Error::Node { place, source: error.into_fault(), state })
     }
 
     /// One instance with its chain.
     fn instance(&self, index: u64) -> BoxFuture<'_, Result<Update, NodeError>> {
         Box::pin(async move {
-            let start = caught(|| self.plan.start(&self.scope.state, index)).map_err(NodeError::new)?;
-            let start = start.map_err(|source| {
-                let (place, state) = (Some(self.scope.place.clone()), Some(self.scope.base().clone()));
-                NodeError::carry(Error::Validation { place, source, state })
-            })?;
+            let start = self.inside.start(|state| self.plan.start(state, index))?;
             let lineage = self.level.lineage.below(Boundary::Instance(index));
-            if self.fan.chain.is_empty() {
-                return self.walk(index, lineage, &start, self.scope.attempt).await;
-            }
-            let seat = Seat {
-                run: self.run.clone(),
-                level: self.scope.level.clone(),
-                place: self.scope.place.clone(),
-                lineage,
-                first: self.scope.attempt,
-                resumed: AtomicBool::new(false),
-                last: AtomicU32::new(self.scope.attempt),
-                open: Arc::new(OpenAttempt::default()),
-            };
-            let instance = Instance { fanning: self, index, seat };
-            Next::outermost(&self.fan.chain, &instance, &start).run(&start).await
+            let instance = Instance { fanning: self, index, lineage: lineage.clone() };
+            self.inside.surround(&self.fan.chain, (lineage, Arc::default()), &start, &instance).await
         })
-    }
-
-    /// Walks the inner graph once, from its entry, on a strand of its own.
-    async fn walk(
-        &self,
-        index: u64,
-        lineage: Lineage,
-        start: &Snapshot,
-        attempt: u32,
-    ) -> Result<Update, NodeError> {
-        let strand = Arc::new(Strand::default());
-        self.container.reach(index, Reached::InFlight(strand.clone()));
-        let level = self.level.member(lineage, strand, attempt);
-        let ended = walk_below(self.run, Arc::new(level), Begin::Entry(start.clone())).await;
-        ended.map(|it| self.plan.contribution(&it)).map_err(NodeError::carry)
     }
 }
 
-/// What the middleware of instances surrounds: one instance.
+/// The walk of one instance.
 struct Instance<'a> {
     fanning: &'a Fanning<'a>,
     index: u64,
-    seat: Seat,
+    lineage: Lineage,
 }
 
-impl Unit for Instance<'_> {
+impl MemberWork for Instance<'_> {
     fn perform<'a>(&'a self, state: &'a Snapshot, attempt: u32) -> BoxFuture<'a, Result<Update, NodeError>> {
-        self.seat.last.store(attempt, Ordering::Relaxed);
-        Box::pin(self.fanning.walk(self.index, self.seat.lineage.clone(), state, attempt))
-    }
-
-    fn settle(&self) {
-        // Its nodes' attempts have told their ends themselves.
-    }
-
-    fn seat(&self) -> &Seat {
-        &self.seat
+        Box::pin(async move {
+            let Fanning { inside, plan, level, .. } = self.fanning;
+            let walked = inside.walk(self.index, (level, &self.lineage), state, attempt).await?;
+            Ok(plan.contribution(&walked))
+        })
     }
 }

@@ -4,11 +4,12 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use singletree_durable::BoxError;
 
 use super::fault::NodeError;
 use super::graph::{Core, Graph};
+use super::members::error_record;
 use super::middleware::{Chain, Middleware};
 use crate::plan::fan_out::{By, FanOutDraft, OnEmpty};
 use crate::plan::policy::ErrorPolicy;
@@ -88,7 +89,9 @@ impl<S: State> FanOut<S> {
             on_empty: OnEmpty::default(),
             count_field: None,
         };
-        let work = Fan { core: graph.core.clone(), chain: Arc::new([]), record: Arc::new(error_record) };
+        let record: ErrorRecord =
+            Arc::new(|index, error| error_record("fan_out_index", &index.to_string(), error));
+        let work = Fan { core: graph.core.clone(), chain: Arc::new([]), record };
         Self { draft, work, state: PhantomData }
     }
 
@@ -213,19 +216,6 @@ impl<S: State> FanOut<S> {
         self.work.chain = self.work.chain.iter().cloned().chain([added]).collect();
         self
     }
-}
-
-/// Records a failed instance; texts only, so that a list of maps of texts can hold it (R26).
-fn error_record(index: u64, error: &NodeError) -> Value {
-    let mut record = json!({
-        "fan_out_index": index.to_string(),
-        "category": error.surface_category(),
-        "message": error.classify().message,
-    });
-    if let Some(cause) = error.fault().category() {
-        record["cause"] = cause.into();
-    }
-    record
 }
 
 impl<S> fmt::Debug for FanOut<S> {

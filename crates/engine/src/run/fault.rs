@@ -16,7 +16,7 @@ pub type NodeResult<S> = Result<<S as State>::Update, NodeError>;
 /// Why a node failed, as the engine keeps it: the application's own error, or one made here, with an optional category.
 #[derive(Debug)]
 pub struct Fault {
-    category: Option<String>,
+    category: Option<Box<str>>,
     message: String,
     cause: Option<BoxError>,
     wraps: Wraps,
@@ -75,7 +75,7 @@ impl Fault {
     pub(crate) fn is_failed_suspension(&self) -> bool {
         match self.engine() {
             Some(Error::SuspensionPersistence { .. }) => true,
-            Some(Error::Node { source, .. }) => source.is_failed_suspension(),
+            Some(Error::Node { source, .. } | Error::Branch { source, .. }) => source.is_failed_suspension(),
             _ => false,
         }
     }
@@ -112,7 +112,7 @@ impl NodeError {
     /// Gives the error a category, in the specifications' words where they have one (`provider_unavailable`).
     #[must_use]
     pub fn with_category(mut self, category: impl Into<String>) -> Self {
-        self.0.category = Some(category.into());
+        self.0.category = Some(category.into().into_boxed_str());
         if self.0.wraps == Wraps::Carried {
             self.0.wraps = Wraps::Not;
         }

@@ -9,6 +9,7 @@ use sha2::{Digest, Sha256};
 use singletree_durable::{BoxFuture, InvocationId};
 
 use super::ambient;
+use super::branches::{Dispatch, Doing};
 use super::fan_out::Fan;
 use super::fault::NodeError;
 use super::input::{Chance, Clock, Ids, Timer};
@@ -36,6 +37,7 @@ pub(crate) enum Work {
     Function(Body),
     Subgraph(Arc<Core>),
     FanOut(Fan),
+    Branches(Dispatch),
 }
 
 /// A compiled graph without its state type: what runs share.
@@ -141,12 +143,19 @@ fn digest(topology: &Topology, works: &[Work]) -> String {
         hash.update(format!("field {}: {} by {}\n", field.name(), field.shape(), field.merge_by().name()));
     }
     for (node, work) in topology.nodes.iter().zip(works) {
-        let (kind, inner) = match work {
-            Work::Function(_) => ("", "function"),
-            Work::Subgraph(core) => ("", core.digest.as_str()),
-            Work::FanOut(fan) => ("fan-out ", fan.core.digest.as_str()),
+        let inner = match work {
+            Work::Function(_) => "function".to_owned(),
+            Work::Subgraph(core) => core.digest.clone(),
+            Work::FanOut(fan) => format!("fan-out {}", fan.core.digest),
+            Work::Branches(dispatch) => dispatch.branches.iter().fold("branches".to_owned(), |text, it| {
+                let inner = match &it.doing {
+                    Doing::Subgraph(core) => core.digest.as_str(),
+                    Doing::Call(_) => "function",
+                };
+                format!("{text} {:?} {inner}", it.name)
+            }),
         };
-        hash.update(format!("node {} {kind}{inner} {:?}\n", node.name, node.edge));
+        hash.update(format!("node {} {inner} {:?}\n", node.name, node.edge));
     }
     hash.update(format!("entry {}", topology.nodes[topology.entry].name));
     hash.finalize().iter().take(8).map(|it| format!("{it:02x}")).collect()

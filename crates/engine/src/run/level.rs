@@ -58,23 +58,26 @@ impl Level {
         }
     }
 
-    /// A graph below a node of this one, which stands at `state`, entered by `boundary` on the same strand.
+    /// A graph below a node of this one, which stands at `state`, entered as a plain subgraph on the same strand.
     pub(crate) fn below(&self, run: &Run, node: &Node, core: &Arc<Core>, state: &Snapshot) -> Self {
         let attached: Arc<[_]> =
             self.attached.iter().cloned().chain(run.observers.attached_to(core)).collect();
         Self {
             core: core.clone(),
-            path: self.path.iter().cloned().chain([node.name.clone()]).collect(),
-            lineage: self.lineage.below(Boundary::Subgraph),
-            parents: self.parents.iter().cloned().chain([state.clone()]).collect(),
             // Observers attached to a graph see what is below it, before those attached further in (graph-engine §6).
             observers: attached.iter().chain(&run.observers.own).cloned().collect(),
             attached,
-            strand: self.strand.clone(),
-            base: self.base,
-            attempt: self.attempt,
-            within: self.within.clone(),
-            saves: self.saves,
+            ..self.nested(node, state)
+        }
+    }
+
+    /// The same graph, seen from below a node of its own, which stands at `state`.
+    fn nested(&self, node: &Node, state: &Snapshot) -> Self {
+        Self {
+            path: self.path.iter().cloned().chain([node.name.clone()]).collect(),
+            lineage: self.lineage.below(Boundary::Subgraph),
+            parents: self.parents.iter().cloned().chain([state.clone()]).collect(),
+            ..self.clone()
         }
     }
 
@@ -82,6 +85,13 @@ impl Level {
     pub(crate) fn inside(&self, node: &Node, core: &Arc<Core>, scope: &Arc<Scope>) -> Self {
         let below = self.below(&scope.run, node, core, scope.base());
         Self { lineage: self.lineage.clone(), base: below.path.len(), within: Some(scope.clone()), ..below }
+    }
+
+    /// What a function runs in that is a member of a container: there is no graph of its own, and no observers of one.
+    pub(crate) fn calling(&self, node: &Node, scope: &Arc<Scope>, lineage: Lineage) -> Self {
+        let nested = self.nested(node, scope.base());
+        let (base, within) = (nested.path.len(), Some(scope.clone()));
+        Self { lineage, strand: Arc::default(), base, within, ..nested }
     }
 
     /// The graph as one inner run walks it.

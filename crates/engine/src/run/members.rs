@@ -1,8 +1,9 @@
 //! Running the members of a container: in order, at most so many at once, with one policy for failures.
 
 use std::future::poll_fn;
+use std::task::Poll;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use singletree_durable::BoxFuture;
 
 use super::container::{Container, Reached};
@@ -22,8 +23,8 @@ const POLITENESS: u64 = 256;
 pub(crate) struct Members<'a> {
     pub(crate) run: &'a Run,
     pub(crate) container: &'a Container,
-    /// The graph that the members walk.
-    pub(crate) level: &'a Level,
+    /// The graph that the members walk, where their ends are saved.
+    pub(crate) saves: Option<&'a Level>,
     pub(crate) count: u64,
     /// How many run at once.
     pub(crate) limit: usize,
@@ -32,7 +33,7 @@ pub(crate) struct Members<'a> {
 impl Members<'_> {
     /// Runs them all, started in the order of their numbers; the container knows then what each came to.
     ///
-    /// Returns the first failure where failures are not collected. The others are cancelled by being dropped, in order.
+    /// Returns the first failure, with whose it is, where failures are not collected. The others are cancelled by being dropped, in order.
     /// When a member asks the driver for something, no other one goes on.
     ///
     /// # Errors
@@ -41,21 +42,35 @@ impl Members<'_> {
         &self,
         start: impl Fn(u64) -> BoxFuture<'b, Result<Update, NodeError>>,
         record: impl Fn(u64, &NodeError) -> Value + Sync,
-    ) -> Result<Option<NodeError>, NodeError> {
+    ) -> Result<Option<(u64, NodeError)>, NodeError> {
         let mut crew = Crew::new();
         let (mut next, mut ended) = (0, 0_u64);
+        let halted = || self.run.requests.any();
         loop {
-            while crew.len() < self.limit && next < self.count {
-                if !self.container.has_ended(next) {
+            let polled = poll_fn(|cx| {
+                loop {
+                    // One that has begun goes on before another one begins: few are in memory that need not be.
+                    let polled = crew.poll_next(cx, halted);
+                    while next < self.count && self.container.has_ended(next) {
+                        next += 1;
+                    }
+                    let waits = matches!(polled, Poll::Pending | Poll::Ready(None));
+                    if !waits || crew.len() >= self.limit || next >= self.count {
+                        return polled;
+                    }
+                    if halted() {
+                        // If the run goes on after all, so do those that have not begun.
+                        cx.waker().wake_by_ref();
+                        return Poll::Pending;
+                    }
                     crew.add(next, self.member(next, start(next), &record));
+                    next += 1;
                 }
-                next += 1;
-            }
-            let halted = || self.run.requests.any();
-            match poll_fn(|cx| crew.poll_next(cx, halted)).await {
+            });
+            match polled.await {
                 None => return Ok(None),
                 Some((_, Ok(None))) => ended += 1,
-                Some((_, failed)) => return failed,
+                Some((member, failed)) => return failed.map(|it| it.map(|error| (member, error))),
             }
             if ended.is_multiple_of(POLITENESS) {
                 tokio::task::yield_now().await;
@@ -81,8 +96,23 @@ impl Members<'_> {
                 }
             };
             self.container.reach(number, reached);
-            self.level.checkpoint(self.run).await;
+            if let Some(level) = self.saves {
+                level.checkpoint(self.run).await;
+            }
             Ok(None)
         })
     }
+}
+
+/// Records a failed member; texts only, so that a list of maps of texts can hold it (R26).
+pub(crate) fn error_record(key: &str, member: &str, error: &NodeError) -> Value {
+    let mut record = json!({
+        key: member,
+        "category": error.surface_category(),
+        "message": error.classify().message,
+    });
+    if let Some(cause) = error.fault().category() {
+        record["cause"] = cause.into();
+    }
+    record
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod ambient;
 pub(crate) mod attempt;
+pub(crate) mod branches;
 pub(crate) mod builder;
 pub(crate) mod chain;
 pub(crate) mod checkpoint;
@@ -9,6 +10,7 @@ pub(crate) mod classify;
 pub(crate) mod container;
 pub(crate) mod context;
 pub(crate) mod crew;
+pub(crate) mod dispatch;
 pub(crate) mod drive;
 pub(crate) mod event;
 pub(crate) mod execution;
@@ -21,6 +23,7 @@ pub(crate) mod input;
 pub(crate) mod invoke;
 pub(crate) mod level;
 pub(crate) mod limit;
+pub(crate) mod member;
 pub(crate) mod members;
 pub(crate) mod metadata;
 pub(crate) mod middleware;

@@ -6,6 +6,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::Poll;
 
+use super::fault::NodeError;
+use crate::plan::snapshot::Snapshot;
+use crate::plan::state::OfState;
+
 /// Says what a panic said.
 fn message(panic: &(dyn Any + Send)) -> String {
     let text =
@@ -18,6 +22,12 @@ fn message(panic: &(dyn Any + Send)) -> String {
 /// What the function touched is not used again after a panic: the run ends.
 pub(crate) fn caught<T>(function: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(function)).map_err(|it| message(&*it))
+}
+
+/// Asks a function of the state, once.
+pub(crate) fn asked<T>(function: &OfState<T>, state: &Snapshot) -> Result<T, NodeError> {
+    let called = caught(|| function(state)).map_err(NodeError::new)?;
+    called.map_err(|it| NodeError::new(it.to_string()).with_cause(it))
 }
 
 /// Runs a future of the application's; a panic becomes a message.

@@ -22,7 +22,7 @@ pub(crate) async fn pause(run: &Run, request: &Request) -> Result<Suspended<Snap
     let (asking, signal) = (&request.scope, &request.signal);
     let containers = asking.level.containers();
     let scope = containers.last().unwrap_or(asking);
-    let before = || Error::SuspensionContext { context: "before the run".into() };
+    let before = || Error::SuspensionContext { context: "before the run".into(), state: None };
     let mut progress = run.progress().ok_or_else(before)?;
     // A container is done, or all of it runs again: how far its members are is not gone on with (suspension §8.2).
     progress.containers.clear();

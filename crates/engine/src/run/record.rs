@@ -59,7 +59,8 @@ fn plan<'a>(core: &'a Core, namespace: &[impl AsRef<str>]) -> Option<&'a Arc<Fan
     for name in containing {
         core = match &core.works[core.topology.index(name.as_ref())?] {
             Work::Subgraph(inner) | Work::FanOut(Fan { core: inner, .. }) => inner,
-            Work::Function(_) => return None,
+            // Branches have several graphs, and nothing in them is recorded.
+            Work::Function(_) | Work::Branches(_) => return None,
         };
     }
     match &core.topology.nodes[core.topology.index(own.as_ref())?].kind {

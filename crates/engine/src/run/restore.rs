@@ -37,8 +37,8 @@ pub(crate) fn standpoints(core: &Arc<Core>, standing: Standing) -> Result<Vec<St
         }
         let below = match &core.works[node] {
             Work::Subgraph(child) if inside => Some(child.clone()),
-            Work::Function(_) | Work::Subgraph(_) | Work::FanOut(_) if !inside => None,
-            Work::Function(_) | Work::Subgraph(_) | Work::FanOut(_) => {
+            Work::Function(_) | Work::Subgraph(_) | Work::FanOut(_) | Work::Branches(_) if !inside => None,
+            Work::Function(_) | Work::Subgraph(_) | Work::FanOut(_) | Work::Branches(_) => {
                 return Err(misfit(format!("node '{}' is no subgraph", frame.node)));
             }
         };
@@ -64,7 +64,7 @@ pub(crate) fn check(core: &Core, standing: &Standing) -> Result<()> {
         declared.try_for_each(|(name, slot)| schema.check(name, slot)).map_err(invalid)?;
         match core.topology.index(&frame.node).map(|at| &core.works[at]) {
             Some(Work::Subgraph(child)) => core = child,
-            Some(Work::Function(_) | Work::FanOut(_)) | None => break,
+            Some(Work::Function(_) | Work::FanOut(_) | Work::Branches(_)) | None => break,
         }
     }
     Ok(())

@@ -199,6 +199,7 @@ impl Observers {
         for work in &core.works {
             match work {
                 Work::Subgraph(inner) | Work::FanOut(Fan { core: inner, .. }) => self.add(inner),
+                Work::Branches(dispatch) => dispatch.cores().for_each(|it| self.add(it)),
                 Work::Function(_) => {}
             }
         }
@@ -239,10 +240,12 @@ impl Scope {
         let collects = |it: &Arc<Self>| {
             it.container.as_ref().is_some_and(|it| it.error_policy() == ErrorPolicy::Collect)
         };
-        if self.level.containers().iter().any(collects) {
+        // Who asks too late hears of that, as everywhere.
+        let in_time = !self.ended.load(Ordering::Relaxed) && !self.run.requests.is_over();
+        if in_time && self.level.containers().iter().any(collects) {
             // An ordinary error would be collected (R28).
             let context = "in a fan-out or branches that collect errors".into();
-            return self.abort(Error::SuspensionContext { context }).await;
+            return self.abort(Error::SuspensionContext { context, state: Some(self.base().clone()) }).await;
         }
         self.run.requests.ask(self.clone(), signal).await
     }
@@ -254,10 +257,7 @@ impl Scope {
 
     /// Merges an update into the state that the graph has.
     pub(crate) fn merge(&self, update: Update) -> Result<Snapshot, Error> {
-        let base = self.base();
-        let merged = caught(|| base.merge(update));
-        let merged = merged.map_err(|it| NodeError::new(it).leave(&self.place, base))?;
-        merged.map_err(|it| Error::of_merge(it, &self.place, base))
+        merge_into(self.base(), &self.place, update)
     }
 
     /// Ends the invocation with an error that nobody catches; this attempt and its containers end with it.
@@ -335,6 +335,13 @@ impl Scope {
         };
         queue.dispatch(Event::Node(event), self.level.observers.clone());
     }
+}
+
+/// Merges what a node's work returned into a state.
+pub(crate) fn merge_into(base: &Snapshot, place: &Place, update: Update) -> Result<Snapshot, Error> {
+    let merged = caught(|| base.merge(update));
+    let merged = merged.map_err(|it| NodeError::new(it).leave(place, base))?;
+    merged.map_err(|it| Error::of_merge(it, place, base))
 }
 
 /// Describes an error as events carry it.

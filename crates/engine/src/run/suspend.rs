@@ -88,7 +88,8 @@ impl Requests {
         let driver = {
             let mut waiting = self.waiting();
             if waiting.over || scope.ended.load(Ordering::Relaxed) {
-                return Error::SuspensionContext { context: "after its node ended".into() }.into();
+                return Error::SuspensionContext { context: "after its node ended".into(), state: None }
+                    .into();
             }
             waiting.requests.push_back(Request { scope, signal, refuse, abandoned: false });
             waiting.driver.take()
@@ -99,7 +100,9 @@ impl Requests {
         match refused.await {
             Ok(error) => error.into(),
             // The run that this node belonged to is over; a task that it spawned has nothing left to wait for.
-            Err(_) => Error::SuspensionContext { context: "after its invocation ended".into() }.into(),
+            Err(_) => {
+                Error::SuspensionContext { context: "after its invocation ended".into(), state: None }.into()
+            }
         }
     }
 
@@ -123,6 +126,11 @@ impl Requests {
     pub(crate) fn any(&self) -> bool {
         let waiting = self.waiting();
         waiting.abort.is_some() || !waiting.requests.is_empty()
+    }
+
+    /// Tells whether nobody takes requests any more.
+    pub(crate) fn is_over(&self) -> bool {
+        self.waiting().over
     }
 
     /// Ends it: the run is over. What still waits is told so.

@@ -16,7 +16,7 @@ use super::fault::NodeError;
 use super::graph::{Body, Core, Work};
 use super::level::Level;
 use super::panic::{caught, caught_future};
-use super::scope::{Run, Scope};
+use super::scope::{Run, Scope, merge_into};
 use super::suspend::Abort;
 use crate::error::{Error, Place, Result};
 use crate::plan::cursor::{Frame, Position};
@@ -74,7 +74,7 @@ pub(crate) async fn walk(run: &Arc<Run>, level: Arc<Level>, begin: Begin) -> Res
                     Work::Subgraph(child) if core.chains[at].is_empty() => {
                         walker.enter(node, child, &state, entered).await?
                     }
-                    Work::Function(_) | Work::Subgraph(_) | Work::FanOut(_) => {
+                    Work::Function(_) | Work::Subgraph(_) | Work::FanOut(_) | Work::Branches(_) => {
                         execution::execute(&walker, at, &state, (resumed, entered)).await?
                     }
                 };
@@ -254,9 +254,7 @@ impl Walker<'_> {
 
     /// Merges what a node's work returned into the state that the graph has, and evaluates the edge.
     pub(crate) fn merge(&self, node: &Node, place: &Place, state: &Snapshot, update: Update) -> Result<Led> {
-        let merged = caught(|| state.merge(update));
-        let merged = merged.map_err(|it| NodeError::new(it).leave(place, state))?;
-        let after = merged.map_err(|it| Error::of_merge(it, place, state))?;
+        let after = merge_into(state, place, update)?;
         let target = self.route(node, place, &after)?;
         Ok((after, target))
     }

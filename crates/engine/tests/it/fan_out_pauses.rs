@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 use singletree_durable::{BoxFuture, Positions};
 use singletree_engine::{
-    Ctx, END, Ending, Entered, Error, ErrorPolicy, FailureIsolation, FanOut, Graph, InvokeOptions, Item,
-    Outcome, Persist, Progress, Projection, Retry, SessionState, Signal, Snapshot, Standing, Start, Update,
-    Watch,
+    Backoff, Ctx, END, Ending, Entered, Error, ErrorPolicy, FailureIsolation, FanOut, Graph, InvokeOptions,
+    Item, NodeError, Outcome, Persist, Progress, Projection, Retry, SessionState, Signal, Snapshot, Standing,
+    Start, Update, Watch,
 };
 
 use crate::fan_out::{around, each, ints, number};
@@ -19,6 +19,8 @@ use crate::rig::{Recorder, completed, int, map, over, suspended, update};
 pub(crate) struct Memory {
     standing: Mutex<Option<Standing>>,
     pub(crate) facts: Mutex<BTreeMap<String, Item>>,
+    /// Whether steps fail.
+    pub(crate) broken: bool,
 }
 
 impl Persist for Memory {
@@ -40,6 +42,9 @@ impl Persist for Memory {
     }
 
     fn step(&self, progress: Progress) -> BoxFuture<'_, Result<(), Error>> {
+        if self.broken {
+            return Box::pin(async { Err(Error::Record { source: "disk full".into() }) });
+        }
         let fields = |it: &Snapshot| it.fields().map(|(name, slot)| (name.into(), slot.clone())).collect();
         let frames = progress.frames.iter().map(fields).collect();
         let standing = Standing {
@@ -292,4 +297,132 @@ async fn after_a_crash_each_instance_finds_its_facts() {
         graph.invoke_kept(port, Start::Recover, InvokeOptions::new(), &Watch::default()).await.unwrap();
     let Outcome::Completed(done) = outcome else { panic!("it completes") };
     assert_eq!(crate::rig::state(&done.state)["results"], json!([1, 2, 3]));
+}
+
+// D7: a node that runs several times in one instance has the facts of each execution apart.
+#[tokio::test]
+async fn facts_are_of_one_execution() {
+    let work = |cx: Ctx<Snapshot>| async move {
+        assert_eq!(cx.records(), BTreeMap::new());
+        let out = number(&cx, "out");
+        cx.record("turn", Item::from_json(out.into())).await?;
+        if out == 2 {
+            std::future::pending::<()>().await;
+        }
+        Ok(update(json!({"out": out + 1})))
+    };
+    let leaf =
+        over([int("n"), int("out")]).node("work", work).edge("work", "work").entry("work").compile().unwrap();
+    let graph = around(each(&leaf)).compile().unwrap();
+    let (port, watch) = (Arc::new(Memory::default()), Watch::default());
+    let start = Start::Fresh { initial: update(json!({"items": [7]})), hook: None };
+    let running = graph.invoke_kept(port.clone(), start, InvokeOptions::new(), &watch);
+    assert!(tokio::time::timeout(std::time::Duration::from_millis(20), running).await.is_err());
+    let facts = port.facts.lock().unwrap().clone();
+    let told: Vec<_> = facts.iter().map(|(name, fact)| format!("{name} {}", fact.text().unwrap())).collect();
+    assert_eq!(told, ["each[0]/work#0:turn 0", "each[0]/work#1:turn 1", "each[0]/work#2:turn 2"]);
+}
+
+// D7: an instance that is retried does not find the facts of nodes that had completed.
+#[tokio::test]
+async fn a_retried_instance_finds_facts_of_what_had_not_completed_alone() {
+    let works = |cx: Ctx<Snapshot>| async move {
+        assert_eq!(cx.records(), BTreeMap::new());
+        cx.record("turn", Item::from_json(1.into())).await?;
+        Ok(Update::new())
+    };
+    let fails = |cx: Ctx<Snapshot>| async move {
+        assert_eq!(cx.records().len(), cx.attempt_index() as usize);
+        cx.record("turn", Item::from_json(1.into())).await?;
+        if cx.attempt_index() == 0 {
+            Err(NodeError::new("x").transient())
+        } else {
+            Ok(update(json!({"out": 5})))
+        }
+    };
+    let leaf = over([int("n"), int("out")]).node("works", works).node("fails", fails).edge("works", "fails");
+    let leaf = leaf.edge("fails", END).entry("works").compile().unwrap();
+    let retry = Retry::new().backoff(Backoff::Constant(std::time::Duration::ZERO));
+    let graph = around(each(&leaf).instance_middleware(retry)).compile().unwrap();
+    assert_eq!(crate::rig::run(&graph, json!({"items": [7]})).await["results"], json!([5]));
+}
+
+// spec: pipeline-utilities §10.6: after a crash inside of a retried subgraph its chain begins anew and goes on inside.
+#[tokio::test]
+async fn after_a_crash_attempts_begin_anew_where_the_run_stood() {
+    let works = |cx: Ctx<Snapshot>| async move {
+        assert!(!cx.is_recovering(), "it has completed");
+        Ok(update(json!({"n": cx.attempt_index() + 5})))
+    };
+    let halts = |cx: Ctx<Snapshot>| async move {
+        match (cx.is_recovering(), cx.attempt_index()) {
+            (true, attempt) => return Ok(update(json!({"out": attempt}))),
+            (false, 0) => return Err(NodeError::new("x").transient()),
+            (false, _) => std::future::pending::<()>().await,
+        }
+        unreachable!("it waits for ever")
+    };
+    let inner = over([int("n"), int("out")]).node("works", works).node("halts", halts).edge("works", "halts");
+    let inner = inner.edge("halts", END).entry("works").compile().unwrap();
+    let graph = over([int("n"), int("out")])
+        .subgraph("sub", &inner, Projection::by_name())
+        .edge("sub", END)
+        .entry("sub")
+        .middleware(Retry::new().backoff(Backoff::Constant(std::time::Duration::ZERO)))
+        .compile()
+        .unwrap();
+    let port = Arc::new(Memory::default());
+    let start = Start::Fresh { initial: Update::new(), hook: None };
+    let watch = Watch::default();
+    let running = graph.invoke_kept(port.clone(), start, InvokeOptions::new(), &watch);
+    assert!(tokio::time::timeout(std::time::Duration::from_millis(20), running).await.is_err());
+    let attempts = |it: &Standing| it.cursor.frames.iter().map(|it| it.attempt).collect::<Vec<_>>();
+    assert_eq!(port.standing.lock().unwrap().as_ref().map(attempts), Some(vec![1, 0]));
+    let outcome =
+        graph.invoke_kept(port, Start::Recover, InvokeOptions::new(), &Watch::default()).await.unwrap();
+    assert_eq!(crate::rig::state(outcome.state()), json!({"n": 6, "out": 0}));
+}
+
+// ADR 0003: a step that cannot be recorded ends the invocation, whoever catches errors around it.
+#[tokio::test]
+async fn a_failed_step_passes_every_catcher() {
+    let inner = over([int("n")]).node("a", |_: Ctx<Snapshot>| async { Ok(Update::new()) }).edge("a", END);
+    let graph = over([int("n")])
+        .subgraph("sub", &inner.entry("a").compile().unwrap(), Projection::by_name())
+        .edge("sub", END)
+        .entry("sub")
+        .middleware(FailureIsolation::new("never", update(json!({"n": 9}))))
+        .middleware(Retry::new().classifier(|_, _| true))
+        .compile()
+        .unwrap();
+    let port = Arc::new(Memory { broken: true, ..Memory::default() });
+    let start = Start::Fresh { initial: Update::new(), hook: None };
+    let ended = graph.invoke_kept(port, start, InvokeOptions::new(), &Watch::default()).await;
+    assert_eq!(ended.unwrap_err().category(), "checkpoint_save_failed");
+}
+
+// spec: suspension §3: a task that an instance left behind cannot end the invocation by asking too late.
+#[tokio::test]
+async fn a_task_left_behind_by_an_instance_asks_too_late() {
+    let (sender, answer) = tokio::sync::oneshot::channel();
+    let sender = Arc::new(Mutex::new(Some(sender)));
+    let work = move |cx: Ctx<Snapshot>| {
+        let sender = sender.lock().unwrap().take();
+        async move {
+            if let Some(sender) = sender {
+                tokio::spawn(async move {
+                    tokio::task::yield_now().await;
+                    sender.send(
+                        cx.suspend(Signal::new("late")).await.unwrap_err().category().map(str::to_owned),
+                    )
+                });
+            }
+            Ok(Update::new())
+        }
+    };
+    let leaf =
+        over([int("n"), int("out")]).node("work", work).edge("work", END).entry("work").compile().unwrap();
+    let graph = around(each(&leaf).error_policy(ErrorPolicy::Collect)).compile().unwrap();
+    assert_eq!(crate::rig::run(&graph, json!({"items": [1, 2]})).await["results"], json!([0, 0]));
+    assert_eq!(answer.await.unwrap().as_deref(), Some("suspension_in_unsupported_context"));
 }

@@ -192,3 +192,38 @@ fn classification_walks_the_causes_once() {
         NodeError::new("outer").with_category("outer").caused_by(NodeError::new("x").with_category("inner"));
     assert_eq!(other.classify().category.as_deref(), Some("outer"));
 }
+
+/// An error that lies at the address of its cause.
+#[derive(Debug)]
+struct Shell(Kernel);
+
+#[derive(Debug)]
+struct Kernel(u64);
+
+impl std::fmt::Display for Shell {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("shell")
+    }
+}
+
+impl std::fmt::Display for Kernel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "kernel {}", self.0)
+    }
+}
+
+impl std::error::Error for Shell {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.0)
+    }
+}
+
+impl std::error::Error for Kernel {}
+
+// spec: pipeline-utilities §6.3: one link for each error of the chain.
+#[test]
+fn an_error_is_not_taken_for_the_one_that_it_is_the_first_field_of() {
+    let classified = classify(&Shell(Kernel(7)));
+    let messages: Vec<&str> = classified.chain.iter().map(|it| it.message.as_str()).collect();
+    assert_eq!(messages, ["shell", "kernel 7"]);
+}

@@ -183,20 +183,20 @@ async fn each_call_of_next_is_an_attempt() {
     let pairs = ["0.0 started a", "0.0 completed a node_exception", "0.1 started a", "0.1 completed a ok"];
     assert_eq!(seen.told(), pairs);
 
-    // A success first: told with the state that it would have made.
+    // A success first: told with what it would have made of the graph's state, not of the one handed inwards.
     let twice = around(|state: Arc<Snapshot>, mut next: Next<'_>| {
         Box::pin(async move {
-            drop(next.run(&state).await);
-            drop(next.run(&state).await);
+            let inward = state.with(update(json!({"v": 7})))?;
+            drop(next.run(&inward).await);
+            drop(next.run(&inward).await);
             Ok(update(json!({"v": 3})))
         })
     });
-    let graph = one(sets(json!({"v": 5}))).node_middleware("a", twice).compile().unwrap();
-    let (outcome, seen) = observed(&graph, json!({})).await;
-    assert_eq!(completed(outcome)["v"], 3);
-    let posts: Vec<_> =
-        seen.seen().iter().filter_map(|it| it.get("post").map(|it| it["v"].clone())).collect();
-    assert_eq!(posts, [5, 3]);
+    let graph = one(sets(json!({"log": ["a"]}))).node_middleware("a", twice).compile().unwrap();
+    let (outcome, seen) = observed(&graph, json!({"v": 1})).await;
+    assert_eq!(completed(outcome), json!({"v": 3, "log": []}));
+    let posts: Vec<_> = seen.seen().iter().filter_map(|it| it.get("post").cloned()).collect();
+    assert_eq!(posts, [json!({"v": 1, "log": ["a"]}), json!({"v": 3, "log": []})]);
 }
 
 // A time limit drops what is further in: its attempt is told once, as the chain ends or when it is tried again.

@@ -15,6 +15,7 @@ use crate::bench::{
     Log, Talk, TokioClock, agent, approve, asking, at, called, chain, check_rows, fields, history, key, line,
     plain, say, says, user,
 };
+use crate::doctor::sound;
 
 type Driven = Pin<Box<dyn Future<Output = Vec<String>> + Send>>;
 
@@ -186,6 +187,7 @@ async fn twice(script: &Script, durability: Durability, n: u64, land: Land) -> (
     }
     let told = (script.drive)(chat.clone()).await;
     check_rows(&after, "s").await;
+    sound(&after).await;
     let export = chat.export_session("s").await.map(|it| json!([it.values, it.lists]));
     let seen = Seen {
         told,

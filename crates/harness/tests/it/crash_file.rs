@@ -10,6 +10,7 @@ use singletree_harness::{Chat, Durability, Limits};
 use singletree_store_sqlite::SqliteStore;
 
 use crate::bench::{Log, Talk, agent, approve, asking, at, check_rows, history, key, line, user};
+use crate::doctor::sound;
 
 async fn open(path: &Path) -> SqliteStore {
     SqliteStore::options(path).durability(singletree_store_sqlite::Durability::Normal).open().await.unwrap()
@@ -63,6 +64,7 @@ async fn twice(
     }
     let told = drive(&chat).await;
     check_rows(&store, "s").await;
+    sound(&store).await;
     let seen = (told, history(&chat, "s").await, failing.fired());
     chat.shutdown(Duration::from_secs(5)).await;
     store.close().await;

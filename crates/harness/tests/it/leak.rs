@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use singletree_durable::MemoryStore;
-use singletree_engine::Signal;
-use singletree_harness::Chat;
+use singletree_engine::{Ctx, Graph, NodeError, Signal};
+use singletree_harness::{Chat, ChatTurnOutcome, Durability};
 
-use crate::bench::{Log, TokioClock, approve, asking, at, chat_of, line, plain, user};
+use crate::bench::{Log, Talk, TokioClock, agent, approve, asking, at, chain, chat_of, line, plain, user};
 
 // INV-12: the clock is held by whatever still lives of a turn.
 #[tokio::test]
@@ -35,5 +35,41 @@ async fn turns_that_are_over_hold_nothing() {
         assert!(chat.shutdown(Duration::from_secs(5)).await);
         drop(chat);
         assert_eq!(Arc::strong_count(&clock), 1, "suspends: {suspends}");
+    }
+}
+
+const LEVELS: [Durability; 2] = [Durability::Turn, Durability::Step];
+
+// INV-12: turns of every kind of end.
+#[tokio::test]
+async fn a_dropped_chat_leaves_nothing_of_any_turn_alive() {
+    for durability in LEVELS {
+        let clock = TokioClock::new();
+        let failing = Graph::builder().node("fail", |_: Ctx<Talk>| async { Err(NodeError::new("it broke")) });
+        let log = Log::default();
+        let graphs = [plain(&log), asking(&log, Signal::new("ok")), chain(failing, &["fail"])];
+        let mut ends = Vec::new();
+        for graph in &graphs {
+            let chat = Chat::builder().agent(agent(graph, durability)).clock(clock.clone());
+            let chat = chat.open(MemoryStore::new()).unwrap();
+            for session in ["s", "t"] {
+                let outcome = chat.send(session, user("hi")).await;
+                ends.push(line(&outcome));
+                if let ChatTurnOutcome::Suspended(waiting) = outcome {
+                    if session == "s" {
+                        let turn = chat.answer(at(session, "ok"), approve(true)).await.unwrap();
+                        ends.push(line(turn.outcome().await.as_ref()));
+                    } else {
+                        let turn = chat.cancel(&waiting.turn).await.unwrap();
+                        ends.push(line(turn.outcome().await.as_ref()));
+                    }
+                }
+            }
+            // Lets the tasks of the last turns end, too.
+            assert!(chat.shutdown(Duration::from_secs(60)).await);
+        }
+        assert_eq!(ends.len(), 8, "{ends:?}");
+        drop(graphs);
+        assert_eq!(Arc::strong_count(&clock), 1, "{durability:?}: something of {ends:?} is still held");
     }
 }

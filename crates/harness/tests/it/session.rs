@@ -1,9 +1,9 @@
 //! Sessions as a whole: deleting, moving, migrating (D25, sessions §7).
 
 use serde_json::json;
-use singletree_durable::{FieldValue, Journal, MemoryStore, Migrations, TurnQuery};
+use singletree_durable::{FieldValue, ItemRange, Journal, MemoryStore, Migrations, TurnQuery, WaitQuery};
 use singletree_engine::{Ctx, END, FieldSpec, Graph, Reducer, Schema, Shape, Signal, Snapshot, Update};
-use singletree_harness::{Agent, Chat, MESSAGE_SHAPE};
+use singletree_harness::{Agent, Chat, ForkOptions, MESSAGE_SHAPE};
 
 use crate::bench::{
     Door, Log, Talk, approve, asking, at, category, chain, chat_of, check_rows, history, key, line, name,
@@ -60,6 +60,50 @@ async fn deleting_cancels_a_wait_and_leaves_listeners_listening() {
     assert_eq!(hears.recv().await.unwrap(), "completed 3.3 [a:done]");
     assert_eq!(history(&chat, "s").await, ["u:n", "a:ask", "a:done"]);
     check_rows(&store, "s").await;
+}
+
+/// Returns the session's next free numbers.
+async fn numbers(store: &MemoryStore, session: &str) -> (u64, u64, u64, u64) {
+    let it = store.numbers(&name(session)).await.unwrap();
+    (it.turns, it.items, it.events, it.waits)
+}
+
+// D25, INV-7: a restart between the deletion and what comes next must not give an id of an event or the number of an
+// approval a second time, however the session is made anew.
+#[tokio::test]
+async fn numbers_of_a_deleted_session_are_never_given_again() {
+    let store = MemoryStore::new();
+    let open = |store: &MemoryStore| {
+        chat_of(&asking(&Log::default(), Signal::new("ok"))).open(store.clone()).unwrap()
+    };
+    let chat = open(&store);
+    chat.send("other", user("m")).await;
+    let export = chat.export_session("other").await.unwrap();
+    let mut below = (0, 0, 0, 0);
+    for way in ["sent", "sent", "imported", "forked", "sent"] {
+        let store = store.reopen();
+        let chat = open(&store);
+        match way {
+            "imported" => chat.import_session(export.clone(), Some("s")).await.unwrap(),
+            "forked" => drop(chat.fork("other", ForkOptions::new().session("s")).await.unwrap()),
+            _ => {}
+        }
+        chat.send("s", user("m")).await;
+        let turns = store.turns(&name("s"), &TurnQuery::From { no: 0, limit: 9 }).await.unwrap();
+        assert!(turns.iter().all(|it| it.no >= below.0), "{way}: {turns:?}");
+        let events = store.events(&name("s"), 0, 99).await.unwrap();
+        assert!(events.iter().all(|it| it.seq >= below.2), "{way}: {events:?}");
+        let waits = store.waits(&WaitQuery::Pending(name("s"))).await.unwrap();
+        assert_eq!(waits.len(), 1, "{way}");
+        assert!(waits.iter().all(|(_, it)| it.no >= below.3), "{way}: {waits:?}");
+        // What a fork inherits keeps the source's numbers, which are other rows' names there and here.
+        let all = ItemRange::Numbers { from: 0, to: u64::MAX };
+        let items = store.items(&name("s"), &all).await.unwrap();
+        let inherited = if way == "forked" { 2 } else { 0 };
+        assert_eq!(items.iter().filter(|it| it.no < below.1).count(), inherited, "{way}: {items:?}");
+        chat.delete_session("s", None).await.unwrap();
+        below = numbers(&store, "s").await;
+    }
 }
 
 #[tokio::test]

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use singletree_durable::{
-    Batch, BoxFuture, Error, EventRow, Fence, InvocationId, ItemRange, ItemRow, Journal, Land, MemoryStore,
-    PositionRow, RecordRow, Result, SessionId, SessionKey, SessionPage, SessionRow, TenantId, Timestamp,
-    TurnQuery, TurnRow, Upkeep, WaitQuery, WaitRow,
+    Batch, BoxFuture, Counters, Error, EventRow, Fence, InvocationId, ItemRange, ItemRow, Journal, Land,
+    MemoryStore, PositionRow, RecordRow, Result, SessionId, SessionKey, SessionPage, SessionRow, TenantId,
+    Timestamp, TurnQuery, TurnRow, Upkeep, WaitQuery, WaitRow,
 };
 use tokio::sync::watch;
 
@@ -124,6 +124,10 @@ impl Journal for Sky {
 
     fn session<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Option<SessionRow>>> {
         self.see(self.store.session(key))
+    }
+
+    fn numbers<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Counters>> {
+        self.see(self.store.numbers(key))
     }
 
     fn sessions<'a>(

@@ -2,7 +2,7 @@
 
 use singletree_durable::{Counters, Fence, Require, TurnStatus, WaitStatus};
 
-use super::{Target, fork};
+use super::{Target, fork, session};
 use crate::column;
 use crate::error::{Failure, refused};
 use crate::meter::{Bind, Scribe};
@@ -55,19 +55,12 @@ fn at_version(scribe: &Scribe<'_>, target: &Target<'_>, wanted: u64) -> Result<(
 
 fn counted(scribe: &Scribe<'_>, target: &Target<'_>, wanted: &Counters) -> Result<(), Failure> {
     let sql = "SELECT next_turn, next_item, next_event, next_wait FROM session WHERE id = ?";
-    let read = |row: &rusqlite::Row<'_>| {
-        Ok(Counters {
-            turns: column::number(row, 0)?,
-            items: column::number(row, 1)?,
-            events: column::number(row, 2)?,
-            waits: column::number(row, 3)?,
-        })
-    };
     let found = match target.id {
-        None => None,
-        Some(id) => scribe.find(sql, &[id.into()], read)?,
+        None => session::former(scribe, target.key)?,
+        Some(id) => scribe.find(sql, &[id.into()], |row| column::counters(row, 0))?,
     };
-    if found == Some(*wanted) {
+    let found = found.unwrap_or_default();
+    if found == *wanted {
         return Ok(());
     }
     refused(format!("the session's counters are {wanted:?} (they are {found:?})"))

@@ -3,6 +3,7 @@
 use singletree_durable::{Counters, FieldRow, FieldValue, Head, SessionKey};
 
 use super::Target;
+use crate::column;
 use crate::error::{Failure, refused};
 use crate::meter::{Bind, Scribe};
 use crate::number::{SESSIONS, rows_of, stored, stored_opt};
@@ -57,7 +58,24 @@ pub(super) fn head(scribe: &Scribe<'_>, target: &mut Target<'_>, head: &Head) ->
         return refused(format!("the file has fewer than {SESSIONS} sessions"));
     }
     target.id = Some(id);
+    go_on(scribe, target.key, id)?;
     Ok(id)
+}
+
+/// Gives a session that was just made the numbers that one of its name left.
+fn go_on(scribe: &Scribe<'_>, key: &SessionKey, id: i64) -> Result<(), Failure> {
+    let Some(left) = former(scribe, key)? else { return Ok(()) };
+    counters(scribe, id, &left)?;
+    let name = [key.tenant.as_str().into(), key.session.as_str().into()];
+    scribe.write("DELETE FROM former WHERE tenant = ? AND session = ?", &name).map(drop)
+}
+
+/// Finds the next free numbers that a deleted session left.
+pub(super) fn former(scribe: &Scribe<'_>, key: &SessionKey) -> Result<Option<Counters>, Failure> {
+    let sql =
+        "SELECT next_turn, next_item, next_event, next_wait FROM former WHERE tenant = ? AND session = ?";
+    let name = [key.tenant.as_str().into(), key.session.as_str().into()];
+    scribe.find(sql, &name, |row| column::counters(row, 0))
 }
 
 const UPDATE: &str = "UPDATE session SET agent = ?, graph = ?, schema_version = ?, version = ?, prompt_policy = ?, \
@@ -66,10 +84,11 @@ const UPDATE: &str = "UPDATE session SET agent = ?, graph = ?, schema_version = 
 const INSERT: &str = "INSERT INTO session (agent, graph, schema_version, version, prompt_policy, parent, \
     parent_offset, created_at, updated_at, tenant, session) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 
-/// Replaces the counters.
+/// Raises the counters.
 pub(super) fn counters(scribe: &Scribe<'_>, session: i64, counters: &Counters) -> Result<(), Failure> {
     scribe.write(
-        "UPDATE session SET next_turn = ?, next_item = ?, next_event = ?, next_wait = ? WHERE id = ?",
+        "UPDATE session SET next_turn = max(next_turn, ?), next_item = max(next_item, ?), \
+         next_event = max(next_event, ?), next_wait = max(next_wait, ?) WHERE id = ?",
         &[
             stored(counters.turns)?.into(),
             stored(counters.items)?.into(),
@@ -103,17 +122,22 @@ pub(super) fn drop_field(scribe: &Scribe<'_>, session: Option<i64>, name: &str) 
     Ok(())
 }
 
-/// Removes the session with its rows (D25): those of packed keys by their range, the others because they refer to it.
+/// Removes the session with its rows, all but its numbers (D25): those of packed keys by their range, the others because they refer to it.
 pub(super) fn delete(scribe: &Scribe<'_>, target: &mut Target<'_>) -> Result<(), Failure> {
     if let Some(id) = target.id.take() {
         let (first, end) = rows_of(id);
         for sql in ROWS {
             scribe.write(sql, &[first.into(), end.into()])?;
         }
+        scribe.write(LEAVE, &[id.into()])?;
         scribe.write("DELETE FROM session WHERE id = ?", &[id.into()])?;
     }
     Ok(())
 }
+
+/// Nothing is left by a session that gave out no number.
+const LEAVE: &str = "INSERT INTO former SELECT tenant, session, next_turn, next_item, next_event, next_wait \
+    FROM session WHERE id = ? AND max(next_turn, next_item, next_event, next_wait) > 0";
 
 /// One statement for every table of packed keys.
 const ROWS: [&str; 4] = [

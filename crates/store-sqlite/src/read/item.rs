@@ -22,15 +22,23 @@ macro_rules! select {
 pub(crate) fn range(connection: &Connection, key: &SessionKey, range: &ItemRange) -> Result<Vec<ItemRow>> {
     let (tenant, session) = (key.tenant.as_str(), key.session.as_str());
     match range {
+        // The longest read there is: of what is the same in all rows, nothing is read row by row.
         ItemRange::List { field, generation, from, limit } => all(
             connection,
-            select!(
-                "INDEXED BY item_place",
-                "i.session = s.id AND i.list = (SELECT id FROM name WHERE text = ?3) AND i.generation = ?4 \
-                 AND i.seq >= ?5 ORDER BY i.seq LIMIT ?6"
-            ),
+            "SELECT no, turn, seq, body, side FROM item INDEXED BY item_place \
+             WHERE session = (SELECT id FROM session WHERE tenant = ?1 AND session = ?2) \
+             AND list = (SELECT id FROM name WHERE text = ?3) AND generation = ?4 AND seq >= ?5 ORDER BY seq LIMIT ?6",
             params![tenant, session, field, bound(*generation), bound(*from), bound(*limit)],
-            item,
+            |row| {
+                let seq = column::number(row, 2)?;
+                Ok(ItemRow {
+                    no: column::number(row, 0)?,
+                    turn: column::number(row, 1)?,
+                    placement: Some(Placement { field: field.clone(), generation: *generation, seq }),
+                    body: column::json(row, 3)?,
+                    side: column::json_opt(row, 4)?,
+                })
+            },
         ),
         ItemRange::Numbers { from, to } => all(
             connection,

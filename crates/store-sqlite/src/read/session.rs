@@ -30,6 +30,14 @@ pub(crate) fn one(connection: &Connection, key: &SessionKey) -> Result<Option<Se
     found.map(|(id, row)| with_fields(connection, id, row)).transpose()
 }
 
+/// Reads the next free numbers of a session, or those that a deleted one left: there is never both.
+pub(crate) fn numbers(connection: &Connection, key: &SessionKey) -> Result<Counters> {
+    let sql = "SELECT next_turn, next_item, next_event, next_wait FROM session WHERE tenant = ?1 AND session = ?2 \
+        UNION ALL SELECT next_turn, next_item, next_event, next_wait FROM former WHERE tenant = ?1 AND session = ?2";
+    let params = params![key.tenant.as_str(), key.session.as_str()];
+    Ok(all(connection, sql, params, |row| column::counters(row, 0))?.pop().unwrap_or_default())
+}
+
 /// Reads a page of a tenant's sessions.
 pub(crate) fn page(
     connection: &Connection,
@@ -68,12 +76,7 @@ fn head(row: &Row<'_>) -> Result<(i64, SessionRow)> {
         created_at: column::time(row, 10)?,
         updated_at: column::time(row, 11)?,
     };
-    let counters = Counters {
-        turns: column::number(row, 12)?,
-        items: column::number(row, 13)?,
-        events: column::number(row, 14)?,
-        waits: column::number(row, 15)?,
-    };
+    let counters = column::counters(row, 12)?;
     Ok((row.get(0)?, SessionRow { key: column::key(row, 1)?, head, counters, fields: Vec::new() }))
 }
 

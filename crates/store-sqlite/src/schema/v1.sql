@@ -53,6 +53,18 @@ CREATE TABLE session (
   UNIQUE (tenant, session)
 ) STRICT;
 
+-- The next free numbers of sessions that were deleted. One that is made anew under the name takes them over, so that
+-- no name of a turn, an event or a wait that was given out comes to mean another.
+CREATE TABLE former (
+  tenant TEXT NOT NULL,
+  session TEXT NOT NULL,
+  next_turn INTEGER NOT NULL,
+  next_item INTEGER NOT NULL,
+  next_event INTEGER NOT NULL,
+  next_wait INTEGER NOT NULL,
+  PRIMARY KEY (tenant, session)
+) STRICT, WITHOUT ROWID;
+
 -- A field is a value, or a list: then its items are rows of `item`.
 CREATE TABLE field (
   session INTEGER NOT NULL REFERENCES session ON DELETE CASCADE,

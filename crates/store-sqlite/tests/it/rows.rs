@@ -41,7 +41,7 @@ async fn a_session_comes_back_with_head_counters_and_fields_in_order_of_name() {
     // A head leaves the counters, counters leave the head.
     store.apply(batch(&store, "s", [Put::Head(head(5))])).await.unwrap();
     assert_eq!(store.session(&key("s")).await.unwrap(), Some(row(head(5), counters(3))));
-    let other = Counters { turns: 1, items: 2, events: 3, waits: 4 };
+    let other = Counters { turns: 4, items: 7, events: 13, waits: 4 };
     store.apply(batch(&store, "s", [Put::Counters(other)])).await.unwrap();
     assert_eq!(store.session(&key("s")).await.unwrap(), Some(row(head(5), other)));
 

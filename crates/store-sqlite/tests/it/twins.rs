@@ -354,6 +354,7 @@ async fn reads(journal: &dyn Journal, upkeep: &dyn Upkeep) -> Vec<String> {
 
 async fn of_session(journal: &dyn Journal, key: &SessionKey, read: &mut Vec<String>) {
     read.push(format!("{key:?}: {:?}", journal.session(key).await.unwrap()));
+    read.push(format!("{key:?} numbers: {:?}", journal.numbers(key).await.unwrap()));
     let mut ranges =
         vec![ItemRange::Numbers { from: 1, to: 3 }, ItemRange::Numbers { from: 0, to: u64::MAX }];
     let mut turns = vec![TurnQuery::Open, TurnQuery::From { no: 1, limit: 2 }];

@@ -1,7 +1,7 @@
 //! Batches that are written wrongly.
 
 use super::{Clause, Memo, Trick};
-use crate::{Batch, Counters, Put, Require, SessionKey, TurnRow, WaitRow};
+use crate::{Batch, FieldRow, FieldValue, Json, Put, Require, SessionKey, TurnRow, WaitRow};
 
 /// Returns the batch that a store with the broken clause would write.
 pub(super) fn twist(trick: &Trick, mut batch: Batch) -> Batch {
@@ -68,22 +68,25 @@ fn twist_put(clause: Clause, memo: &mut Memo, key: &SessionKey, put: Put) -> Vec
 /// Returns a put that keeps what it should replace.
 fn merge_put(clause: Clause, memo: &mut Memo, key: &SessionKey, put: Put) -> Vec<Put> {
     match put {
-        Put::Head(head) => {
-            let was_made = !memo.made.insert(key.clone());
-            let was_deleted = memo.deleted.contains(key);
-            let forgets = clause == Clause::HeadReplaced && was_made;
-            let remembers = clause == Clause::DeleteMakesAnew && was_deleted;
-            let turns = u64::from(remembers);
-            let counters = Put::Counters(Counters { turns, ..Counters::default() });
-            let more = (forgets || remembers).then_some(counters);
-            [Put::Head(head)].into_iter().chain(more).collect()
+        Put::Head(mut head) => {
+            memo.made.insert(key.clone());
+            let parent = memo.parents.entry(key.clone()).or_insert_with(|| head.parent.clone());
+            if clause == Clause::HeadReplaced {
+                head.parent = head.parent.or_else(|| parent.clone());
+            }
+            let remembers = clause == Clause::DeleteMakesAnew && memo.deleted.contains(key);
+            [Put::Head(head)].into_iter().chain(remembers.then(left_field)).collect()
         }
         Put::Delete => {
             memo.fails = !memo.made.remove(key);
+            memo.counters.remove(key);
             memo.deleted.insert(key.clone());
             vec![Put::Delete]
         }
-        Put::Counters(row) => vec![Put::Counters(merge_counters(clause, memo, key, row))],
+        Put::Counters(row) => {
+            memo.counters.insert(key.clone(), row);
+            vec![Put::Counters(row)]
+        }
         Put::Turn(row) => vec![Put::Turn(merge_turn(clause, memo, key, row))],
         Put::Wait(row) => vec![Put::Wait(merge_wait(clause, memo, key, row))],
         Put::Position(mut row) => {
@@ -108,17 +111,9 @@ fn merge_put(clause: Clause, memo: &mut Memo, key: &SessionKey, put: Put) -> Vec
     }
 }
 
-fn merge_counters(clause: Clause, memo: &mut Memo, key: &SessionKey, row: Counters) -> Counters {
-    let before = memo.counters.insert(key.clone(), row).unwrap_or_default();
-    if clause != Clause::CountersReplaced {
-        return row;
-    }
-    Counters {
-        turns: row.turns.max(before.turns),
-        items: row.items.max(before.items),
-        events: row.events.max(before.events),
-        waits: row.waits.max(before.waits),
-    }
+/// Returns a field that stays of a deleted session.
+fn left_field() -> Put {
+    Put::Field(FieldRow { name: "left".to_owned(), value: FieldValue::Value(Json::from_text("1")) })
 }
 
 fn merge_turn(clause: Clause, memo: &mut Memo, key: &SessionKey, mut row: TurnRow) -> TurnRow {

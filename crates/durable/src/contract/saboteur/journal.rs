@@ -8,9 +8,9 @@ use std::task::{Context, Poll};
 use super::batches::twist;
 use super::{Clause, Trick, lock, sabotage};
 use crate::{
-    Batch, BoxFuture, Error, EventRow, Fence, InvocationId, ItemRange, ItemRow, Journal, Json, PositionRow,
-    Put, RecordRow, Require, Result, SessionId, SessionKey, SessionPage, SessionRow, TenantId, Timestamp,
-    TurnQuery, TurnRow, WaitQuery, WaitRow, WaitStatus,
+    Batch, BoxFuture, Counters, Error, EventRow, Fence, InvocationId, ItemRange, ItemRow, Journal, Json,
+    PositionRow, Put, RecordRow, Require, Result, SessionId, SessionKey, SessionPage, SessionRow, TenantId,
+    Timestamp, TurnQuery, TurnRow, WaitQuery, WaitRow, WaitStatus,
 };
 
 #[derive(Debug)]
@@ -218,7 +218,31 @@ impl Journal for TrickedJournal {
             {
                 row.fields.reverse();
             }
+            if let Some(row) = row.as_mut() {
+                let memo = self.trick.memo();
+                let is_lower = match self.trick.broken {
+                    Some(Clause::CountersRise) => {
+                        memo.counters.contains_key(key) && !memo.deleted.contains(key)
+                    }
+                    Some(Clause::NumbersGoOn) => memo.deleted.contains(key),
+                    _ => false,
+                };
+                if is_lower {
+                    row.counters = memo.counters.get(key).copied().unwrap_or_default();
+                }
+            }
             Ok(row)
+        })
+    }
+
+    fn numbers<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Counters>> {
+        Box::pin(async move {
+            let is_lost =
+                self.trick.breaks(Clause::NumbersOutlive) && self.trick.memo().deleted.contains(key);
+            if is_lost && self.inner.session(key).await?.is_none() {
+                return Ok(Counters::default());
+            }
+            self.inner.numbers(key).await
         })
     }
 

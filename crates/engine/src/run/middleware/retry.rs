@@ -21,10 +21,11 @@ const TRANSIENT: [&str; 3] = ["provider_unavailable", "provider_rate_limit", "pr
 /// ([`NodeError::transient`]).
 ///
 /// It looks at the error and, where that is a wrapper of the engine's, at what is directly in it; never deeper: what
-/// failed further in is retried further in. A policy that wants more walks the chain with [`NodeError::classify`].
+/// failed further in is retried further in. A failed branch is as transient as what failed in it. A policy that wants more walks the chain with [`NodeError::classify`].
 #[must_use]
 pub fn is_transient(error: &NodeError) -> bool {
-    let mut links = classify::links(error.fault());
+    // A failed branch is what failed in it (pipeline-utilities §11.9).
+    let mut links = classify::links(error.fault()).skip_while(classify::Seen::is_branch);
     let direct = match links.next() {
         Some(wrapper) if wrapper.carrier => links.next(),
         other => other,
@@ -173,7 +174,10 @@ impl Middleware for Retry {
                     hear(&error, attempt).await?;
                 }
                 let wait = self.backoff.wait(attempt, || next.fraction());
-                next.sleep(wait).await;
+                // The shortest wait of a timer is longer than none.
+                if !wait.is_zero() {
+                    next.sleep(wait).await;
+                }
                 attempt += 1;
             }
         })

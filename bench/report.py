@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+"""Prints the table of figures from target/bench/rows.jsonl, the newest row of each; `--write` puts it into README.md."""
+import json
+import os
+import sys
+
+from rows import HERE, ROWS
+
+BEGIN, END = "<!-- figures: written by bench/report.py -->", "<!-- end of figures -->"
+
+# figure, key, what it is, bound ("<= x" or ">= x"; none is reported only), how it is written
+FIGURES = [
+    ("w1/wal-full-2", "ratio", "w1 `full`: time of a turn, by the floor's with two commits (`wal-full-2`)", "<= 1.5", "{:.2f}"),
+    ("w1/wal-full", "ratio", "the same, by the floor's with one commit (`wal-full`)", None, "{:.2f}"),
+    ("w1/wal-full-2", "ours_ms", "w1 `full`: a turn, ms (median of the blocks)", None, "{:.3f}"),
+    ("counts", "commits_per_turn", "w1 `full`: commits a turn", "== 2", "{:g}"),
+    ("counts", "commit_syncs_per_turn", "w1 `full`: fdatasync a turn, beside checkpoints", "<= 2", "{:g}"),
+    ("counts", "written_kib_per_turn", "w1 `full`: KiB written a turn, checkpoints included", "<= 64", "{:.1f}"),
+    ("counts", "cpu_ms_per_turn", "w1 `full`: CPU a turn, ms", "<= 0.25", "{:.3f}"),
+    ("growth", "cpu_ratio", "w1 `memory`: CPU a turn late, by early", "<= 1.15", "{:.2f}"),
+    ("growth", "bytes_ratio", "w1 `memory`: bytes allocated a turn late, by early", "0.98 to 1.02", "{:.4f}"),
+    ("growth", "bytes_late", "w1 `memory`: bytes allocated a turn", None, "{:,.0f}"),
+    ("w2", "ratio", "w2 `full`: turns a second, by the floor's `wal-full`", ">= 3", "{:.2f}"),
+    ("w2", "ours_per_s", "w2 `full`: turns a second", None, "{:,.0f}"),
+    ("w3", "us_per_node", "w3 `none`: a node, microseconds", "<= 2", "{:.2f}"),
+    ("w4-suspend", "ratio", "w4: suspensions a second, by the floor's commits (`sqlite` `wal-full`)", ">= 0.35", "{:.2f}"),
+    ("w4-suspend", "bytes_per_session", "w4: bytes of a suspended session", "<= 1536", "{:,.0f}"),
+    ("w4-resume", "ratio", "w4: resumes a second in a new process, by the same", ">= 0.3", "{:.2f}"),
+    ("w5", "wall_ms", "w5: start, one durable turn, exit, ms", "<= 15", "{:.1f}"),
+    ("w5", "peak_rss_mib", "w5: peak memory, MiB", "<= 15", "{:.1f}"),
+]
+COMMAND = {"w1/wal-full-2": "w1", "w1/wal-full": "w1", "w4-suspend": "w4", "w4-resume": "w4"}
+
+
+def holds(value, bound):
+    if " to " in bound:
+        low, high = map(float, bound.split(" to "))
+        return low <= value <= high
+    how, limit = bound.split()
+    return {"<=": value <= float(limit), ">=": value >= float(limit), "==": value == float(limit)}[how]
+
+
+def table():
+    newest = {}
+    for line in open(ROWS):
+        row = json.loads(line)
+        newest[row["figure"]] = row
+    lines = ["| figure | measured | bound | | command | date | load |", "|---|---|---|---|---|---|---|"]
+    for figure, key, what, bound, form in FIGURES:
+        if figure not in newest:
+            continue
+        row = newest[figure]
+        verdict = "" if bound is None else "holds" if holds(row[key], bound) else "**missed**"
+        command = f"`bench/floor.sh {COMMAND.get(figure, figure)}`"
+        lines.append(f"| {what} | {form.format(row[key])} | {bound or ''} | {verdict} | {command} | {row['at']} | {row['load']:.1f} |")
+    return "\n".join(lines)
+
+
+def main():
+    if not os.path.exists(ROWS):
+        sys.exit("nothing is measured yet: bench/floor.sh")
+    print(table())
+    if "--write" in sys.argv[1:]:
+        path = os.path.join(HERE, "README.md")
+        text = open(path).read()
+        before, rest = text.split(BEGIN)
+        after = rest.split(END)[1]
+        with open(path, "w") as page:
+            page.write(f"{before}{BEGIN}\n{table()}\n{END}{after}")
+
+
+if __name__ == "__main__":
+    main()

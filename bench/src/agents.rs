@@ -1,0 +1,89 @@
+//! The agents that answer: constant, in-process, without any model.
+
+use singletree::{ChatMessage, Ctx, END, Graph, Messages, NodeResult, Signal, State};
+
+use crate::Failure;
+
+/// How long messages and replies are, in bytes.
+const MESSAGE_BYTES: usize = 200;
+
+/// The signal that suspended sessions wait for.
+pub(crate) const APPROVAL: &str = "approval";
+
+/// Returns the text of the user's n-th message.
+pub(crate) fn user_text(n: usize) -> String {
+    padded(format!("user message {n:08} "), 'u')
+}
+
+/// Returns the constant reply.
+pub(crate) fn reply() -> String {
+    padded("constant reply ".to_owned(), 'r')
+}
+
+fn padded(mut text: String, with: char) -> String {
+    text.extend(std::iter::repeat_n(with, MESSAGE_BYTES.saturating_sub(text.len())));
+    text
+}
+
+#[derive(Debug, State)]
+pub(crate) struct Talk {
+    #[state(append)]
+    messages: Messages,
+}
+
+async fn model(_: Ctx<Talk>) -> NodeResult<Talk> {
+    Ok(Talk::update().messages([ChatMessage::assistant(reply())]))
+}
+
+/// Makes the graph of w1, w2 and w5: one node that replies.
+pub(crate) fn constant() -> Result<Graph<Talk>, Failure> {
+    Ok(Graph::<Talk>::builder().node("model", model).edge("model", END).entry("model").compile()?)
+}
+
+#[derive(Debug, State)]
+pub(crate) struct Count {
+    pub(crate) x: i64,
+}
+
+async fn increment(cx: Ctx<Count>) -> NodeResult<Count> {
+    Ok(Count::update().x(cx.state().x + 1))
+}
+
+/// Makes the graph of w3: a line of nodes that count.
+pub(crate) fn line(nodes: usize) -> Result<Graph<Count>, Failure> {
+    let name = |at: usize| format!("n{at}");
+    let mut builder = Graph::<Count>::builder().entry(name(0));
+    for at in 0..nodes {
+        builder = builder.node(name(at), increment);
+        builder =
+            if at + 1 < nodes { builder.edge(name(at), name(at + 1)) } else { builder.edge(name(at), END) };
+    }
+    Ok(builder.compile()?)
+}
+
+#[derive(Debug, State)]
+pub(crate) struct Approval {
+    #[state(append)]
+    messages: Messages,
+    decision: String,
+}
+
+async fn draft(_: Ctx<Approval>) -> NodeResult<Approval> {
+    Ok(Approval::update().messages([ChatMessage::assistant(reply())]))
+}
+
+async fn gate(cx: Ctx<Approval>) -> NodeResult<Approval> {
+    cx.suspend(Signal::new(APPROVAL)).await
+}
+
+async fn finish(cx: Ctx<Approval>) -> NodeResult<Approval> {
+    let text = format!("done: {}", cx.state().decision);
+    Ok(Approval::update().messages([ChatMessage::assistant(text)]))
+}
+
+/// Makes the graph of w4: a draft, a gate that suspends, and what is said after it.
+pub(crate) fn approval() -> Result<Graph<Approval>, Failure> {
+    let builder = Graph::<Approval>::builder().node("draft", draft).node("gate", gate);
+    let builder = builder.node("finish", finish).edge("draft", "gate").edge("gate", "finish");
+    Ok(builder.edge("finish", END).entry("draft").compile()?)
+}

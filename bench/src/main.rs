@@ -1,0 +1,82 @@
+//! The program `singletree-bench`: what a durable chat turn costs, measured through the public API with its defaults.
+//!
+//! One run is one workload on one file; it checks its own results and prints one JSON object as its last line. The command
+//! line and the keys are those of the peers that `compare.sh` runs beside it; what is ours alone are extra keys.
+
+mod agents;
+mod args;
+mod blocks;
+mod disk;
+mod measure;
+mod store;
+mod w1;
+mod w2;
+mod w3;
+mod w4;
+mod w5;
+
+use std::alloc::System;
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use serde_json::{Map, Value};
+use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
+
+use crate::args::{Args, Workload};
+
+/// The system's allocator, counting: what it costs is in our figures.
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+/// Whatever can go wrong: the store, the chat, or a result that is not what it must be.
+pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// What a workload measured.
+pub(crate) type Figures = Map<String, Value>;
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    match run(&args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            // Nobody is left to tell when this fails, too.
+            drop(writeln!(std::io::stderr(), "error: {failure}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: &Args) -> Result<(), Failure> {
+    // As in the binary: one thread runs everything, the store has its own.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let figures = runtime.block_on(async {
+        match args.workload {
+            Workload::W1 => w1::run(args).await,
+            Workload::W2 => w2::run(args).await,
+            Workload::W3 => w3::run(args).await,
+            Workload::W4Suspend => w4::suspend(args).await,
+            Workload::W4Resume => w4::resume(args).await,
+            Workload::W5 => w5::run(args).await,
+            Workload::Blocks => blocks::run(args).await,
+        }
+    })?;
+    let mut line = Figures::new();
+    line.insert("workload".into(), args.workload.to_string().into());
+    line.insert("variant".into(), args.variant.to_string().into());
+    line.extend(figures);
+    print(&Value::Object(line))
+}
+
+/// Prints one line of JSON.
+pub(crate) fn print(line: &Value) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{line}")?;
+    out.flush()?;
+    Ok(())
+}
+
+/// Checks a result: a workload that does not do its work has no figures.
+pub(crate) fn ensure(holds: bool, what: impl FnOnce() -> String) -> Result<(), Failure> {
+    if holds { Ok(()) } else { Err(what().into()) }
+}

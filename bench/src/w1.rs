@@ -1,0 +1,122 @@
+//! w1: one session, durable turns one after the other; time, CPU and size at marks.
+
+use serde_json::json;
+use singletree::harness::HISTORY;
+use singletree::{Chat, ChatMessage, ChatTurnOutcome};
+
+use crate::agents::{constant, reply, user_text};
+use crate::args::Args;
+use crate::disk::{db_bytes, file_bytes};
+use crate::measure::{Reading, Span, figures, median, peak_rss_mib, percentile};
+use crate::store::{self, Opened};
+use crate::{Failure, Figures, ensure};
+
+/// The session's name.
+pub(crate) const SESSION: &str = "one";
+
+/// One turn, with its result checked: the reply, and how long the history is then.
+pub(crate) async fn turn(chat: &Chat, session: &str, n: usize) -> Result<(), Failure> {
+    match chat.send(session, ChatMessage::user(user_text(n))).await {
+        ChatTurnOutcome::Completed(done) => {
+            let history = done.final_state.as_ref().and_then(|it| it.get(HISTORY)?.as_list());
+            let len = history.map_or(0, |it| it.len());
+            ensure(len == 2 * (n as u64 + 1), || format!("{len} messages after turn {n}"))?;
+            let [said] = done.replies.as_slice() else {
+                return Err(format!("{} replies to turn {n}", done.replies.len()).into());
+            };
+            ensure(said.text() == reply(), || format!("turn {n} is answered {:?}", said.text()))
+        }
+        other => Err(format!("turn {n} ended {other:?}").into()),
+    }
+}
+
+/// Checks what is stored of a session after so many turns.
+pub(crate) async fn check_stored(chat: &Chat, session: &str, turns: usize) -> Result<(), Failure> {
+    let Some(last) = turns.checked_sub(1) else { return Ok(()) };
+    // One message more than there may be is asked for.
+    let tail = chat.history(session, 2 * last as u64, 3).await?;
+    let texts: Vec<_> = tail.iter().map(|it| it.message.text().into_owned()).collect();
+    ensure(texts == [user_text(last), reply()], || format!("{session} ends with {texts:?}"))
+}
+
+pub(crate) async fn run(args: &Args) -> Result<Figures, Failure> {
+    let Opened { chat, store } = store::open(args, constant()?).await?;
+    let mut turns = Turns::new(args.turns);
+    for n in 0..args.turns {
+        let before = Reading::take();
+        turn(&chat, SESSION, n).await?;
+        turns.add(before.span());
+        if args.marks.contains(&(n + 1)) {
+            turns.mark(args)?;
+        }
+    }
+    check_stored(&chat, SESSION, args.turns).await?;
+    let mut figures = turns.figures()?;
+    if let Some(store) = store {
+        let per_turn = |sum: u64| json!(sum as f64 / args.turns as f64);
+        figures.insert("commits_per_turn".into(), per_turn(store.commits()));
+        figures.insert("bound_bytes_per_turn".into(), per_turn(store.bytes_written()));
+    }
+    Ok(figures)
+}
+
+/// The readings of all turns so far.
+struct Turns {
+    wall_s: Vec<f64>,
+    cpu_s: Vec<f64>,
+    total: Span,
+    /// Since the last mark.
+    since: Span,
+    marked: usize,
+    marks: Figures,
+}
+
+impl Turns {
+    /// Room is made at once, so that it is not counted later.
+    fn new(turns: usize) -> Self {
+        let (wall_s, cpu_s) = (Vec::with_capacity(turns), Vec::with_capacity(turns));
+        let (total, since) = (Span::default(), Span::default());
+        Self { wall_s, cpu_s, total, since, marked: 0, marks: Figures::new() }
+    }
+
+    fn add(&mut self, span: Span) {
+        self.wall_s.push(span.wall_s);
+        self.cpu_s.push(span.cpu_s);
+        self.total.add(span);
+        self.since.add(span);
+    }
+
+    /// Takes the reading of a mark: medians of the last turns, as every peer does, and the means since the last mark.
+    fn mark(&mut self, args: &Args) -> Result<(), Failure> {
+        let n = self.wall_s.len();
+        let window = n.saturating_sub(if n <= 10 { 5 } else { 20 });
+        let since = (n - self.marked) as f64;
+        let mark = json!({
+            "ms_per_turn": median(&self.wall_s[window..]) * 1e3,
+            "cpu_ms_per_turn": median(&self.cpu_s[window..]) * 1e3,
+            "db_bytes": db_bytes(&args.db)?,
+            "file_bytes": file_bytes(&args.db)?,
+            "elapsed_s": self.total.wall_s,
+            "since": self.marked,
+            "cpu_ms_per_turn_since": self.since.cpu_s / since * 1e3,
+            "alloc_bytes_per_turn": self.since.allocated / since,
+        });
+        self.marks.insert(n.to_string(), mark);
+        (self.since, self.marked) = (Span::default(), n);
+        Ok(())
+    }
+
+    fn figures(self) -> Result<Figures, Failure> {
+        let n = self.wall_s.len();
+        Ok(figures(json!({
+            "turns": n,
+            "turns_per_s": n as f64 / self.total.wall_s,
+            "cpu_ms_per_turn": self.total.cpu_s / n as f64 * 1e3,
+            "alloc_bytes_per_turn": self.total.allocated / n as f64,
+            "p50_ms": percentile(&self.wall_s, 50.0) * 1e3,
+            "p99_ms": percentile(&self.wall_s, 99.0) * 1e3,
+            "marks": self.marks,
+            "peak_rss_mib": peak_rss_mib()?,
+        })))
+    }
+}

@@ -1,0 +1,47 @@
+//! w3: the engine alone, without a store: what a node costs.
+
+use serde_json::json;
+use singletree::Graph;
+use singletree::engine::{InvokeOptions, Outcome};
+
+use crate::agents::{Count, line};
+use crate::args::{Args, Variant};
+use crate::measure::{Reading, Span, figures, median, peak_rss_mib};
+use crate::{Failure, Figures, ensure};
+
+/// Runs that are not measured.
+const WARM_UP: usize = 3;
+
+pub(crate) async fn run(args: &Args) -> Result<Figures, Failure> {
+    ensure(args.variant == Variant::None, || "w3 has no store: --variant none".into())?;
+    ensure(args.nodes > 0 && args.iters > 0, || "w3 needs nodes and runs".into())?;
+    let graph = line(args.nodes)?;
+    for _ in 0..WARM_UP {
+        once(&graph, args.nodes).await?;
+    }
+    let (mut wall_us, mut cpu_us) = (Vec::new(), Vec::new());
+    for _ in 0..args.iters {
+        let span = once(&graph, args.nodes).await?;
+        wall_us.push(span.wall_s / args.nodes as f64 * 1e6);
+        cpu_us.push(span.cpu_s / args.nodes as f64 * 1e6);
+    }
+    Ok(figures(json!({
+        "us_per_node": median(&wall_us),
+        "cpu_us_per_node": median(&cpu_us),
+        "us_per_node_min": wall_us.iter().copied().fold(f64::INFINITY, f64::min),
+        "us_per_node_max": wall_us.iter().copied().fold(0.0, f64::max),
+        "nodes": args.nodes,
+        "iters": args.iters,
+        "db_bytes": 0,
+        "peak_rss_mib": peak_rss_mib()?,
+    })))
+}
+
+async fn once(graph: &Graph<Count>, nodes: usize) -> Result<Span, Failure> {
+    let before = Reading::take();
+    let outcome = graph.invoke(Count::update().x(0), InvokeOptions::new()).await?;
+    let span = before.span();
+    let Outcome::Completed(done) = outcome else { return Err("the line did not end".into()) };
+    ensure(done.state.x == nodes as i64, || format!("the line counted {}", done.state.x))?;
+    Ok(span)
+}

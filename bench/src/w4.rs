@@ -1,0 +1,85 @@
+//! w4: every session suspends; in a new process on the same file, every one is resumed.
+
+use std::future::Future;
+
+use serde_json::{Map, json};
+use singletree::{Answer, Chat, ChatMessage, ChatTurnOutcome, SignalAddress};
+
+use crate::agents::{APPROVAL, approval, reply, user_text};
+use crate::args::Args;
+use crate::disk::db_bytes;
+use crate::measure::{Reading, figures, median, peak_rss_mib, percentile};
+use crate::store::{self, Opened};
+use crate::{Failure, Figures, ensure};
+
+pub(crate) async fn suspend(args: &Args) -> Result<Figures, Failure> {
+    let Opened { chat, .. } = store::open(args, approval()?).await?;
+    each(args, |n| suspend_one(&chat, n)).await
+}
+
+pub(crate) async fn resume(args: &Args) -> Result<Figures, Failure> {
+    let Opened { chat, .. } = store::open(args, approval()?).await?;
+    let resumed = each(args, |n| resume_one(&chat, n)).await?;
+    for n in 0..args.sessions {
+        let stored = chat.history(&name(n), 0, 4).await?;
+        let texts: Vec<_> = stored.iter().map(|it| it.message.text().into_owned()).collect();
+        let whole = [user_text(n), reply(), "done: yes".to_owned()];
+        ensure(texts == whole, || format!("session {n} holds {texts:?}"))?;
+    }
+    Ok(resumed)
+}
+
+fn name(session: usize) -> String {
+    session.to_string()
+}
+
+async fn suspend_one(chat: &Chat, n: usize) -> Result<(), Failure> {
+    match chat.send(&name(n), ChatMessage::user(user_text(n))).await {
+        ChatTurnOutcome::Suspended(it) if it.signal_descriptor.signal_id == APPROVAL => {
+            let said: Vec<_> = it.pending_messages.iter().map(|it| it.text().into_owned()).collect();
+            ensure(said == [reply()], || format!("session {n} said {said:?}"))
+        }
+        other => Err(format!("session {n} did not suspend: {other:?}").into()),
+    }
+}
+
+async fn resume_one(chat: &Chat, n: usize) -> Result<(), Failure> {
+    let answer = Answer::new(Map::from_iter([("decision".to_owned(), json!("yes"))]));
+    let address = SignalAddress::Session { session: name(n), signal: APPROVAL.into() };
+    let turn = chat.answer(address, answer).await.map_err(|it| it.diagnostic)?;
+    match turn.outcome().await.as_ref() {
+        ChatTurnOutcome::Completed(it) => {
+            let last = it.replies.last().map(|it| it.text().into_owned());
+            ensure(last.as_deref() == Some("done: yes"), || format!("session {n} ended with {last:?}"))
+        }
+        other => Err(format!("session {n} did not end: {other:?}").into()),
+    }
+}
+
+/// Does one thing in every session, one after the other.
+async fn each<Done>(args: &Args, one: impl Fn(usize) -> Done) -> Result<Figures, Failure>
+where
+    Done: Future<Output = Result<(), Failure>>,
+{
+    ensure(args.sessions > 0, || "w4 needs sessions".into())?;
+    let mut latencies = Vec::with_capacity(args.sessions);
+    let before = Reading::take();
+    for n in 0..args.sessions {
+        let before = Reading::take();
+        one(n).await?;
+        latencies.push(before.span().wall_s);
+    }
+    let span = before.span();
+    let (sessions, size) = (args.sessions as f64, db_bytes(&args.db)?);
+    Ok(figures(json!({
+        "sessions": args.sessions,
+        "per_s": sessions / span.wall_s,
+        "cpu_ms": span.cpu_s / sessions * 1e3,
+        "ms_median": median(&latencies) * 1e3,
+        "ms_p99": percentile(&latencies, 99.0) * 1e3,
+        "ms_first": latencies[0] * 1e3,
+        "db_bytes": size,
+        "bytes_per_session": size as f64 / sessions,
+        "peak_rss_mib": peak_rss_mib()?,
+    })))
+}

@@ -1,0 +1,32 @@
+//! `singletree backup`: a copy of the database while it is in use.
+
+use std::io;
+
+use singletree::SqliteStore;
+
+use crate::args::Backup;
+use crate::error::{Error, Result};
+use crate::exit::COMPLETED;
+use crate::json::{self, Done};
+use crate::place::Place;
+use crate::print::Screen;
+
+/// Runs the command, beside a writer or alone.
+pub(crate) async fn run(args: Backup) -> Result<u8> {
+    let place = Place::of(args.common.db.db.as_deref())?;
+    if args.file.exists() {
+        let source = io::Error::from(io::ErrorKind::AlreadyExists);
+        return Err(Error::Place { doing: "make the backup", path: args.file, source });
+    }
+    let failed = |source| Error::Open { source };
+    let store = SqliteStore::read_only(place.db()).await.map_err(failed)?;
+    store.backup(&args.file).await.map_err(failed)?;
+    store.close().await;
+    let file = args.file.display().to_string();
+    let mut screen = Screen::out();
+    match args.common.json {
+        true => json::print(&mut screen, &Done::Backup(&file))?,
+        false => screen.line(&format!("copied to {file}"))?,
+    }
+    Ok(COMPLETED)
+}

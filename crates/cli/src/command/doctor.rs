@@ -1,0 +1,152 @@
+//! `singletree doctor`: whether the database keeps its promises, and what can be mended.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use singletree::SqliteStore;
+use singletree::harness::{Doctor as Physician, Examination, Finding};
+
+use crate::args::Doctor;
+use crate::error::{Error, Result};
+use crate::exit::{COMPLETED, ERRORED, UNREADABLE};
+use crate::json;
+use crate::place::Place;
+use crate::print::{Screen, Style};
+
+/// Runs the command; without `--repair` beside a writer or alone.
+pub(crate) async fn run(args: Doctor) -> Result<u8> {
+    let as_json = args.common.json;
+    match examine(args).await {
+        Ok(code) => Ok(code),
+        Err(error @ Error::Output(_)) => Err(error),
+        Err(error) => {
+            crate::report(&error, as_json);
+            Ok(UNREADABLE)
+        }
+    }
+}
+
+async fn examine(args: Doctor) -> Result<u8> {
+    let place = Place::of(args.common.db.db.as_deref())?;
+    let open = |source| Error::Open { source };
+    // Also before a repair: what is not there is not made.
+    let store = SqliteStore::read_only(place.db()).await.map_err(open)?;
+    let damage: Vec<String> = store.check().await.map_err(open)?.iter().map(ToString::to_string).collect();
+    let mut mended = Vec::new();
+    // A file that is damaged itself is not written to.
+    let examination = if args.repair && damage.is_empty() {
+        store.close().await;
+        let options = SqliteStore::options(place.db()).command("singletree doctor --repair");
+        let store = options.open().await.map_err(open)?;
+        let repaired = physician(&store).repair().await;
+        store.close().await;
+        let repaired = repaired?;
+        mended = repaired.mended;
+        repaired.left
+    } else {
+        physician(&store).examine().await?
+    };
+    let told = Told { damage: &damage, mended: &mended, examination: &examination };
+    let mut screen = Screen::out();
+    match args.common.json {
+        true => json::print(&mut screen, &told.document())?,
+        false => told.show(&mut screen)?,
+    }
+    Ok(if damage.is_empty() && examination.is_sound() { COMPLETED } else { ERRORED })
+}
+
+fn physician(store: &SqliteStore) -> Physician {
+    let store = Arc::new(store.clone());
+    Physician::new(store.clone(), store)
+}
+
+/// Everything that is told.
+struct Told<'a> {
+    /// What the store says about its file.
+    damage: &'a [String],
+    mended: &'a [Finding],
+    examination: &'a Examination,
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    sessions: u64,
+    file: &'a [String],
+    findings: Vec<Wrong<'a>>,
+    mended: Vec<Wrong<'a>>,
+    busy: Vec<&'a str>,
+}
+
+#[derive(Serialize)]
+struct Wrong<'a> {
+    tenant: &'a str,
+    session: &'a str,
+    code: &'static str,
+    invariant: String,
+    what: &'a str,
+    why: &'static str,
+    repair: Option<&'static str>,
+}
+
+impl<'a> Wrong<'a> {
+    fn of(finding: &'a Finding) -> Self {
+        Self {
+            tenant: finding.session.tenant.as_str(),
+            session: finding.session.session.as_str(),
+            code: finding.symptom.code(),
+            invariant: format!("INV-{}", finding.symptom.invariant()),
+            what: &finding.what,
+            why: finding.symptom.why(),
+            repair: finding.repair(),
+        }
+    }
+}
+
+impl<'a> Told<'a> {
+    fn document(&self) -> Document<'a> {
+        Document {
+            sessions: self.examination.sessions,
+            file: self.damage,
+            findings: self.examination.findings.iter().map(Wrong::of).collect(),
+            mended: self.mended.iter().map(Wrong::of).collect(),
+            busy: self.examination.busy.iter().map(|it| it.session.as_str()).collect(),
+        }
+    }
+
+    fn show(&self, screen: &mut Screen) -> Result<()> {
+        for damage in self.damage {
+            screen.styled(Style::Wrong, &format!("the file: {damage}"))?;
+        }
+        if !self.damage.is_empty() {
+            screen.styled(Style::Dim, "  nothing here can mend that: go back to a backup")?;
+        }
+        for finding in self.mended {
+            head(screen, Style::Plain, finding)?;
+            screen.styled(Style::Dim, &format!("  mended: {}", finding.repair().unwrap_or_default()))?;
+        }
+        for finding in &self.examination.findings {
+            head(screen, Style::Wrong, finding)?;
+            screen.styled(Style::Dim, &format!("  why it matters: {}", finding.symptom.why()))?;
+            let repair = finding.repair().map_or_else(
+                || {
+                    "  --repair: nothing, without losing something; go back to a backup if it matters"
+                        .to_owned()
+                },
+                |it| format!("  --repair: {it}"),
+            );
+            screen.styled(Style::Dim, &repair)?;
+        }
+        for key in &self.examination.busy {
+            screen.line(&format!("session {}: changed whenever it was read; look again", key.session))?;
+        }
+        let (sessions, findings) = (self.examination.sessions, self.examination.findings.len());
+        screen.line(&format!("{sessions} sessions, {} mended, {findings} findings", self.mended.len()))?;
+        Ok(())
+    }
+}
+
+fn head(screen: &mut Screen, style: Style, finding: &Finding) -> Result<()> {
+    let (session, code) = (&finding.session.session, finding.symptom.code());
+    let invariant = finding.symptom.invariant();
+    Ok(screen.styled(style, &format!("session {session}: {code} (INV-{invariant}): {}", finding.what))?)
+}

@@ -1,0 +1,141 @@
+//! `singletree torture`: kills a chat of its own again and again, and looks what is left.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+use singletree::SqliteStore;
+use singletree::engine::{Ids, RandomIds, SystemClock};
+use singletree::harness;
+use singletree_torture::{Kills, Opened, Plan, Until, Verdict, torture};
+
+use crate::args::Torture;
+use crate::error::{Error, Result};
+use crate::exit::{COMPLETED, ERRORED};
+use crate::json;
+use crate::print::{Screen, Style};
+
+/// How many clients ask at once, and in how many sessions: more than one in each, so that they meet.
+const CLIENTS: usize = 12;
+const SESSIONS: usize = 8;
+
+/// How often it says how far it is, in kills.
+const EVERY: u64 = 50;
+
+/// Runs the command.
+pub(crate) async fn run(args: Torture) -> Result<u8> {
+    let (folder, temporary) = folder(args.folder.as_deref())?;
+    let verdict = tortured(&args, &folder).await?;
+    let clean = verdict.is_clean();
+    let mut screen = Screen::out();
+    match args.json {
+        true => json::print(&mut screen, &Document::of(&verdict, &folder))?,
+        false => screen.line(&verdict.to_string())?,
+    }
+    if clean && temporary {
+        // What is left of it is in the folder of temporary things.
+        fs::remove_dir_all(&folder).unwrap_or_default();
+    } else if !args.json {
+        screen.styled(Style::Dim, &format!("kept in {}", folder.display()))?;
+    }
+    Ok(if clean { COMPLETED } else { ERRORED })
+}
+
+async fn tortured(args: &Torture, folder: &Path) -> Result<Verdict> {
+    let (db, effects) = (folder.join("torture.db"), folder.join("effects.jsonl"));
+    let minutes = Duration::from_secs(args.minutes.saturating_mul(60));
+    let plan = Plan {
+        seed: args.seed.unwrap_or_else(seed),
+        until: args.kills.map_or(Until::Time(minutes), Until::Kills),
+        clients: CLIENTS,
+        sessions: SESSIONS,
+        effects: effects.clone(),
+    };
+    let program = std::env::current_exe().map_err(|source| Error::Place {
+        doing: "find",
+        path: "the program itself".into(),
+        source,
+    })?;
+    let start = || {
+        let mut command = Command::new(&program);
+        command.arg("torture-child").arg("--db").arg(&db).arg("--effects").arg(&effects);
+        command
+    };
+    let mut screen = Screen::err();
+    let mut tell = |kills: &Kills| {
+        if kills.total.is_multiple_of(EVERY) {
+            // Only how far it is: when nobody reads it, it goes on.
+            screen.styled(Style::Dim, &format!("{} kills", kills.total)).unwrap_or_default();
+        }
+    };
+    let open = async || {
+        let store = SqliteStore::read_only(&db).await.map_err(harness::Error::from)?;
+        let store = Arc::new(store);
+        Ok(Opened { journal: store.clone(), upkeep: store })
+    };
+    Ok(torture(&plan, start, &SystemClock, &mut tell, open).await?)
+}
+
+/// Makes the folder to work in; says whether it is a temporary one.
+fn folder(named: Option<&Path>) -> Result<(PathBuf, bool)> {
+    let (path, temporary) = match named {
+        Some(path) => (path.to_owned(), false),
+        None => (std::env::temp_dir().join(format!("singletree-torture-{}", RandomIds.uuid())), true),
+    };
+    match fs::create_dir(&path) {
+        Ok(()) => Ok((path, temporary)),
+        Err(source) => Err(Error::Place { doing: "make the folder", path, source }),
+    }
+}
+
+/// Draws a seed, so that no two runs are the same unless somebody wants it.
+fn seed() -> u64 {
+    let uuid = RandomIds.uuid();
+    let first: String = uuid.chars().filter(char::is_ascii_hexdigit).take(12).collect();
+    u64::from_str_radix(&first, 16).unwrap_or(0)
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Document<'a> {
+    seed: u64,
+    passed: bool,
+    kills: &'a Kills,
+    lost: usize,
+    doubled: usize,
+    orphaned: usize,
+    contradicted: usize,
+    stuck: usize,
+    calls: u64,
+    turns: u64,
+    effects: u64,
+    violations: Vec<String>,
+    folder: String,
+}
+
+impl<'a> Document<'a> {
+    fn of(verdict: &'a Verdict, folder: &Path) -> Self {
+        let [lost, doubled, orphaned, contradicted, stuck] = verdict.counts().map(|(_, count)| count);
+        let findings = verdict.examination.findings.iter();
+        let findings =
+            findings.map(|it| format!("{} in {}: {}", it.symptom.code(), it.session.session, it.what));
+        Self {
+            seed: verdict.seed,
+            passed: verdict.is_clean(),
+            kills: &verdict.kills,
+            lost,
+            doubled,
+            orphaned,
+            contradicted,
+            stuck,
+            calls: verdict.report.calls,
+            turns: verdict.report.stored,
+            effects: verdict.report.effects,
+            violations: verdict.report.violations.iter().map(ToString::to_string).chain(findings).collect(),
+            folder: folder.display().to_string(),
+        }
+    }
+}

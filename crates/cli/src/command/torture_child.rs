@@ -1,0 +1,61 @@
+//! `singletree torture-child`: the chat that `torture` kills. Asks come in by the standard input, lines go out by the
+//! standard output.
+
+use std::io::{self, BufRead, Write};
+use std::sync::Arc;
+
+use singletree::SqliteStore;
+use singletree::store_sqlite::Durability;
+use singletree_torture::{Ask, ChildParts, Line, Say, serve};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+use crate::args::TortureChild;
+use crate::error::{Error, Result};
+use crate::exit::COMPLETED;
+use crate::wire::RealPace;
+
+/// Runs the command until nobody asks any more.
+pub(crate) async fn run(args: TortureChild) -> Result<u8> {
+    let durability = if args.relaxed { Durability::Normal } else { Durability::Full };
+    let options = SqliteStore::options(&args.db).command("singletree torture").durability(durability);
+    let store = options.open().await.map_err(|source| Error::Open { source })?;
+    let shared = Arc::new(store.clone());
+    let served = serve(ChildParts {
+        journal: shared.clone(),
+        upkeep: shared.clone(),
+        effects: args.effects,
+        pace: Arc::new(RealPace),
+        say: say(),
+        asks: asks()?,
+    });
+    served.await?;
+    drop(shared);
+    store.close().await;
+    Ok(COMPLETED)
+}
+
+fn say() -> Say {
+    Arc::new(|line: &Line| {
+        // A line is plain data, and always JSON; when nobody hears it, nobody is left to be told.
+        let mut text = serde_json::to_string(line).unwrap_or_default();
+        text.push('\n');
+        io::stdout().lock().write_all(text.as_bytes()).unwrap_or_default();
+    })
+}
+
+/// Reads asks in a thread of its own, until the parent hangs up.
+fn asks() -> Result<UnboundedReceiver<Ask>> {
+    let (tell, asks) = unbounded_channel();
+    let reader = std::thread::Builder::new().name("asks".to_owned());
+    let started = reader.spawn(move || {
+        for line in io::stdin().lock().lines().map_while(io::Result::ok) {
+            // What is not an ask comes from nobody who waits for an answer.
+            let Ok(ask) = serde_json::from_str(&line) else { continue };
+            if tell.send(ask).is_err() {
+                return;
+            }
+        }
+    });
+    started.map_err(|source| Error::Input { source })?;
+    Ok(asks)
+}

@@ -1,0 +1,263 @@
+//! Middleware directives: running them. The canonical ones are the engine's; the fixtures' own stand on the engine's
+//! interface as an application's would.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+use singletree::NodeError;
+use singletree::durable::BoxFuture;
+use singletree::engine::{
+    Backoff, FailureIsolation, Middleware, Monotonic, Next, Retry, Signal, Snapshot, Timing, Update, suspend,
+};
+
+use crate::middleware::{Classifier, Degraded, IsolationSpec, MiddlewareSpec, RetrySpec};
+use crate::tape::{Tape, Trace};
+
+/// Makes a middleware. `tick` is how far the clock of timings goes each time that it is read.
+#[must_use]
+pub(crate) fn build(spec: &MiddlewareSpec, tape: &Tape, tick: Option<Duration>) -> Arc<dyn Middleware> {
+    match spec {
+        MiddlewareSpec::Retry(spec) => Arc::new(retry(spec)),
+        MiddlewareSpec::Timing { node } => Arc::new(timing(node.as_deref(), tape, tick)),
+        MiddlewareSpec::Isolation(spec) => Arc::new(isolation(spec, tape)),
+        MiddlewareSpec::Recorder { name, pre, post } => Arc::new(Recorder {
+            name: name.clone(),
+            pre: pre.clone(),
+            post: post.clone(),
+            tape: tape.clone(),
+        }),
+        MiddlewareSpec::ShortCircuit(update) => Arc::new(Instead { update: update.clone(), always: true }),
+        MiddlewareSpec::Recovery(update) => Arc::new(Instead { update: update.clone(), always: false }),
+        MiddlewareSpec::Raiser(message) => Arc::new(Raiser(message.clone())),
+        MiddlewareSpec::Inspector => Arc::new(Inspector),
+        MiddlewareSpec::Logger { pre, post } => {
+            Arc::new(Logger { pre: pre.clone(), post: post.clone(), tape: tape.clone() })
+        }
+        MiddlewareSpec::Suspender(signal) => Arc::new(Suspender(signal.as_ref().clone())),
+    }
+}
+
+fn retry(spec: &RetrySpec) -> Retry {
+    let mut retry = Retry::new();
+    if let Some(attempts) = spec.max_attempts {
+        retry = retry.max_attempts(attempts);
+    }
+    if let Some(wait) = spec.backoff {
+        retry = retry.backoff(Backoff::Constant(wait));
+    }
+    match spec.classifier.clone() {
+        None => retry,
+        Some(Classifier::WhileRetriesRemain) => retry.classifier(|_, state| {
+            let left = state.get("max_retries_remaining").and_then(|it| it.to_json().ok());
+            left.and_then(|it| it.as_i64()).is_some_and(|it| it > 0)
+        }),
+        Some(Classifier::Categories(categories)) => retry.classifier(move |error, _| {
+            let category = error.classify().category;
+            category.is_some_and(|it| categories.contains(&it))
+        }),
+    }
+}
+
+/// A clock that goes on by the same time at each reading.
+#[derive(Debug)]
+struct Ticking {
+    tick: Duration,
+    read: Mutex<u32>,
+}
+
+impl Monotonic for Ticking {
+    fn elapsed(&self) -> Duration {
+        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        *read += 1;
+        self.tick * *read
+    }
+}
+
+fn timing(node: Option<&str>, tape: &Tape, tick: Option<Duration>) -> Timing {
+    let tape = tape.clone();
+    let complete = move |it: singletree::engine::TimingRecord| {
+        tape.write().timings.push(json!({
+            "node_name": it.node_name,
+            "duration_ms": it.duration_ms,
+            "outcome": it.outcome.as_str(),
+            "exception_category": it.exception_category,
+        }));
+        std::future::ready(Ok(()))
+    };
+    let timing = match node {
+        Some(node) => Timing::of(node, complete),
+        None => Timing::each(complete),
+    };
+    match tick {
+        Some(tick) => timing.clock(Arc::new(Ticking { tick, read: Mutex::new(0) })),
+        None => timing,
+    }
+}
+
+fn isolation(spec: &IsolationSpec, tape: &Tape) -> FailureIsolation {
+    let mut isolation = match spec.degraded.clone() {
+        Degraded::Update(update) => FailureIsolation::new(&spec.event_name, update),
+        Degraded::Template { template, target } => FailureIsolation::by(&spec.event_name, move |state| {
+            Ok(Update::new().with_json(target.clone(), Value::String(filled(&template, state)?)))
+        }),
+    };
+    if let Some(categories) = &spec.catch {
+        isolation = isolation.catch(categories.iter().map(String::as_str));
+    }
+    if let Some(category) = spec.predicate.clone() {
+        isolation = isolation.predicate(move |error| error.category() == Some(category.as_str()));
+    }
+    if let Some(channel) = spec.on_caught.clone() {
+        let tape = tape.clone();
+        isolation = isolation.on_caught(move |error| {
+            let mut reel = tape.write();
+            reel.caught_messages.push(error.to_string());
+            let calls = reel.caught_messages.len();
+            reel.beside.insert(channel.count.clone(), calls.into());
+            reel.beside.insert(channel.message.clone(), error.to_string().into());
+            Box::pin(std::future::ready(Ok(())))
+        });
+    }
+    isolation
+}
+
+/// Puts values of fields where a template says `{{ state.field }}`.
+fn filled(template: &str, state: &Snapshot) -> Result<String, NodeError> {
+    let mut text = String::new();
+    let mut rest = template;
+    while let Some((before, after)) = rest.split_once("{{") {
+        let (name, after) =
+            after.split_once("}}").ok_or_else(|| NodeError::new("the template does not close"))?;
+        let field = name.trim().strip_prefix("state.").unwrap_or_default();
+        let value = state.get(field).ok_or_else(|| NodeError::new(format!("no field '{field}'")))?;
+        text.push_str(before);
+        match value.to_json()? {
+            Value::String(it) => text.push_str(&it),
+            other => text.push_str(&other.to_string()),
+        }
+        rest = after;
+    }
+    Ok(text + rest)
+}
+
+type Returned<'a> = BoxFuture<'a, Result<Update, NodeError>>;
+
+/// Writes down what it sees, and marks what passes.
+struct Recorder {
+    name: String,
+    pre: Option<String>,
+    post: Option<String>,
+    tape: Tape,
+}
+
+impl Middleware for Recorder {
+    fn call<'a>(&'a self, state: &'a Snapshot, mut next: Next<'a>) -> Returned<'a> {
+        Box::pin(async move {
+            let at = {
+                let mut reel = self.tape.write();
+                let traces = reel.traces.entry(self.name.clone()).or_default();
+                traces.push(Trace { state_in: state.to_json()?, ..Trace::default() });
+                traces.len() - 1
+            };
+            let update = marked(next.run(state).await?, self.pre.as_ref(), self.post.as_ref())?;
+            let (seen, returned) = (state.to_json()?, update_json(&update)?);
+            let mut reel = self.tape.write();
+            if let Some(trace) = reel.traces.get_mut(&self.name).and_then(|it| it.get_mut(at)) {
+                trace.after = Some((seen, returned));
+            }
+            drop(reel);
+            Ok(update)
+        })
+    }
+}
+
+fn update_json(update: &Update) -> Result<Map<String, Value>, NodeError> {
+    let fields = update.entries().map(|(field, slot)| Ok((field.to_owned(), slot.to_json()?)));
+    fields.collect()
+}
+
+/// Puts the markers around the update's list `trace`.
+fn marked(update: Update, pre: Option<&String>, post: Option<&String>) -> Result<Update, NodeError> {
+    if pre.is_none() && post.is_none() {
+        return Ok(update);
+    }
+    let mut fields = update_json(&update)?;
+    let inside = fields.remove("trace").unwrap_or_else(|| json!([]));
+    let Value::Array(inside) = inside else { return Err(NodeError::new("'trace' is no list")) };
+    let marker = |it: Option<&String>| it.cloned().map(Value::String);
+    let trace = marker(pre).into_iter().chain(inside).chain(marker(post));
+    fields.insert("trace".into(), trace.collect());
+    Ok(fields.into())
+}
+
+/// Returns its own update: always, or when what it wraps fails.
+struct Instead {
+    update: Map<String, Value>,
+    always: bool,
+}
+
+impl Middleware for Instead {
+    fn call<'a>(&'a self, state: &'a Snapshot, mut next: Next<'a>) -> Returned<'a> {
+        Box::pin(async move {
+            if self.always {
+                return Ok(self.update.clone().into());
+            }
+            Ok(next.run(state).await.unwrap_or_else(|_| self.update.clone().into()))
+        })
+    }
+}
+
+struct Raiser(String);
+
+impl Middleware for Raiser {
+    fn call<'a>(&'a self, _state: &'a Snapshot, _next: Next<'a>) -> Returned<'a> {
+        Box::pin(std::future::ready(Err(NodeError::new(self.0.clone()))))
+    }
+}
+
+/// Fails when the state that it was given changes while what it wraps runs.
+struct Inspector;
+
+impl Middleware for Inspector {
+    fn call<'a>(&'a self, state: &'a Snapshot, mut next: Next<'a>) -> Returned<'a> {
+        Box::pin(async move {
+            let before = state.to_json()?;
+            let returned = next.run(state).await;
+            if state.to_json()? != before {
+                return Err(NodeError::new("the state changed while the node ran"));
+            }
+            returned
+        })
+    }
+}
+
+struct Logger {
+    pre: Option<String>,
+    post: Option<String>,
+    tape: Tape,
+}
+
+impl Middleware for Logger {
+    fn call<'a>(&'a self, state: &'a Snapshot, mut next: Next<'a>) -> Returned<'a> {
+        Box::pin(async move {
+            self.tape.write().log.extend(self.pre.clone());
+            let returned = next.run(state).await;
+            self.tape.write().log.extend(self.post.clone());
+            returned
+        })
+    }
+}
+
+struct Suspender(Signal);
+
+impl Middleware for Suspender {
+    fn call<'a>(&'a self, state: &'a Snapshot, mut next: Next<'a>) -> Returned<'a> {
+        Box::pin(async move {
+            let refused = suspend(self.0.clone()).await;
+            // Whoever listens to the refusal goes on; the invocation ends all the same.
+            drop(refused);
+            next.run(state).await
+        })
+    }
+}

@@ -1,0 +1,68 @@
+//! `parallel_branches:` built through the engine's public interface.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use singletree::Graph;
+use singletree::engine::{Branch, Branches, ErrorPolicy, Middleware, Snapshot};
+
+use crate::body;
+use crate::nodes::{BranchSpec, BranchesSpec};
+
+/// What a branch runs, built.
+pub(crate) struct Parts {
+    /// Its subgraph.
+    pub(crate) subgraph: Option<Graph<Snapshot>>,
+    /// Its function.
+    pub(crate) call: Option<Arc<body::Part>>,
+    /// What is around it.
+    pub(crate) middleware: Vec<Arc<dyn Middleware>>,
+}
+
+/// Makes parallel branches of their parts, which come in the same order.
+#[must_use]
+pub(crate) fn build(spec: &BranchesSpec, parts: Vec<Parts>) -> Branches<Snapshot> {
+    let mut branches = Branches::new();
+    for (of, parts) in spec.branches.iter().zip(parts) {
+        branches = branches.branch(of.name.clone(), branch(of, parts));
+    }
+    if let Some(collects) = spec.collects_errors {
+        branches = branches.error_policy(if collects { ErrorPolicy::Collect } else { ErrorPolicy::FailFast });
+    }
+    match &spec.errors {
+        Some(field) => branches.errors_field(field),
+        None => branches,
+    }
+}
+
+fn branch(spec: &BranchSpec, parts: Parts) -> Branch<Snapshot> {
+    let mut branch = Branch::new();
+    if let Some(graph) = &parts.subgraph {
+        branch = branch.subgraph(graph);
+    }
+    if let Some(part) = parts.call {
+        branch = branch.call(move |cx| body::run(part.clone(), cx));
+    }
+    for (child, parent) in spec.inputs.iter().flatten() {
+        branch = branch.input(child, parent);
+    }
+    for (parent, child) in spec.outputs.iter().flatten() {
+        branch = branch.output(parent, child);
+    }
+    if let Some(field) = spec.when.clone() {
+        branch = branch.when(move |state: &Snapshot| holds(state, &field));
+    }
+    parts.middleware.into_iter().fold(branch, Branch::middleware)
+}
+
+/// Tells whether a field holds something: not nothing, false, zero, or empty (pipeline-utilities 074).
+fn holds(state: &Snapshot, field: &str) -> bool {
+    match state.get(field).and_then(|it| it.to_json().ok()) {
+        None | Some(Value::Null) => false,
+        Some(Value::Bool(it)) => it,
+        Some(Value::Number(it)) => it.as_f64() != Some(0.0),
+        Some(Value::String(it)) => !it.is_empty(),
+        Some(Value::Array(it)) => !it.is_empty(),
+        Some(Value::Object(it)) => !it.is_empty(),
+    }
+}

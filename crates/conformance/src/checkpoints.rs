@@ -1,0 +1,12 @@
+//! Checkpoint directives (pipeline-utilities §10; conformance-adapter §§5.6–5.8).
+
+mod play;
+mod record;
+mod resumed;
+mod spec;
+mod store;
+
+pub(crate) use play::play;
+pub(crate) use resumed::of_resume;
+pub(crate) use spec::{Backend, CheckpointSpec, backend};
+pub(crate) use store::{CaseCheckpoints, resume};

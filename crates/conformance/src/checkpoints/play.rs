@@ -1,0 +1,153 @@
+//! Playing a case with a checkpointer: an invocation that ends before its time, its record, and one that goes on from it.
+
+use serde_json::Value;
+use singletree::durable::InvocationId;
+
+use super::spec::{CheckpointSpec, Crash, ResumeFrom, ResumeSpec};
+use super::store::CaseCheckpoints;
+use crate::check::{Checker, ensure};
+use crate::failure::{Failure, Outcome};
+use crate::fields::Spot;
+use crate::invariants::Evidence;
+use crate::run::Run;
+use crate::scene::{How, Scene};
+
+/// Plays it, and returns the invariants that stand among what is expected.
+///
+/// # Errors
+/// When the case asks for something that cannot be asked.
+pub(crate) async fn play(
+    spec: &CheckpointSpec,
+    scene: &Scene<'_>,
+    evidence: &mut Evidence,
+    checker: &mut Checker,
+) -> Outcome<Vec<Spot>> {
+    for _ in 0..spec.others {
+        let other = spec.first.clone().expecting_nothing();
+        let (run, _) = scene.invoke(&other, How::default(), checker).await?;
+        ensure(run.word() == "completed", || format!("an invocation before it {}", run.word()))
+            .map_err(|it| Failure::build("populate_checkpointer_via_runs", it))?;
+        scene.stage.mocks.forget();
+    }
+    if let Some(wanted) = &spec.ambiguous {
+        checker.holds(&wanted.path, Err("the graph compiled".into()));
+    }
+    let store = scene.stage.checkpoints.as_deref();
+    let store = store.ok_or_else(|| Failure::reader("checkpointer", "there is none"))?;
+    let (mut blocks, id) = match &spec.seeded {
+        Some(record) => (Vec::new(), Some(store.seed(record).await?)),
+        None => first(spec, (scene, store), evidence, checker).await?,
+    };
+    let record = match &id {
+        Some(id) => store.record(id.as_str()).await?,
+        None => None,
+    };
+    of_records(spec, store, record.as_ref(), checker)?;
+    evidence.saves = store.saves();
+    evidence.record = record;
+    if let Some(resume) = &spec.resume {
+        let id = id.ok_or_else(|| Failure::reader("resume", "there is nothing to go on from"))?;
+        blocks.extend(go_on((resume, spec), (scene, store), &id, evidence, checker).await?);
+    }
+    Ok(blocks)
+}
+
+/// Runs the first invocation, to its end or to where it is given up.
+async fn first(
+    spec: &CheckpointSpec,
+    (scene, store): (&Scene<'_>, &CaseCheckpoints),
+    evidence: &mut Evidence,
+    checker: &mut Checker,
+) -> Outcome<(Vec<Spot>, Option<InvocationId>)> {
+    let aborts = scene.case.graph.aborts();
+    let crash = spec
+        .crash
+        .clone()
+        .or_else(|| aborts.clone().map(|(node, index)| Crash::AfterInstance { node, index }));
+    store.crash_at(crash.clone());
+    let mut invocation = spec.first.clone();
+    // What is given up has no outcome; an aborted fan-out is reported in its place (pipeline-utilities 052, 056).
+    let aborted = aborts.and_then(|(node, _)| Some((node, invocation.take_expected("expected_error")?)));
+    if crash.is_some() {
+        invocation = invocation.expecting_nothing();
+    }
+    let how = How { is_first: true, given_up: crash.is_some().then_some(store), record: None };
+    let (run, blocks) = scene.invoke(&invocation, how, checker).await?;
+    if let Some((node, wanted)) = aborted {
+        of_abort(checker, wanted, &node)?;
+    }
+    store.crash_at(None);
+    let id = run.invocation().map(InvocationId::parse).transpose();
+    let id = id.map_err(|it| Failure::build("the first invocation", it.to_string()))?;
+    evidence.runs.push(run);
+    scene.stage.mocks.next_invocation();
+    Ok((blocks, id))
+}
+
+fn of_abort(checker: &mut Checker, wanted: Spot, node: &str) -> Outcome<()> {
+    let mut wanted = wanted.fields()?;
+    checker.exactly(&wanted.need("category")?, "node_exception");
+    checker.exactly(&wanted.need("raised_from")?, node);
+    wanted.finish()
+}
+
+fn of_records(
+    spec: &CheckpointSpec,
+    store: &CaseCheckpoints,
+    record: Option<&Value>,
+    checker: &mut Checker,
+) -> Outcome<()> {
+    let saves = store.saves();
+    if let Some(wanted) = &spec.saved {
+        wanted.check(checker, record)?;
+    }
+    if let Some(wanted) = &spec.latest {
+        wanted.check(checker, saves.last())?;
+    }
+    if let Some(wanted) = &spec.every_save {
+        wanted.check(checker, saves.first())?;
+        for save in saves.iter().skip(1) {
+            wanted.check(checker, Some(save))?;
+        }
+    }
+    if let Some((path, wanted)) = &spec.saves {
+        let count = || format!("expected {} saves, found {}", wanted.len(), saves.len());
+        checker.holds(path, ensure(wanted.len() == saves.len(), count));
+        for (wanted, save) in wanted.iter().zip(&saves) {
+            wanted.check(checker, Some(save))?;
+        }
+    }
+    Ok(())
+}
+
+async fn go_on(
+    (resume, spec): (&ResumeSpec, &CheckpointSpec),
+    (scene, store): (&Scene<'_>, &CaseCheckpoints),
+    id: &InvocationId,
+    evidence: &mut Evidence,
+    checker: &mut Checker,
+) -> Outcome<Vec<Spot>> {
+    if (resume.from == ResumeFrom::Seeded) != spec.seeded.is_some() {
+        return Err(Failure::reader("resume", "there is no such record"));
+    }
+    store.modify(id, &resume.modified).await?;
+    let mut invocation = resume.invocation.clone().going_on_from(id.clone());
+    if resume.ambiguous.is_some() {
+        invocation = invocation.expecting_nothing();
+    }
+    let record = evidence.record.clone();
+    let how = How { record: record.as_ref(), ..How::default() };
+    let (run, blocks) = scene.invoke(&invocation, how, checker).await?;
+    if let Some(wanted) = &resume.ambiguous {
+        ambiguous(checker, wanted, &run);
+    }
+    evidence.runs.push(run);
+    Ok(resume.invariants.iter().cloned().chain(blocks).collect())
+}
+
+fn ambiguous(checker: &mut Checker, wanted: &Spot, run: &Run) {
+    match &run.ended {
+        Err(error) => checker.exactly(wanted, error.category()),
+        Ok(_) => checker.holds(&wanted.path, Err(format!("it {}", run.word()))),
+    }
+}

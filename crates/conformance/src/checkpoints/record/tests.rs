@@ -1,0 +1,134 @@
+//! What is said of records: what holds, what does not, and what is not understood.
+
+use super::*;
+use crate::yaml::parse;
+
+const SEEDED: &str = "
+schema_version: v1
+state: {x: 1}
+parent_states: [{outer: 5}]
+completed_positions: [{namespace: [sub], node_name: inner, step: 1, attempt_index: 0}]
+fan_out_progress:
+  - namespace: []
+    fan_out_node_name: process
+    instance_count: 2
+    enclosing_fan_out_lineage: [{namespace: [], fan_out_node_name: outer, fan_out_index: 3}]
+    instances:
+      - {state: completed, result: 7, result_is_error: false}
+      - {state: in_flight, result_is_error: false}
+";
+
+fn spot(text: &str) -> Spot {
+    Spot::new(parse(text).unwrap(), "saved_record_assertions")
+}
+
+fn record() -> Value {
+    Seeded::read(spot(SEEDED)).unwrap().to_json("run-1", "unversioned")
+}
+
+fn failures(text: &str) -> Vec<String> {
+    let mut checker = Checker::default();
+    let checked = Assertions::read(spot(text)).and_then(|it| it.check(&mut checker, Some(&record())));
+    checker.take(checked);
+    checker.failures.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn a_record_is_read_into_the_specifications_form() {
+    let instances = json!([
+        {"state": "completed", "result": 7, "result_is_error": false},
+        {"state": "in_flight", "result": null, "result_is_error": false},
+    ]);
+    let wanted = json!({
+        "invocation_id": "run-1",
+        "schema_version": "v1",
+        "state": {"x": 1},
+        "parent_states": [{"outer": 5}],
+        "completed_positions": [{"namespace": ["sub"], "node_name": "inner", "step": 1, "attempt_index": 0}],
+        "fan_out_progress": [{
+            "namespace": [],
+            "fan_out_node_name": "process",
+            "instance_count": 2,
+            "enclosing_fan_out_lineage": [{"namespace": [], "fan_out_node_name": "outer", "fan_out_index": 3}],
+            "instances": instances,
+        }],
+    });
+    assert_eq!(record(), wanted);
+}
+
+#[test]
+fn what_holds_passes() {
+    for text in [
+        "{state: {x: 1}, schema_version: v1, parent_states_present: true}",
+        "completed_positions: [{namespace: [sub], node_name: inner, step: 1, attempt_index: 0}]",
+        "fan_out_node_in_completed_positions: false",
+        "fan_out_progress: {process: {instance_count: 2, instances: [{state: completed, result: 7}, {state_one_of: [in_flight, not_started]}]}}",
+        "fan_out_progress: {process: {instance_count: 2, instances: [{state: completed, result_present: true}, {state: in_flight, result_is_error: false}]}}",
+    ] {
+        assert_eq!(failures(text), [""; 0], "{text}");
+    }
+}
+
+#[test]
+fn what_does_not_hold_fails_in_its_assertion() {
+    for (text, at) in [
+        ("state: {x: 2}", "saved_record_assertions.state"),
+        ("schema_version: v2", "saved_record_assertions.schema_version"),
+        ("parent_states_present: false", "parent_states_present"),
+        ("completed_positions: []", "expected 0 positions"),
+        (
+            "completed_positions: [{node_name: inner, step: 1, attempt_index: 0}]",
+            "does not name its namespace",
+        ),
+        ("completed_positions: [{namespace: [], node_name: inner, step: 1, attempt_index: 0}]", "namespace"),
+        ("fan_out_node_in_completed_positions: true", "fan_out_node_in_completed_positions"),
+        ("fan_out_progress: null", "fan_out_progress"),
+        (
+            "fan_out_progress: {other: {instance_count: 2, instances: []}}",
+            "there is not one entry of 'other'",
+        ),
+        (
+            "fan_out_progress: {process: {instance_count: 3, instances: [{state: completed}, {state: in_flight}]}}",
+            "instance_count",
+        ),
+        (
+            "fan_out_progress: {process: {instance_count: 2, instances: [{state: completed}]}}",
+            "expected 1 instances",
+        ),
+        (
+            "fan_out_progress: {process: {instance_count: 2, instances: [{state: completed, result: 8}, {state: in_flight}]}}",
+            "instances[0].result",
+        ),
+        (
+            "fan_out_progress: {process: {instance_count: 2, instances: [{state: completed}, {state_one_of: [not_started]}]}}",
+            "it is \"in_flight\"",
+        ),
+    ] {
+        let failed = failures(text);
+        assert!(
+            failed.iter().any(|it| it.starts_with("assertion: ") && it.contains(at)),
+            "{text}: {failed:?}"
+        );
+    }
+}
+
+#[test]
+fn what_is_unknown_fails_by_name() {
+    for (text, told) in [
+        ("whatever: 1", "unknown key 'whatever'"),
+        (
+            "fan_out_progress: {process: {instance_count: 1, instances: [{state: begun}]}}",
+            "unknown state 'begun'",
+        ),
+        (
+            "fan_out_progress: {process: {instance_count: 1, instances: [{odd: 1, state: completed}]}}",
+            "unknown key 'odd'",
+        ),
+        ("fan_out_progress: {process: {instance_count: 1, instances: [{}]}}", "an instance is in a state"),
+    ] {
+        let failed = failures(text);
+        assert!(failed.iter().any(|it| it.contains(told)), "{text}: {failed:?}");
+    }
+    let miscounted = SEEDED.replace("instance_count: 2", "instance_count: 3");
+    assert!(Seeded::read(spot(&miscounted)).is_err());
+}

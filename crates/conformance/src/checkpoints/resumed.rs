@@ -1,0 +1,58 @@
+//! Expectations about what ran, and what did not, in an invocation that goes on from a record.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::check::Checker;
+use crate::fields::Spot;
+use crate::observers::RUNNERS;
+use crate::run::Run;
+
+/// Asserts what a key says of a resumed invocation; false when it says nothing of it.
+pub(crate) fn of_resume(
+    checker: &mut Checker,
+    key: &str,
+    spot: &Spot,
+    (run, record): (&Run, Option<&Value>),
+) -> bool {
+    match key {
+        "nodes_executed_during_resume" => checker.exactly(spot, executed(run)),
+        "nodes_skipped_during_resume" => {
+            let ran = executed(run);
+            let done = list(record, "completed_positions").filter_map(|it| it["node_name"].as_str());
+            let skipped = done.filter(|it| !ran.iter().any(|ran| ran == it)).map(Value::from);
+            checker.exactly(spot, skipped.collect::<Vec<_>>());
+        }
+        "instances_executed_during_resume" => {
+            checker.exactly(spot, instances(run).into_iter().collect::<Vec<_>>());
+        }
+        "instances_skipped_during_resume" => {
+            let ran = instances(run);
+            let done = list(record, "fan_out_progress").flat_map(|it| it["instances"].as_array()).flatten();
+            let done = (0_u64..).zip(done).filter(|(_, it)| it["state"] == "completed");
+            checker.exactly(spot, done.map(|(at, _)| at).filter(|at| !ran.contains(at)).collect::<Vec<_>>());
+        }
+        "successful_attempt_index_during_resume" => {
+            let ended = run.reel.taken_by(RUNNERS).filter(|it| it.post_state().is_some());
+            checker.exactly(spot, ended.last().map(|it| it.attempt_index));
+        }
+        _ => return false,
+    }
+    true
+}
+
+fn list<'a>(record: Option<&'a Value>, key: &str) -> impl Iterator<Item = &'a Value> {
+    record.and_then(|it| it[key].as_array()).into_iter().flatten()
+}
+
+/// The nodes whose bodies ran, in order, each execution once.
+fn executed(run: &Run) -> Vec<String> {
+    let mut seen = BTreeSet::new();
+    let fresh = run.reel.visits.iter().filter(|it| seen.insert(it.step));
+    fresh.filter_map(|it| it.namespace.last().cloned()).collect()
+}
+
+fn instances(run: &Run) -> BTreeSet<u64> {
+    run.reel.visits.iter().filter_map(crate::tape::Visit::index).collect()
+}

@@ -1,0 +1,237 @@
+//! Invariants of checkpoints and of going on from them that are measured.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::measured::last;
+use super::{Evidence, Measure};
+use crate::check::{Checker, ensure};
+use crate::failure::Outcome;
+use crate::fields::Spot;
+use crate::matcher::is_uuid4;
+use crate::run::Run;
+use crate::tape::Visit;
+
+/// Invariants that are true or not.
+pub(super) const MEASURED: &[(&str, Measure)] = &[
+    ("resumed_invocation_id_differs_from_original", ids_differ),
+    ("first_and_resumed_invocation_ids_differ", ids_differ),
+    ("resumed_run_invocation_id_is_fresh_uuidv4", resumed_id_is_fresh),
+    ("resumed_run_invocation_id_not_caller_supplied", ids_differ),
+    ("resumed_correlation_id_matches_original", one_correlation),
+    ("resumed_run_correlation_id_matches_first", one_correlation),
+    ("no_new_correlation_id_generated_on_resume", one_correlation),
+    ("correlation_id_uniform_across_both_runs", one_correlation),
+    ("first_run_correlation_id_is_uuidv4", correlation_is_uuid),
+    ("attempt_index_reset_to_zero_on_resume", attempts_begin_anew),
+    ("migration_order_matches_chain", migrations_are_a_chain),
+    ("migration_registry_not_consulted", no_migration),
+    ("no_duplicate_results", |it| no_duplicates(it, "results")),
+    ("no_duplicate_error_entries", |it| no_duplicates(it, "errors")),
+    ("save_order_matches_completed_event_order", saves_follow_events),
+    ("invocation_id_is_uuidv4", saved_id_is_uuid),
+    ("last_saved_at_monotonic_across_saves", saved_later_and_later),
+    ("completed_positions_step_monotonic", steps_rise),
+    ("inner_fan_out_progress_matched_per_enclosing_lineage", only_what_was_not_done),
+    ("each_outer_instance_skips_only_its_own_completed_inner_instances", only_what_was_not_done),
+    ("no_inner_instance_skipped_across_enclosing_instances", only_what_was_not_done),
+    ("legacy_unlineaged_entry_not_applied_to_nested_fan_out", everything_inner_again),
+    ("all_inner_instances_re_run_in_every_outer_instance", everything_inner_again),
+];
+
+/// Asserts the invariants that have a value; false when the name is none of them.
+///
+/// # Errors
+/// For a value of another form.
+pub(super) fn valued(checker: &mut Checker, name: &str, value: &Spot, evidence: &Evidence) -> Outcome<bool> {
+    let resumed = evidence.runs.last();
+    match name {
+        "first_run_correlation_id" => checker.exactly(value, evidence.runs.first().and_then(correlation)),
+        "resumed_run_correlation_id" => checker.exactly(value, resumed.and_then(correlation)),
+        "first_run_invocation_id" => checker.exactly(value, evidence.runs.first().and_then(Run::invocation)),
+        "saved_record_correlation_id" => {
+            let saved = evidence.record.as_ref().map(|it| it["correlation_id"].clone());
+            checker.exactly(value, saved.unwrap_or_default());
+        }
+        "save_count" => checker.exactly(value, evidence.saves.len()),
+        "migration_count" => checker.exactly(value, resumed.map(|it| it.reel.migrations.len())),
+        "results_list_length" => {
+            let state = resumed.and_then(|it| it.state()?.get("results")?.to_json().ok());
+            checker.exactly(value, state.as_ref().and_then(Value::as_array).map(Vec::len));
+        }
+        _ => return Ok(of_instance(checker, name, value, resumed)),
+    }
+    Ok(true)
+}
+
+/// `instance_N_...`: what is said of one instance in the resumed invocation.
+fn of_instance(checker: &mut Checker, name: &str, value: &Spot, resumed: Option<&Run>) -> bool {
+    let Some((index, said)) = name.strip_prefix("instance_").and_then(|it| it.split_once('_')) else {
+        return false;
+    };
+    let Ok(index) = index.parse::<u64>() else { return false };
+    let of: Vec<&Visit> =
+        resumed.into_iter().flat_map(|it| &it.reel.visits).filter(|it| it.index() == Some(index)).collect();
+    match said {
+        "attempt_index_on_resume" => checker.exactly(value, of.first().map(|it| it.attempt)),
+        "resume_attempt_count" => checker.exactly(value, of.len()),
+        _ => {
+            let node = said.strip_prefix("executes_").and_then(|it| it.strip_suffix("_on_resume"));
+            let Some(node) = node else { return false };
+            let ran = of.iter().any(|it| it.namespace.last().is_some_and(|it| it == node));
+            checker.truth(value, ensure(ran, || format!("node '{node}' of instance {index} did not run")));
+        }
+    }
+    true
+}
+
+/// The invocation that ended before its time, and the one that went on.
+fn both(evidence: &Evidence) -> Result<(&Run, &Run), String> {
+    match evidence.runs.as_slice() {
+        [first, resumed] => Ok((first, resumed)),
+        runs => Err(format!("there were {} invocations", runs.len())),
+    }
+}
+
+fn correlation(run: &Run) -> Option<String> {
+    run.reel.visits.first().map(|it| it.correlation.clone())
+}
+
+fn ids_differ(evidence: &Evidence) -> Result<(), String> {
+    let (first, resumed) = both(evidence)?;
+    let (first, resumed) = (first.invocation(), resumed.invocation());
+    ensure(first.is_some() && resumed.is_some() && first != resumed, || format!("{first:?}, {resumed:?}"))
+}
+
+fn resumed_id_is_fresh(evidence: &Evidence) -> Result<(), String> {
+    ids_differ(evidence)?;
+    let id = last(evidence)?.invocation().unwrap_or_default();
+    ensure(is_uuid4(&id), || format!("it is {id}"))
+}
+
+fn one_correlation(evidence: &Evidence) -> Result<(), String> {
+    let (first, resumed) = both(evidence)?;
+    let all: BTreeSet<&str> =
+        [first, resumed].iter().flat_map(|it| &it.reel.visits).map(|it| it.correlation.as_str()).collect();
+    let both_ran = !first.reel.visits.is_empty() && !resumed.reel.visits.is_empty();
+    ensure(both_ran && all.len() == 1, || format!("the ids are {all:?}"))
+}
+
+fn correlation_is_uuid(evidence: &Evidence) -> Result<(), String> {
+    let id = correlation(both(evidence)?.0).unwrap_or_default();
+    ensure(is_uuid4(&id), || format!("it is '{id}'"))
+}
+
+fn attempts_begin_anew(evidence: &Evidence) -> Result<(), String> {
+    let (first, resumed) = both(evidence)?;
+    let spent = first.reel.visits.last().map(|it| it.attempt);
+    let begins = resumed.reel.visits.first().map(|it| it.attempt);
+    ensure(spent > Some(0) && begins == Some(0), || {
+        format!("it ended with {spent:?} and began with {begins:?}")
+    })
+}
+
+/// Each migration begins where the one before it ended.
+fn migrations_are_a_chain(evidence: &Evidence) -> Result<(), String> {
+    let ran = &last(evidence)?.reel.migrations;
+    let steps: Vec<_> = ran.iter().filter_map(|it| it.split_once("->")).collect();
+    let chain = steps.windows(2).all(|it| it[0].1 == it[1].0);
+    ensure(chain && steps.len() == ran.len() && steps.len() > 1, || format!("migrations ran: {ran:?}"))
+}
+
+fn no_migration(evidence: &Evidence) -> Result<(), String> {
+    let run = last(evidence)?;
+    let none = run.reel.migrations.is_empty() && run.word() == "completed";
+    ensure(none, || format!("it {}, migrations: {:?}", run.word(), run.reel.migrations))
+}
+
+fn no_duplicates(evidence: &Evidence, field: &str) -> Result<(), String> {
+    let value = last(evidence)?.state().and_then(|it| it.get(field)?.to_json().ok());
+    let Some(Value::Array(items)) = value else { return Err(format!("there is no list '{field}'")) };
+    let different: BTreeSet<String> = items.iter().map(Value::to_string).collect();
+    ensure(different.len() == items.len() && !items.is_empty(), || format!("the list is {items:?}"))
+}
+
+/// Each save adds the node whose completed event comes next.
+fn saves_follow_events(evidence: &Evidence) -> Result<(), String> {
+    let run = last(evidence)?;
+    let ran: Vec<&str> =
+        run.reel.visits.iter().filter_map(|it| it.namespace.last()).map(String::as_str).collect();
+    let added = evidence.saves.iter().map(|it| it["completed_positions"].as_array().and_then(|it| it.last()));
+    let added: Vec<&str> =
+        added.map(|it| it.and_then(|it| it["node_name"].as_str()).unwrap_or("nothing")).collect();
+    ensure(!ran.is_empty() && ran == added, || format!("nodes {ran:?} ran, and {added:?} were saved"))
+}
+
+fn each_save<'a>(evidence: &'a Evidence, key: &str) -> Result<Vec<&'a Value>, String> {
+    let values: Vec<&Value> = evidence.saves.iter().map(|it| &it[key]).collect();
+    ensure(!values.is_empty(), || "nothing was saved".into())?;
+    Ok(values)
+}
+
+fn saved_id_is_uuid(evidence: &Evidence) -> Result<(), String> {
+    let ids = each_save(evidence, "invocation_id")?;
+    let right = ids.iter().all(|it| it.as_str().is_some_and(is_uuid4));
+    ensure(right, || format!("the ids are {ids:?}"))
+}
+
+fn saved_later_and_later(evidence: &Evidence) -> Result<(), String> {
+    let times = each_save(evidence, "last_saved_at")?;
+    let times: Vec<Option<u64>> = times.iter().map(|it| it.as_u64()).collect();
+    let right = times.iter().all(Option::is_some) && times.windows(2).all(|it| it[0] <= it[1]);
+    ensure(right, || format!("the times are {times:?}"))
+}
+
+fn steps_rise(evidence: &Evidence) -> Result<(), String> {
+    for positions in each_save(evidence, "completed_positions")? {
+        let steps: Vec<Option<u64>> =
+            positions.as_array().into_iter().flatten().map(|it| it["step"].as_u64()).collect();
+        let rising = steps.windows(2).all(|it| it[0] < it[1]);
+        ensure(rising && steps.iter().all(Option::is_some), || format!("the steps are {steps:?}"))?;
+    }
+    Ok(())
+}
+
+/// The instances of nested fan-outs that ran, by their indexes, outermost first.
+fn nested(run: &Run) -> BTreeSet<Vec<u64>> {
+    let chains = run.reel.visits.iter().map(|it| it.instance.iter().flatten().copied().collect::<Vec<_>>());
+    chains.filter(|it| it.len() > 1).collect()
+}
+
+/// The instances of nested fan-outs in the record, and whether they are done; an entry without its lineage is of none.
+fn recorded(evidence: &Evidence) -> Result<BTreeMap<Vec<u64>, bool>, String> {
+    let record = evidence.record.as_ref().ok_or("there is no record")?;
+    let mut found: BTreeMap<Vec<u64>, bool> = BTreeMap::new();
+    for entry in record["fan_out_progress"].as_array().into_iter().flatten() {
+        let lineage = entry["enclosing_fan_out_lineage"].as_array();
+        let lineage: Vec<u64> =
+            lineage.into_iter().flatten().filter_map(|it| it["fan_out_index"].as_u64()).collect();
+        for (at, instance) in (0_u64..).zip(entry["instances"].as_array().into_iter().flatten()) {
+            let chain = lineage.iter().copied().chain([at]).collect();
+            found.insert(chain, instance["state"] == "completed");
+        }
+    }
+    found.retain(|chain, _| chain.len() > 1);
+    Ok(found)
+}
+
+fn only_what_was_not_done(evidence: &Evidence) -> Result<(), String> {
+    let recorded = recorded(evidence)?;
+    let open: BTreeSet<Vec<u64>> =
+        recorded.iter().filter(|(_, done)| !**done).map(|(chain, _)| chain.clone()).collect();
+    let ran = nested(last(evidence)?);
+    let some_done = recorded.len() > open.len();
+    ensure(some_done && ran == open, || format!("{ran:?} ran, {open:?} were not done"))
+}
+
+/// Every inner instance of every outer one ran, although the record has an entry of the inner fan-out.
+fn everything_inner_again(evidence: &Evidence) -> Result<(), String> {
+    let ran = nested(last(evidence)?);
+    let outer: BTreeSet<u64> = ran.iter().map(|it| it[0]).collect();
+    let inner: BTreeSet<u64> = ran.iter().map(|it| it[1]).collect();
+    let all = ran.len() == outer.len() * inner.len();
+    ensure(recorded(evidence)?.is_empty() && all && outer.len() > 1 && inner.len() > 1, || {
+        format!("{ran:?} ran")
+    })
+}

@@ -1,0 +1,174 @@
+//! `fan_out:` (conformance-adapter §5.4, pipeline-utilities §9).
+
+use crate::adapt;
+use crate::failure::{Failure, Outcome};
+use crate::fields::{Fields, Spot};
+use crate::middleware::{self, MiddlewareSpec};
+
+use super::pairs;
+
+/// A fan-out as the fixture describes it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct FanOutSpec {
+    /// The subgraph of each instance.
+    pub(crate) subgraph: String,
+    /// One instance for each item of the parent's field, which goes into a field of the subgraph's.
+    pub(crate) items: Option<(String, String)>,
+    /// So many instances. That there are both, or neither, is the engine's to refuse.
+    pub(crate) count: Option<Number>,
+    /// The subgraph's field that is collected, and the parent's that gets the list.
+    pub(crate) collect: Option<String>,
+    /// The parent's field that gets the list.
+    pub(crate) target: Option<String>,
+    /// Other fields: the parent's, the subgraph's.
+    pub(crate) extra: Vec<(String, String)>,
+    /// What each instance is given besides: the subgraph's field, the parent's.
+    pub(crate) inputs: Vec<(String, String)>,
+    /// How many run at once.
+    pub(crate) concurrency: Concurrency,
+    /// Whether a failure is collected; it ends the fan-out otherwise.
+    pub(crate) collects_errors: Option<bool>,
+    /// Where collected failures go.
+    pub(crate) errors: Option<String>,
+    /// Whether nothing to do is no failure.
+    pub(crate) empty_is_fine: Option<bool>,
+    /// The field that gets the number of instances.
+    pub(crate) count_field: Option<String>,
+    /// Around each instance.
+    pub(crate) middleware: Vec<MiddlewareSpec>,
+    /// The case ends the process when this instance is done.
+    pub(crate) abort_after: Option<u64>,
+}
+
+/// How many run at once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Concurrency {
+    /// As many as the engine says.
+    Default,
+    /// All of them.
+    Unbounded,
+    /// So many.
+    Bounded(Number),
+}
+
+/// A number that is there, or that is read from the state.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Number {
+    /// It is this.
+    Is(i64),
+    /// It is what a field holds.
+    Field(String),
+    /// It is how many chunks the list in a field makes; one at least.
+    Chunks {
+        /// The field.
+        field: String,
+        /// Items in a chunk.
+        size: i64,
+    },
+}
+
+impl FanOutSpec {
+    /// Reads a fan-out.
+    ///
+    /// # Errors
+    /// For what is unknown in it.
+    pub(super) fn read(spot: Spot) -> Outcome<Self> {
+        let mut block = spot.fields()?;
+        let mut spec = Self {
+            subgraph: block.need("subgraph")?.text()?.to_owned(),
+            items: None,
+            count: block.take("count").map(|it| number(&it)).transpose()?,
+            collect: block.text("collect_field")?,
+            target: block.text("target_field")?,
+            extra: block.take("extra_outputs").map(pairs).transpose()?.unwrap_or_default(),
+            inputs: block.take("inputs").map(pairs).transpose()?.unwrap_or_default(),
+            concurrency: concurrency(&mut block)?,
+            collects_errors: block.take("error_policy").map(|it| collects(&it)).transpose()?,
+            errors: block.text("errors_field")?,
+            empty_is_fine: None,
+            count_field: block.text("count_field")?,
+            middleware: block
+                .take("instance_middleware")
+                .map(middleware::list)
+                .transpose()?
+                .unwrap_or_default(),
+            abort_after: None,
+        };
+        if let Some(it) = block.take("on_empty") {
+            spec.empty_is_fine = Some(match it.text()? {
+                "raise" => false,
+                "noop" => true,
+                other => return Err(Failure::reader(&it.path, format!("unknown policy '{other}'"))),
+            });
+        }
+        if let Some(it) = block.take("abort_after_instance") {
+            spec.abort_after = Some(u64::try_from(it.whole()?).map_err(|_| it.wrong("an index"))?);
+        }
+        let mapping = adapt::item_mapping(&mut block)?;
+        spec.inputs.extend(mapping.inputs);
+        let mut outputs = mapping.outputs.into_iter();
+        if spec.collect.is_none() {
+            (spec.target, spec.collect) =
+                outputs.next().map_or((spec.target, None), |(to, from)| (Some(to), Some(from)));
+        }
+        spec.extra.extend(outputs);
+        let (items, item) = (block.text("items_field")?, block.text("item_field")?.or(mapping.item));
+        spec.items = match (items, item) {
+            (None, None) => None,
+            (Some(items), Some(item)) => Some((items, item)),
+            _ => return Err(Failure::reader(block.path(), "items_field and item_field go together")),
+        };
+        block.finish()?;
+        Ok(spec)
+    }
+}
+
+/// Whether a policy collects errors.
+///
+/// # Errors
+/// For an unknown policy.
+pub(super) fn collects(spot: &Spot) -> Outcome<bool> {
+    match spot.text()? {
+        "fail_fast" => Ok(false),
+        "collect" => Ok(true),
+        other => Err(Failure::reader(&spot.path, format!("unknown policy '{other}'"))),
+    }
+}
+
+/// `serial` is one at a time, whatever bound there is (conformance-adapter §5.4).
+fn concurrency(block: &mut Fields) -> Outcome<Concurrency> {
+    let bound = match block.take("concurrency") {
+        None => Concurrency::Default,
+        Some(it) if it.is_null() => Concurrency::Unbounded,
+        Some(it) => Concurrency::Bounded(number(&it)?),
+    };
+    let Some(mode) = block.take("concurrent_mode") else { return Ok(bound) };
+    match mode.text()? {
+        "serial" => Ok(Concurrency::Bounded(Number::Is(1))),
+        "concurrent" => Ok(bound),
+        other => Err(Failure::reader(&mode.path, format!("unknown mode '{other}'"))),
+    }
+}
+
+fn number(spot: &Spot) -> Outcome<Number> {
+    if let Ok(it) = spot.whole() {
+        return Ok(Number::Is(it));
+    }
+    let mut block = spot.clone().fields()?;
+    let callable = block.need("callable")?;
+    let field = block.need("field")?.text()?.to_owned();
+    let number = match callable.text()? {
+        "state_field_read" => Number::Field(field),
+        "queue_chunk" => {
+            let size = block.need("chunk_size")?;
+            let chunk = size.whole()?;
+            if chunk < 1 {
+                return Err(size.wrong("a size"));
+            }
+            Number::Chunks { field, size: chunk }
+        }
+        other => return Err(Failure::reader(&callable.path, format!("unknown callable '{other}'"))),
+    };
+    block.finish()?;
+    Ok(number)
+}

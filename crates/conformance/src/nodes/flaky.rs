@@ -1,0 +1,168 @@
+//! Failure mocks (conformance-adapter §5.1): nodes that fail as often as the fixture says, and then succeed.
+
+use serde_json::{Map, Value};
+
+use crate::failure::{Failure, Outcome};
+use crate::fields::{Fields, Spot};
+use crate::schema::literals;
+
+/// The category of mocks over fan-out instances that name none.
+const DEFAULT_CATEGORY: &str = "provider_unavailable";
+
+/// A mock that fails.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Mock {
+    /// When it fails, and how.
+    pub(crate) fails: Fails,
+    /// What it returns when it does not: literal values, and names of fields that are read.
+    pub(crate) success: Option<Map<String, Value>>,
+}
+
+/// When a mock fails, and how.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Fails {
+    /// At each attempt as the list says; nothing is no failure.
+    Attempts(Vec<Option<Raised>>),
+    /// In the first invocation of the case.
+    FirstInvocation,
+    /// Where the item has this value.
+    Item(i64, Raised),
+    /// At the first attempts of each fan-out instance, or at the first runs of each whole instance.
+    EachInstance(u32, Raised),
+    /// In fan-out instances of these indices: of the first invocation, of every one.
+    Indices {
+        /// In the first invocation.
+        first: Vec<i64>,
+        /// In every one.
+        always: Vec<i64>,
+    },
+    /// At the first attempts of the first invocation, and of a resumed one.
+    Invocations {
+        /// How many of the first.
+        first: u32,
+        /// How many of a resumed one.
+        resumed: u32,
+        /// How.
+        raised: Raised,
+    },
+}
+
+/// An error that a mock raises.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Raised {
+    /// Whether it is marked as transient.
+    pub(crate) transient: bool,
+    /// Its category.
+    pub(crate) category: Option<String>,
+    /// Its message.
+    pub(crate) message: String,
+    /// What caused it.
+    pub(crate) cause: Option<Box<Self>>,
+}
+
+impl Raised {
+    /// An error of a mock whose fixture describes none.
+    #[must_use]
+    pub(crate) fn plain(category: Option<String>) -> Self {
+        Self { transient: false, category, message: "the fixture lets this node fail".into(), cause: None }
+    }
+}
+
+/// The names of the mocks.
+pub(super) const MOCKS: &[&str] =
+    &["flaky", "flaky_by_index", "flaky_per_index", "flaky_instance_only", "flaky_resume_aware"];
+
+/// Reads a mock by its name.
+///
+/// # Errors
+/// For what is unknown in it.
+pub(super) fn read(kind: &str, spot: Spot) -> Outcome<Mock> {
+    let mut block = spot.fields()?;
+    let mock = match kind {
+        "flaky" => flaky(&mut block)?,
+        "flaky_by_index" => by_index(&mut block)?,
+        "flaky_per_index" => Mock {
+            fails: Fails::Indices {
+                first: wholes(block.take("fail_first_run_indices"))?,
+                always: wholes(block.take("always_fail_indices"))?,
+            },
+            success: success(&mut block, "success_compute")?,
+        },
+        "flaky_instance_only" => {
+            let count = number(&block.need("fail_count_per_instance")?)?;
+            Mock {
+                fails: Fails::EachInstance(count, category(&mut block)?),
+                success: success(&mut block, "success_compute")?,
+            }
+        }
+        "flaky_resume_aware" => Mock {
+            fails: Fails::Invocations {
+                first: number(&block.need("fail_first_invocation_count")?)?,
+                resumed: number(&block.need("fail_resumed_invocation_count")?)?,
+                raised: category(&mut block)?,
+            },
+            success: success(&mut block, "on_success")?,
+        },
+        other => return Err(Failure::reader(block.path(), format!("unknown mock '{other}'"))),
+    };
+    block.finish()?;
+    Ok(mock)
+}
+
+fn flaky(block: &mut Fields) -> Outcome<Mock> {
+    if let Some(first) = block.take("fail_first_invocation_only") {
+        let fails = if first.truth()? { Fails::FirstInvocation } else { Fails::Attempts(Vec::new()) };
+        return Ok(Mock { fails, success: success(block, "on_success")? });
+    }
+    let entries = block.need("failure_sequence")?.items()?.into_iter();
+    let entries = entries.map(|it| if it.is_null() { Ok(None) } else { raised(it).map(Some) });
+    let fails = Fails::Attempts(entries.collect::<Outcome<_>>()?);
+    let named = ["success_update", "on_success"].into_iter().find(|it| block.keys().any(|key| key == *it));
+    Ok(Mock { fails, success: success(block, named.unwrap_or("success_update"))? })
+}
+
+fn by_index(block: &mut Fields) -> Outcome<Mock> {
+    let fails = match block.take("fail_when_idx") {
+        Some(it) => Fails::Item(it.whole()?, category(block)?),
+        None => {
+            let count = number(&block.need("fail_count_per_idx")?)?;
+            Fails::EachInstance(count, category(block)?)
+        }
+    };
+    Ok(Mock { fails, success: success(block, "success_compute")? })
+}
+
+fn category(block: &mut Fields) -> Outcome<Raised> {
+    let category = block.text("category")?.unwrap_or_else(|| DEFAULT_CATEGORY.into());
+    Ok(Raised::plain(Some(category)))
+}
+
+fn success(block: &mut Fields, key: &str) -> Outcome<Option<Map<String, Value>>> {
+    block.take(key).map(literals).transpose()
+}
+
+fn raised(spot: Spot) -> Outcome<Raised> {
+    let mut block = spot.fields()?;
+    let mut text = |key: &str| match block.take(key) {
+        Some(it) if !it.is_null() => it.text().map(|it| Some(it.to_owned())),
+        Some(_) | None => Ok(None),
+    };
+    let (category, message) = (text("category")?, text("message")?);
+    let raised = Raised {
+        category,
+        message: message.unwrap_or_else(|| "the fixture lets this node fail".into()),
+        transient: block.take("transient").map(|it| it.truth()).transpose()?.unwrap_or(false),
+        cause: block.take("cause").map(raised).transpose()?.map(Box::new),
+    };
+    block.finish()?;
+    Ok(raised)
+}
+
+fn number(spot: &Spot) -> Outcome<u32> {
+    u32::try_from(spot.whole()?).map_err(|_| spot.wrong("a number that is not negative"))
+}
+
+fn wholes(spot: Option<Spot>) -> Outcome<Vec<i64>> {
+    let Some(spot) = spot else { return Ok(Vec::new()) };
+    spot.items()?.iter().map(Spot::whole).collect()
+}

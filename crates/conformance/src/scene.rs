@@ -1,0 +1,100 @@
+//! What a case is run with, and one invocation of it.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use singletree::durable::Timestamp;
+use singletree::engine::Clock;
+use tokio::time::Instant;
+
+use crate::case::CaseSpec;
+use crate::check::Checker;
+use crate::checkpoints::CaseCheckpoints;
+use crate::expect::{Around, expect};
+use crate::failure::Outcome;
+use crate::fields::Spot;
+use crate::graph::Built;
+use crate::mocks::Mocks;
+use crate::paused::CasePaused;
+use crate::run::{InvocationSpec, Run, With, run};
+use crate::sessions::WatchedSessions;
+use crate::tape::Tape;
+
+/// The clock of a case: it begins at a fixed time and follows the runtime's.
+#[derive(Debug)]
+pub(crate) struct CaseClock(pub(crate) Instant);
+
+impl Clock for CaseClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(1_000_000_000_000).after(self.0.elapsed())
+    }
+}
+
+/// What a case is run with.
+pub(crate) struct Stage {
+    /// Where everything writes what happens.
+    pub(crate) tape: Tape,
+    /// Its sessions.
+    pub(crate) store: Option<Arc<WatchedSessions>>,
+    /// Its suspended invocations.
+    pub(crate) paused: Arc<CasePaused>,
+    /// Its checkpoints.
+    pub(crate) checkpoints: Option<Arc<CaseCheckpoints>>,
+    /// What its failure mocks remember.
+    pub(crate) mocks: Mocks,
+}
+
+/// A case with its graph.
+pub(crate) struct Scene<'a> {
+    /// The case.
+    pub(crate) case: &'a CaseSpec,
+    /// What it is run with.
+    pub(crate) stage: &'a Stage,
+    /// Its graph.
+    pub(crate) built: &'a Built,
+}
+
+/// How one invocation is made.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct How<'a> {
+    /// Whether it is the first of its case.
+    pub(crate) is_first: bool,
+    /// Whether it may be given up, and who says so.
+    pub(crate) given_up: Option<&'a CaseCheckpoints>,
+    /// The record that it goes on from.
+    pub(crate) record: Option<&'a Value>,
+}
+
+impl Scene<'_> {
+    /// Makes one invocation and asserts what is expected of it. Returns what it gave, and the invariants that stand among
+    /// the expectations.
+    ///
+    /// # Errors
+    /// When the fixture asks for something that cannot be asked.
+    pub(crate) async fn invoke(
+        &self,
+        invocation: &InvocationSpec,
+        how: How<'_>,
+        checker: &mut Checker,
+    ) -> Outcome<(Run, Vec<Spot>)> {
+        let with = With {
+            observers: &self.case.observers,
+            is_first: how.is_first,
+            listens: self.case.listens(),
+            given_up: how.given_up,
+        };
+        let ran = run(invocation, self.built, with, &self.stage.tape, checker).await?;
+        let observers: Vec<String> = self.case.observers.iter().map(|it| it.name.clone()).collect();
+        let around = Around {
+            spec: invocation,
+            observers: &observers,
+            error_fields: &self.case.graph.error_fields(),
+            store: self.stage.store.as_deref(),
+            paused: Some(&self.stage.paused),
+            record: how.record,
+        };
+        let blocks =
+            if invocation.expects_nothing() { Vec::new() } else { expect(checker, &ran, &around).await };
+        Ok((ran, blocks))
+    }
+}

@@ -1,0 +1,211 @@
+//! Parallel branches as declared and as compiled: which run, what goes into each and what comes back
+//! (pipeline-utilities §11).
+
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::Arc;
+
+use super::field::FieldFault;
+use super::item::Item;
+use super::list::List;
+use super::policy::ErrorPolicy;
+use super::problem::{Problem, ProblemKind, Warning};
+use super::projection::{Check, Crossing, Projection, contribution};
+use super::schema::Schema;
+use super::slot::Slot;
+use super::snapshot::Snapshot;
+use super::state::OfState;
+use super::update::Update;
+
+/// Parallel branches as declared, by names.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct BranchesDraft {
+    pub(crate) branches: Vec<BranchDraft>,
+    pub(crate) error_policy: ErrorPolicy,
+    pub(crate) errors_field: Option<String>,
+}
+
+/// One branch as declared.
+#[derive(Clone, Default)]
+pub(crate) struct BranchDraft {
+    pub(crate) name: String,
+    /// The schema of the graph that it runs.
+    pub(crate) subgraph: Option<Arc<Schema>>,
+    /// Whether it calls a function.
+    pub(crate) call: bool,
+    /// (child field, parent field)
+    pub(crate) inputs: Vec<(String, String)>,
+    /// (parent field, child field)
+    pub(crate) outputs: Vec<(String, String)>,
+    pub(crate) when: Option<OfState<bool>>,
+}
+
+impl fmt::Debug for BranchDraft {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BranchDraft")
+            .field("name", &self.name)
+            .field("inputs", &self.inputs)
+            .field("outputs", &self.outputs)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Parallel branches with their names resolved.
+#[derive(Debug)]
+pub(crate) struct BranchesPlan {
+    /// In the order of declaration.
+    pub(crate) branches: Vec<BranchPlan>,
+    pub(crate) names: Arc<[Arc<str>]>,
+    pub(crate) error_policy: ErrorPolicy,
+    errors_field: Option<usize>,
+    parent: Arc<Schema>,
+}
+
+/// One branch with its names resolved.
+pub(crate) struct BranchPlan {
+    pub(crate) name: Arc<str>,
+    /// What crosses the boundary of its graph; none for a function, which works on the parent's state.
+    inner: Option<(Crossing, Arc<Schema>)>,
+    pub(crate) when: Option<OfState<bool>>,
+}
+
+impl fmt::Debug for BranchPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BranchPlan")
+            .field("name", &self.name)
+            .field("inner", &self.inner)
+            .finish_non_exhaustive()
+    }
+}
+
+impl BranchesDraft {
+    /// Checks the declaration of a node and resolves its names.
+    pub(crate) fn resolve(
+        &self,
+        node: &str,
+        parent: &Arc<Schema>,
+        problems: &mut Vec<Problem>,
+    ) -> Option<BranchesPlan> {
+        let before = problems.len();
+        if self.branches.is_empty() {
+            let message = format!("node '{node}' declares no branches");
+            problems.push(Problem::new(ProblemKind::ParallelBranchesNoBranches, message));
+        }
+        let mut names = HashSet::new();
+        for branch in &self.branches {
+            if branch.name.is_empty() {
+                let message = format!("a branch of node '{node}' has no name");
+                problems.push(Problem::new(ProblemKind::InvalidDeclaration, message));
+            } else if !names.insert(branch.name.as_str()) {
+                let message = format!("branch '{}' of node '{node}' is declared twice", branch.name);
+                problems.push(Problem::new(ProblemKind::InvalidDeclaration, message));
+            }
+        }
+        let branches: Vec<_> =
+            self.branches.iter().filter_map(|it| it.resolve(node, parent, problems)).collect();
+        let mut check = Check { node, problems };
+        let errors_field = self.errors_field.as_ref().and_then(|it| check.records(parent, it));
+        (problems.len() == before).then(|| BranchesPlan {
+            names: branches.iter().map(|it| it.name.clone()).collect(),
+            branches,
+            error_policy: self.error_policy,
+            errors_field,
+            parent: parent.clone(),
+        })
+    }
+}
+
+impl BranchDraft {
+    fn resolve(&self, node: &str, parent: &Schema, problems: &mut Vec<Problem>) -> Option<BranchPlan> {
+        let named = format!("branch '{}' of node '{node}'", self.name);
+        let mut invalid = |what: &str| {
+            let message = format!("{named} declares {what}");
+            problems.push(Problem::new(ProblemKind::ParallelBranchesInvalidBranchSpec, message));
+        };
+        let inner = match (&self.subgraph, self.call) {
+            (Some(child), false) => Some(child),
+            (None, true) => {
+                if !(self.inputs.is_empty() && self.outputs.is_empty()) {
+                    invalid("a projection for a function, which has no state of its own");
+                }
+                None
+            }
+            (Some(_), true) => {
+                invalid("both a subgraph and a function");
+                return None;
+            }
+            (None, false) => {
+                invalid("neither a subgraph nor a function");
+                return None;
+            }
+        };
+        let inner = inner.map(|child| {
+            // Outputs that are not declared are none, not what has the same name (R37).
+            let projection = Projection::by_name().inputs(borrowed(&self.inputs));
+            let projection = projection.outputs(borrowed(&self.outputs));
+            // Quoted as one name in problems: node 'a', branch 'b'.
+            let node = format!("{node}', branch '{}", self.name);
+            (projection.resolve(&node, parent, child, problems), child.clone())
+        });
+        Some(BranchPlan { name: self.name.as_str().into(), inner, when: self.when.clone() })
+    }
+}
+
+fn borrowed(pairs: &[(String, String)]) -> impl Iterator<Item = (&str, &str)> {
+    pairs.iter().map(|(to, from)| (to.as_str(), from.as_str()))
+}
+
+impl BranchPlan {
+    /// Makes the state with which the branch starts: the child's defaults and what crosses; for a function the parent's
+    /// state itself.
+    ///
+    /// # Errors
+    /// A required field that nothing crosses into, or a value that is not of the child's type.
+    pub(crate) fn start(&self, parent: &Snapshot) -> Result<Snapshot, FieldFault> {
+        match &self.inner {
+            Some((crossing, child)) => crossing.enter(parent, child),
+            None => Ok(parent.clone()),
+        }
+    }
+
+    /// What a finished walk contributes: the fields that go out, by their names in the child.
+    pub(crate) fn contribution(&self, ended: &Snapshot) -> Update {
+        self.inner.as_ref().map_or_else(Update::new, |(crossing, _)| contribution(&crossing.outward, ended))
+    }
+
+    /// Says what a contribution is in the parent. A field that it lacks is left alone (pipeline-utilities §11.7).
+    fn outward(&self, parent: &Schema, update: &Update) -> Update {
+        let Some((crossing, child)) = &self.inner else { return update.clone() };
+        crossing.outward.iter().fold(Update::new(), |contributed, (to, from)| {
+            let name = child.fields()[*from].name();
+            match update.last(name) {
+                Some(slot) => contributed.with(parent.fields()[*to].name().to_owned(), slot.clone()),
+                None => contributed,
+            }
+        })
+    }
+}
+
+impl BranchesPlan {
+    /// Puts together what branches contribute, in the order of declaration: each contribution passes its reducer by
+    /// itself. Then the errors.
+    pub(crate) fn fan_in(&self, contributed: &[(usize, &Update)], errors: Vec<Item>) -> Update {
+        let update = contributed.iter().fold(Update::new(), |update, (branch, contribution)| {
+            update.and(self.branches[*branch].outward(&self.parent, contribution))
+        });
+        match self.errors_field {
+            Some(at) => {
+                let records = Slot::Many(errors.into_iter().collect::<List>());
+                update.with(self.parent.fields()[at].name().to_owned(), records)
+            }
+            None => update,
+        }
+    }
+
+    /// Warns of what a branch sends round through a reducer that would merge it twice.
+    pub(crate) fn warnings(&self, node: &str) -> Vec<Warning> {
+        let crossings = self.branches.iter().filter_map(|it| it.inner.as_ref());
+        let round = crossings.flat_map(|(crossing, _)| crossing.round_trips(&self.parent));
+        round.map(|it| Warning::round_trip(node, it)).collect()
+    }
+}

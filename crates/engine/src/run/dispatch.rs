@@ -1,0 +1,212 @@
+//! Running parallel branches (pipeline-utilities §11).
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use singletree_durable::BoxFuture;
+
+use super::attempt::OpenAttempt;
+use super::branches::{BranchWork, Dispatch, Doing};
+use super::container::{Container, FanIn, Member, Reached, contributions, records};
+use super::event::{BranchesConfig, ContainerConfig};
+use super::fault::NodeError;
+use super::graph::{Body, Core};
+use super::level::Level;
+use super::member::{Inside, MemberWork};
+use super::members::Members;
+use super::panic::asked;
+use super::scope::{Scope, merge_into};
+use super::walk::run_body;
+use crate::error::{Error, Place};
+use crate::plan::branches::{BranchPlan, BranchesPlan};
+use crate::plan::cursor::Position;
+use crate::plan::lineage::{Boundary, Lineage};
+use crate::plan::snapshot::Snapshot;
+use crate::plan::topology::Node;
+use crate::plan::update::Update;
+
+/// Decides which branches are dispatched, by their numbers: each condition is asked once, in the order of declaration.
+///
+/// # Errors
+/// What a condition failed with.
+pub(crate) fn resolve(plan: &BranchesPlan, state: &Snapshot) -> Result<Vec<usize>, NodeError> {
+    let mut dispatched = Vec::with_capacity(plan.branches.len());
+    for (number, branch) in plan.branches.iter().enumerate() {
+        if branch.when.as_ref().map_or(Ok(true), |when| asked(when, state))? {
+            dispatched.push(number);
+        }
+    }
+    Ok(dispatched)
+}
+
+/// Makes the record of one attempt, whose members are the dispatched branches.
+pub(crate) fn container(
+    plan: &Arc<BranchesPlan>,
+    dispatched: &[usize],
+    at: (Place, Lineage, u64),
+) -> Container {
+    let config = BranchesConfig {
+        branch_names: plan.names.clone(),
+        branch_count: dispatched.len() as u64,
+        error_policy: plan.error_policy,
+        parent_node_name: at.0.node.clone(),
+    };
+    let members: Vec<_> =
+        dispatched.iter().map(|it| Boundary::Branch(plan.branches[*it].name.clone())).collect();
+    let (plan, numbers) = (plan.clone(), dispatched.to_vec());
+    let fan_in: FanIn = Box::new(move |members: &[Member]| {
+        let contributed: Vec<_> = contributions(members).map(|(at, update)| (numbers[at], update)).collect();
+        Ok(plan.fan_in(&contributed, records(members)))
+    });
+    Container::new(ContainerConfig::Branches(Arc::new(config)), at, members, fan_in)
+}
+
+/// One attempt of a node that dispatches branches.
+pub(crate) struct Dispatching<'a> {
+    pub(crate) inside: Inside<'a>,
+    pub(crate) node: &'a Node,
+    pub(crate) dispatch: &'a Dispatch,
+    pub(crate) plan: &'a BranchesPlan,
+    /// The numbers of the branches that are dispatched.
+    pub(crate) dispatched: &'a [usize],
+}
+
+impl Dispatching<'_> {
+    /// Runs the dispatched branches and puts together what they contribute.
+    pub(crate) async fn run(&self) -> Result<Update, NodeError> {
+        let Inside { run, container, scope } = self.inside;
+        let count = self.dispatched.len() as u64;
+        let members = Members { run, container, saves: None, count, limit: usize::MAX };
+        let record = |index, error: &NodeError| (self.dispatch.record)(&self.numbered(index).0.name, error);
+        match members.run(|index| self.branch(index), record).await? {
+            Some((index, error)) => {
+                let (place, branch) = (scope.place.clone(), self.numbered(index).0.name.clone());
+                let (source, state) = (error.into_fault(), scope.base().clone());
+                Err(NodeError::carry(Error::Branch { place, branch, source, state }))
+            }
+            None => container.gathered(),
+        }
+    }
+
+    /// Returns a member's plan and work.
+    fn numbered(&self, index: u64) -> (&BranchPlan, &BranchWork) {
+        let at = usize::try_from(index).expect("members are held in memory");
+        let number = self.dispatched[at];
+        (&self.plan.branches[number], &self.dispatch.branches[number])
+    }
+
+    /// One branch with its chain.
+    fn branch(&self, index: u64) -> BoxFuture<'_, Result<Update, NodeError>> {
+        Box::pin(async move {
+            let (plan, work) = self.numbered(index);
+            let start = self.inside.start(|state| plan.start(state))?;
+            match &work.doing {
+                Doing::Subgraph(core) => self.walk(index, core, &start).await,
+                Doing::Call(body) => self.call(index, body, &start).await,
+            }
+        })
+    }
+
+    fn lineage(&self, plan: &BranchPlan) -> Lineage {
+        self.inside.scope.level.lineage.below(Boundary::Branch(plan.name.clone()))
+    }
+
+    /// A branch that is a graph.
+    async fn walk(&self, index: u64, core: &Arc<Core>, start: &Snapshot) -> Result<Update, NodeError> {
+        let (plan, work) = self.numbered(index);
+        let (inside, lineage) = (self.inside, self.lineage(plan));
+        let level = inside.scope.level.inside(self.node, core, inside.scope);
+        let walking = Walking { inside, plan, index, level, lineage: lineage.clone() };
+        inside.surround(&work.chain, (lineage, Arc::default()), start, &walking).await
+    }
+
+    /// A branch that is a function: one node execution of its own (graph-engine §6), whose update is merged with the
+    /// others'. That it can be merged is seen here, where the failure is the branch's.
+    async fn call(&self, index: u64, body: &Body, start: &Snapshot) -> Result<Update, NodeError> {
+        let (plan, work) = self.numbered(index);
+        let (inside, lineage) = (self.inside, self.lineage(plan));
+        let Inside { run, scope, container } = inside;
+        let level = scope.level.calling(self.node, scope, lineage.clone());
+        container.reach(index, Reached::InFlight(level.strand.clone()));
+        let namespace = level.path.iter().cloned().chain([plan.name.clone()]).collect();
+        let calling = Calling {
+            inside,
+            body,
+            place: Place { node: plan.name.clone(), namespace },
+            step: match run.take_step() {
+                Ok(step) => step,
+                Err(error) => scope.abort(error).await,
+            },
+            ordinal: level.ordinal(),
+            level,
+            open: Arc::default(),
+        };
+        let returned = inside.surround(&work.chain, (lineage, calling.open.clone()), start, &calling).await;
+        let ended = returned.and_then(|update| {
+            let after = merge_into(scope.base(), &calling.place, update.clone());
+            after.map(|after| (update, after)).map_err(NodeError::carry)
+        });
+        if let Some(open) = calling.open.take() {
+            match &ended {
+                Ok((_, after)) => open.merged(after),
+                Err(error) => open.ended_with(open.describe(error)),
+            }
+        }
+        let (update, _) = ended?;
+        run.member_node_completed(|| calling.level.facts(&plan.name, calling.ordinal));
+        Ok(update)
+    }
+}
+
+/// The walk of a branch that is a graph.
+struct Walking<'a> {
+    inside: Inside<'a>,
+    plan: &'a BranchPlan,
+    index: u64,
+    level: Level,
+    lineage: Lineage,
+}
+
+impl MemberWork for Walking<'_> {
+    fn perform<'a>(&'a self, state: &'a Snapshot, attempt: u32) -> BoxFuture<'a, Result<Update, NodeError>> {
+        Box::pin(async move {
+            let walked = self.inside.walk(self.index, (&self.level, &self.lineage), state, attempt).await?;
+            Ok(self.plan.contribution(&walked))
+        })
+    }
+}
+
+/// The execution of a branch that is a function.
+struct Calling<'a> {
+    inside: Inside<'a>,
+    body: &'a Body,
+    place: Place,
+    level: Level,
+    step: u64,
+    ordinal: u64,
+    open: Arc<OpenAttempt>,
+}
+
+impl MemberWork for Calling<'_> {
+    fn perform<'a>(&'a self, state: &'a Snapshot, attempt: u32) -> BoxFuture<'a, Result<Update, NodeError>> {
+        let (run, base) = (self.inside.run, self.inside.scope.base());
+        let (lineage, strand) = (self.level.lineage.clone(), self.level.strand.clone());
+        let level = self.level.member(lineage, strand, attempt);
+        level.strand.stand(0, &self.place.node, (Position::Before, attempt), state);
+        let scope = Arc::new(Scope {
+            run: run.clone(),
+            level: Arc::new(level),
+            place: self.place.clone(),
+            step: self.step,
+            attempt,
+            ordinal: self.ordinal,
+            state: state.clone(),
+            base: (!state.same(base)).then(|| base.clone()),
+            container: None,
+            ended: AtomicBool::new(false),
+        });
+        self.open.begin(&scope);
+        scope.started();
+        Box::pin(async move { run_body(run, self.body, &scope).await })
+    }
+}

@@ -1,0 +1,115 @@
+//! One member of a container: the chain around it, and the walk of an inner graph on a strand of its own.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32};
+
+use singletree_durable::BoxFuture;
+
+use super::attempt::OpenAttempt;
+use super::chain::{Next, Seat, Unit};
+use super::container::{Container, Reached};
+use super::fault::NodeError;
+use super::level::Level;
+use super::middleware::Chain;
+use super::panic::caught;
+use super::scope::{Run, Scope};
+use super::strand::Strand;
+use super::walk::{Begin, walk_below};
+use crate::error::Error;
+use crate::plan::field::FieldFault;
+use crate::plan::lineage::Lineage;
+use crate::plan::snapshot::Snapshot;
+use crate::plan::update::Update;
+
+/// What the members of one attempt of a container have in common.
+#[derive(Clone, Copy)]
+pub(crate) struct Inside<'a> {
+    pub(crate) run: &'a Arc<Run>,
+    /// The container's attempt.
+    pub(crate) scope: &'a Arc<Scope>,
+    pub(crate) container: &'a Arc<Container>,
+}
+
+/// What a member does, each time that its chain reaches it.
+pub(crate) trait MemberWork: Send + Sync {
+    fn perform<'a>(&'a self, state: &'a Snapshot, attempt: u32) -> BoxFuture<'a, Result<Update, NodeError>>;
+}
+
+impl Inside<'_> {
+    /// Makes the state that a member starts with.
+    pub(crate) fn start(
+        &self,
+        make: impl FnOnce(&Snapshot) -> Result<Snapshot, FieldFault>,
+    ) -> Result<Snapshot, NodeError> {
+        let made = caught(|| make(&self.scope.state)).map_err(NodeError::new)?;
+        made.map_err(|source| {
+            let (place, state) = (Some(self.scope.place.clone()), Some(self.scope.base().clone()));
+            NodeError::carry(Error::Validation { place, source, state })
+        })
+    }
+
+    /// Runs a member with its chain. The attempt is the one that the work itself opens, if it has events of its own.
+    pub(crate) async fn surround(
+        &self,
+        chain: &Chain,
+        (lineage, open): (Lineage, Arc<OpenAttempt>),
+        start: &Snapshot,
+        work: &dyn MemberWork,
+    ) -> Result<Update, NodeError> {
+        let scope = self.scope;
+        if chain.is_empty() {
+            return work.perform(start, scope.attempt).await;
+        }
+        let seat = Seat {
+            run: self.run.clone(),
+            level: scope.level.clone(),
+            place: scope.place.clone(),
+            lineage,
+            first: scope.attempt,
+            resumed: AtomicBool::new(false),
+            last: AtomicU32::new(scope.attempt),
+            open,
+        };
+        Next::outermost(chain, &Surrounded { work, seat }, start).run(start).await
+    }
+
+    /// Walks an inner graph once, from its entry, on a strand of its own.
+    pub(crate) async fn walk(
+        &self,
+        index: u64,
+        (level, lineage): (&Level, &Lineage),
+        start: &Snapshot,
+        attempt: u32,
+    ) -> Result<Snapshot, NodeError> {
+        let strand = Arc::new(Strand::default());
+        self.container.reach(index, Reached::InFlight(strand.clone()));
+        let level = level.member(lineage.clone(), strand, attempt);
+        let ended = walk_below(self.run, Arc::new(level), Begin::Entry(start.clone())).await;
+        ended.map_err(NodeError::carry)
+    }
+}
+
+/// What the middleware of members surrounds: one member.
+struct Surrounded<'a> {
+    work: &'a dyn MemberWork,
+    seat: Seat,
+}
+
+impl Unit for Surrounded<'_> {
+    fn perform<'a>(&'a self, state: &'a Snapshot, attempt: u32) -> BoxFuture<'a, Result<Update, NodeError>> {
+        Box::pin(async move {
+            let outcome = self.work.perform(state, attempt).await;
+            self.seat.open.ended(&outcome);
+            outcome
+        })
+    }
+
+    fn settle(&self) {
+        // The nodes of an inner graph have told their attempts' ends themselves: nothing is open then.
+        self.seat.open.settle();
+    }
+
+    fn seat(&self) -> &Seat {
+        &self.seat
+    }
+}

@@ -1,0 +1,212 @@
+//! One session, read whole.
+
+use std::collections::hash_map::DefaultHasher;
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{Hash, Hasher};
+
+use singletree_durable::{
+    EventRow, Fence, FieldValue, InvocationId, ItemRange, ItemRow, Journal, Placement, PositionRow,
+    SessionRow, TurnQuery, TurnRow, WaitQuery, WaitRow,
+};
+use singletree_engine::Item;
+use singletree_llm::Role;
+
+use super::PAGE;
+use super::finding::{Finding, Mend, Symptom};
+use crate::Error;
+use crate::history::HISTORY;
+use crate::record;
+
+/// Everything that is stored of a session; of bodies only what can be wrong about them.
+pub(super) struct Chart {
+    pub(super) fence: Fence,
+    pub(super) row: SessionRow,
+    /// Ordered by number.
+    pub(super) turns: Vec<TurnRow>,
+    pub(super) waits: BTreeMap<u64, WaitRow>,
+    pub(super) positions: BTreeMap<InvocationId, PositionRow>,
+    /// The turns that have records.
+    pub(super) recorded: BTreeSet<u64>,
+    pub(super) items: BTreeMap<u64, Body>,
+    /// The numbers of the items that have a place, by list, generation and sequence number.
+    pub(super) places: BTreeMap<(String, u64), BTreeMap<u64, u64>>,
+    pub(super) events: Vec<EventRow>,
+    /// The history, in order.
+    pub(super) said: Vec<Said>,
+}
+
+/// An item, without its text.
+pub(super) struct Body {
+    pub(super) turn: u64,
+    pub(super) placed: bool,
+    /// Equal texts have equal digests.
+    pub(super) digest: u64,
+}
+
+/// What matters of a message.
+pub(super) enum Said {
+    Message { role: Role, calls: Vec<String>, answers: Option<String> },
+    Unreadable(String),
+}
+
+impl Chart {
+    /// Reads a session; an error comes back with the row that it belongs to.
+    pub(super) async fn read(journal: &dyn Journal, row: SessionRow) -> Result<Self, (SessionRow, Error)> {
+        let mut chart = Self {
+            fence: journal.fence(),
+            row,
+            turns: Vec::new(),
+            waits: BTreeMap::new(),
+            positions: BTreeMap::new(),
+            recorded: BTreeSet::new(),
+            items: BTreeMap::new(),
+            places: BTreeMap::new(),
+            events: Vec::new(),
+            said: Vec::new(),
+        };
+        match chart.fill(journal).await {
+            Ok(()) => Ok(chart),
+            Err(error) => Err((chart.row, error)),
+        }
+    }
+
+    async fn fill(&mut self, journal: &dyn Journal) -> Result<(), Error> {
+        self.read_turns(journal).await?;
+        self.read_waits(journal).await?;
+        self.read_items(journal).await?;
+        self.read_events(journal).await?;
+        self.read_history(journal).await
+    }
+
+    async fn read_turns(&mut self, journal: &dyn Journal) -> Result<(), Error> {
+        let mut no = 0;
+        loop {
+            let page = journal.turns(&self.row.key, &TurnQuery::From { no, limit: PAGE }).await?;
+            let Some(last) = page.last().map(|it| it.no) else { return Ok(()) };
+            self.turns.extend(page);
+            no = last + 1;
+        }
+    }
+
+    async fn read_waits(&mut self, journal: &dyn Journal) -> Result<(), Error> {
+        let key = self.row.key.clone();
+        let pending = journal.waits(&WaitQuery::Pending(key.clone())).await?;
+        let mut invocations: BTreeSet<InvocationId> =
+            pending.into_iter().map(|(_, it)| it.invocation).collect();
+        invocations.extend(self.turns.iter().map(|it| it.invocation.clone()));
+        for invocation in invocations {
+            let query = WaitQuery::Invocation(key.tenant.clone(), invocation.clone());
+            let waits = journal.waits(&query).await?;
+            self.waits.extend(waits.into_iter().filter(|(of, _)| *of == key).map(|(_, it)| (it.no, it)));
+            if let Some(position) = journal.position(&key, &invocation).await? {
+                self.positions.insert(invocation, position);
+            }
+        }
+        for turn in &self.turns {
+            if !journal.records(&key, turn.no).await?.is_empty() {
+                self.recorded.insert(turn.no);
+            }
+        }
+        Ok(())
+    }
+
+    async fn read_items(&mut self, journal: &dyn Journal) -> Result<(), Error> {
+        let end = self.row.counters.items;
+        let mut from = 0;
+        while from < end {
+            let to = from.saturating_add(PAGE).min(end);
+            self.take(journal.items(&self.row.key, &ItemRange::Numbers { from, to }).await?);
+            from = to;
+        }
+        // Those that the counters know nothing of.
+        let beyond = ItemRange::Numbers { from: end, to: u64::MAX };
+        self.take(journal.items(&self.row.key, &beyond).await?);
+        Ok(())
+    }
+
+    fn take(&mut self, rows: Vec<ItemRow>) {
+        for row in rows {
+            let body =
+                Body { turn: row.turn, placed: row.placement.is_some(), digest: digest(row.body.as_str()) };
+            self.items.insert(row.no, body);
+            if let Some(Placement { field, generation, seq }) = row.placement {
+                self.places.entry((field, generation)).or_default().insert(seq, row.no);
+            }
+        }
+    }
+
+    async fn read_events(&mut self, journal: &dyn Journal) -> Result<(), Error> {
+        let mut from = 0;
+        loop {
+            let page = journal.events(&self.row.key, from, PAGE).await?;
+            let Some(last) = page.last().map(|it| it.seq) else { return Ok(()) };
+            self.events.extend(page);
+            from = last + 1;
+        }
+    }
+
+    async fn read_history(&mut self, journal: &dyn Journal) -> Result<(), Error> {
+        let Some((generation, len)) = self.history() else { return Ok(()) };
+        let mut from = 0;
+        while from < len {
+            let limit = PAGE.min(len - from);
+            let range = ItemRange::List { field: HISTORY.to_owned(), generation, from, limit };
+            let rows = journal.items(&self.row.key, &range).await?;
+            let Some(last) = rows.last().and_then(|it| Some(it.placement.as_ref()?.seq)) else { break };
+            self.said.extend(rows.iter().map(said));
+            from = last + 1;
+        }
+        Ok(())
+    }
+
+    /// Returns generation and length of the history, if the session has one.
+    pub(super) fn history(&self) -> Option<(u64, u64)> {
+        let field = self.row.fields.iter().find(|it| it.name == HISTORY)?;
+        match field.value {
+            FieldValue::List { generation, len } => Some((generation, len)),
+            FieldValue::Value(_) => None,
+        }
+    }
+
+    /// Returns the turn of this number.
+    pub(super) fn turn(&self, no: u64) -> Option<&TurnRow> {
+        self.turns.binary_search_by_key(&no, |it| it.no).ok().and_then(|at| self.turns.get(at))
+    }
+
+    /// Returns the turns by invocation, each in the order of their ordinals.
+    pub(super) fn invocations(&self) -> BTreeMap<&InvocationId, Vec<&TurnRow>> {
+        let mut invocations: BTreeMap<&InvocationId, Vec<&TurnRow>> = BTreeMap::new();
+        for turn in &self.turns {
+            invocations.entry(&turn.invocation).or_default().push(turn);
+        }
+        for turns in invocations.values_mut() {
+            turns.sort_by_key(|it| (it.ordinal, it.no));
+        }
+        invocations
+    }
+
+    pub(super) fn finding(&self, symptom: Symptom, what: String, mend: Option<Mend>) -> Finding {
+        Finding { session: self.row.key.clone(), symptom, what, mend }
+    }
+}
+
+fn digest(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
+}
+
+fn said(row: &ItemRow) -> Said {
+    let unreadable = |why: String| Said::Unreadable(format!("item {}: {why}", row.no));
+    match record::message(&Item::from_text(row.body.as_str())) {
+        Err(error) => unreadable(singletree_engine::chain(&error)),
+        Ok(message) => match message.validate() {
+            Err(error) => unreadable(error.to_string()),
+            Ok(()) => Said::Message {
+                role: message.role,
+                calls: message.tool_calls.iter().map(|it| it.id.clone()).collect(),
+                answers: message.tool_call_id.clone(),
+            },
+        },
+    }
+}

@@ -1,0 +1,67 @@
+//! A history that a provider accepts: each call has its result, each result its call (INV-6).
+
+use std::collections::BTreeMap;
+
+use singletree_durable::{TurnRow, TurnStatus, WaitStatus};
+use singletree_llm::Role;
+
+use super::chart::{Chart, Said};
+use super::finding::{Finding, Mend, Symptom};
+
+pub(super) fn look(chart: &Chart, findings: &mut Vec<Finding>) {
+    // The calls of the last assistant message, and whether each is answered.
+    let mut calls: BTreeMap<&str, bool> = BTreeMap::new();
+    for (seq, said) in chart.said.iter().enumerate() {
+        let (role, made, answers) = match said {
+            Said::Message { role, calls, answers } => (*role, calls, answers.as_deref()),
+            Said::Unreadable(why) => {
+                let what = format!("message {seq} cannot be read: {why}");
+                findings.push(chart.finding(Symptom::MessageInvalid, what, None));
+                continue;
+            }
+        };
+        match role {
+            Role::Tool => {
+                let id = answers.unwrap_or_default();
+                let wrong = match calls.get_mut(id) {
+                    Some(answered) => std::mem::replace(answered, true).then_some(Symptom::ResultDoubled),
+                    None => Some(Symptom::ResultOrphaned),
+                };
+                findings.extend(wrong.map(|symptom| {
+                    chart.finding(symptom, format!("message {seq} is a result of call '{id}'"), None)
+                }));
+            }
+            Role::User | Role::Assistant | Role::System => {
+                let open = open(&calls);
+                if !open.is_empty() {
+                    let what = format!("message {seq} comes before the results of {open}");
+                    findings.push(chart.finding(Symptom::CallOpen, what, None));
+                }
+                calls = made.iter().map(|it| (it.as_str(), false)).collect();
+            }
+        }
+    }
+    let open = open(&calls);
+    if !open.is_empty() && ended_early(chart) {
+        let what = format!("the last turn ended and left {open} without results");
+        findings.push(chart.finding(Symptom::CallLeftOpen, what, Some(Mend::CloseCalls)));
+    }
+}
+
+fn open(calls: &BTreeMap<&str, bool>) -> String {
+    let open = calls.iter().filter(|(_, answered)| !**answered).map(|(id, _)| format!("'{id}'"));
+    open.collect::<Vec<_>>().join(", ")
+}
+
+/// Tells whether nothing is under way or waits, and what ran last did not end by its graph: that may leave calls open, and
+/// the next message closes them.
+fn ended_early(chart: &Chart) -> bool {
+    let idle = chart.turns.iter().all(|it| it.status.is_ended())
+        && chart.waits.values().all(|it| it.status != WaitStatus::Pending);
+    let last = chart.turns.iter().max_by_key(|it| (it.ended_at, it.no));
+    let failed = last.filter(|it| it.status == TurnStatus::Errored);
+    // What failed without having committed anything has nothing to close.
+    let made =
+        |turn: &TurnRow| turn.ordinal > 0 || chart.items.values().any(|it| it.placed && it.turn == turn.no);
+    idle && failed.is_some_and(made)
+}

@@ -1,0 +1,64 @@
+//! Bodies stand once, and what refers to them finds them (INV-4).
+
+use std::collections::BTreeSet;
+
+use singletree_durable::FieldValue;
+
+use super::chart::Chart;
+use super::finding::{Finding, Mend, Symptom};
+use super::turns;
+use crate::history::HISTORY;
+
+pub(super) fn look(chart: &Chart, findings: &mut Vec<Finding>) {
+    for field in &chart.row.fields {
+        if let FieldValue::List { generation, len } = field.value {
+            findings.extend(list(chart, &field.name, generation, len));
+        }
+    }
+    findings.extend(orphans(chart));
+    for event in &chart.events {
+        if let Some(item) = event.item.filter(|it| !chart.items.contains_key(it)) {
+            let what = format!("event {} tells of item {item}, which is missing", event.seq);
+            findings.push(chart.finding(Symptom::EventItemMissing, what, None));
+        }
+    }
+}
+
+fn list(chart: &Chart, name: &str, generation: u64, len: u64) -> Option<Finding> {
+    let places = chart.places.get(&(name.to_owned(), generation));
+    let found = places.map_or(0, |it| it.len() as u64);
+    let end = places.and_then(|it| it.last_key_value()).map_or(0, |(last, _)| last + 1);
+    if end != found {
+        let what = format!("list '{name}' has {found} items in places up to {end}");
+        return Some(chart.finding(Symptom::ListGap, what, None));
+    }
+    if found < len && told_of_more(chart, name, generation, found) {
+        let what = format!("list '{name}' has {found} of {len} items");
+        return Some(chart.finding(Symptom::ListGap, what, None));
+    }
+    (found != len).then(|| {
+        let what = format!("list '{name}' has {found} items and is said to have {len}");
+        let mend = Mend::Length { field: name.to_owned(), generation, len: found };
+        chart.finding(Symptom::ListLength, what, Some(mend))
+    })
+}
+
+/// Tells whether something else knows of items behind those that are there: then it is not the length that is wrong.
+fn told_of_more(chart: &Chart, name: &str, generation: u64, found: u64) -> bool {
+    let event = chart.events.iter().filter_map(|it| it.item).any(|it| !chart.items.contains_key(&it));
+    let tails = chart.turns.iter().filter_map(turns::tail_of);
+    let outcome = || tails.filter(|it| it.generation == generation).any(|it| it.to > found);
+    name == HISTORY && (event || outcome())
+}
+
+/// Finds items that have neither a place nor a turn that they are kept for.
+fn orphans(chart: &Chart) -> Option<Finding> {
+    let messages: BTreeSet<u64> = chart.turns.iter().filter_map(|it| it.message).collect();
+    let orphaned = |no: &u64, turn| chart.turn(turn).is_none() && !messages.contains(no);
+    let items = chart.items.iter().filter(|(no, it)| !it.placed && orphaned(no, it.turn));
+    let items: Vec<String> = items.map(|(no, _)| no.to_string()).collect();
+    (!items.is_empty()).then(|| {
+        let what = format!("items {} belong to no list and no turn", items.join(", "));
+        chart.finding(Symptom::ItemOrphaned, what, None)
+    })
+}

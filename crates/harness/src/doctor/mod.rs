@@ -1,0 +1,232 @@
+//! The doctor: looks whether what is stored keeps the promises of this house, and mends what can be mended without losing
+//! anything.
+//!
+//! It reads through the journal alone, so that it works over every store. What a store can say about its own file (pages,
+//! checksums, foreign keys) is the store's to check.
+//!
+//! # Inside
+//! `chart` reads one session whole; each of `turns`, `waits`, `lists`, `history` and `log` looks at it for one kind of
+//! harm and names a `finding`; `repair` turns a finding into one batch.
+
+mod chart;
+mod finding;
+mod history;
+mod lists;
+mod log;
+mod repair;
+mod turns;
+mod waits;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use singletree_durable::{Journal, SessionKey, TenantId, Upkeep};
+use singletree_engine::{Clock, SystemClock};
+
+use crate::{Error, Result};
+use chart::Chart;
+pub use finding::{Finding, Symptom};
+
+/// How much is read at once.
+const PAGE: u64 = 512;
+
+/// How often a session is read again that changes while it is read.
+const ATTEMPTS: u32 = 16;
+
+/// How many repairs one session may take; a database that needs more is not mended by repairs.
+const REPAIRS_MAX: usize = 4096;
+
+/// Checks stored sessions against INV-2, INV-4, INV-6 and INV-8.
+///
+/// It sees the sessions of its tenant, and those of every other tenant that has unfinished turns or deadlines. While
+/// another process writes, each session is seen as it was at one moment, or is reported as busy.
+///
+/// # Example
+/// ```
+/// # use std::sync::Arc;
+/// # use singletree_durable::MemoryStore;
+/// # use singletree_harness::Doctor;
+/// # let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+/// # runtime.block_on(async {
+/// let store = Arc::new(MemoryStore::new());
+/// let examined = Doctor::new(store.clone(), store).examine().await.unwrap();
+/// assert!(examined.is_sound());
+/// # });
+/// ```
+#[derive(Debug, Clone)]
+pub struct Doctor {
+    journal: Arc<dyn Journal>,
+    upkeep: Arc<dyn Upkeep>,
+    tenant: TenantId,
+    clock: Arc<dyn Clock>,
+}
+
+/// What an examination found.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Examination {
+    /// How many sessions were looked at.
+    pub sessions: u64,
+    /// What is wrong, ordered by session.
+    pub findings: Vec<Finding>,
+    /// Sessions that changed whenever they were read: look again when less happens in them.
+    pub busy: Vec<SessionKey>,
+}
+
+impl Examination {
+    /// Tells whether everything was seen and nothing is wrong.
+    #[must_use]
+    pub fn is_sound(&self) -> bool {
+        self.findings.is_empty() && self.busy.is_empty()
+    }
+}
+
+/// What a repair did, and what is left.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Repaired {
+    /// The findings that were mended, in the order in which they were.
+    pub mended: Vec<Finding>,
+    /// What an examination finds now.
+    pub left: Examination,
+}
+
+impl Doctor {
+    /// Makes a doctor over a store.
+    #[must_use]
+    pub fn new(journal: Arc<dyn Journal>, upkeep: Arc<dyn Upkeep>) -> Self {
+        Self { journal, upkeep, tenant: TenantId::single(), clock: Arc::new(SystemClock) }
+    }
+
+    /// Sets whose sessions are looked at; `default` otherwise (INV-14).
+    #[must_use]
+    pub fn tenant(mut self, tenant: TenantId) -> Self {
+        self.tenant = tenant;
+        self
+    }
+
+    /// Sets where the time of repairs comes from (INV-11).
+    #[must_use]
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Looks at all sessions. Writes nothing.
+    ///
+    /// # Errors
+    /// `store_unavailable` and its kin: then it is not known what is wrong.
+    ///
+    /// # Cancellation
+    /// Nothing is left behind.
+    pub async fn examine(&self) -> Result<Examination> {
+        let mut examination = Examination::default();
+        for tenant in self.tenants().await? {
+            let mut from = None;
+            loop {
+                let page = self.journal.sessions(&tenant, from.as_ref(), PAGE).await?;
+                for row in page.sessions {
+                    self.look(&row.key, &mut examination).await?;
+                }
+                from = page.next;
+                if from.is_none() {
+                    break;
+                }
+            }
+        }
+        Ok(examination)
+    }
+
+    async fn look(&self, key: &SessionKey, examination: &mut Examination) -> Result<()> {
+        match self.chart(key).await? {
+            Read::Whole(chart) => {
+                examination.sessions += 1;
+                examination.findings.extend(diagnose(&chart));
+            }
+            Read::Busy => examination.busy.push(key.clone()),
+            Read::Gone => {}
+        }
+        Ok(())
+    }
+
+    /// Mends what can be mended: each repair is one batch that is refused when the session changed since it was looked at.
+    /// Nothing that anybody said or was told is removed. Needs a store that is open for writing, and nobody who serves it.
+    ///
+    /// # Errors
+    /// `store_refused` when somebody else writes; `store_unavailable` and its kin. What was mended by then stays so.
+    ///
+    /// # Cancellation
+    /// Each repair has happened or has not.
+    pub async fn repair(&self) -> Result<Repaired> {
+        let before = self.examine().await?;
+        let mut mended = Vec::new();
+        let keys: BTreeSet<SessionKey> = before.findings.into_iter().map(|it| it.session).collect();
+        for key in keys {
+            for _ in 0..REPAIRS_MAX {
+                let Read::Whole(chart) = self.chart(&key).await? else { break };
+                let next = diagnose(&chart).into_iter().find_map(|it| Some((it.mend.clone()?, it)));
+                let Some((mend, finding)) = next else { break };
+                repair::repair(self.journal.as_ref(), &chart, &mend, self.clock.now()).await?;
+                mended.push(finding);
+            }
+        }
+        Ok(Repaired { mended, left: self.examine().await? })
+    }
+
+    /// Returns this doctor's tenant and every other one that has something unfinished.
+    async fn tenants(&self) -> Result<BTreeSet<TenantId>> {
+        let mut tenants = BTreeSet::from([self.tenant.clone()]);
+        let mut past = None;
+        loop {
+            let page = self.upkeep.ownerless(past.as_ref(), PAGE).await?;
+            let full = page.len() as u64 == PAGE;
+            past = page.last().map(|(key, row)| (key.clone(), row.no));
+            tenants.extend(page.into_iter().map(|(key, _)| key.tenant));
+            if !full {
+                break;
+            }
+        }
+        let waits = self.upkeep.deadlines(None, u64::MAX).await?;
+        tenants.extend(waits.into_iter().map(|(key, _)| key.tenant));
+        Ok(tenants)
+    }
+
+    /// Reads a session as it is at one moment.
+    async fn chart(&self, key: &SessionKey) -> Result<Read> {
+        for _ in 0..ATTEMPTS {
+            let Some(row) = self.journal.session(key).await? else { return Ok(Read::Gone) };
+            let chart = Chart::read(self.journal.as_ref(), row).await;
+            // Whatever a turn commits that one row says of another takes a number or raises the version.
+            if self.journal.session(key).await?.as_ref()
+                != Some(chart.as_ref().map_or_else(|(row, _)| row, |it| &it.row))
+            {
+                continue;
+            }
+            return chart.map(|it| Read::Whole(Box::new(it))).map_err(|(_, error)| error);
+        }
+        Ok(Read::Busy)
+    }
+}
+
+/// What came of reading a session.
+enum Read {
+    Whole(Box<Chart>),
+    /// It was deleted meanwhile.
+    Gone,
+    Busy,
+}
+
+/// Looks a session over. What comes first is mended first: the end of a turn may settle what follows.
+fn diagnose(chart: &Chart) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    log::counters(chart, &mut findings);
+    lists::look(chart, &mut findings);
+    turns::look(chart, &mut findings);
+    waits::look(chart, &mut findings);
+    history::look(chart, &mut findings);
+    log::look(chart, &mut findings);
+    findings
+}
+
+/// Says that something stored cannot be read.
+fn corrupt(what: String) -> Error {
+    crate::stored::corrupt(what, None)
+}

@@ -1,0 +1,131 @@
+//! Nothing is in limbo: what is unfinished can go on, and nothing is left of what has ended (INV-8).
+
+use std::collections::BTreeSet;
+
+use singletree_durable::{PositionRow, TurnKind, TurnRow, TurnStatus, WaitRow, WaitStatus};
+
+use super::chart::Chart;
+use super::finding::{Finding, Mend, Symptom};
+use crate::position::{Encoded, Position};
+
+pub(super) fn look(chart: &Chart, findings: &mut Vec<Finding>) {
+    let mut awaited = BTreeSet::new();
+    for (invocation, turns) in chart.invocations() {
+        let Some(last) = turns.last() else { continue };
+        let position = chart.positions.get(invocation);
+        match last.status {
+            TurnStatus::Suspended => findings.extend(suspended(chart, last, position, &mut awaited)),
+            TurnStatus::Accepted => findings.extend(open(chart, last, position)),
+            TurnStatus::Completed | TurnStatus::Errored => {
+                findings.extend(position.map(|_| {
+                    let what =
+                        format!("a position is kept of turn {}'s invocation, which has ended", last.no);
+                    let mend = Mend::DropPosition { invocation: last.invocation.clone() };
+                    chart.finding(Symptom::PositionOrphaned, what, Some(mend))
+                }));
+            }
+        }
+    }
+    let pending = || chart.waits.values().filter(|it| it.status == WaitStatus::Pending);
+    for wait in pending().filter(|it| !awaited.contains(&it.no)) {
+        let what =
+            format!("wait {} ('{}') is pending, and turn {} does not wait", wait.no, wait.signal, wait.turn);
+        findings.push(chart.finding(Symptom::WaitOrphaned, what, Some(Mend::CancelWait { wait: wait.no })));
+    }
+    if awaited.len() > 1 {
+        let waits: Vec<String> = awaited.iter().map(u64::to_string).collect();
+        let what = format!("waits {} are pending at once", waits.join(", "));
+        findings.push(chart.finding(Symptom::WaitsDoubled, what, None));
+    }
+    let ended = |no: &&u64| chart.turn(**no).is_none_or(|it| it.status.is_ended());
+    for turn in chart.recorded.iter().filter(ended) {
+        let what = format!("records are kept of turn {turn}, which has ended");
+        findings.push(chart.finding(Symptom::RecordOrphaned, what, Some(Mend::DropRecords { turn: *turn })));
+    }
+}
+
+/// Looks at an invocation whose last turn is suspended; notes the wait that it waits in.
+fn suspended(
+    chart: &Chart,
+    last: &TurnRow,
+    position: Option<&PositionRow>,
+    awaited: &mut BTreeSet<u64>,
+) -> Option<Finding> {
+    let is_ours = |it: &&WaitRow| it.status == WaitStatus::Pending && it.turn == last.no;
+    let Some(wait) = chart.waits.values().find(is_ours) else {
+        let what = format!("turn {} is suspended, and nothing waits for it", last.no);
+        return Some(chart.finding(Symptom::SuspendedWithoutWait, what.clone(), Some(end(last, what))));
+    };
+    awaited.insert(wait.no);
+    let problem = match position {
+        None => "is not known".to_owned(),
+        Some(position) => damage(chart, position)?,
+    };
+    let what = format!("where turn {} was suspended {problem}", last.no);
+    Some(chart.finding(Symptom::PositionDamaged, what.clone(), Some(end(last, what))))
+}
+
+fn end(last: &TurnRow, what: String) -> Mend {
+    Mend::EndInvocation { turn: last.no, what }
+}
+
+/// Looks at a turn without outcome: can it go on when its place comes?
+fn open(chart: &Chart, turn: &TurnRow, position: Option<&PositionRow>) -> Option<Finding> {
+    if turn.outcome.is_some() {
+        // It only lacks the mark.
+        return None;
+    }
+    let closing = |symptom, what: String| {
+        let mend = Mend::CloseTurn { turn: turn.no, what: what.clone() };
+        Some(chart.finding(symptom, what, Some(mend)))
+    };
+    match turn.kind {
+        TurnKind::Close => {
+            closing(Symptom::CloseUnfinished, format!("turn {} closes a wait and has not ended", turn.no))
+        }
+        TurnKind::Resume => {
+            let wait = turn.wait.and_then(|it| chart.waits.get(&it));
+            let leads_here = wait.is_some_and(|it| {
+                it.ended_by == Some(turn.no)
+                    && matches!(it.status, WaitStatus::Consumed | WaitStatus::Expired)
+            });
+            if !leads_here {
+                let what = format!("turn {} resumes from a wait that does not lead to it", turn.no);
+                return closing(Symptom::ResumeUnable, what);
+            }
+            if position.is_none() {
+                let what = format!("turn {} resumes from a place that is not known", turn.no);
+                return closing(Symptom::ResumeUnable, what);
+            }
+            let problem = damage(chart, position?)?;
+            closing(Symptom::PositionDamaged, format!("where turn {} stands {problem}", turn.no))
+        }
+        TurnKind::Message => {
+            let problem = damage(chart, position.filter(|it| it.turn == turn.no)?)?;
+            closing(Symptom::PositionDamaged, format!("where turn {} stands {problem}", turn.no))
+        }
+    }
+}
+
+/// Says what is wrong with a position, if something is.
+fn damage(chart: &Chart, position: &PositionRow) -> Option<String> {
+    let decoded = match position.body.decode::<Position>() {
+        Ok(decoded) => decoded,
+        Err(error) => return Some(format!("cannot be read: {error}")),
+    };
+    for encoded in decoded.frames.iter().flat_map(|it| it.values()) {
+        let Encoded::List { base, items } = encoded else { continue };
+        if let Some((field, generation, len)) = base {
+            let places = chart.places.get(&(field.clone(), *generation));
+            let found = places.map_or(0, |it| it.range(..*len).count() as u64);
+            if found != *len {
+                return Some(format!("needs {len} items of list '{field}', of which {found} are there"));
+            }
+        }
+        let mut numbers = items.iter().flat_map(|(from, to)| *from..*to);
+        if let Some(gone) = numbers.find(|it| !chart.items.contains_key(it)) {
+            return Some(format!("needs item {gone}, which is missing"));
+        }
+    }
+    None
+}

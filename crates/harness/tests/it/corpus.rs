@@ -1,0 +1,96 @@
+//! Databases of every format version that was ever released: each opens, and what was told then still holds (INV-13).
+//!
+//! To add the file of a new version, run this test with SINGLETREE_UPDATE=corpus; a file that was released is never made
+//! anew.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use singletree_engine::Signal;
+use singletree_harness::{Agent, Chat, Doctor, Durability, SendOptions, WhileSuspended};
+use singletree_store_sqlite::SqliteStore;
+
+use crate::bench::{Log, approve, asking, at, calling, history, key, line, plain, user};
+
+/// The format version that this build writes.
+const NEWEST: &str = "v1.db";
+
+fn corpus() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus")
+}
+
+fn chat(store: &SqliteStore) -> Chat {
+    let log = Log::default();
+    let agent = |name: &str, graph| Agent::new(name, graph).durability(Durability::Step);
+    Chat::builder()
+        .agent(agent("plain", &plain(&log)))
+        .agent(agent("asking", &asking(&log, Signal::new("ok"))).while_suspended(WhileSuspended::Queue))
+        .agent(agent("calling", &calling(&log, Signal::new("go"))))
+        .open(store.clone())
+        .unwrap()
+}
+
+/// Talks so that every table has rows: turns, keys, events, a wait, a position, a parked message, a fork, an audit row.
+async fn make(path: &Path) {
+    let store = SqliteStore::open(path).await.unwrap();
+    let chat = chat(&store);
+    for (text, name) in [("one", "k1"), ("two", "k2")] {
+        assert_eq!(chat.send_with("talk", user(text), key(name)).await.as_str(), "completed");
+    }
+    let to = |agent: &str| SendOptions::new().agent(agent);
+    assert_eq!(chat.send_with("paused", user("may I?"), to("asking")).await.as_str(), "suspended");
+    chat.submit("paused", user("and then?"), SendOptions::new()).await.unwrap();
+    assert_eq!(chat.send_with("open", user("call"), to("calling")).await.as_str(), "suspended");
+    assert_eq!(chat.send("gone", user("forget me")).await.as_str(), "completed");
+    chat.delete_session("gone", None).await.unwrap();
+    assert!(chat.shutdown(Duration::from_secs(5)).await);
+    store.close().await;
+}
+
+#[tokio::test]
+async fn databases_of_all_versions_open_and_go_on() {
+    if std::env::var_os("SINGLETREE_UPDATE").is_some_and(|it| it == "corpus") {
+        let newest = corpus().join(NEWEST);
+        std::fs::create_dir_all(corpus()).unwrap();
+        assert!(!newest.exists(), "{NEWEST} was released; a new format has a new name");
+        make(&newest).await;
+    }
+    let mut files: Vec<_> = std::fs::read_dir(corpus())
+        .unwrap()
+        .map(|it| it.unwrap().path())
+        .filter(|it| it.extension().is_some_and(|it| it == "db"))
+        .collect();
+    files.sort();
+    assert!(files.iter().any(|it| it.ends_with(NEWEST)), "the newest version has a file: {files:?}");
+    for file in files {
+        check(&file).await;
+    }
+}
+
+async fn check(file: &Path) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s.db");
+    std::fs::copy(file, &path).unwrap();
+    let store = SqliteStore::open(&path).await.unwrap();
+    let doctor = Doctor::new(Arc::new(store.clone()), Arc::new(store.clone()));
+    assert!(doctor.examine().await.unwrap().is_sound(), "{file:?}");
+    let chat = chat(&store);
+    chat.sweep().await.unwrap();
+
+    assert_eq!(history(&chat, "talk").await, ["u:one", "a:hello", "u:two", "a:hello"], "{file:?}");
+    let again = chat.send_with("talk", user("two"), key("k2")).await;
+    assert_eq!(line(&again), "completed 3.2 [a:hello]", "the stored outcome of its key");
+    assert_eq!(history(&chat, "talk").await.len(), 4, "and not a second turn");
+    assert_eq!(line(&chat.send("talk", user("three")).await), "completed 3.2 [a:hello]");
+
+    let turn = chat.answer(at("paused", "ok"), approve(true)).await.unwrap();
+    assert_eq!(line(turn.outcome().await.as_ref()), "completed 3.3 [a:done]");
+    let turn = chat.answer(at("open", "go"), approve(true)).await.unwrap();
+    assert_eq!(line(turn.outcome().await.as_ref()), "completed 3.3 [t:c1=ok, a:done]");
+    assert!(chat.shutdown(Duration::from_secs(5)).await);
+    let paused = history(&chat, "paused").await;
+    assert_eq!(paused[..4], ["u:may I?", "a:ask", "a:done", "u:and then?"], "{paused:?}");
+    assert!(history(&chat, "gone").await.is_empty());
+    store.close().await;
+}

@@ -1,0 +1,415 @@
+//! The doctor: each kind of harm is found, explained, and mended or said to be past mending.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use singletree_durable::{
+    Batch, Counters, Fence, FieldRow, FieldValue, ItemRange, Journal, Json, MemoryStore, PositionRow, Put,
+    RecordRow, TurnKind, TurnQuery, TurnRow, TurnStatus, Upkeep, WaitQuery, WaitRow, WaitStatus,
+};
+use singletree_engine::Signal;
+use singletree_harness::{Chat, Doctor, Durability, Finding, Symptom};
+
+use crate::bench::{Log, agent, approve, asking, at, calling, category, name, plain, user};
+
+const SESSION: &str = "s";
+
+/// Which kinds of harm this database shows, with what would be done about each.
+async fn found<S: Journal + Upkeep + Clone + 'static>(store: &S) -> Vec<Finding> {
+    let store = Arc::new(store.clone());
+    let examined = Doctor::new(store.clone(), store).examine().await.unwrap();
+    assert_eq!(examined.busy, []);
+    examined.findings
+}
+
+/// Asserts that nothing is wrong.
+pub(crate) async fn sound<S: Journal + Upkeep + Clone + 'static>(store: &S) {
+    assert_eq!(found(store).await, []);
+}
+
+fn chat(store: MemoryStore, graph: &singletree_engine::Graph<crate::bench::Talk>) -> Chat {
+    Chat::builder().agent(agent(graph, Durability::Step)).open(store).unwrap()
+}
+
+/// A session with two completed turns.
+async fn plain_store() -> MemoryStore {
+    let store = MemoryStore::new();
+    let chat = chat(store.clone(), &plain(&Log::default()));
+    assert_eq!(category(chat.send(SESSION, user("one")).await), "completed");
+    assert_eq!(category(chat.send(SESSION, user("two")).await), "completed");
+    store.reopen()
+}
+
+/// A session whose invocation waits, with an open call in its history.
+async fn waiting_store() -> MemoryStore {
+    let store = MemoryStore::new();
+    let chat = chat(store.clone(), &calling(&Log::default(), Signal::new("go")));
+    assert_eq!(category(chat.send(SESSION, user("one")).await), "suspended");
+    store.reopen()
+}
+
+/// A session that was resumed to its end.
+async fn resumed_store() -> MemoryStore {
+    let store = MemoryStore::new();
+    let chat = chat(store.clone(), &asking(&Log::default(), Signal::new("go")));
+    assert_eq!(category(chat.send(SESSION, user("one")).await), "suspended");
+    let turn = chat.answer(at(SESSION, "go"), approve(true)).await.unwrap();
+    assert_eq!(category(turn.outcome().await), "completed");
+    store.reopen()
+}
+
+/// Returns a session as the puts that would make it.
+async fn rows(store: &MemoryStore) -> Vec<Put> {
+    let key = name(SESSION);
+    let row = store.session(&key).await.unwrap().unwrap();
+    let mut puts = vec![Put::Head(row.head), Put::Counters(row.counters)];
+    puts.extend(row.fields.into_iter().map(Put::Field));
+    let items = store.items(&key, &ItemRange::Numbers { from: 0, to: u64::MAX }).await.unwrap();
+    puts.extend(items.into_iter().map(Put::Item));
+    for turn in store.turns(&key, &TurnQuery::From { no: 0, limit: 99 }).await.unwrap() {
+        let waits = WaitQuery::Invocation(key.tenant.clone(), turn.invocation.clone());
+        puts.extend(store.waits(&waits).await.unwrap().into_iter().map(|(_, it)| Put::Wait(it)));
+        puts.extend(store.position(&key, &turn.invocation).await.unwrap().map(Put::Position));
+        puts.push(Put::Turn(turn));
+    }
+    puts.extend(store.events(&key, 0, 999).await.unwrap().into_iter().map(Put::Event));
+    puts
+}
+
+fn change_turn(puts: &mut [Put], no: u64, change: impl Fn(&mut TurnRow)) {
+    let turns = puts.iter_mut().filter_map(|it| if let Put::Turn(row) = it { Some(row) } else { None });
+    turns.filter(|it| it.no == no).for_each(change);
+}
+
+fn change_wait(puts: &mut [Put], change: impl Fn(&mut WaitRow)) {
+    let waits = puts.iter_mut().filter_map(|it| if let Put::Wait(row) = it { Some(row) } else { None });
+    waits.for_each(change);
+}
+
+fn change_body(puts: &mut [Put], no: u64, body: &serde_json::Value) {
+    for put in puts {
+        if let Put::Item(row) = put
+            && row.no == no
+        {
+            row.body = Json::from(body);
+        }
+    }
+}
+
+fn drop_item(puts: &mut Vec<Put>, no: u64) {
+    puts.retain(|it| !matches!(it, Put::Item(row) if row.no == no));
+}
+
+fn set_len(puts: &mut [Put], len: u64) {
+    for put in puts {
+        if let Put::Field(FieldRow { name, value: FieldValue::List { len: stored, .. } }) = put
+            && name == "messages"
+        {
+            *stored = len;
+        }
+    }
+}
+
+/// Harms a session, and expects exactly this to be found; what can be mended must be sound then, and serve.
+async fn check(store: MemoryStore, harm: impl FnOnce(&mut Vec<Put>), expected: &[(Symptom, bool)]) {
+    sound(&store).await;
+    let mut puts = rows(&store).await;
+    harm(&mut puts);
+    let mut batch = Batch::new(name(SESSION), store.fence());
+    batch.put(Put::Delete);
+    batch.puts.extend(puts);
+    store.apply(batch).await.unwrap();
+
+    let findings = found(&store).await;
+    let seen: Vec<_> = findings.iter().map(|it| (it.symptom, it.repair().is_some())).collect();
+    assert_eq!(seen, expected, "{findings:#?}");
+    for finding in &findings {
+        assert_eq!(finding.session, name(SESSION));
+        assert!(finding.what.len() > 10 && finding.symptom.why().len() > 10, "{finding:?}");
+    }
+    let shared = Arc::new(store.clone());
+    let repaired = Doctor::new(shared.clone(), shared).repair().await.unwrap();
+    let past: Vec<_> = findings.into_iter().filter(|it| it.repair().is_none()).collect();
+    assert_eq!(repaired.left.findings, past);
+    assert_eq!(found(&store).await, past);
+    if past.is_empty() {
+        assert!(!repaired.mended.is_empty());
+        let chat = chat(store.reopen(), &plain(&Log::default()));
+        for turn in chat.sweep().await.unwrap() {
+            turn.outcome().await;
+        }
+        assert_eq!(category(chat.send("other", user("hi")).await), "completed");
+        if !rows(&store)
+            .await
+            .iter()
+            .any(|it| matches!(it, Put::Wait(it) if it.status == WaitStatus::Pending))
+        {
+            assert_eq!(category(chat.send(SESSION, user("hi")).await), "completed");
+        }
+        sound(&store).await;
+    }
+}
+
+// INV-2
+#[tokio::test]
+async fn a_turn_that_has_no_way_to_its_one_outcome_is_found() {
+    use Symptom as S;
+    let open = |turn: &mut TurnRow| {
+        (turn.status, turn.outcome, turn.ended_at) = (TurnStatus::Accepted, None, None);
+    };
+    let undone = |it: &Put| !matches!(it, Put::Event(it) if it.turn == 1 && it.kind == "turn.completed");
+    check(
+        plain_store().await,
+        |it| change_turn(it, 1, |it| it.status = TurnStatus::Accepted),
+        &[(S::EndUnmarked, true)],
+    )
+    .await;
+    check(
+        plain_store().await,
+        |it| change_turn(it, 1, |it| it.outcome = None),
+        &[(S::OutcomeMissing, false)],
+    )
+    .await;
+    let odd = Json::from(&json!({"outcome": "perhaps"}));
+    check(
+        plain_store().await,
+        |it| change_turn(it, 1, |row| row.outcome = Some(odd.clone())),
+        &[(S::OutcomeUnreadable, false)],
+    )
+    .await;
+    let contradicted = [(S::OutcomeContradicts, false), (S::EndContradicts, false)];
+    check(plain_store().await, |it| change_turn(it, 1, |it| it.status = TurnStatus::Errored), &contradicted)
+        .await;
+    check(plain_store().await, |it| change_turn(it, 1, open), &[(S::EndContradicts, false)]).await;
+    let unclaimed = |it: &mut Vec<Put>| {
+        change_turn(it, 1, open);
+        change_turn(it, 1, |it| it.fence = Fence(99));
+        it.retain(undone);
+        // The message of a turn that has not ended has no place yet.
+        it.retain(|it| !matches!(it, Put::Item(it) if it.no == 3));
+        it.retain(|it| !matches!(it, Put::Event(it) if it.item == Some(3)));
+        for put in it.iter_mut() {
+            if let Put::Item(row) = put
+                && row.no == 2
+            {
+                row.placement = None;
+            }
+        }
+        set_len(it, 2);
+    };
+    check(plain_store().await, unclaimed, &[(S::TurnUnclaimable, true)]).await;
+    let lost = |it: &mut Vec<Put>| {
+        unclaimed(it);
+        change_turn(it, 1, |it| it.fence = Fence(0));
+        drop_item(it, 2);
+        it.retain(|it| !matches!(it, Put::Event(it) if it.item == Some(2)));
+    };
+    check(plain_store().await, lost, &[(S::MessageMissing, true)]).await;
+    let gone = |it: &mut Vec<Put>| {
+        it.retain(|it| !matches!(it, Put::Turn(it) if it.no == 1));
+    };
+    check(plain_store().await, gone, &[(S::TurnLost, false)]).await;
+    check(plain_store().await, |it| it.retain(undone), &[(S::EndUntold, false)]).await;
+}
+
+// INV-2, INV-4
+#[tokio::test]
+async fn a_history_that_lacks_what_was_said_is_found() {
+    let swapped = |it: &mut Vec<Put>| change_turn(it, 1, |it| it.message = Some(0));
+    check(plain_store().await, swapped, &[(Symptom::MessageNotHistory, false)]).await;
+    let gone =
+        [(Symptom::ListGap, false), (Symptom::EventItemMissing, false), (Symptom::MessageMissing, false)];
+    check(plain_store().await, |it| drop_item(it, 2), &gone).await;
+}
+
+// INV-4
+#[tokio::test]
+async fn a_list_with_a_wrong_length_or_a_gap_and_counters_too_low_are_found() {
+    use Symptom as S;
+    check(plain_store().await, |it| set_len(it, 3), &[(S::ListLength, true)]).await;
+    check(plain_store().await, |it| set_len(it, 9), &[(S::ListLength, true)]).await;
+    let low =
+        |it: &mut Vec<Put>| it.push(Put::Counters(Counters { turns: 1, items: 2, events: 3, waits: 0 }));
+    check(plain_store().await, low, &[(S::CountersLow, true)]).await;
+    let gap = [(S::ListGap, false), (S::EventItemMissing, false), (S::RepliesMissing, false)];
+    check(plain_store().await, |it| drop_item(it, 3), &gap).await;
+    check(plain_store().await, |it| drop_item(it, 1), &gap).await;
+    let stray = |it: &mut Vec<Put>| {
+        for put in it.iter_mut() {
+            if let Put::Item(row) = put
+                && row.no == 3
+            {
+                (row.turn, row.placement) = (7, None);
+            }
+        }
+        set_len(it, 3);
+    };
+    check(plain_store().await, stray, &[(S::ItemOrphaned, false), (S::RepliesMissing, false)]).await;
+}
+
+// INV-6
+#[tokio::test]
+async fn a_history_that_no_provider_accepts_is_found() {
+    use Symptom as S;
+    let call = |id: &str| {
+        let call = json!({"id": id, "name": "send", "arguments": {}});
+        json!({"role": "assistant", "content": "", "tool_calls": [call]})
+    };
+    let result = |id: &str| json!({"role": "tool", "content": "done", "tool_call_id": id});
+    check(plain_store().await, |it| change_body(it, 1, &call("c")), &[(S::CallOpen, false)]).await;
+    check(plain_store().await, |it| change_body(it, 1, &result("c")), &[(S::ResultOrphaned, false)]).await;
+    check(
+        plain_store().await,
+        |it| change_body(it, 1, &json!({"role": "king"})),
+        &[(S::MessageInvalid, false)],
+    )
+    .await;
+    let doubled = |it: &mut Vec<Put>| {
+        change_body(it, 1, &call("c"));
+        change_body(it, 2, &result("c"));
+        change_body(it, 3, &result("c"));
+        change_turn(it, 1, |it| it.message = Some(0));
+    };
+    check(plain_store().await, doubled, &[(S::MessageNotHistory, false), (S::ResultDoubled, false)]).await;
+    let left = |it: &mut Vec<Put>| {
+        change_body(it, 3, &call("c"));
+        let errored = json!({"outcome": "errored", "bucket": "retryable_transient", "category": "node_exception",
+            "reply": "no", "diagnostic": "it broke", "retry_safe": false});
+        change_turn(it, 1, |it| {
+            (it.status, it.outcome) = (TurnStatus::Errored, Some(Json::from(&errored)));
+        });
+        for put in it.iter_mut() {
+            if let Put::Event(row) = put
+                && row.turn == 1
+                && row.kind == "turn.completed"
+            {
+                row.kind = "turn.errored".into();
+            }
+        }
+    };
+    check(plain_store().await, left, &[(S::CallLeftOpen, true)]).await;
+}
+
+// INV-8
+#[tokio::test]
+async fn an_invocation_that_nothing_can_end_is_found() {
+    use Symptom as S;
+    check(
+        waiting_store().await,
+        |it| it.retain(|it| !matches!(it, Put::Wait(_))),
+        &[(S::SuspendedWithoutWait, true)],
+    )
+    .await;
+    let placeless = |it: &mut Vec<Put>| it.retain(|it| !matches!(it, Put::Position(_)));
+    check(waiting_store().await, placeless, &[(S::PositionDamaged, true)]).await;
+    let scribbled = |it: &mut Vec<Put>| {
+        for put in it {
+            if let Put::Position(PositionRow { body, .. }) = put {
+                *body = Json::from(&json!({"cursor": 1}));
+            }
+        }
+    };
+    check(waiting_store().await, scribbled, &[(S::PositionDamaged, true)]).await;
+    let cancelled = |it: &mut WaitRow| it.status = WaitStatus::Cancelled;
+    check(waiting_store().await, |it| change_wait(it, cancelled), &[(S::SuspendedWithoutWait, true)]).await;
+    let elsewhere = [(S::SuspendedWithoutWait, true), (S::WaitOrphaned, true)];
+    check(waiting_store().await, |it| change_wait(it, |it| it.turn = 5), &elsewhere).await;
+    let again = |it: &mut Vec<Put>| change_wait(it, |it| it.status = WaitStatus::Pending);
+    check(resumed_store().await, again, &[(S::WaitOrphaned, true)]).await;
+    let broken = [(S::InvocationBroken, false), (S::OutcomeContradicts, false), (S::EndContradicts, false)];
+    let first_completed = |it: &mut Vec<Put>| change_turn(it, 0, |it| it.status = TurnStatus::Completed);
+    let mut broken = broken.to_vec();
+    broken.swap(0, 1);
+    check(resumed_store().await, first_completed, &broken).await;
+}
+
+fn reopened(it: &mut Vec<Put>, no: u64) {
+    change_turn(it, no, |it| (it.status, it.outcome, it.ended_at) = (TurnStatus::Accepted, None, None));
+    it.retain(|it| !matches!(it, Put::Event(it) if it.turn == no && it.kind.starts_with("turn.") && it.kind != "turn.accepted"));
+}
+
+// INV-8
+#[tokio::test]
+async fn a_turn_that_resumes_from_nowhere_is_found() {
+    use Symptom as S;
+    // What a crash leaves whose last row was lost: the turn is open, its position is gone.
+    check(resumed_store().await, |it| reopened(it, 1), &[(S::ResumeUnable, true)]).await;
+    let unanswered = |it: &mut Vec<Put>| {
+        reopened(it, 1);
+        change_wait(it, |it| it.ended_by = None);
+    };
+    check(resumed_store().await, unanswered, &[(S::ResumeUnable, true)]).await;
+    let closing = |it: &mut Vec<Put>| {
+        reopened(it, 1);
+        change_turn(it, 1, |it| it.kind = TurnKind::Close);
+    };
+    check(resumed_store().await, closing, &[(S::CloseUnfinished, true)]).await;
+}
+
+// INV-8
+#[tokio::test]
+async fn what_is_left_of_an_invocation_that_has_ended_is_found() {
+    use Symptom as S;
+    let invocation = |puts: &[Put]| {
+        puts.iter()
+            .find_map(|it| if let Put::Turn(row) = it { Some(row.invocation.clone()) } else { None })
+            .unwrap()
+    };
+    let position = |it: &mut Vec<Put>| {
+        let (invocation, body) = (invocation(it), Json::from(&json!({})));
+        it.push(Put::Position(PositionRow { invocation, turn: 0, body }));
+    };
+    check(plain_store().await, position, &[(S::PositionOrphaned, true)]).await;
+    let record = |it: &mut Vec<Put>| {
+        it.push(Put::Record(RecordRow { turn: 0, name: "call".into(), body: Json::from(&json!(1)) }));
+    };
+    check(plain_store().await, record, &[(S::RecordOrphaned, true)]).await;
+}
+
+// INV-8
+#[tokio::test]
+async fn two_waits_at_once_are_found_and_neither_is_ended_for_it() {
+    let store = waiting_store().await;
+    let twin = |puts: &mut Vec<Put>| {
+        let renamed = |id: &singletree_durable::InvocationId| {
+            singletree_durable::InvocationId::parse(format!("{id}-2")).unwrap()
+        };
+        let mut twins = Vec::new();
+        for put in puts.iter() {
+            match put {
+                Put::Turn(row) => twins.push(Put::Turn(TurnRow {
+                    no: row.no + 1,
+                    invocation: renamed(&row.invocation),
+                    outcome: row
+                        .outcome
+                        .as_ref()
+                        .map(|it| Json::from_text(it.as_str().replace("\"wait\":0", "\"wait\":1"))),
+                    ..row.clone()
+                })),
+                Put::Wait(row) => twins.push(Put::Wait(WaitRow {
+                    no: row.no + 1,
+                    turn: row.turn + 1,
+                    invocation: renamed(&row.invocation),
+                    ..row.clone()
+                })),
+                Put::Position(row) => twins.push(Put::Position(PositionRow {
+                    invocation: renamed(&row.invocation),
+                    turn: row.turn + 1,
+                    ..row.clone()
+                })),
+                _ => {}
+            }
+        }
+        puts.extend(twins);
+        let items = 8;
+        puts.push(Put::Counters(Counters { turns: 2, items, events: 9, waits: 2 }));
+    };
+    check(store, twin, &[(Symptom::WaitsDoubled, false)]).await;
+}
+
+#[test]
+fn every_kind_of_harm_has_a_name_of_its_own() {
+    let codes: std::collections::BTreeSet<_> = Symptom::ALL.iter().map(|it| it.code()).collect();
+    assert_eq!(codes.len(), Symptom::ALL.len());
+    assert!(Symptom::ALL.iter().all(|it| [2, 4, 6, 8].contains(&it.invariant())));
+}

@@ -1,0 +1,55 @@
+//! What one turn knows of the session never takes back what another one has committed (INV-2, INV-3, INV-4).
+
+use singletree_durable::{FieldValue, Journal, MemoryStore};
+use singletree_engine::{Ctx, Graph};
+use singletree_harness::{Chat, Durability};
+
+use crate::bench::{Door, Talk, agent, category, chain, check_rows, history, name, says, user};
+use crate::doctor::sound;
+use crate::sky::Sky;
+
+/// A graph that waits at a door before it answers.
+fn waiting(door: &Door) -> Graph<Talk> {
+    let door = door.clone();
+    let builder = Graph::builder().node("n", move |_: Ctx<Talk>| {
+        let door = door.clone();
+        async move {
+            door.pass().await;
+            Ok(says("so"))
+        }
+    });
+    chain(builder, &["n"])
+}
+
+// INV-2, INV-3, INV-4: a message that waits is cancelled in the moment in which the turn before it ends. Which of the two
+// hears first that its commit has landed, is left to chance.
+#[tokio::test]
+async fn a_turn_that_is_cancelled_while_another_ends_does_not_take_its_messages_back() {
+    for _ in 0..40 {
+        let (store, door) = (Sky::over(MemoryStore::new()), Door::shut());
+        let chat =
+            Chat::builder().agent(agent(&waiting(&door), Durability::Turn)).open(store.clone()).unwrap();
+        let one = chat.submit("s", user("one"), Default::default()).await.unwrap();
+        let two = chat.submit("s", user("two"), Default::default()).await.unwrap();
+        door.somebody().await;
+        store.hold();
+        door.open();
+        store.holds(1).await;
+        let cancelling = tokio::spawn({
+            let (chat, id) = (chat.clone(), two.id().clone());
+            async move { chat.cancel(&id).await.unwrap() }
+        });
+        store.holds(2).await;
+        store.release();
+        assert_eq!(category(one.outcome().await), "completed");
+        assert_eq!(category(cancelling.await.unwrap().outcome().await), "chat_turn_cancelled");
+        assert_eq!(category(chat.send("s", user("three")).await), "completed");
+
+        assert_eq!(history(&chat, "s").await, ["u:one", "a:so", "u:three", "a:so"]);
+        let row = store.store.session(&name("s")).await.unwrap().unwrap();
+        let messages = row.fields.into_iter().find(|it| it.name == "messages").unwrap().value;
+        assert_eq!(messages, FieldValue::List { generation: 0, len: 4 }, "the list was extended");
+        check_rows(&store, "s").await;
+        sound(&store.store).await;
+    }
+}

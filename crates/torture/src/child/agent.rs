@@ -1,0 +1,23 @@
+//! The agent of the load: a scripted model that does what the message says.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use singletree_agent::{AgentLoop, Result};
+use singletree_harness::Agent;
+use singletree_llm::{Pace, Script, ScriptedProvider};
+use singletree_tools::{Tool, ToolLimits, Toolbox};
+
+use super::effects::{Deed, LoadTool};
+
+const SCRIPT: &str = include_str!("script.json");
+
+pub(super) fn agent(log: PathBuf, pace: Arc<dyn Pace>) -> Result<Agent> {
+    let tools = Deed::ALL
+        .into_iter()
+        .map(|it| LoadTool::new(it, log.clone()).map(|it| Arc::new(it) as Arc<dyn Tool>));
+    let tools: Vec<_> = tools.collect::<singletree_tools::Result<_>>()?;
+    let toolbox = Toolbox::new(tools, ToolLimits::standard())?;
+    let provider = ScriptedProvider::new(Script::from_json(SCRIPT)?).with_pace(pace);
+    AgentLoop::builder(Arc::new(provider)).toolbox(toolbox).agent("torture")
+}

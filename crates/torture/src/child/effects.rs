@@ -1,0 +1,120 @@
+//! Tools whose effects can be counted: each appends one line to a log and syncs it before it returns.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use singletree_llm::{BoxFuture, ToolDefinition};
+use singletree_tools::{Effect, Error, Invocation, Output, Recovery, Result, Tool};
+
+/// One effect, as it stands in the log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Happened {
+    /// The call's idempotency key (D7).
+    pub(crate) key: String,
+    /// What it was asked for: the text of the message that led to it, which is unique.
+    pub(crate) text: String,
+}
+
+/// What a tool of the load does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Deed {
+    /// Reads, changes nothing.
+    Look,
+    /// Has an effect that can be undone.
+    Effect,
+    /// Has an effect that a person must approve.
+    Risky,
+    /// Ends the process, every time.
+    Abort,
+}
+
+impl Deed {
+    pub(super) const ALL: [Self; 4] = [Self::Look, Self::Effect, Self::Risky, Self::Abort];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Look => "look",
+            Self::Effect => "effect",
+            Self::Risky => "risky",
+            Self::Abort => "abort",
+        }
+    }
+}
+
+/// A tool of the load.
+#[derive(Debug)]
+pub(super) struct LoadTool {
+    definition: ToolDefinition,
+    deed: Deed,
+    log: Arc<Path>,
+}
+
+impl LoadTool {
+    pub(super) fn new(deed: Deed, log: PathBuf) -> Result<Self> {
+        let name = deed.name();
+        let schema = json!({
+            "type": "object",
+            "properties": { "text": { "type": "string" } },
+            "required": ["text"],
+            "additionalProperties": false
+        });
+        let definition = ToolDefinition::new(name, "Does what the load asks for.", schema)
+            .map_err(|source| Error::Definition { name: name.to_owned(), source })?;
+        Ok(Self { definition, deed, log: log.into() })
+    }
+}
+
+impl Tool for LoadTool {
+    fn definition(&self) -> &ToolDefinition {
+        &self.definition
+    }
+
+    fn effect(&self) -> Effect {
+        match self.deed {
+            Deed::Look | Deed::Abort => Effect::Read,
+            Deed::Effect => Effect::SafeWrite,
+            Deed::Risky => Effect::Destructive,
+        }
+    }
+
+    fn on_unknown_outcome(&self) -> Recovery {
+        match self.deed {
+            Deed::Look | Deed::Abort => Recovery::Rerun,
+            Deed::Effect | Deed::Risky => Recovery::Report,
+        }
+    }
+
+    fn call<'a>(&'a self, invocation: Invocation<'a>) -> BoxFuture<'a, Result<Output>> {
+        let text = invocation.arguments.get("text").and_then(|it| it.as_str()).unwrap_or_default().to_owned();
+        let happened = Happened { key: invocation.key.to_string(), text };
+        let (deed, log) = (self.deed, Arc::clone(&self.log));
+        Box::pin(async move {
+            match deed {
+                Deed::Look => Ok(Output::text(format!("saw {}", happened.text))),
+                Deed::Abort => std::process::abort(),
+                Deed::Effect | Deed::Risky => {
+                    let text = format!("did {}", happened.key);
+                    let written = tokio::task::spawn_blocking(move || append(&log, &happened)).await;
+                    written
+                        .map_err(std::io::Error::other)
+                        .and_then(|it| it)
+                        .map_err(|it| Error::failed_by("the effect could not be logged", it))?;
+                    Ok(Output::text(text))
+                }
+            }
+        })
+    }
+}
+
+fn append(log: &Path, happened: &Happened) -> std::io::Result<()> {
+    let mut line = serde_json::to_string(happened)?;
+    line.push('\n');
+    let mut file = OpenOptions::new().create(true).append(true).open(log)?;
+    // One write: a kill cuts no line in two.
+    file.write_all(line.as_bytes())?;
+    file.sync_data()
+}

@@ -1,0 +1,70 @@
+//! What can keep a torture from coming to a verdict.
+
+use singletree_harness as harness;
+
+/// The result of a torture.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Everything that can keep a torture from coming to a verdict.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The child could not be started, talked to or killed.
+    #[error("the child process cannot be used: {doing}")]
+    Child {
+        /// What was tried.
+        doing: &'static str,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// The child said something that is not of the protocol.
+    #[error("the child said what cannot be read: {line}")]
+    Line {
+        /// What it said.
+        line: String,
+        /// Why it cannot be read.
+        source: serde_json::Error,
+    },
+    /// The child ended although nobody killed it.
+    #[error("the child ended by itself ({status}), and nobody had killed it")]
+    Ended {
+        /// How.
+        status: String,
+    },
+    /// The child stopped answering.
+    #[error("the child said nothing for {seconds} seconds")]
+    Silent {
+        /// How long.
+        seconds: u64,
+    },
+    /// The log of effects cannot be used.
+    #[error("the log of effects cannot be used")]
+    Effects {
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// The agent of the load cannot be made.
+    #[error("the agent of the load cannot be made")]
+    Agent {
+        /// Why not.
+        source: singletree_agent::Error,
+    },
+    /// What is stored cannot be read.
+    #[error(transparent)]
+    Harness(#[from] harness::Error),
+}
+
+impl Error {
+    /// Returns the stable, machine-readable category of this error.
+    #[must_use]
+    pub fn category(&self) -> &str {
+        match self {
+            Self::Child { .. } | Self::Line { .. } | Self::Ended { .. } | Self::Silent { .. } => {
+                "torture_child_failed"
+            }
+            Self::Effects { .. } => "place_unavailable",
+            Self::Agent { source } => source.category(),
+            Self::Harness(source) => source.category(),
+        }
+    }
+}

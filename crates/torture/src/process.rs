@@ -1,0 +1,104 @@
+//! The child as the parent sees it: started, asked, heard, killed.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+use crate::error::{Error, Result};
+use crate::wire::{Ask, Line};
+
+/// A child that runs.
+pub(crate) struct Process {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    lines: Receiver<Result<Line>>,
+}
+
+/// What came of waiting for a line.
+pub(crate) enum Heard {
+    Line(Line),
+    /// Nothing in time.
+    Nothing,
+    /// The child is gone.
+    Closed,
+}
+
+fn failed(doing: &'static str) -> impl FnOnce(std::io::Error) -> Error {
+    move |source| Error::Child { doing, source }
+}
+
+impl Process {
+    pub(crate) fn start(mut command: Command) -> Result<Self> {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().map_err(failed("start"))?;
+        let stdin = child.stdin.take();
+        let (tell, lines) = channel();
+        if let Some(stdout) = child.stdout.take() {
+            let reader = std::thread::Builder::new().name("torture-reader".to_owned());
+            reader.spawn(move || read(stdout, &tell)).map_err(failed("read"))?;
+        }
+        Ok(Self { child, stdin, lines })
+    }
+
+    /// Asks for something. A child that is gone hears nothing.
+    pub(crate) fn ask(&mut self, ask: &Ask) -> Result<()> {
+        let mut line = serde_json::to_string(ask).map_err(|it| failed("ask")(it.into()))?;
+        line.push('\n');
+        if let Some(stdin) = &mut self.stdin
+            && stdin.write_all(line.as_bytes()).is_err()
+        {
+            self.stdin = None;
+        }
+        Ok(())
+    }
+
+    /// Waits for the next line.
+    pub(crate) fn hear(&self, within: Duration) -> Result<Heard> {
+        match self.lines.recv_timeout(within) {
+            Ok(line) => line.map(Heard::Line),
+            Err(RecvTimeoutError::Timeout) => Ok(Heard::Nothing),
+            Err(RecvTimeoutError::Disconnected) => Ok(Heard::Closed),
+        }
+    }
+
+    /// Ends the child as a crash would (SIGKILL).
+    pub(crate) fn kill(&mut self) -> Result<()> {
+        self.child.kill().map_err(failed("kill"))
+    }
+
+    /// Asks no more: the child ends when everything is answered.
+    pub(crate) fn hang_up(&mut self) {
+        self.stdin = None;
+    }
+
+    /// Waits for the end of the child, and says how it ended.
+    pub(crate) fn wait(&mut self) -> Result<std::process::ExitStatus> {
+        self.stdin = None;
+        self.child.wait().map_err(failed("wait for"))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Only when something went wrong it still runs; nobody would end it otherwise.
+        self.child.kill().unwrap_or_default();
+        self.child.wait().map(drop).unwrap_or_default();
+    }
+}
+
+fn read(stdout: ChildStdout, tell: &Sender<Result<Line>>) {
+    let mut stdout = BufReader::new(stdout);
+    loop {
+        let mut text = String::new();
+        // A line without its end was cut by the kill: it was not said.
+        if stdout.read_line(&mut text).is_err() || !text.ends_with('\n') {
+            return;
+        }
+        let line = serde_json::from_str(&text);
+        let line = line.map_err(|source| Error::Line { line: text.trim_end().to_owned(), source });
+        if tell.send(line).is_err() {
+            return;
+        }
+    }
+}

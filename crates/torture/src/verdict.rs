@@ -1,0 +1,119 @@
+//! What is left after all kills, and whether it is what it should be.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use serde::Serialize;
+use singletree_audit::{Deed, Record, Report, Rule, StoredSession, Violation, What};
+use singletree_harness::Examination;
+
+use crate::child::Happened;
+use crate::phase::Phase;
+
+/// Where the kills landed.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Kills {
+    /// How many there were.
+    pub total: u64,
+    /// How many of them found a turn running.
+    pub running: u64,
+    /// How many found a commit of this kind under way.
+    pub landed: BTreeMap<Phase, u64>,
+}
+
+/// What a torture found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Verdict {
+    /// The seed of the load.
+    pub seed: u64,
+    /// Where the kills landed.
+    pub kills: Kills,
+    /// What the logs say, compared with what is stored.
+    pub report: Report,
+    /// What the doctor says.
+    pub examination: Examination,
+}
+
+impl Verdict {
+    /// Counts broken promises under the names of the report: lost, doubled, orphaned, contradicted, stuck.
+    #[must_use]
+    pub fn counts(&self) -> [(&'static str, usize); 5] {
+        let count = |rules: &[Rule]| rules.iter().map(|it| self.report.count(*it)).sum::<usize>();
+        let findings = |of: fn(u32) -> bool| {
+            self.examination.findings.iter().filter(|it| of(it.symptom.invariant())).count()
+        };
+        [
+            ("lost", count(&[Rule::Lost]) + findings(|it| it == 2)),
+            ("doubled", count(&[Rule::Doubled, Rule::Repeated])),
+            ("orphaned", count(&[Rule::Orphaned, Rule::Invented]) + findings(|it| it == 4 || it == 6)),
+            ("contradicted", count(&[Rule::Contradicted, Rule::Reordered, Rule::Overtaken])),
+            ("stuck", count(&[Rule::Stuck]) + findings(|it| it == 8) + self.examination.busy.len()),
+        ]
+    }
+
+    /// Tells whether every promise was kept.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        self.report.is_clean() && self.examination.is_sound()
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Kills { total, running, landed } = &self.kills;
+        write!(f, "seed {}: {total} kills, {running} of them in a running turn", self.seed)?;
+        for (phase, count) in landed {
+            write!(f, ", {count} in {}", phase.as_str())?;
+        }
+        let Report { sessions, calls, given, told, stored, effects, .. } = &self.report;
+        write!(f, "\n{sessions} sessions, {calls} calls, {given} turns given, {told} outcomes told, ")?;
+        write!(f, "{stored} turns stored, {effects} effects")?;
+        let counts = self.counts().map(|(name, count)| format!("{count} {name}"));
+        write!(f, "\n{}", counts.join(", "))?;
+        self.report.violations.iter().try_for_each(|it| write!(f, "\n{it}"))?;
+        self.examination
+            .findings
+            .iter()
+            .try_for_each(|it| write!(f, "\n{} in {}: {}", it.symptom.code(), it.session.session, it.what))
+    }
+}
+
+/// Compares the log of effects with what is stored: each happened once, for a message that is stored, and what a tool
+/// said that it did, it did (D7). None of the load's tools is run again by itself.
+pub(crate) fn check_effects(
+    effects: &[(Option<String>, Happened)],
+    records: &[Record],
+    stored: &[StoredSession],
+) -> Vec<Violation> {
+    let mut found = Vec::new();
+    let mut find =
+        |rule, session: &str, why| found.push(Violation { rule, session: session.to_owned(), why });
+    // In a session that was deleted, it cannot be said what should be there.
+    let deleted = records.iter().filter(|it| matches!(it.what, What::Call { deed: Deed::Delete, .. }));
+    let deleted: BTreeSet<&str> = deleted.map(|it| it.session.as_str()).collect();
+    let mut times: BTreeMap<&str, u64> = BTreeMap::new();
+    for (session, happened) in effects {
+        let (text, key) = (&happened.text, &happened.key);
+        let count = times.entry(key).or_default();
+        *count += 1;
+        let session = session.as_deref().unwrap_or_default();
+        if *count == 2 {
+            find(Rule::Doubled, session, format!("the effect of '{text}' happened again"));
+        }
+        let asked = stored.iter().filter(|it| it.session == session);
+        let asked = asked.flat_map(|it| &it.turns).any(|it| it.text.as_deref() == Some(text));
+        if !asked && !deleted.contains(session) {
+            find(Rule::Orphaned, session, format!("there was an effect of '{text}', which is not stored"));
+        }
+    }
+    for session in stored {
+        for message in &session.messages {
+            let done = message.brief.strip_prefix("tool:did ").and_then(|it| it.split(' ').next());
+            if let Some(key) = done.filter(|it| !times.contains_key(it)) {
+                let why = format!("the effect {key} is told of, and did not happen");
+                find(Rule::Lost, &session.session, why);
+            }
+        }
+    }
+    found
+}

@@ -1,0 +1,106 @@
+//! What goes over the pipes: one JSON document a line.
+
+use serde::{Deserialize, Serialize};
+use singletree_audit::{Deed, End};
+
+use crate::phase::Phase;
+
+/// What a client asks the child for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "ask", rename_all = "snake_case")]
+pub enum Ask {
+    /// Something new.
+    Do {
+        /// The call's number.
+        call: u64,
+        /// In which session.
+        session: String,
+        /// What.
+        deed: Deed,
+        /// The number of the wait and the digest of the action that an answer is about.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        to: Option<(u64, String)>,
+    },
+    /// How a turn ended that an earlier process had given.
+    Outcome {
+        /// The call that was given the turn.
+        call: u64,
+        /// The turn.
+        turn: String,
+    },
+}
+
+/// Which side of a commit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Moment {
+    /// It is about to be handed to the store.
+    Begin,
+    /// The store has answered.
+    End,
+}
+
+/// What the child says.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "line", rename_all = "snake_case")]
+pub enum Line {
+    /// It serves from here on.
+    Ready {
+        /// How many turns of dead processes it has taken over.
+        taken: u64,
+    },
+    /// A call was given its turn.
+    Given {
+        /// The call.
+        call: u64,
+        /// The turn.
+        turn: String,
+    },
+    /// A call has its outcome, or was refused.
+    Told {
+        /// The call.
+        call: u64,
+        /// The turn that the outcome is of.
+        turn: Option<String>,
+        /// The outcome.
+        end: End,
+        /// The digest of the action that is asked about.
+        action: Option<String>,
+    },
+    /// A call without an outcome has succeeded.
+    Done {
+        /// The call.
+        call: u64,
+    },
+    /// A call failed without an outcome.
+    Failed {
+        /// The call.
+        call: u64,
+        /// With what.
+        category: String,
+    },
+    /// A durable event was told.
+    Event {
+        /// In which session.
+        session: String,
+        /// Its sequence number.
+        seq: u64,
+        /// Of which turn.
+        turn: String,
+        /// What happened.
+        kind: String,
+    },
+    /// A commit is under way.
+    Commit {
+        /// Its number in this process.
+        n: u64,
+        /// What it commits.
+        phase: Phase,
+        /// In which session.
+        session: String,
+        /// Of which turn, by its number.
+        turn: Option<u64>,
+        /// Which side.
+        at: Moment,
+    },
+}
