@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Map, Value, json};
-use singletree_durable::{Batched, Checkpointer, Json, MemoryStore, SessionKey, SessionStore, TenantId};
+use singletree_durable::{
+    Batched, Checkpointer, FailAt, Json, Land, MemoryStore, SessionKey, SessionStore, TenantId,
+};
 use singletree_engine::{
     Ctx, END, FanOut, Graph, InvokeOptions, NodeError, NodeResult, Projection, Retry, Signal, Snapshot,
 };
@@ -50,6 +52,25 @@ async fn a_resumed_run_keeps_its_session_and_does_not_load_it_again() {
     assert_eq!(outcome.identity().session_id, Some(session("s")));
     assert_eq!(completed(Ok(outcome)), json!({"log": ["a", "b", "a", "b"]}));
     assert_eq!(stored(&sessions, "s").await, Some(json!({"log": ["a", "b", "a", "b"]})));
+}
+
+// spec: suspension §8.6: also of a run that was gone on with, half of a suspension is none.
+#[tokio::test]
+async fn a_suspension_that_fails_after_a_resume_puts_the_session_back() {
+    let (diary, keeper) = (Diary::default(), Keeper::new());
+    let sessions: Arc<dyn SessionStore> = Arc::new(MemoryStore::new().session_store());
+    let paused = FailAt::new(Arc::new(MemoryStore::new()), 1, Land::Before);
+    let graph = asking(&diary, true).checkpointer(keeper.clone()).session_store(sessions.clone());
+    let graph = graph.paused_store(Arc::new(paused)).compile().unwrap();
+    let with = |answer: i64| (update(json!({"answer": answer})), session("s"));
+    let (given, id) = with(1);
+    completed(graph.invoke(given, named("first").session(id)).await);
+    let before = stored(&sessions, "s").await;
+    let (given, id) = with(0);
+    assert!(keeper.crash(1, graph.invoke(given, named("second").session(id))).await);
+    let error = graph.recover(&invocation("second"), InvokeOptions::new()).await.unwrap_err();
+    assert_eq!(error.category(), "suspension_persistence_failed");
+    assert_eq!(stored(&sessions, "s").await, before);
 }
 
 /// Asks once, in the middle of a line.

@@ -7,8 +7,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use singletree_durable::Checkpointer;
 use singletree_engine::{
-    Backoff, Ctx, END, ErrorPolicy, FailureIsolation, FanOut, Graph, NodeError, NodeResult, Projection,
-    Reducer, Retry, Shape, Snapshot, Target, Update,
+    Backoff, Branch, Branches, Ctx, END, ErrorPolicy, FailureIsolation, FanOut, Graph, NodeError, NodeResult,
+    Projection, Reducer, Retry, Shape, Snapshot, Target, Update,
 };
 
 use crate::checkpoint::{Keeper, named, positions, started};
@@ -326,6 +326,33 @@ async fn collected_errors_roll_forward() {
     };
     // A failed node is saved, and so is the error that is made of it.
     assert_eq!(at_every_save(make, Again::Instances).await, 2 * 2 + 2 + 1);
+}
+
+// spec: pipeline-utilities §11.9: branches begin again as a whole, a fan-out in one of them, too; each contributes once.
+#[tokio::test]
+async fn branches_are_saved_as_one_node() {
+    let make = |diary: &Diary| {
+        let fan = FanOut::over(&two_steps(diary)).items("items", "n").collect("out", "results");
+        let branch = over([field("items", Shape::Int.list(), json!([1, 2])), ints("results")])
+            .fan_out("each", fan)
+            .edge("each", END)
+            .entry("each")
+            .compile()
+            .unwrap();
+        let call = diary.node("call", |_| json!({"log": ["call"]}));
+        let both = Branches::new()
+            .branch("graph", Branch::new().subgraph(&branch).output("results", "results"))
+            .branch("function", Branch::new().call(call));
+        over([ints("results"), log("log")])
+            .node("before", diary.node("before", |_| json!({"log": ["before"]})))
+            .branches("both", both)
+            .node("after", diary.node("after", |_| json!({"log": ["after"]})))
+            .edge("before", "both")
+            .edge("both", "after")
+            .edge("after", END)
+            .entry("before")
+    };
+    assert_eq!(at_every_save(make, Again::Nothing).await, 3);
 }
 
 // spec: pipeline-utilities §10.6: a budget of attempts is a resumed run's own.
