@@ -9,7 +9,8 @@ use singletree_durable::{
     InvocationId, MemoryStore, Migrations, Result as StoreResult, TenantId,
 };
 use singletree_engine::{
-    END, Error, FanOut, FieldSpec, Graph, InvokeOptions, Outcome, Projection, Schema, Shape, Snapshot,
+    Ctx, END, Error, FanOut, FieldSpec, Graph, InvokeOptions, Outcome, Projection, Schema, Shape, Snapshot,
+    Target,
 };
 
 use crate::checkpoint::{Keeper, named};
@@ -337,6 +338,48 @@ async fn progress_is_taken_by_the_lineage_that_it_is_of_and_no_other() {
         did.sort();
         assert_eq!(did, ran, "{name}");
     }
+}
+
+// What nobody took is of a place that the run has left: a cycle that comes back to it begins anew.
+#[tokio::test]
+async fn progress_that_nobody_took_is_forgotten_when_the_run_goes_on() {
+    let diary = Diary::default();
+    let cell = over([int("n"), int("out")]).node("score", diary.item("score", |n| json!({"out": 10 * n})));
+    let cell = cell.edge("score", END).entry("score").compile().unwrap();
+    let later = |state: &Snapshot| {
+        let first = state.get("round").unwrap().to_json().unwrap() == json!(1);
+        if first { Target::End } else { Target::Node("cells".into()) }
+    };
+    let row = over([int("round"), field("items", Shape::Int.list(), json!([1, 2])), ints("results")])
+        .node("look", sets(json!({})))
+        .fan_out("cells", FanOut::over(&cell).items("items", "n").collect("out", "results"))
+        .conditional_edge("look", later)
+        .edge("cells", END)
+        .entry("look")
+        .compile()
+        .unwrap();
+    let again = |state: &Snapshot| {
+        let first = state.get("round").unwrap().to_json().unwrap() == json!(1);
+        if first { Target::Node("next".into()) } else { Target::End }
+    };
+    let count = |cx: Ctx<Snapshot>| {
+        let round = crate::fan_out::number(&cx, "round");
+        std::future::ready(Ok(crate::rig::update(json!({"round": round + 1}))))
+    };
+    let graph = over([int("round"), field("all", Shape::Int.list().list(), json!([]))])
+        .node("next", count)
+        .fan_out("rows", FanOut::over(&row).count(1).input("round", "round").collect("results", "all"))
+        .edge("next", "rows")
+        .conditional_edge("rows", again)
+        .entry("next");
+    let mut stale = cells(Some(0), 2, &[777]);
+    stale["execution"] = json!(1);
+    let rows = json!({"namespace": [], "fan_out_node_name": "rows", "instance_count": 1,
+        "instances": [{"state": "in_flight"}]});
+    let given = json!({"state": {"round": 1, "all": []}, "completed_positions": [at(&[], "next", 0)],
+        "fan_out_progress": [rows, stale]});
+    let done = completed(recover(graph, &record("unversioned", given)).await);
+    assert_eq!(done, json!({"round": 2, "all": [[10, 20]]}));
 }
 
 // spec: pipeline-utilities §10.11, count drift: neither padded nor cut, and nothing of the fan-out runs.
