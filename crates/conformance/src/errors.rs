@@ -88,7 +88,8 @@ fn of_containers(checker: &mut Checker, wanted: &mut Fields, run: &Run, error: &
 /// What the failing node or edge itself said.
 fn message(error: &Error) -> String {
     match error {
-        Error::Node { source, .. } | Error::Branch { source, .. } => source.to_string(),
+        Error::Node { source, .. } => source.to_string(),
+        Error::Branch { source, .. } => source.to_string(),
         Error::Edge { source, .. } => source.to_string(),
         other => other.to_string(),
     }

@@ -43,7 +43,7 @@ pub enum Error {
         /// Which of them.
         branch: Arc<str>,
         /// With what.
-        source: Fault,
+        source: Box<Fault>,
         /// The state as it was before the node.
         state: Snapshot,
     },
@@ -216,11 +216,18 @@ impl Error {
     /// `suspension_persistence_failed` (suspension §8.6), not `node_exception`.
     #[must_use]
     pub fn category(&self) -> &'static str {
+        match self.wrapped() {
+            Some(fault) if fault.is_failed_suspension() => "suspension_persistence_failed",
+            _ => self.surface_category(),
+        }
+    }
+
+    /// Returns what the error is a wrapper around, when it is one that the engine puts around a failure.
+    pub(crate) fn wrapped(&self) -> Option<&Fault> {
         match self {
-            Self::Node { source, .. } | Self::Branch { source, .. } if source.is_failed_suspension() => {
-                "suspension_persistence_failed"
-            }
-            other => other.surface_category(),
+            Self::Node { source, .. } => Some(source),
+            Self::Branch { source, .. } => Some(source),
+            _ => None,
         }
     }
 
@@ -337,12 +344,7 @@ impl Error {
     /// Returns the category of what caused the error: a node's own category when it has one, else the error's.
     #[must_use]
     pub fn derived_category(&self) -> &str {
-        match self {
-            Self::Node { source, .. } | Self::Branch { source, .. } => {
-                source.category().unwrap_or_else(|| self.category())
-            }
-            _ => self.category(),
-        }
+        self.wrapped().and_then(Fault::category).unwrap_or_else(|| self.category())
     }
 }
 

@@ -9,7 +9,7 @@ use singletree_durable::InvocationId;
 use super::attempt::OpenAttempt;
 use super::chain::Seat;
 use super::fault::NodeError;
-use super::level::Level;
+use super::level::outwards;
 use super::outcome::Identity;
 use super::scope::{Run, Scope};
 use super::signal::Signal;
@@ -39,7 +39,8 @@ enum Ambient {
 /// Where a middleware runs.
 struct Wrapping {
     run: Arc<Run>,
-    level: Arc<Level>,
+    /// The attempt of the innermost container around it.
+    within: Option<Arc<Scope>>,
     open: Arc<OpenAttempt>,
     /// The state that the middleware received.
     state: Snapshot,
@@ -109,7 +110,7 @@ pub async fn suspend(signal: Signal) -> NodeError {
                 context: "in a middleware".into(),
                 state: Some(wrapping.state.clone()),
             };
-            let scopes = wrapping.open.take().into_iter().chain(wrapping.level.containers()).collect();
+            let scopes = wrapping.open.take().into_iter().chain(outwards(wrapping.within.clone())).collect();
             wrapping.run.requests.abort(Abort { error, scopes }).await
         }
         Ok(From::Nowhere) => unsupported("inside an invocation, but not in a node's body"),
@@ -134,7 +135,7 @@ pub(crate) async fn within_node<T>(scope: Arc<Scope>, work: impl Future<Output =
 }
 
 pub(crate) async fn within_middleware<T>(seat: &Seat, state: &Snapshot, work: impl Future<Output = T>) -> T {
-    let (run, level, open) = (seat.run.clone(), seat.level.clone(), seat.open.clone());
-    let wrapping = Arc::new(Wrapping { run, level, open, state: state.clone() });
+    let (run, within, open) = (seat.run.clone(), seat.within.clone(), seat.open.clone());
+    let wrapping = Arc::new(Wrapping { run, within, open, state: state.clone() });
     AMBIENT.scope(Ambient::Middleware(wrapping), work).await
 }

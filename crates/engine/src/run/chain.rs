@@ -15,7 +15,7 @@ use super::level::Level;
 use super::middleware::Middleware;
 use super::outcome::Identity;
 use super::panic::{caught, caught_future};
-use super::scope::Run;
+use super::scope::{Run, Scope};
 use crate::error::Place;
 use crate::plan::lineage::Lineage;
 use crate::plan::snapshot::Snapshot;
@@ -47,6 +47,8 @@ pub(crate) struct Seat {
     pub(crate) resumed: AtomicBool,
     /// The number of the attempt performed last.
     pub(crate) last: AtomicU32,
+    /// The attempt of the innermost container that the chain is inside of: for a member, its own container's.
+    pub(crate) within: Option<Arc<Scope>>,
     /// The attempt whose end is not told yet.
     pub(crate) open: Arc<OpenAttempt>,
 }

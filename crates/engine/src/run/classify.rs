@@ -105,12 +105,9 @@ fn is_same(one: *const (dyn StdError + 'static), other: *const (dyn StdError + '
 fn look<'a>(error: &'a (dyn StdError + 'static)) -> (Option<Seen<'a>>, Below<'a>) {
     let link = |category, carrier| Some(Seen { error, category, carrier, transient: false });
     if let Some(engine) = error.downcast_ref::<Error>() {
-        return match engine {
-            Error::Node { source, .. } | Error::Branch { source, .. } => {
-                (link(Some(engine.surface_category()), true), Some(source))
-            }
-            other => (link(Some(other.surface_category()), false), other.source()),
-        };
+        let carrier = engine.wrapped();
+        let below = carrier.map_or_else(|| engine.source(), |it| Some(it));
+        return (link(Some(engine.surface_category()), carrier.is_some()), below);
     }
     let Some(fault) = error.downcast_ref::<Fault>() else {
         return (link(None, false), error.source());

@@ -81,7 +81,7 @@ impl Dispatching<'_> {
         match members.run(|index| self.branch(index), record).await? {
             Some((index, error)) => {
                 let (place, branch) = (scope.place.clone(), self.numbered(index).0.name.clone());
-                let (source, state) = (error.into_fault(), scope.base().clone());
+                let (source, state) = (Box::new(error.into_fault()), scope.base().clone());
                 Err(NodeError::carry(Error::Branch { place, branch, source, state }))
             }
             None => container.gathered(),

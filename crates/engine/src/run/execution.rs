@@ -67,6 +67,7 @@ pub(crate) fn execute<'a>(
             first,
             resumed: AtomicBool::new(resumed.is_some()),
             last: AtomicU32::new(first),
+            within: walker.level.within.clone(),
             open: Arc::new(OpenAttempt::default()),
         };
         let (below, reached) = (Mutex::new(below), AtomicBool::new(false));

@@ -75,8 +75,8 @@ impl Fault {
     pub(crate) fn is_failed_suspension(&self) -> bool {
         match self.engine() {
             Some(Error::SuspensionPersistence { .. }) => true,
-            Some(Error::Node { source, .. } | Error::Branch { source, .. }) => source.is_failed_suspension(),
-            _ => false,
+            Some(other) => other.wrapped().is_some_and(Self::is_failed_suspension),
+            None => false,
         }
     }
 }

@@ -145,7 +145,11 @@ impl Level {
 
     /// Returns the attempts of the containers that the graph is inside of, innermost first.
     pub(crate) fn containers(&self) -> Vec<Arc<Scope>> {
-        let outwards = |it: &Arc<Scope>| it.level.within.clone();
-        std::iter::successors(self.within.clone(), outwards).collect()
+        outwards(self.within.clone())
     }
+}
+
+/// Returns a container's attempt and those of the containers around it, innermost first.
+pub(crate) fn outwards(within: Option<Arc<Scope>>) -> Vec<Arc<Scope>> {
+    std::iter::successors(within, |it| it.level.within.clone()).collect()
 }

@@ -68,6 +68,7 @@ impl Inside<'_> {
             first: scope.attempt,
             resumed: AtomicBool::new(false),
             last: AtomicU32::new(scope.attempt),
+            within: Some(scope.clone()),
             open,
         };
         Next::outermost(chain, &Surrounded { work, seat }, start).run(start).await

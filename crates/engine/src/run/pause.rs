@@ -78,9 +78,10 @@ pub(crate) fn tell(request: &Request) {
 }
 
 /// Says in a descriptor's metadata which member of a container is awaited (suspension §§8.2, 8.3): the innermost index and
-/// branch; where fan-outs are nested, all their indexes, too, outermost first.
+/// branch; where fan-outs or branches are nested, all their indexes or names, too, outermost first.
 fn annotated(descriptor: &Descriptor, lineage: &Lineage) -> Descriptor {
     let indexes: Vec<u64> = lineage.fan_out_index_chain().flatten().collect();
+    let branches: Vec<&str> = lineage.branch_name_chain().flatten().collect();
     let (index, branch) = (lineage.fan_out_index(), lineage.branch_name());
     if index.is_none() && branch.is_none() {
         return descriptor.clone();
@@ -99,6 +100,9 @@ fn annotated(descriptor: &Descriptor, lineage: &Lineage) -> Descriptor {
     }
     if indexes.len() > 1 {
         metadata.insert("fan_out_index_chain".into(), indexes.into());
+    }
+    if branches.len() > 1 {
+        metadata.insert("branch_name_chain".into(), branches.into());
     }
     Descriptor { signal_id: descriptor.signal_id.clone(), metadata: Some(metadata.into()) }
 }

@@ -23,6 +23,13 @@ pub(crate) struct Memory {
     pub(crate) broken: bool,
 }
 
+impl Memory {
+    /// Puts facts beside the last step, as a store that was read again has them.
+    pub(crate) fn recall(&self, facts: BTreeMap<String, Item>) {
+        self.standing.lock().unwrap().as_mut().unwrap().records = facts;
+    }
+}
+
 impl Persist for Memory {
     fn keeps_steps(&self) -> bool {
         true
@@ -87,7 +94,10 @@ fn asking(completed: bool) -> Graph<Snapshot> {
         .unwrap()
 }
 
-async fn pause(graph: &Graph<Snapshot>, given: Value) -> (singletree_engine::Suspended<Snapshot>, Recorder) {
+pub(crate) async fn pause(
+    graph: &Graph<Snapshot>,
+    given: Value,
+) -> (singletree_engine::Suspended<Snapshot>, Recorder) {
     let seen = Recorder::default();
     let options = InvokeOptions::new().observer(seen.clone());
     let paused = suspended(graph.invoke(update(given), options).await);
@@ -233,6 +243,19 @@ async fn of_two_instances_that_suspend_the_first_is_recorded() {
     assert_eq!(seen.told().len(), 4);
 }
 
+// spec: suspension §9: the middleware of an instance cannot suspend; its fan-out's attempt ends with it.
+#[tokio::test]
+async fn the_middleware_of_an_instance_cannot_suspend() {
+    let asks = singletree_engine::around(|_: Arc<Snapshot>, _: singletree_engine::Next<'_>| {
+        Box::pin(async { Err(singletree_engine::suspend(Signal::new("go")).await) })
+    });
+    let graph = around(each(&asking(true)).instance_middleware(asks)).compile().unwrap();
+    let (outcome, seen) = crate::rig::observed(&graph, json!({"items": [0, 1]})).await;
+    assert_eq!(outcome.unwrap_err().category(), "suspension_in_unsupported_context");
+    let told = ["0.0 started each", "0.0 completed each suspension_in_unsupported_context"];
+    assert_eq!(seen.told(), told);
+}
+
 // A pause that cannot be recorded is the instance's to handle, and the siblings go on.
 #[tokio::test]
 async fn a_refused_pause_goes_on_with_all_instances() {
@@ -292,7 +315,7 @@ async fn after_a_crash_each_instance_finds_its_facts() {
     let facts = port.facts.lock().unwrap().clone();
     let names: Vec<_> = facts.keys().cloned().collect();
     assert_eq!(names, ["each[0]/work#0:done", "each[1]/work#0:done"]);
-    port.standing.lock().unwrap().as_mut().unwrap().records = facts;
+    port.recall(facts);
     let outcome =
         graph.invoke_kept(port, Start::Recover, InvokeOptions::new(), &Watch::default()).await.unwrap();
     let Outcome::Completed(done) = outcome else { panic!("it completes") };

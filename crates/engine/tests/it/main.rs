@@ -2,6 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests may fail as tests do")]
 
+mod branches;
+mod branches_compile;
+mod branches_members;
+mod branches_nested;
+mod branches_pauses;
+mod branches_policies;
+mod branches_properties;
 mod checkpoint;
 mod checkpoint_composition;
 mod checkpoint_migration;

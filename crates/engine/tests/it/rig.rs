@@ -170,9 +170,11 @@ impl Recorder {
 fn told(it: &Value) -> String {
     let boundaries = it["lineage"].as_array().cloned().unwrap_or_default();
     let path = it["namespace"].as_array().unwrap().iter().enumerate().map(|(at, name)| {
-        let index = boundaries.get(at).and_then(|it| it.get("instance"));
-        let index = index.map_or_else(String::new, |it| format!("[{it}]"));
-        format!("{}{index}", name.as_str().unwrap())
+        let member = |kind| boundaries.get(at).and_then(|it| it.get(kind));
+        let member = member("instance").or(member("branch"));
+        let member =
+            member.map_or_else(String::new, |it| format!("[{}]", it.as_str().unwrap_or(&it.to_string())));
+        format!("{}{member}", name.as_str().unwrap())
     });
     let path = path.collect::<Vec<_>>().join("/");
     if let Some(name) = it["isolated"].as_str() {
@@ -232,6 +234,14 @@ pub(crate) fn describe(event: &Event) -> Value {
         described["fan_out"] = json!({
             "item_count": config.item_count,
             "concurrency": config.concurrency,
+            "error_policy": config.error_policy.as_str(),
+            "parent_node_name": config.parent_node_name.as_ref(),
+        });
+    }
+    if let Some(config) = event.parallel_branches_config() {
+        described["branches"] = json!({
+            "branch_names": strings(&config.branch_names),
+            "branch_count": config.branch_count,
             "error_policy": config.error_policy.as_str(),
             "parent_node_name": config.parent_node_name.as_ref(),
         });

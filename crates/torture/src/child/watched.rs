@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use singletree_durable::{
-    Batch, BoxFuture, EventRow, Fence, InvocationId, ItemRange, ItemRow, Journal, PositionRow, Put,
+    Batch, BoxFuture, Counters, EventRow, Fence, InvocationId, ItemRange, ItemRow, Journal, PositionRow, Put,
     RecordRow, Result, SessionId, SessionKey, SessionPage, SessionRow, TenantId, Timestamp, TurnQuery,
     TurnRow, Upkeep, WaitQuery, WaitRow,
 };
@@ -69,6 +69,10 @@ impl Journal for Watched {
 
     fn session<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Option<SessionRow>>> {
         self.journal.session(key)
+    }
+
+    fn numbers<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Counters>> {
+        self.journal.numbers(key)
     }
 
     fn sessions<'a>(
