@@ -20,7 +20,8 @@
 //!             sessions: Arc::new(store.session_store()),
 //!             journal: Arc::new(store.clone()),
 //!             upkeep: Arc::new(store.clone()),
-//!             paused: Arc::new(store),
+//!             paused: Arc::new(store.clone()),
+//!             checkpoints: Arc::new(store),
 //!         }
 //!     }
 //! }
@@ -46,6 +47,7 @@
 //! ```
 
 mod bench;
+mod checkpoints;
 mod clause;
 mod forks;
 mod numbers;

@@ -7,8 +7,8 @@
 //! unfinished invocation stands. An *event* is an entry of a session's durable log.
 //!
 //! # Two levels
-//! - [`SessionStore`] and [`PausedStore`] are the small public traits of the sessions and suspension specifications:
-//!   whole records, anyone can implement them.
+//! - [`SessionStore`], [`PausedStore`] and [`Checkpointer`] are the small public traits of the sessions, suspension and
+//!   pipeline-utilities specifications: whole records, anyone can implement them.
 //! - [`Journal`] is what the chat harness runs on: one write, [`Journal::apply`], that commits a whole transition or
 //!   nothing, and a handful of reads. It knows no word of chat.
 //!
@@ -18,6 +18,8 @@
 //! INV-3, INV-4, INV-13, INV-14 (see ARCHITECTURE.md).
 
 mod batch;
+mod batched;
+mod checkpoint;
 pub mod contract;
 mod error;
 mod fault;
@@ -28,11 +30,18 @@ mod json;
 mod memory;
 mod migration;
 mod paused;
+mod positions;
+mod raw;
 mod row;
 mod session;
 mod time;
 
 pub use batch::{Batch, Put, Require};
+pub use batched::Batched;
+pub use checkpoint::{
+    CheckpointFilter, CheckpointRecord, CheckpointState, CheckpointSummary, Checkpointer, EnclosingInstance,
+    FanOutProgress, InstanceProgress, InstanceState,
+};
 pub use error::{BoxError, Error, Result};
 pub use fault::{FailAt, Land};
 pub use id::{Fence, IdError, InvocationId, SessionId, SessionKey, TenantId};
@@ -42,6 +51,7 @@ pub use json::Json;
 pub use memory::MemoryStore;
 pub use migration::{MigrationError, MigrationErrorKind, Migrations};
 pub use paused::{PausedRecord, PausedStatus, PausedStore};
+pub use positions::{NodePosition, Positions};
 pub use row::{
     AuditRow, Counters, EventRow, FieldRow, FieldValue, Head, ItemRow, MailRow, Parent, Placement,
     PositionRow, RecordRow, SessionRow, TurnKind, TurnRow, TurnStatus, WaitRow, WaitStatus,

@@ -2,6 +2,7 @@
 
 mod apply;
 mod check;
+mod checkpoint;
 mod forget;
 mod fork;
 mod index;

@@ -155,6 +155,38 @@ pub enum Error {
         /// Why.
         reason: String,
     },
+    /// There is no checkpoint of this invocation, or no checkpointer to ask (pipeline-utilities §10.10).
+    #[error("there is no checkpoint of invocation '{invocation}'")]
+    CheckpointNotFound {
+        /// Which invocation.
+        invocation: String,
+    },
+    /// The checkpointer could not be asked; nothing ran.
+    #[error("the checkpoint could not be loaded")]
+    CheckpointLoad {
+        /// Why.
+        source: BoxError,
+    },
+    /// A checkpoint is damaged, or of another graph (pipeline-utilities §10.10).
+    #[error("the checkpoint of invocation '{invocation}' is not valid: {reason}")]
+    CheckpointRecord {
+        /// Which invocation.
+        invocation: String,
+        /// What is wrong with it.
+        reason: String,
+        /// Why, when there is more to say.
+        source: Option<BoxError>,
+    },
+    /// A checkpoint is of another schema version and cannot be brought to this one (pipeline-utilities §10.12).
+    #[error("the checkpoint's state cannot be migrated from version '{from}' to '{to}'")]
+    CheckpointMigration {
+        /// Its version.
+        from: String,
+        /// The version wanted.
+        to: String,
+        /// Why not.
+        source: Box<crate::MigrationError>,
+    },
     /// A limit was reached (INV-12).
     #[error("the limit {limit} of {max} was reached")]
     Limit {
@@ -226,6 +258,10 @@ impl Error {
             Self::SuspensionPayload { .. } => "suspension_resume_payload_invalid",
             Self::SuspensionContext { .. } => "suspension_in_unsupported_context",
             Self::Position { .. } => "checkpoint_record_invalid",
+            Self::CheckpointNotFound { .. } => "checkpoint_not_found",
+            Self::CheckpointLoad { .. } => "checkpoint_load_failed",
+            Self::CheckpointRecord { .. } => "checkpoint_record_invalid",
+            Self::CheckpointMigration { source, .. } => checkpoint_migration_category(source),
             Self::Limit { .. } | Self::Exhausted { .. } => "invocation_limit_exceeded",
             Self::Record { .. } => "checkpoint_save_failed",
             Self::Argument { .. } => "invalid_argument",
@@ -265,6 +301,10 @@ impl Error {
             | Self::SuspensionRecord { .. }
             | Self::SuspensionPayload { .. }
             | Self::Position { .. }
+            | Self::CheckpointNotFound { .. }
+            | Self::CheckpointLoad { .. }
+            | Self::CheckpointRecord { .. }
+            | Self::CheckpointMigration { .. }
             | Self::Limit { .. }
             | Self::Exhausted { .. }
             | Self::Record { .. }
@@ -292,6 +332,10 @@ impl Error {
             | Self::SuspensionPayload { .. }
             | Self::SuspensionContext { .. }
             | Self::Position { .. }
+            | Self::CheckpointNotFound { .. }
+            | Self::CheckpointLoad { .. }
+            | Self::CheckpointRecord { .. }
+            | Self::CheckpointMigration { .. }
             | Self::Limit { .. }
             | Self::Exhausted { .. }
             | Self::Record { .. }
@@ -318,6 +362,15 @@ fn migration_category(error: &MigrationError) -> &'static str {
         MigrationErrorKind::Missing => "session_state_migration_missing",
         MigrationErrorKind::Ambiguous => "session_state_migration_chain_ambiguous",
         MigrationErrorKind::Failed => "session_state_migration_failed",
+    }
+}
+
+/// Returns the category of a failed migration of a checkpoint's state.
+fn checkpoint_migration_category(error: &MigrationError) -> &'static str {
+    match error.kind() {
+        MigrationErrorKind::Missing => "checkpoint_state_migration_missing",
+        MigrationErrorKind::Ambiguous => "checkpoint_state_migration_chain_ambiguous",
+        MigrationErrorKind::Failed => "checkpoint_state_migration_failed",
     }
 }
 

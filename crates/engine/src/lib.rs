@@ -65,8 +65,8 @@ pub use run::migrate::migrate_session;
 pub use run::observe::{DrainSummary, Observer, ObserverId, Subscription};
 pub use run::outcome::{Completed, Identity, Outcome, Suspended};
 pub use run::port::{
-    ContainerProgress, Ending, Entered, Fields, MemberProgress, Paused, Persist, Progress, RequestedIdentity,
-    SessionState, Standing,
+    Checkpoint, ContainerProgress, Ending, Entered, Fields, MemberProgress, Paused, Persist, Progress,
+    RequestedIdentity, SessionState, Standing,
 };
 pub use run::scope::chain;
 pub use run::signal::{Deadline, Descriptor, Signal, WaitTerms};

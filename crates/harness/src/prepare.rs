@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use singletree_durable::{Head, ItemRange, TurnKind, TurnQuery, TurnRow, WaitQuery, WaitRow};
+use singletree_durable::{Head, ItemRange, Positions, TurnKind, TurnQuery, TurnRow, WaitQuery, WaitRow};
 use singletree_engine::{
     Entered, Error as RunError, Identity, Item, SessionState, Standing, Start, UNVERSIONED, migrate_session,
 };
@@ -240,7 +240,8 @@ impl Preparing<'_> {
             correlation_id: invocation.to_string(),
             session_id: Some(self.hot.key.session.clone()),
         });
-        Ok((Standing { identity, cursor: position.cursor.clone(), frames, records }, numbers))
+        let (cursor, containers, completed) = (position.cursor.clone(), Vec::new(), Positions::new());
+        Ok((Standing { identity, cursor, frames, records, containers, completed }, numbers))
     }
 
     async fn records(&self, turn: u64) -> Result<Records, Error> {

@@ -1,5 +1,6 @@
 //! Applies one batch: requirements first, then the puts in order.
 
+pub(crate) mod checkpoint;
 mod fork;
 mod item;
 mod log;

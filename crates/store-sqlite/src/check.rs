@@ -96,6 +96,7 @@ const UNDECLARED: &[(&str, &str, &str)] = &[
     ("wait", "session", "session"),
     ("event", "session", "session"),
     ("event", "kind", "name"),
+    ("checkpoint_position", "checkpoint", "checkpoint"),
     ("session", "agent", "name"),
     ("session", "graph", "name"),
 ];

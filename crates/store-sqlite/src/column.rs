@@ -93,6 +93,7 @@ fn parse<T>(row: &Row<'_>, at: usize, parse: impl Fn(&str) -> std::result::Resul
     parse(row.get_ref(at)?.as_str()?).map_err(|error| unfit(at, error))
 }
 
-fn unfit(at: usize, error: impl std::error::Error + Send + Sync + 'static) -> rusqlite::Error {
+/// Says that a value is nothing that somebody here could have written.
+pub(crate) fn unfit(at: usize, error: impl std::error::Error + Send + Sync + 'static) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(at, Type::Text, Box::new(error))
 }

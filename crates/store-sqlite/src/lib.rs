@@ -1,7 +1,7 @@
 //! The embedded store: one SQLite file.
 //!
 //! # Use
-//! [`SqliteStore::open`] makes or opens a file; the handle is a `Journal`, an `Upkeep` and a `PausedStore` at once and
+//! [`SqliteStore::open`] makes or opens a file; the handle is a `Journal`, an `Upkeep` and a `PausedStore` and a `Checkpointer` at once and
 //! can be cloned. One process writes; others may look with [`SqliteStore::read_only`] or the sqlite3 shell. Not on a
 //! network file system: its locks cannot be trusted.
 //!
@@ -40,6 +40,7 @@
 mod apply;
 mod backup;
 mod check;
+mod checkpoint;
 mod column;
 mod error;
 mod format;

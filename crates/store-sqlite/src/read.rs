@@ -3,6 +3,7 @@
 //! Each names its index: the planner, which knows nothing of how rows are distributed, must not choose. A plus before a
 //! column keeps the planner from putting the value it is compared with in its place elsewhere.
 
+pub(crate) mod checkpoint;
 pub(crate) mod event;
 pub(crate) mod item;
 pub(crate) mod paused;

@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use singletree_durable::{Batch, BoxError, Error, InvocationId, PausedRecord, Put, Result, TenantId};
 use tokio::sync::oneshot;
 
-use crate::apply::{self, paused};
+use crate::apply::{self, checkpoint, paused};
 use crate::error::{Failure, share, translate};
 use crate::lock::Lock;
 use crate::meter::{Meter, Scribe, control};
@@ -36,6 +36,8 @@ pub(crate) enum Work {
     Apply(Batch),
     /// A change of a paused record.
     Pause { tenant: TenantId, invocation: InvocationId, change: paused::Change },
+    /// A change of a checkpoint.
+    Checkpoint { tenant: TenantId, change: checkpoint::Change },
 }
 
 /// One write and who waits for it.
@@ -213,6 +215,7 @@ impl Work {
         match self {
             Self::Apply(batch) => apply::batch(scribe, batch).map(|()| None),
             Self::Pause { tenant, invocation, change } => paused::change(scribe, tenant, invocation, change),
+            Self::Checkpoint { tenant, change } => checkpoint::change(scribe, tenant, change).map(|()| None),
         }
     }
 
@@ -220,6 +223,7 @@ impl Work {
         match self {
             Self::Apply(batch) => batch.puts.iter().any(|it| matches!(it, Put::Delete)),
             Self::Pause { .. } => false,
+            Self::Checkpoint { change, .. } => matches!(change, checkpoint::Change::Delete(_)),
         }
     }
 }

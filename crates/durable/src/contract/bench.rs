@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::Clause;
-use crate::{AuditRow, BoxFuture, Error, Journal, PausedStore, Result, SessionStore, Upkeep};
+use crate::{AuditRow, BoxFuture, Checkpointer, Error, Journal, PausedStore, Result, SessionStore, Upkeep};
 
 /// Handles to one store, opened together.
 #[derive(Debug, Clone)]
@@ -17,6 +17,8 @@ pub struct Stores {
     pub sessions: Arc<dyn SessionStore>,
     /// The paused records.
     pub paused: Arc<dyn PausedStore>,
+    /// The checkpoints.
+    pub checkpoints: Arc<dyn Checkpointer>,
 }
 
 /// Opens stores for the suite. One bench serves one check at a time.

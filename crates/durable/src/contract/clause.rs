@@ -2,8 +2,8 @@
 
 use super::bench::Bench;
 use super::{
-    Violation, forks, numbers, paused, promises, reads, requires, retain, saves, sessions, upkeep, waits,
-    writes,
+    Violation, checkpoints, forks, numbers, paused, promises, reads, requires, retain, saves, sessions,
+    upkeep, waits, writes,
 };
 
 /// Makes the enum, its texts and the dispatch of one table, so that none of them lacks a line.
@@ -161,4 +161,13 @@ clauses! {
     PausedDeleteIdempotent, paused::delete_idempotent, "Deleting an absent paused record succeeds.";
     PausedTenantsApart, paused::tenants_apart, "Paused records of tenants are apart.";
     PausedDurable, paused::durable, "A paused record is there after the store is opened again.";
+    // Checkpointer.
+    CheckpointLoads, checkpoints::loads, "A checkpoint that was saved is loaded, letter by letter.";
+    CheckpointReplaces, checkpoints::replaces, "A later save of an invocation replaces its record.";
+    CheckpointListed, checkpoints::listed, "A listing shows all checkpointed invocations, ordered by id.";
+    CheckpointFiltered, checkpoints::filtered, "A listing of checkpoints shows what passes its filter.";
+    CheckpointDeleted, checkpoints::deleted, "A deleted checkpoint is gone.";
+    CheckpointDeleteIdempotent, checkpoints::delete_idempotent, "Deleting an absent checkpoint succeeds.";
+    CheckpointTenantsApart, checkpoints::tenants_apart, "Checkpoints of tenants are apart.";
+    CheckpointDurable, checkpoints::durable, "A checkpoint is there after the store is opened again.";
 }

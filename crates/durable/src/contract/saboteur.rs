@@ -1,6 +1,7 @@
 //! A store that breaks one promise.
 
 mod batches;
+mod checkpoints;
 mod journal;
 mod paused;
 mod sessions;
@@ -39,6 +40,10 @@ impl Saboteur {
             sessions: Arc::new(sessions::TrickedSessions {
                 inner: stores.sessions,
                 journal: stores.journal.clone(),
+                trick: trick.clone(),
+            }),
+            checkpoints: Arc::new(checkpoints::TrickedCheckpoints {
+                inner: stores.checkpoints,
                 trick: trick.clone(),
             }),
             paused: Arc::new(paused::TrickedPaused { inner: stores.paused, trick: trick.clone() }),
@@ -156,6 +161,7 @@ struct Memo {
     saved: BTreeMap<SessionKey, (crate::SessionRecord, crate::Version)>,
     state: BTreeMap<SessionKey, BTreeMap<String, crate::Json>>,
     paused: BTreeSet<(crate::TenantId, crate::InvocationId)>,
+    checkpoints: BTreeSet<(crate::TenantId, crate::InvocationId)>,
     /// Whether a call was dropped before it was done.
     is_torn: bool,
     /// Whether the last batch deletes what is absent.

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::index::Index;
 use super::numbered::Numbered;
 use crate::{
-    AuditRow, Counters, EventRow, Fence, FieldValue, Head, InvocationId, ItemRow, MailRow, PausedRecord,
-    Placement, PositionRow, RecordRow, SessionId, SessionKey, TenantId, TurnRow, WaitRow,
+    AuditRow, CheckpointRecord, Counters, EventRow, Fence, FieldValue, Head, InvocationId, ItemRow, MailRow,
+    PausedRecord, Placement, PositionRow, RecordRow, SessionId, SessionKey, TenantId, TurnRow, WaitRow,
 };
 
 /// All data of a store.
@@ -24,6 +24,8 @@ pub(super) struct State {
     pub(super) audit: Vec<AuditRow>,
     /// The paused records of the suspension specification.
     pub(super) paused: BTreeMap<(TenantId, InvocationId), PausedRecord>,
+    /// The checkpoints of the pipeline-utilities specification.
+    pub(super) checkpoints: BTreeMap<(TenantId, InvocationId), CheckpointRecord>,
 }
 
 impl Default for State {
@@ -35,6 +37,7 @@ impl Default for State {
             former: BTreeMap::new(),
             audit: Vec::new(),
             paused: BTreeMap::new(),
+            checkpoints: BTreeMap::new(),
         }
     }
 }

@@ -15,7 +15,8 @@ impl Memory {
             sessions: Arc::new(store.session_store()),
             journal: Arc::new(store.clone()),
             upkeep: Arc::new(store.clone()),
-            paused: Arc::new(store),
+            paused: Arc::new(store.clone()),
+            checkpoints: Arc::new(store),
         }
     }
 

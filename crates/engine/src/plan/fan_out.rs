@@ -1,5 +1,6 @@
 //! Fan-outs as declared and as compiled: what goes into each instance and what comes back (pipeline-utilities §9).
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -72,6 +73,9 @@ pub(crate) enum Source {
     Count(By<i64>),
 }
 
+/// A contribution as records have it: the collected value, and the others by the parent's field.
+type Stored<'a> = (Option<Item>, Vec<(&'a str, Item)>);
+
 /// A fan-out with its names resolved.
 #[derive(Debug, Clone)]
 pub(crate) struct FanOutPlan {
@@ -79,6 +83,8 @@ pub(crate) struct FanOutPlan {
     inputs: Crossing,
     /// Pairs of (parent field, child field): the collected one first.
     outputs: Vec<(usize, usize)>,
+    /// Whether the first of them is the collected one.
+    collects: bool,
     pub(crate) concurrency: By<Option<i64>>,
     pub(crate) error_policy: ErrorPolicy,
     errors_field: Option<usize>,
@@ -114,6 +120,7 @@ impl FanOutDraft {
             source,
             inputs,
             outputs,
+            collects: self.collect.is_some(),
             concurrency: self.concurrency.clone(),
             error_policy: self.error_policy,
             errors_field,
@@ -224,6 +231,46 @@ impl FanOutPlan {
             update = update.with_json(self.parent.fields()[at].name().to_owned(), Value::from(count));
         }
         Ok(update)
+    }
+
+    /// Takes a contribution apart for a record: the collected value, and the others by the parent's field.
+    ///
+    /// # Errors
+    /// A typed value that cannot be represented in JSON.
+    pub(crate) fn stored(&self, update: &Update) -> serde_json::Result<Stored<'_>> {
+        let of = |from: usize| value(update, self.child.fields()[from].name());
+        let (collected, extra) = self.outputs.split_at(usize::from(self.collects));
+        let extra = extra.iter().map(|(to, from)| Ok((self.parent.fields()[*to].name(), of(*from)?)));
+        let collected = collected.first().map(|(_, from)| of(*from)).transpose()?;
+        Ok((collected, extra.collect::<serde_json::Result<_>>()?))
+    }
+
+    /// Puts a contribution together from a record. What the record lacks is absent, as from an instance that has nothing for
+    /// it.
+    ///
+    /// # Errors
+    /// A value that this fan-out does not take, in words.
+    pub(crate) fn restored(
+        &self,
+        collected: Option<Value>,
+        mut extra: BTreeMap<&str, Value>,
+    ) -> Result<Update, String> {
+        let (first, others) = self.outputs.split_at(usize::from(self.collects));
+        let name = |from: usize| self.child.fields()[from].name().to_owned();
+        let mut update = Update::new();
+        // Else nobody asks for it any more, or nobody asked then.
+        if let (Some((_, from)), Some(value)) = (first.first(), collected) {
+            update = update.with_json(name(*from), value);
+        }
+        for (to, from) in others {
+            if let Some(value) = extra.remove(self.parent.fields()[*to].name()) {
+                update = update.with_json(name(*from), value);
+            }
+        }
+        match extra.keys().next() {
+            Some(name) => Err(format!("contributes to '{name}', which the fan-out does not")),
+            None => Ok(update),
+        }
     }
 
     /// Fields that are sent round through a reducer that would merge them twice: by the inputs and an output, or as the

@@ -4,7 +4,9 @@ use std::future::Future;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use singletree_durable::{MemoryStore, MigrationError, Migrations, PausedStore, SessionStore, TenantId};
+use singletree_durable::{
+    Checkpointer, MemoryStore, MigrationError, Migrations, PausedStore, SessionStore, TenantId,
+};
 
 use super::branches::Branches;
 use super::context::{Ctx, body};
@@ -82,7 +84,14 @@ impl<S: State> GraphBuilder<S> {
             works: Vec::new(),
             around_all: Vec::new(),
             around_one: Vec::new(),
-            stores: Stores { sessions: None, paused, tenant: TenantId::single(), migrations: Arc::default() },
+            stores: Stores {
+                sessions: None,
+                paused,
+                tenant: TenantId::single(),
+                migrations: Arc::default(),
+                checkpoints: None,
+                state_migrations: Arc::default(),
+            },
             auto_save: true,
             limits: Limits::default(),
             clock: Arc::new(SystemClock),
@@ -231,6 +240,24 @@ impl<S: State> GraphBuilder<S> {
         self
     }
 
+    /// Registers where running invocations are saved, at the end of each node execution; nowhere otherwise, and then nothing
+    /// is paid for it (pipeline-utilities §10.1.1). A graph has one: who wants two hands in one that saves to both.
+    ///
+    /// A save that fails ends the invocation with `checkpoint_save_failed`, past every middleware (§10.10).
+    #[must_use]
+    pub fn checkpointer(mut self, checkpointer: Arc<dyn Checkpointer>) -> Self {
+        self.stores.checkpoints = Some(checkpointer);
+        self
+    }
+
+    /// Registers migrations of checkpointed state (pipeline-utilities §10.12). They apply to the states of all graphs that a
+    /// checkpoint holds, by the version of the outermost one.
+    #[must_use]
+    pub fn state_migrations(mut self, migrations: Migrations) -> Self {
+        self.stores.state_migrations = Arc::new(migrations);
+        self
+    }
+
     /// Sets whose sessions and suspended invocations these are; `default` otherwise.
     #[must_use]
     pub fn tenant(mut self, tenant: TenantId) -> Self {
@@ -284,8 +311,9 @@ impl<S: State> GraphBuilder<S> {
     ///
     /// # Errors
     /// [`Error::Compile`] with every problem that was found, in a fixed order; its category is the first one's.
-    /// [`Error::SessionMigration`] (`session_state_migration_chain_ambiguous`) when the registered migrations are
-    /// ambiguous (sessions §13), looked for when nothing else is wrong.
+    /// [`Error::SessionMigration`] (`session_state_migration_chain_ambiguous`, sessions §13) and
+    /// [`Error::CheckpointMigration`] (`checkpoint_state_migration_chain_ambiguous`, pipeline-utilities §10.10) when the
+    /// registered migrations are ambiguous, looked for when nothing else is wrong.
     pub fn compile(mut self) -> Result<Graph<S>> {
         let mut misplaced = Vec::new();
         let chains = self.chains(&mut misplaced);
@@ -296,7 +324,12 @@ impl<S: State> GraphBuilder<S> {
             Err(problems) => Err(problems.into_iter().chain(misplaced).collect()),
         };
         let (topology, warnings) = compiled.map_err(|problems| Error::Compile { problems })?;
-        check_migrations(&self.stores.migrations, &topology.session.version)?;
+        check_migrations(&self.stores.migrations, &topology.session.version, |from, to, source| {
+            Error::SessionMigration { from, to, source }
+        })?;
+        check_migrations(&self.stores.state_migrations, topology.schema.version(), |from, to, source| {
+            Error::CheckpointMigration { from, to, source }
+        })?;
         Ok(Graph::of(Core::new(CoreParts {
             topology,
             works: self.works,
@@ -351,7 +384,11 @@ impl<S: State> GraphBuilder<S> {
     }
 }
 
-fn check_migrations(migrations: &Migrations, version: &str) -> Result<()> {
+fn check_migrations(
+    migrations: &Migrations,
+    version: &str,
+    wrong: impl Fn(String, String, Box<MigrationError>) -> Error,
+) -> Result<()> {
     migrations.check().map_err(|source| {
         let (from, to) = match &source {
             MigrationError::Ambiguous { from_version, to_version } => {
@@ -360,7 +397,7 @@ fn check_migrations(migrations: &Migrations, version: &str) -> Result<()> {
             _ => (None, None),
         };
         let from = from.unwrap_or_else(|| "any".into());
-        Error::SessionMigration { from, to: to.unwrap_or_else(|| version.to_owned()), source: source.into() }
+        wrong(from, to.unwrap_or_else(|| version.to_owned()), source.into())
     })
 }
 

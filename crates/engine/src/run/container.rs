@@ -7,7 +7,7 @@ use super::fault::NodeError;
 use super::panic::caught;
 use super::port::{ContainerProgress, MemberProgress};
 use super::strand::Strand;
-use crate::error::Place;
+use crate::error::{Error, Place};
 use crate::plan::item::Item;
 use crate::plan::lineage::{Boundary, Lineage};
 use crate::plan::policy::ErrorPolicy;
@@ -22,6 +22,8 @@ pub(crate) struct Container {
     place: Place,
     /// The boundaries to the node.
     lineage: Lineage,
+    /// The number of the node's execution on its strand, inside of another container.
+    execution: u64,
     /// Guards how far the members are; held for a change, a copy or a fan-in, never across an await.
     members: Mutex<Vec<Member>>,
     fan_in: FanIn,
@@ -64,13 +66,13 @@ pub(crate) fn records(members: &[Member]) -> Vec<Item> {
 impl Container {
     pub(crate) fn new(
         config: ContainerConfig,
-        (place, lineage): (Place, Lineage),
+        (place, lineage, execution): (Place, Lineage, u64),
         members: impl IntoIterator<Item = Boundary>,
         fan_in: FanIn,
     ) -> Self {
         let member = |boundary| Member { boundary, reached: Reached::NotStarted };
         let members = Mutex::new(members.into_iter().map(member).collect());
-        Self { config, place, lineage, members, fan_in }
+        Self { config, place, lineage, execution, members, fan_in }
     }
 
     fn members(&self) -> MutexGuard<'_, Vec<Member>> {
@@ -81,6 +83,45 @@ impl Container {
     pub(crate) fn reach(&self, member: u64, reached: Reached) {
         let at = usize::try_from(member).expect("members are held in memory");
         self.members()[at].reached = reached;
+    }
+
+    /// Tells whether a member has ended.
+    pub(crate) fn has_ended(&self, member: u64) -> bool {
+        let at = usize::try_from(member).expect("members are held in memory");
+        match self.members()[at].reached {
+            Reached::NotStarted | Reached::InFlight(_) => false,
+            Reached::Contributed(_) | Reached::Failed(_) => true,
+        }
+    }
+
+    /// Tells whether this is the container that a saved progress is of: the same execution of the same node, entered through
+    /// the same boundaries (pipeline-utilities §10.11).
+    pub(crate) fn is(&self, saved: &ContainerProgress) -> bool {
+        self.place.namespace == saved.namespace
+            && self.lineage == saved.lineage
+            && self.execution == saved.execution
+    }
+
+    /// Takes over what members have contributed before; those that were in flight begin again.
+    ///
+    /// # Errors
+    /// `checkpoint_record_invalid` when there are other members now.
+    pub(crate) fn restore(&self, saved: ContainerProgress) -> Result<(), Error> {
+        let mut members = self.members();
+        let same = members.iter().map(|it| &it.boundary).eq(saved.members.iter().map(|(it, _)| it));
+        if !same {
+            let (node, now, then) = (&self.place.node, members.len(), saved.members.len());
+            let reason = format!("node '{node}' has {now} members, and had {then} when it was saved");
+            return Err(Error::Position { reason });
+        }
+        for (member, (_, progress)) in members.iter_mut().zip(saved.members) {
+            member.reached = match progress {
+                MemberProgress::NotStarted | MemberProgress::InFlight { .. } => Reached::NotStarted,
+                MemberProgress::Contributed(update) => Reached::Contributed(update),
+                MemberProgress::Failed(record) => Reached::Failed(record),
+            };
+        }
+        Ok(())
     }
 
     /// Puts together what the members have contributed by now.
@@ -103,7 +144,7 @@ impl Container {
                 Reached::NotStarted => MemberProgress::NotStarted,
                 Reached::InFlight(strand) => {
                     let (frames, states) = strand.frames();
-                    MemberProgress::InFlight { frames, states }
+                    MemberProgress::InFlight { frames, states, completed: strand.completed() }
                 }
                 Reached::Contributed(update) => MemberProgress::Contributed(update.clone()),
                 Reached::Failed(record) => MemberProgress::Failed(record.clone()),
@@ -113,6 +154,7 @@ impl Container {
         ContainerProgress {
             namespace: self.place.namespace.clone(),
             lineage: self.lineage.clone(),
+            execution: self.execution,
             members: self.members().iter().map(member).collect(),
         }
     }

@@ -43,13 +43,13 @@ pub(crate) fn resolve(plan: &BranchesPlan, state: &Snapshot) -> Result<Vec<usize
 pub(crate) fn container(
     plan: &Arc<BranchesPlan>,
     dispatched: &[usize],
-    (place, lineage): (Place, Lineage),
+    at: (Place, Lineage, u64),
 ) -> Container {
     let config = BranchesConfig {
         branch_names: plan.names.clone(),
         branch_count: dispatched.len() as u64,
         error_policy: plan.error_policy,
-        parent_node_name: place.node.clone(),
+        parent_node_name: at.0.node.clone(),
     };
     let members: Vec<_> =
         dispatched.iter().map(|it| Boundary::Branch(plan.branches[*it].name.clone())).collect();
@@ -58,7 +58,7 @@ pub(crate) fn container(
         let contributed: Vec<_> = contributions(members).map(|(at, update)| (numbers[at], update)).collect();
         Ok(plan.fan_in(&contributed, records(members)))
     });
-    Container::new(ContainerConfig::Branches(Arc::new(config)), (place, lineage), members, fan_in)
+    Container::new(ContainerConfig::Branches(Arc::new(config)), at, members, fan_in)
 }
 
 /// One attempt of a node that dispatches branches.
@@ -76,7 +76,7 @@ impl Dispatching<'_> {
     pub(crate) async fn run(&self) -> Result<Update, NodeError> {
         let Inside { run, container, scope } = self.inside;
         let count = self.dispatched.len() as u64;
-        let members = Members { run, container, count, limit: usize::MAX };
+        let members = Members { run, container, saves: None, count, limit: usize::MAX };
         let record = |index, error: &NodeError| (self.dispatch.record)(&self.numbered(index).0.name, error);
         match members.run(|index| self.branch(index), record).await? {
             Some((index, error)) => {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use serde_json::{Map, Value};
+use singletree_durable::Positions;
 
 use super::ambient::{self, Who};
 use super::graph::Core;
@@ -18,7 +19,7 @@ use super::metadata;
 use super::outcome::{Completed, Identity, Outcome, Suspended};
 use super::panic::caught;
 use super::pause;
-use super::port::{Ending, Entered, Persist, RequestedIdentity, SessionState, Standing};
+use super::port::{ContainerProgress, Ending, Entered, Persist, RequestedIdentity, SessionState, Standing};
 use super::queue::Queue;
 use super::restore;
 use super::scope::{Observers, Run, RunParts};
@@ -36,12 +37,22 @@ struct Opening {
     next_step: u64,
     recovering: bool,
     records: std::collections::BTreeMap<String, crate::plan::item::Item>,
+    containers: Vec<ContainerProgress>,
+    completed: Positions,
 }
 
 impl Opening {
     fn at_entry(state: Snapshot) -> Self {
         let begin = Begin::Entry(state);
-        Self { begin, identity: None, next_step: 0, recovering: false, records: Default::default() }
+        Self {
+            begin,
+            identity: None,
+            next_step: 0,
+            recovering: false,
+            records: Default::default(),
+            containers: Vec::new(),
+            completed: Positions::new(),
+        }
     }
 }
 
@@ -87,6 +98,8 @@ pub(crate) async fn drive(
         next_step: opening.next_step,
         recovering: opening.recovering || options.recovering,
         records: opening.records,
+        containers: opening.containers,
+        completed: opening.completed,
     }));
     watch.set(&run);
     let over = Over(&run);
@@ -227,9 +240,11 @@ fn standing_open(
     payload: Option<&Map<String, Value>>,
 ) -> Result<Opening> {
     let identity = standing.identity.clone();
-    let records = standing.records.clone();
     let next_step = standing.cursor.next_step;
     let mut standing = standing;
+    let records = std::mem::take(&mut standing.records);
+    let containers = std::mem::take(&mut standing.containers);
+    let completed = std::mem::take(&mut standing.completed);
     if payload.is_none() {
         // A crash is no suspension: attempts begin anew (pipeline-utilities §10.6).
         standing.cursor.frames.iter_mut().for_each(|it| it.attempt = 0);
@@ -245,7 +260,7 @@ fn standing_open(
         restore::overlay(&mut points, payload)?;
     }
     let begin = Begin::Standing(points.into_iter());
-    Ok(Opening { begin, identity, next_step, recovering: payload.is_none(), records })
+    Ok(Opening { begin, identity, next_step, recovering: payload.is_none(), records, containers, completed })
 }
 
 /// Puts the initial state together: defaults, then what the session holds, then what the caller sets (R1).

@@ -3,11 +3,12 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use singletree_durable::BoxFuture;
+use singletree_durable::{BoxFuture, NodePosition};
 
 use super::attempt::OpenAttempt;
 use super::branches::Dispatch;
 use super::chain::{Next, Seat, Unit};
+use super::checkpoint::position;
 use super::container::Container;
 use super::dispatch::{self, Dispatching};
 use super::fan::{self, Fanning};
@@ -86,11 +87,16 @@ impl Execution<'_> {
         };
         // What no middleware told is told as the chain ended (R5).
         let open = self.seat.open.take();
-        let (after, target) = led.inspect_err(|error| {
-            if let Some(open) = &open {
-                open.failed(error);
+        let (after, target) = match led {
+            Ok(led) => led,
+            Err(error) => {
+                if let Some(open) = &open {
+                    open.failed(&error);
+                }
+                self.captured().await;
+                return Err(error);
             }
-        })?;
+        };
         if let Some(open) = &open {
             open.merged(&after);
         }
@@ -102,10 +108,23 @@ impl Execution<'_> {
         match self.work {
             Work::Subgraph(_) => walker.stand(self.node, (Position::After, 0), &led.0),
             Work::Function(_) | Work::FanOut(_) | Work::Branches(_) => {
-                walker.completed(self.node, &led, self.ordinal).await;
+                walker.completed(self.node, &led, (|| self.position(), self.ordinal)).await;
             }
         }
         Ok(led)
+    }
+
+    /// Saves that an attempt has failed, if one ran. A fan-out does so while its record is there; a subgraph is no step.
+    async fn captured(&self) {
+        if matches!(self.work, Work::Function(_)) && self.reached.load(Ordering::Relaxed) {
+            self.walker.level.checkpoint(self.walker.run).await;
+        }
+    }
+
+    /// The place of the execution among those that are completed: its last attempt is the one that counts.
+    fn position(&self) -> NodePosition {
+        let attempt = self.seat.last.load(Ordering::Relaxed);
+        position(&self.seat.place, &self.seat.lineage, self.step.unwrap_or_default(), attempt)
     }
 
     /// Begins an attempt that has events.
@@ -158,6 +177,7 @@ impl Execution<'_> {
             // What could not be resolved has no configuration to tell (R22).
             Err(error) => {
                 self.started(scope);
+                self.walker.level.checkpoint(self.walker.run).await;
                 return Err(error);
             }
         };
@@ -165,11 +185,17 @@ impl Execution<'_> {
         if let Err(error) = run.core.limits.check_instances(resolved.count()) {
             return self.walker.abort(error).await;
         }
-        let (scope, container) = self.contain(scope, resolved.container(plan, self.at()));
+        let container = resolved.container(plan, self.at());
+        if let Err(error) = run.restore(&container) {
+            // Nobody may go on with what does not fit (pipeline-utilities §10.11).
+            return self.walker.abort(error).await;
+        }
+        let (scope, container) = self.contain(scope, container);
         let _contained = run.contains(&container);
         let level = self.walker.level.inside(self.node, &fan.core, &scope);
         let inside = Inside { run, scope: &scope, container: &container };
-        Fanning { inside, fan, plan, level }.run(&resolved).await
+        let outcome = Fanning { inside, fan, plan, level }.run(&resolved).await;
+        self.ended(outcome).await
     }
 
     async fn dispatch(
@@ -186,16 +212,32 @@ impl Execution<'_> {
         // Where a condition fails nothing is dispatched; what was declared is told all the same (graph-engine §6).
         let numbers = resolved.as_deref().unwrap_or_default();
         let (scope, container) = self.contain(scope, dispatch::container(plan, numbers, self.at()));
-        let dispatched = &resolved?;
+        let dispatched = match resolved {
+            Ok(dispatched) => dispatched,
+            Err(error) => return self.ended(Err(error)).await,
+        };
         let run = self.walker.run;
         let _contained = run.contains(&container);
         let inside = Inside { run, scope: &scope, container: &container };
-        Dispatching { inside, node: self.node, dispatch, plan, dispatched }.run().await
+        let dispatching = Dispatching { inside, node: self.node, dispatch, plan, dispatched: &dispatched };
+        let outcome = dispatching.run().await;
+        self.ended(outcome).await
     }
 
-    /// Where the node is.
-    fn at(&self) -> (Place, Lineage) {
-        (self.seat.place.clone(), self.seat.lineage.clone())
+    /// Saves that an attempt of a container has failed, while what its members have contributed is known.
+    async fn ended<T>(
+        &self,
+        outcome: std::result::Result<T, NodeError>,
+    ) -> std::result::Result<T, NodeError> {
+        if outcome.is_err() {
+            self.walker.level.checkpoint(self.walker.run).await;
+        }
+        outcome
+    }
+
+    /// Which execution of which node it is.
+    fn at(&self) -> (Place, Lineage, u64) {
+        (self.seat.place.clone(), self.seat.lineage.clone(), self.ordinal)
     }
 
     /// Tells that an attempt of a container has begun.
@@ -227,8 +269,11 @@ impl Unit for Execution<'_> {
         state: &'a Snapshot,
         attempt: u32,
     ) -> BoxFuture<'a, std::result::Result<Update, NodeError>> {
-        self.reached.store(true, Ordering::Relaxed);
+        let again = self.reached.swap(true, Ordering::Relaxed);
         Box::pin(async move {
+            if again {
+                self.captured().await;
+            }
             let outcome = match self.work {
                 Work::Function(body) => self.call(body, state, attempt).await,
                 Work::Subgraph(child) => self.enter(child, state, attempt).await,

@@ -81,12 +81,12 @@ impl Resolved {
     }
 
     /// Makes the record of one attempt.
-    pub(crate) fn container(&self, plan: &Arc<FanOutPlan>, (place, lineage): (Place, Lineage)) -> Container {
+    pub(crate) fn container(&self, plan: &Arc<FanOutPlan>, at: (Place, Lineage, u64)) -> Container {
         let config = FanOutConfig {
             item_count: self.count,
             concurrency: self.limit,
             error_policy: plan.error_policy,
-            parent_node_name: place.node.clone(),
+            parent_node_name: at.0.node.clone(),
         };
         let (plan, count) = (plan.clone(), self.count);
         let fan_in: FanIn = Box::new(move |members: &[Member]| {
@@ -95,7 +95,7 @@ impl Resolved {
         });
         let config = ContainerConfig::FanOut(Arc::new(config));
         let members = (0..self.count).map(Boundary::Instance);
-        Container::new(config, (place, lineage), members, fan_in)
+        Container::new(config, at, members, fan_in)
     }
 }
 
@@ -116,7 +116,7 @@ impl Fanning<'_> {
         }
         let Inside { run, container, scope } = self.inside;
         let limit = resolved.limit.and_then(|it| usize::try_from(it).ok()).unwrap_or(usize::MAX);
-        let members = Members { run, container, count: resolved.count, limit };
+        let members = Members { run, container, saves: Some(&self.level), count: resolved.count, limit };
         let record = |index, error: &NodeError| (self.fan.record)(index, error);
         match members.run(|index| self.instance(index), record).await? {
             Some((_, error)) => {

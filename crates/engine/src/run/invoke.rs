@@ -182,6 +182,23 @@ impl<S: State> Graph<S> {
         self.typed(drive::drive(&self.core, Arc::new(port), start, options, &Watch::default()).await?)
     }
 
+    /// Goes on with an invocation that failed or died, where its checkpoint says that it stood (pipeline-utilities §10.4).
+    ///
+    /// What completed before does not run again; a node that was in the middle does, from its start and with its attempts
+    /// counted anew, so nodes must bear being repeated (§10.5, §10.6). It is an invocation of its own: it gets a fresh id,
+    /// whatever the options say, and keeps the correlation id. The session is not loaded again, since the state has it
+    /// already; it is saved at the end. Options that name another session than the record's are an error.
+    ///
+    /// # Errors
+    /// As [`Graph::invoke`]; `checkpoint_not_found`, also without a checkpointer; `checkpoint_load_failed`;
+    /// `checkpoint_record_invalid` when the record does not fit the graph, also a fan-out that has another number of
+    /// instances now; `checkpoint_state_migration_*` when its state is of another version.
+    pub async fn recover(&self, invocation: &InvocationId, options: InvokeOptions) -> Result<Outcome<S>> {
+        let session = options.identity.session_id.clone();
+        let port = Arc::new(StorePort::recover(&self.core, invocation.clone(), session));
+        self.typed(drive::drive(&self.core, port, Start::Recover, options, &Watch::default()).await?)
+    }
+
     /// Runs the graph over a port of the caller's own, which keeps the run; what harnesses build on.
     ///
     /// # Errors

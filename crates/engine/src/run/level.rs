@@ -34,6 +34,9 @@ pub(crate) struct Level {
     pub(crate) attempt: u32,
     /// The attempt of the innermost container that the graph is inside of.
     pub(crate) within: Option<Arc<Scope>>,
+    /// Whether the run is saved when a node of the graph ends. Never inside of branches, which begin again as a whole
+    /// (pipeline-utilities §11.9).
+    pub(crate) saves: bool,
 }
 
 impl Level {
@@ -51,6 +54,7 @@ impl Level {
             base: 0,
             attempt: 0,
             within: None,
+            saves: run.port.keeps_checkpoints(),
         }
     }
 
@@ -92,7 +96,8 @@ impl Level {
 
     /// The graph as one inner run walks it.
     pub(crate) fn member(&self, lineage: Lineage, strand: Arc<Strand>, attempt: u32) -> Self {
-        Self { lineage, strand, attempt, ..self.clone() }
+        let saves = self.saves && !matches!(lineage.boundaries().last(), Some(Boundary::Branch(_)));
+        Self { lineage, strand, attempt, saves, ..self.clone() }
     }
 
     /// Numbers a node execution among those of its strand: what tells facts of members apart. The main strand's have no

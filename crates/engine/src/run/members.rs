@@ -9,6 +9,7 @@ use singletree_durable::BoxFuture;
 use super::container::{Container, Reached};
 use super::crew::Crew;
 use super::fault::NodeError;
+use super::level::Level;
 use super::panic::caught;
 use super::scope::Run;
 use crate::plan::item::Item;
@@ -22,6 +23,8 @@ const POLITENESS: u64 = 256;
 pub(crate) struct Members<'a> {
     pub(crate) run: &'a Run,
     pub(crate) container: &'a Container,
+    /// The graph that the members walk, where their ends are saved.
+    pub(crate) saves: Option<&'a Level>,
     pub(crate) count: u64,
     /// How many run at once.
     pub(crate) limit: usize,
@@ -38,7 +41,7 @@ impl Members<'_> {
     pub(crate) async fn run<'b>(
         &self,
         start: impl Fn(u64) -> BoxFuture<'b, Result<Update, NodeError>>,
-        record: impl Fn(u64, &NodeError) -> Value,
+        record: impl Fn(u64, &NodeError) -> Value + Sync,
     ) -> Result<Option<(u64, NodeError)>, NodeError> {
         let mut crew = Crew::new();
         let (mut next, mut ended) = (0, 0_u64);
@@ -48,6 +51,9 @@ impl Members<'_> {
                 loop {
                     // One that has begun goes on before another one begins: few are in memory that need not be.
                     let polled = crew.poll_next(cx, halted);
+                    while next < self.count && self.container.has_ended(next) {
+                        next += 1;
+                    }
                     let waits = matches!(polled, Poll::Pending | Poll::Ready(None));
                     if !waits || crew.len() >= self.limit || next >= self.count {
                         return polled;
@@ -57,25 +63,44 @@ impl Members<'_> {
                         cx.waker().wake_by_ref();
                         return Poll::Pending;
                     }
-                    crew.add(next, start(next));
+                    crew.add(next, self.member(next, start(next), &record));
                     next += 1;
                 }
             });
-            let Some((member, outcome)) = polled.await else { return Ok(None) };
-            let reached = match (outcome, self.container.error_policy()) {
-                (Ok(update), _) => Reached::Contributed(update),
-                (Err(error), ErrorPolicy::FailFast) => return Ok(Some((member, error))),
-                (Err(error), ErrorPolicy::Collect) => {
-                    let record = caught(|| record(member, &error)).map_err(NodeError::new)?;
-                    Reached::Failed(Item::from_json(record))
-                }
-            };
-            self.container.reach(member, reached);
-            ended += 1;
+            match polled.await {
+                None => return Ok(None),
+                Some((_, Ok(None))) => ended += 1,
+                Some((member, failed)) => return failed.map(|it| it.map(|error| (member, error))),
+            }
             if ended.is_multiple_of(POLITENESS) {
                 tokio::task::yield_now().await;
             }
         }
+    }
+
+    /// One member: its run, what becomes of its end, and the checkpoint that says so. Contribution and checkpoint come
+    /// together, so that a record that calls a member completed has what it contributes (pipeline-utilities §10.11).
+    fn member<'b>(
+        &'b self,
+        number: u64,
+        running: BoxFuture<'b, Result<Update, NodeError>>,
+        record: &'b (impl Fn(u64, &NodeError) -> Value + Sync),
+    ) -> BoxFuture<'b, Result<Option<NodeError>, NodeError>> {
+        Box::pin(async move {
+            let reached = match (running.await, self.container.error_policy()) {
+                (Ok(update), _) => Reached::Contributed(update),
+                (Err(error), ErrorPolicy::FailFast) => return Ok(Some(error)),
+                (Err(error), ErrorPolicy::Collect) => {
+                    let record = caught(|| record(number, &error)).map_err(NodeError::new)?;
+                    Reached::Failed(Item::from_json(record))
+                }
+            };
+            self.container.reach(number, reached);
+            if let Some(level) = self.saves {
+                level.checkpoint(self.run).await;
+            }
+            Ok(None)
+        })
     }
 }
 

@@ -37,6 +37,10 @@ pub(crate) async fn pause(run: &Run, request: &Request) -> Result<Suspended<Snap
         let gathered = container.gathered().map_err(|it| it.leave(&scope.place, scope.base()))?;
         *state = scope.merge(gathered)?;
     }
+    let mut completed = run.main.completed();
+    if signal.mark_node_completed && scope.level.saves {
+        completed.push(scope.position());
+    }
     let state = progress.frames.first().cloned().ok_or_else(before)?;
     if let Some(fields) = &signal.terms.on_deadline {
         check_deadline(&progress.frames, fields)?;
@@ -49,6 +53,7 @@ pub(crate) async fn pause(run: &Run, request: &Request) -> Result<Suspended<Snap
         mark_node_completed: signal.mark_node_completed,
         node_name: scope.place.node.clone(),
         namespace: scope.place.namespace.clone(),
+        completed,
     };
     let session = auto_saved(run, &state);
     run.port.end(Ending::Suspended { paused: &paused, session }).await?;

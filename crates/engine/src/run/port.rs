@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
-use singletree_durable::{BoxFuture, InvocationId, SessionId};
+use singletree_durable::{BoxFuture, InvocationId, Positions, SessionId};
 
 use super::outcome::Identity;
 use super::restore;
@@ -50,6 +50,9 @@ pub struct ContainerProgress {
     pub namespace: Arc<[Arc<str>]>,
     /// The boundaries to the node; with the namespace it names one of several that run at once.
     pub lineage: Lineage,
+    /// Which execution of the node it is, inside of another container: how many node executions of the inner run came
+    /// before it. An inner run that begins again may execute the node several times. Zero elsewhere.
+    pub execution: u64,
     /// Its inner runs, in order, each with the boundary by which it is entered.
     pub members: Vec<(Boundary, MemberProgress)>,
 }
@@ -65,6 +68,8 @@ pub enum MemberProgress {
         frames: Vec<Frame>,
         /// The states.
         states: Vec<Snapshot>,
+        /// The node executions that it has completed; only kept where checkpoints are.
+        completed: Positions,
     },
     /// It has ended with this update: for a fan-out's instance the collected and extra fields, under the inner graph's
     /// names; for a branch in the terms of the graph that contains it.
@@ -90,6 +95,19 @@ pub struct Paused {
     pub node_name: Arc<str>,
     /// The path to it.
     pub namespace: Arc<[Arc<str>]>,
+    /// The node executions that the run has completed; only kept where checkpoints are.
+    pub completed: Positions,
+}
+
+/// Where a run stands when a node execution has ended, with all that a checkpoint says of it (pipeline-utilities §10.2).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Checkpoint {
+    /// Who the run is.
+    pub identity: Arc<Identity>,
+    /// Where it stands: after the node that has completed, or before the one that has failed.
+    pub progress: Progress,
+    /// The node executions that it has completed, without those inside of containers.
+    pub completed: Positions,
 }
 
 impl Paused {
@@ -141,6 +159,10 @@ pub struct Standing {
     pub frames: Vec<Fields>,
     /// Facts of the node that had not committed (D7), by name.
     pub records: BTreeMap<String, Item>,
+    /// How far the containers were that it stands before: what their members have contributed is not done again.
+    pub containers: Vec<ContainerProgress>,
+    /// The node executions that it has completed, where they are kept.
+    pub completed: Positions,
 }
 
 /// What a port has for a run that is about to begin.
@@ -158,6 +180,7 @@ pub enum Entered {
 /// - `enter` is called once, first. `claim` follows it when a suspended run is resumed and its payload was found valid; a
 ///   run that cannot be claimed any more is an error.
 /// - `save`, `step` and `record` are called one at a time, in order; each returns when it is durable.
+/// - `checkpoint` is called one at a time, each with what is true by then; it returns when that is durable.
 /// - `end` is called when the run ends, and once more after it failed to record a suspension. Its result decides how the
 ///   invocation ends (INV-3: no outcome is told before it is recorded).
 /// - `earlier` may be called at any time.
@@ -188,6 +211,18 @@ pub trait Persist: fmt::Debug + Send + Sync {
 
     /// Records that a node has completed and where the run stands now.
     fn step(&self, progress: Progress) -> BoxFuture<'_, Result<()>>;
+
+    /// Tells whether `checkpoint` is to be called at the end of each node execution, also of a failed one, and also inside
+    /// of fan-outs (pipeline-utilities §10.3).
+    fn keeps_checkpoints(&self) -> bool {
+        false
+    }
+
+    /// Records where the run stands when a node execution has ended. The run goes on when it is durable.
+    fn checkpoint(&self, checkpoint: Checkpoint) -> BoxFuture<'_, Result<()>> {
+        drop(checkpoint);
+        Box::pin(std::future::ready(Ok(())))
+    }
 
     /// Records a fact of the node that runs; forgotten when it completes (D7).
     fn record<'a>(&'a self, name: &'a str, fact: Item) -> BoxFuture<'a, Result<()>>;

@@ -70,6 +70,14 @@ pub(crate) fn check(core: &Core, standing: &Standing) -> Result<()> {
     Ok(())
 }
 
+/// Checks that a stored run can be gone on with: the graph has what the cursor names, and the states are complete.
+///
+/// # Errors
+/// As [`standpoints`].
+pub(crate) fn fits(core: &Arc<Core>, standing: &Standing) -> Result<()> {
+    standpoints(core, standing.clone()).map(drop)
+}
+
 /// Reads a state off stored fields. Fields that the schema no longer has are dropped; new ones take their default.
 fn snapshot(schema: &Arc<Schema>, fields: Fields) -> Result<Snapshot, FieldFault> {
     let set = fields.into_iter().filter_map(|(name, slot)| schema.index(&name).map(|at| (at, slot)));

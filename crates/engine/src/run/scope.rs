@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use singletree_durable::Positions;
+
 use super::ambient::Who;
 use super::container::Container;
 use super::event::{AttemptEnd, Event, EventError, NodeEvent, Phase};
@@ -14,7 +16,7 @@ use super::graph::{Core, Work};
 use super::level::Level;
 use super::observe::Subscription;
 use super::panic::caught;
-use super::port::{Persist, Progress};
+use super::port::{ContainerProgress, Persist, Progress};
 use super::queue::Queue;
 use super::signal::{Descriptor, Signal};
 use super::strand::Strand;
@@ -44,6 +46,10 @@ pub(crate) struct Run {
     pub(crate) main: Arc<Strand>,
     /// Guards the containers that run, outer ones before those inside them; held for a change or a copy only.
     containers: Mutex<Vec<Arc<Container>>>,
+    /// Guards how far containers were when the run was saved that this one goes on with; each is taken once.
+    saved: Mutex<Vec<ContainerProgress>>,
+    /// Held while the run is saved: checkpoints are written one after the other, each with what is true when its turn comes.
+    pub(crate) saving: tokio::sync::Mutex<()>,
 }
 
 /// The parts from which a run is made.
@@ -57,6 +63,8 @@ pub(crate) struct RunParts {
     pub(crate) next_step: u64,
     pub(crate) recovering: bool,
     pub(crate) records: BTreeMap<String, Item>,
+    pub(crate) containers: Vec<ContainerProgress>,
+    pub(crate) completed: Positions,
 }
 
 impl Run {
@@ -72,8 +80,10 @@ impl Run {
             next_step: AtomicU64::new(parts.next_step),
             recovering: AtomicBool::new(parts.recovering),
             records: Mutex::new(parts.records),
-            main: Arc::default(),
+            main: Arc::new(Strand::after(parts.completed)),
             containers: Mutex::default(),
+            saved: Mutex::new(parts.containers),
+            saving: tokio::sync::Mutex::default(),
         }
     }
 
@@ -98,6 +108,23 @@ impl Run {
         Contained { run: self, container }
     }
 
+    fn saved(&self) -> MutexGuard<'_, Vec<ContainerProgress>> {
+        self.saved.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives a container what is known of it from before the run was gone on with.
+    ///
+    /// # Errors
+    /// `checkpoint_record_invalid` when it has other members now.
+    pub(crate) fn restore(&self, container: &Container) -> Result<(), Error> {
+        let saved = {
+            let mut all = self.saved();
+            let at = all.iter().position(|it| container.is(it));
+            at.map(|at| all.swap_remove(at))
+        };
+        saved.map_or(Ok(()), |it| container.restore(it))
+    }
+
     /// Numbers the next node execution.
     pub(crate) fn take_step(&self) -> Result<u64, Error> {
         let step = self.next_step.fetch_add(1, Ordering::Relaxed);
@@ -113,6 +140,8 @@ impl Run {
     /// state now.
     pub(crate) fn node_completed(&self) {
         self.recovering.store(false, Ordering::Relaxed);
+        // What was saved is of the node that the run stood before; a cycle that comes back to it begins anew.
+        self.saved().clear();
         let mut records = self.records();
         if !records.is_empty() {
             records.clear();

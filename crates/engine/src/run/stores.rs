@@ -6,15 +6,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use singletree_durable::{
-    BoxError, BoxFuture, Error as StoreError, Expected, InvocationId, Json, Migrations, PausedRecord,
-    PausedStatus, PausedStore, SessionId, SessionKey, SessionRecord, SessionStore, TenantId, Timestamp,
-    Version,
+    BoxError, BoxFuture, Checkpointer, Error as StoreError, Expected, InvocationId, Json, Migrations,
+    PausedRecord, PausedStatus, PausedStore, Positions, SessionId, SessionKey, SessionRecord, SessionStore,
+    TenantId, Timestamp, Version,
 };
 
 use super::graph::Core;
 use super::migrate::migrate_session;
 use super::outcome::Identity;
-use super::port::{Ending, Entered, Paused, Persist, Progress, SessionState, Standing};
+use super::port::{Checkpoint, Ending, Entered, Paused, Persist, Progress, SessionState, Standing};
 use super::restore;
 use super::signal::Descriptor;
 use crate::error::{Error, Result};
@@ -28,6 +28,9 @@ pub(crate) struct Stores {
     pub(crate) paused: Arc<dyn PausedStore>,
     pub(crate) tenant: TenantId,
     pub(crate) migrations: Arc<Migrations>,
+    pub(crate) checkpoints: Option<Arc<dyn Checkpointer>>,
+    /// Those of checkpoints.
+    pub(crate) state_migrations: Arc<Migrations>,
 }
 
 /// What is stored of a suspended invocation.
@@ -47,28 +50,44 @@ struct PausedBody {
     cursor: Cursor,
     frames: Vec<BTreeMap<String, Value>>,
     suspended_at: Timestamp,
+    /// The node executions that the run has completed, where checkpoints are kept.
+    #[serde(default, skip_serializing_if = "Positions::is_empty")]
+    completed_positions: Positions,
 }
 
 /// What the port remembers between its calls.
 #[derive(Default)]
-struct Memory {
+pub(crate) struct Memory {
     /// The session as this run last knew it, to put it back when a suspension fails half-way.
     known: Option<(SessionRecord, Version)>,
     claimed: bool,
-    session: Option<SessionId>,
+    pub(crate) session: Option<SessionId>,
+    /// When the run was last saved as a checkpoint.
+    pub(crate) last_saved_at: Option<Timestamp>,
+}
+
+/// What a run goes on with.
+#[derive(Debug)]
+enum Origin {
+    /// Nothing: it is new.
+    New,
+    /// A suspended invocation.
+    Paused(InvocationId),
+    /// The checkpoint of an invocation.
+    Checkpoint(InvocationId),
 }
 
 /// Keeps one run over the specifications' stores.
 pub(crate) struct StorePort {
-    core: Arc<Core>,
-    resumes: Option<InvocationId>,
-    asked: Option<SessionId>,
+    pub(crate) core: Arc<Core>,
+    origin: Origin,
+    pub(crate) asked: Option<SessionId>,
     memory: Mutex<Memory>,
 }
 
 impl std::fmt::Debug for StorePort {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("StorePort").field("resumes", &self.resumes).finish_non_exhaustive()
+        f.debug_struct("StorePort").field("origin", &self.origin).finish_non_exhaustive()
     }
 }
 
@@ -90,14 +109,28 @@ fn pause_failed(source: impl Into<BoxError>) -> Error {
 impl StorePort {
     pub(crate) fn fresh(core: &Arc<Core>, session: Option<SessionId>) -> Self {
         let memory = Memory { session: session.clone(), ..Memory::default() };
-        Self { core: core.clone(), resumes: None, asked: session, memory: Mutex::new(memory) }
+        Self { core: core.clone(), origin: Origin::New, asked: session, memory: Mutex::new(memory) }
     }
 
     pub(crate) fn resume(core: &Arc<Core>, invocation: InvocationId, session: Option<SessionId>) -> Self {
-        Self { core: core.clone(), resumes: Some(invocation), asked: session, memory: Mutex::default() }
+        Self {
+            core: core.clone(),
+            origin: Origin::Paused(invocation),
+            asked: session,
+            memory: Mutex::default(),
+        }
     }
 
-    fn memory(&self) -> std::sync::MutexGuard<'_, Memory> {
+    pub(crate) fn recover(core: &Arc<Core>, invocation: InvocationId, session: Option<SessionId>) -> Self {
+        Self {
+            core: core.clone(),
+            origin: Origin::Checkpoint(invocation),
+            asked: session,
+            memory: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn memory(&self) -> std::sync::MutexGuard<'_, Memory> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -194,9 +227,19 @@ impl StorePort {
             cursor: body.cursor,
             frames: body.frames.into_iter().map(fields).collect(),
             records: BTreeMap::new(),
+            containers: Vec::new(),
+            completed: body.completed_positions,
         };
         restore::check(&self.core, &standing)?;
         Ok(Entered::Standing(standing))
+    }
+
+    /// Looks at the session without taking it over: a suspension that fails half-way has to put it back (suspension §8.6).
+    pub(crate) async fn know_session(&self) -> Result<()> {
+        let Some((store, key)) = self.store() else { return Ok(()) };
+        let known = store.load(&key).await.map_err(load_failed)?;
+        self.memory().known = known;
+        Ok(())
     }
 
     /// Refuses to resume over a session that somebody wrote since (D1).
@@ -248,6 +291,7 @@ impl StorePort {
             cursor: cursor.clone(),
             frames: frames.collect::<serde_json::Result<_>>().map_err(pause_failed)?,
             suspended_at: self.core.clock.now(),
+            completed_positions: paused.completed.clone(),
         };
         let record =
             PausedRecord { status: PausedStatus::Suspended, body: Json::of(&body).map_err(pause_failed)? };
@@ -265,13 +309,16 @@ impl StorePort {
     /// A failure is not passed on: the record stays as claimed, which nobody can resume either, and how the run ended
     /// matters more.
     async fn close(&self, status: PausedStatus) {
-        if let Some(invocation) = self.resumes.as_ref().filter(|_| self.memory().claimed) {
+        if let Origin::Paused(invocation) = &self.origin
+            && self.memory().claimed
+        {
             drop(self.set_status(invocation, status).await);
         }
     }
 }
 
-fn encode(slot: &Slot) -> serde_json::Result<Json> {
+/// Encodes a value; the elements of a list keep their texts.
+pub(crate) fn encode(slot: &Slot) -> serde_json::Result<Json> {
     let Slot::Many(list) = slot else { return Json::of(&slot.to_json()?) };
     let mut text = String::from("[");
     for (at, item) in list.iter().enumerate() {
@@ -291,16 +338,17 @@ impl Persist for StorePort {
 
     fn enter(&self) -> BoxFuture<'_, Result<Entered>> {
         Box::pin(async {
-            match &self.resumes {
-                Some(invocation) => self.enter_paused(invocation).await,
-                None => self.load().await.map(Entered::Fresh),
+            match &self.origin {
+                Origin::New => self.load().await.map(Entered::Fresh),
+                Origin::Paused(invocation) => self.enter_paused(invocation).await,
+                Origin::Checkpoint(invocation) => self.enter_checkpoint(invocation).await,
             }
         })
     }
 
     fn claim(&self) -> BoxFuture<'_, Result<()>> {
         Box::pin(async {
-            let Some(invocation) = &self.resumes else { return Ok(()) };
+            let Origin::Paused(invocation) = &self.origin else { return Ok(()) };
             let stores = &self.core.stores;
             let claimed = stores.paused.claim(&stores.tenant, invocation).await.map_err(pause_failed)?;
             self.memory().claimed = claimed.is_some();
@@ -317,6 +365,14 @@ impl Persist for StorePort {
             self.memory().known = saved;
             Ok(())
         })
+    }
+
+    fn keeps_checkpoints(&self) -> bool {
+        self.core.stores.checkpoints.is_some()
+    }
+
+    fn checkpoint(&self, checkpoint: Checkpoint) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async move { self.write_checkpoint(&checkpoint).await })
     }
 
     fn step(&self, _progress: Progress) -> BoxFuture<'_, Result<()>> {

@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use singletree_durable::{NodePosition, Positions};
+
 use crate::plan::cursor::{Frame, Position};
 use crate::plan::snapshot::Snapshot;
 
@@ -14,6 +16,8 @@ pub(crate) struct Strand {
     live: Mutex<Vec<Live>>,
     /// How many node executions have begun on it.
     executions: AtomicU64,
+    /// Guards the node executions that it has completed, where they are kept; held for a push or a copy only.
+    completed: Mutex<Positions>,
 }
 
 /// How far one graph is: the cursor's frame, with its state beside it.
@@ -36,6 +40,25 @@ impl Strand {
         let mut frames = self.live();
         frames.truncate(depth);
         frames.push(live);
+    }
+
+    fn positions(&self) -> MutexGuard<'_, Positions> {
+        self.completed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Goes on where node executions were completed already.
+    pub(crate) fn after(completed: Positions) -> Self {
+        Self { completed: Mutex::new(completed), ..Self::default() }
+    }
+
+    /// Notes that a node execution has completed.
+    pub(crate) fn complete(&self, position: NodePosition) {
+        self.positions().push(position);
+    }
+
+    /// Returns the node executions that it has completed, where they are kept.
+    pub(crate) fn completed(&self) -> Positions {
+        self.positions().clone()
     }
 
     /// Numbers a node execution.

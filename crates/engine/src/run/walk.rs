@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use singletree_durable::BoxFuture;
+use singletree_durable::{BoxFuture, NodePosition};
 
 use super::ambient;
 use super::execution;
@@ -163,21 +163,42 @@ impl Walker<'_> {
             let target = self.route(node, &scope.place, &after)?;
             Ok((after, target))
         });
-        let (after, target) = led.inspect_err(|error| scope.failed(error))?;
-        scope.merged(&after);
-        let led = (after, target);
-        self.completed(node, &led, scope.ordinal).await;
+        let led = match led {
+            Ok(led) => led,
+            Err(error) => {
+                scope.failed(&error);
+                // A failure is captured, too: a run that fails at its first node has where to go on from.
+                self.level.checkpoint(run).await;
+                return Err(error);
+            }
+        };
+        scope.merged(&led.0);
+        self.completed(node, &led, (|| scope.position(), scope.ordinal)).await;
         Ok(led)
     }
 
     /// Notes and records that a node has completed.
-    pub(crate) async fn completed(&self, node: &Node, (after, target): &Led, ordinal: u64) {
+    pub(crate) async fn completed(
+        &self,
+        node: &Node,
+        (after, target): &Led,
+        (position, ordinal): (impl FnOnce() -> NodePosition, u64),
+    ) {
         self.stand(node, (Position::After, 0), after);
         let run = self.run;
+        if self.level.saves {
+            self.level.strand.complete(position());
+        }
         if !self.level.is_main() {
-            return run.member_node_completed(|| self.level.facts(&node.name, ordinal));
+            run.member_node_completed(|| self.level.facts(&node.name, ordinal));
+            // What ends a member is recorded with what it contributes.
+            if target.is_some() || self.depth > 0 {
+                self.level.checkpoint(run).await;
+            }
+            return;
         }
         run.node_completed();
+        self.level.checkpoint(run).await;
         // What ends the outermost graph is recorded by the end itself.
         if run.port.keeps_steps()
             && (target.is_some() || self.depth > 0)

@@ -166,7 +166,7 @@ async fn a_watch_tells_where_each_instance_stands() {
     let member = |(boundary, progress): &(Boundary, MemberProgress)| {
         let progress = match progress {
             MemberProgress::NotStarted => json!("not started"),
-            MemberProgress::InFlight { frames, states } => {
+            MemberProgress::InFlight { frames, states, .. } => {
                 json!([frames, states.iter().map(state).collect::<Vec<_>>()])
             }
             MemberProgress::Contributed(update) => {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
-use singletree_durable::BoxFuture;
+use singletree_durable::{BoxFuture, Positions};
 use singletree_engine::{
     Backoff, Ctx, END, Ending, Entered, Error, ErrorPolicy, FailureIsolation, FanOut, Graph, InvokeOptions,
     Item, NodeError, Outcome, Persist, Progress, Projection, Retry, SessionState, Signal, Snapshot, Standing,
@@ -54,7 +54,14 @@ impl Persist for Memory {
         }
         let fields = |it: &Snapshot| it.fields().map(|(name, slot)| (name.into(), slot.clone())).collect();
         let frames = progress.frames.iter().map(fields).collect();
-        let standing = Standing { identity: None, cursor: progress.cursor, frames, records: BTreeMap::new() };
+        let standing = Standing {
+            identity: None,
+            cursor: progress.cursor,
+            frames,
+            records: BTreeMap::new(),
+            containers: Vec::new(),
+            completed: Positions::new(),
+        };
         *self.standing.lock().unwrap() = Some(standing);
         self.facts.lock().unwrap().clear();
         Box::pin(async { Ok(()) })

@@ -200,6 +200,29 @@ CREATE TABLE paused (
   PRIMARY KEY (tenant, invocation)
 ) STRICT, WITHOUT ROWID;
 
+-- Where invocations of applications that use the pipeline-utilities specification's own checkpointer stand. The body is the
+-- whole record but for the completed positions. These only grow: each is a row, found by a packed key (as above, with the
+-- checkpoint in the session's place), so that a save adds the new ones and leaves the others alone. The digest is that of
+-- the positions that are stored; where a record has others, they are replaced.
+CREATE TABLE checkpoint (
+  id INTEGER PRIMARY KEY,
+  tenant TEXT NOT NULL,
+  invocation TEXT NOT NULL,
+  correlation TEXT NOT NULL,
+  saved_at INTEGER NOT NULL,
+  positions INTEGER NOT NULL,
+  digest INTEGER NOT NULL,
+  body TEXT NOT NULL CHECK (json_valid(body)),
+  UNIQUE (tenant, invocation)
+) STRICT;
+
+CREATE TABLE checkpoint_position (
+  id INTEGER PRIMARY KEY,
+  checkpoint INTEGER AS (id >> 32) VIRTUAL,
+  no INTEGER AS (id & 4294967295) VIRTUAL,
+  body TEXT NOT NULL CHECK (json_valid(body))
+) STRICT;
+
 -- For people.
 
 CREATE VIEW transcript AS

@@ -30,7 +30,8 @@ impl Files {
         self.last.lock().unwrap().1 = Some(store.clone());
         let sessions = Arc::new(store.session_store());
         let journal = Arc::new(store);
-        Ok(Stores { sessions, upkeep: journal.clone(), paused: journal.clone(), journal })
+        let (upkeep, paused, checkpoints) = (journal.clone(), journal.clone(), journal.clone());
+        Ok(Stores { sessions, upkeep, paused, checkpoints, journal })
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod backup;
 mod bytes;
+mod checkpoint;
 mod contract;
 mod crash;
 mod file;

@@ -1,0 +1,88 @@
+//! Keeping saves from inside of fan-outs back (pipeline-utilities §10.11.4).
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU64;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::{
+    BoxFuture, CheckpointFilter, CheckpointRecord, CheckpointSummary, Checkpointer, InvocationId, Result,
+    TenantId,
+};
+
+/// A checkpointer that writes only every so many saves from inside of fan-outs; all other saves pass at once.
+///
+/// What is kept back is lost when the process dies, and also when the invocation ends by an error: `load` and `list` show
+/// what was written. The instances concerned run again on a resume; each still contributes once, since what a record says
+/// of an instance is only true when the record was written. Choose it when instances are many and cheap to repeat.
+///
+/// A save that passes contains everything that was kept back of its invocation, since records are whole.
+#[derive(Debug)]
+pub struct Batched {
+    inner: Arc<dyn Checkpointer>,
+    flush_every: NonZeroU64,
+    /// How many saves of each invocation are kept back. Guards numbers only, never held across an await.
+    kept: Mutex<BTreeMap<(TenantId, InvocationId), u64>>,
+}
+
+impl Batched {
+    /// Writes every `flush_every`th save from inside of fan-outs, for each invocation; 1 writes them all.
+    #[must_use]
+    pub fn new(inner: Arc<dyn Checkpointer>, flush_every: NonZeroU64) -> Self {
+        Self { inner, flush_every, kept: Mutex::default() }
+    }
+
+    fn kept(&self) -> MutexGuard<'_, BTreeMap<(TenantId, InvocationId), u64>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells whether this save is kept back.
+    fn keeps(&self, tenant: &TenantId, record: &CheckpointRecord) -> bool {
+        let key = (tenant.clone(), record.invocation_id.clone());
+        let mut kept = self.kept();
+        if !record.is_fan_out_internal() {
+            kept.remove(&key);
+            return false;
+        }
+        let count = kept.entry(key.clone()).or_default();
+        *count += 1;
+        let keeps = *count < self.flush_every.get();
+        if !keeps {
+            kept.remove(&key);
+        }
+        keeps
+    }
+}
+
+impl Checkpointer for Batched {
+    fn save<'a>(&'a self, tenant: &'a TenantId, record: &'a CheckpointRecord) -> BoxFuture<'a, Result<()>> {
+        if self.keeps(tenant, record) {
+            return Box::pin(std::future::ready(Ok(())));
+        }
+        self.inner.save(tenant, record)
+    }
+
+    fn load<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        invocation: &'a InvocationId,
+    ) -> BoxFuture<'a, Result<Option<CheckpointRecord>>> {
+        self.inner.load(tenant, invocation)
+    }
+
+    fn list<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        filter: &'a CheckpointFilter,
+    ) -> BoxFuture<'a, Result<Vec<CheckpointSummary>>> {
+        self.inner.list(tenant, filter)
+    }
+
+    fn delete<'a>(&'a self, tenant: &'a TenantId, invocation: &'a InvocationId) -> BoxFuture<'a, Result<()>> {
+        self.kept().remove(&(tenant.clone(), invocation.clone()));
+        self.inner.delete(tenant, invocation)
+    }
+
+    fn supports_state_migration(&self) -> bool {
+        self.inner.supports_state_migration()
+    }
+}

@@ -1,0 +1,241 @@
+//! Checkpoint records: from where a run stands to what is stored of it, and back (pipeline-utilities §10.2, §10.11).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+use singletree_durable::{
+    CheckpointRecord, CheckpointState, EnclosingInstance, FanOutProgress, InstanceProgress, InstanceState,
+    Json, Positions, Timestamp,
+};
+
+use super::fan_out::Fan;
+use super::graph::{Core, Work};
+use super::port::{Checkpoint, ContainerProgress, Fields, MemberProgress, Standing};
+use super::stores::encode;
+use crate::plan::cursor::{Cursor, Frame, Position};
+use crate::plan::fan_out::FanOutPlan;
+use crate::plan::item::Item;
+use crate::plan::lineage::{Boundary, Lineage};
+use crate::plan::slot::Slot;
+use crate::plan::snapshot::Snapshot;
+use crate::plan::topology::Kind;
+
+/// Makes the record of where a run stands.
+///
+/// # Errors
+/// A typed value that cannot be represented in JSON.
+pub(crate) fn record(
+    core: &Core,
+    checkpoint: &Checkpoint,
+    last_saved_at: Timestamp,
+) -> serde_json::Result<CheckpointRecord> {
+    let identity = &checkpoint.identity;
+    let progress = &checkpoint.progress;
+    let mut states = progress.frames.iter().map(state).collect::<serde_json::Result<Vec<_>>>()?;
+    let fan_outs = progress.containers.iter().filter_map(|it| fan_out(core, it));
+    Ok(CheckpointRecord {
+        invocation_id: identity.invocation_id.clone(),
+        correlation_id: identity.correlation_id.clone(),
+        session_id: identity.session_id.clone(),
+        schema_version: core.topology.schema.version().to_owned(),
+        state: states.pop().unwrap_or_default(),
+        parent_states: states,
+        completed_positions: checkpoint.completed.clone(),
+        fan_out_progress: fan_outs.collect::<serde_json::Result<_>>()?,
+        last_saved_at,
+        cursor: Some(Json::of(&progress.cursor)?),
+    })
+}
+
+fn state(snapshot: &Snapshot) -> serde_json::Result<CheckpointState> {
+    snapshot.fields().map(|(name, slot)| Ok((name.to_owned(), encode(slot)?))).collect()
+}
+
+/// Finds the fan-out of a namespace, its own name last.
+fn plan<'a>(core: &'a Core, namespace: &[impl AsRef<str>]) -> Option<&'a Arc<FanOutPlan>> {
+    let (own, containing) = namespace.split_last()?;
+    let mut core = core;
+    for name in containing {
+        core = match &core.works[core.topology.index(name.as_ref())?] {
+            Work::Subgraph(inner) | Work::FanOut(Fan { core: inner, .. }) => inner,
+            // Branches have several graphs, and nothing in them is recorded.
+            Work::Function(_) | Work::Branches(_) => return None,
+        };
+    }
+    match &core.topology.nodes[core.topology.index(own.as_ref())?].kind {
+        Kind::FanOut { plan } => Some(plan),
+        _ => None,
+    }
+}
+
+/// Describes a fan-out; nothing for what is inside of branches, which begin again as a whole, and for branches themselves.
+fn fan_out(core: &Core, container: &ContainerProgress) -> Option<serde_json::Result<FanOutProgress>> {
+    let boundaries = container.lineage.boundaries();
+    if boundaries.iter().any(|it| matches!(it, Boundary::Branch(_))) {
+        return None;
+    }
+    let plan = plan(core, &container.namespace)?;
+    let names: Vec<String> = container.namespace.iter().map(|it| it.as_ref().to_owned()).collect();
+    let (own, containing) = names.split_last()?;
+    let enclosing = boundaries.iter().enumerate().filter_map(|(at, boundary)| match boundary {
+        Boundary::Instance(index) => Some(EnclosingInstance {
+            namespace: names[..at].to_vec(),
+            fan_out_node_name: names[at].clone(),
+            fan_out_index: *index,
+        }),
+        Boundary::Subgraph | Boundary::Branch(_) => None,
+    });
+    let instances = container.members.iter().map(|(_, it)| instance(plan, it));
+    Some(instances.collect::<serde_json::Result<Vec<_>>>().map(|instances| FanOutProgress {
+        fan_out_node_name: own.clone(),
+        namespace: containing.to_vec(),
+        enclosing_fan_out_lineage: enclosing.collect(),
+        execution: container.execution,
+        instance_count: instances.len() as u64,
+        instances,
+    }))
+}
+
+fn instance(plan: &FanOutPlan, progress: &MemberProgress) -> serde_json::Result<InstanceProgress> {
+    Ok(match progress {
+        MemberProgress::NotStarted => InstanceProgress::at(InstanceState::NotStarted),
+        MemberProgress::InFlight { completed, .. } => InstanceProgress {
+            completed_inner_positions: completed.to_vec(),
+            ..InstanceProgress::at(InstanceState::InFlight)
+        },
+        MemberProgress::Contributed(update) => {
+            let (collected, extra) = plan.stored(update)?;
+            let text = |it: Item| Ok(Json::from_text(it.text()?));
+            let extra = extra.into_iter().map(|(name, it)| Ok((name.to_owned(), text(it)?)));
+            InstanceProgress {
+                result: collected.map(text).transpose()?,
+                extra_outputs: extra.collect::<serde_json::Result<_>>()?,
+                ..InstanceProgress::at(InstanceState::Completed)
+            }
+        }
+        MemberProgress::Failed(record) => InstanceProgress {
+            result: Some(Json::from_text(record.text()?)),
+            result_is_error: true,
+            ..InstanceProgress::at(InstanceState::Completed)
+        },
+    })
+}
+
+/// Makes a standing of a record: where the run goes on. The identity is left out; states are as stored, not checked.
+///
+/// # Errors
+/// Why the record is not one, in words.
+pub(crate) fn standing(core: &Core, record: &CheckpointRecord) -> Result<Standing, String> {
+    let cursor = match &record.cursor {
+        Some(json) => json.decode().map_err(|it| format!("its cursor is damaged: {it}"))?,
+        None => derived(core, record)?,
+    };
+    let states = record.parent_states.iter().chain([&record.state]).map(fields);
+    let containers = record.fan_out_progress.iter().map(|it| container(core, it));
+    Ok(Standing {
+        identity: None,
+        cursor,
+        frames: states.collect::<Result<_, _>>()?,
+        records: BTreeMap::new(),
+        containers: containers.filter_map(Result::transpose).collect::<Result<_, _>>()?,
+        completed: record.completed_positions.clone(),
+    })
+}
+
+pub(crate) fn fields(state: &CheckpointState) -> Result<Fields, String> {
+    let field = |(name, json): (&String, &Json)| {
+        let value: Value = json.decode().map_err(|it| format!("its field '{name}' is damaged: {it}"))?;
+        Ok((Arc::from(name.as_str()), Slot::from_json(value)))
+    };
+    state.iter().map(field).collect()
+}
+
+/// Says where a run stands of which only the specification's fields are stored: after the node that completed last, in the
+/// graph that contains it. The place is that of one node, not of a set of them, so that cycles are no special case.
+fn derived(core: &Core, record: &CheckpointRecord) -> Result<Cursor, String> {
+    let positions = &record.completed_positions;
+    let next_step = positions.to_vec().iter().map(|it| it.step + 1).max().unwrap_or(0);
+    let depth = record.parent_states.len();
+    let Some(last) = positions.last() else {
+        if depth > 0 {
+            return Err("it stands in a subgraph, and no node of one has completed".into());
+        }
+        let node = core.topology.nodes[core.topology.entry].name.as_ref().to_owned();
+        return Ok(Cursor { frames: vec![Frame { node, at: Position::Before, attempt: 0 }], next_step });
+    };
+    if last.namespace.len() != depth {
+        let (node, inside) = (&last.node_name, last.namespace.len());
+        return Err(format!(
+            "node '{node}' completed {inside} graphs deep, and {depth} containing states are kept"
+        ));
+    }
+    let frame = |node: String, at| Frame { node, at, attempt: 0 };
+    let containing = last.namespace.into_iter().map(|it| frame(it, Position::Inside));
+    let frames = containing.chain([frame(last.node_name, Position::After)]).collect();
+    Ok(Cursor { frames, next_step })
+}
+
+/// Makes a container's progress of a stored one; nothing when it can match no container that runs, so that all of it runs
+/// again (§10.11: never a wrong skip).
+fn container(core: &Core, stored: &FanOutProgress) -> Result<Option<ContainerProgress>, String> {
+    let node = &stored.fan_out_node_name;
+    if stored.instances.len() as u64 != stored.instance_count {
+        let (has, says) = (stored.instances.len(), stored.instance_count);
+        return Err(format!("fan-out '{node}' has {has} instances, and says {says}"));
+    }
+    let namespace: Vec<&str> = stored.namespace.iter().chain([node]).map(String::as_str).collect();
+    let Some(plan) = plan(core, &namespace) else {
+        return Err(format!("the graph has no fan-out '{}'", namespace.join("/")));
+    };
+    let Some(lineage) = lineage(stored) else { return Ok(None) };
+    let members = stored.instances.iter().enumerate().map(|(index, it)| {
+        let progress =
+            member(plan, it).map_err(|why| format!("instance {index} of fan-out '{node}' {why}"))?;
+        Ok((Boundary::Instance(index as u64), progress))
+    });
+    Ok(Some(ContainerProgress {
+        namespace: namespace.into_iter().map(Arc::from).collect(),
+        lineage,
+        execution: stored.execution,
+        members: members.collect::<Result<_, String>>()?,
+    }))
+}
+
+/// The boundaries that a stored lineage means: an instance where it names one, subgraphs elsewhere. Nothing when it names an
+/// instance of what does not contain the fan-out.
+fn lineage(stored: &FanOutProgress) -> Option<Lineage> {
+    let enclosing = &stored.enclosing_fan_out_lineage;
+    let boundary = |at: usize| {
+        let named = |it: &&EnclosingInstance| {
+            it.namespace == stored.namespace[..at] && it.fan_out_node_name == stored.namespace[at]
+        };
+        enclosing.iter().find(named).map_or(Boundary::Subgraph, |it| Boundary::Instance(it.fan_out_index))
+    };
+    let boundaries: Vec<_> = (0..stored.namespace.len()).map(boundary).collect();
+    let found = boundaries.iter().filter(|it| matches!(it, Boundary::Instance(_))).count();
+    (found == enclosing.len()).then(|| Lineage::new(boundaries))
+}
+
+fn member(plan: &FanOutPlan, stored: &InstanceProgress) -> Result<MemberProgress, String> {
+    let damaged = |it: serde_json::Error| format!("has a damaged result: {it}");
+    let value = |json: &Json| json.decode::<Value>().map_err(damaged);
+    Ok(match (stored.state, stored.result_is_error) {
+        (InstanceState::Completed, true) => {
+            let record = stored.result.as_ref().ok_or("has failed and has no record of it")?;
+            MemberProgress::Failed(Item::from_json(value(record)?))
+        }
+        (InstanceState::Completed, false) => {
+            let collected = stored.result.as_ref().map(value).transpose()?;
+            let extra = stored.extra_outputs.iter().map(|(name, it)| Ok((name.as_str(), value(it)?)));
+            let extra = extra.collect::<Result<BTreeMap<_, _>, String>>()?;
+            MemberProgress::Contributed(plan.restored(collected, extra)?)
+        }
+        (InstanceState::InFlight, _) => MemberProgress::InFlight {
+            frames: Vec::new(),
+            states: Vec::new(),
+            completed: stored.completed_inner_positions.iter().cloned().collect::<Positions>(),
+        },
+        (InstanceState::NotStarted, _) => MemberProgress::NotStarted,
+    })
+}

@@ -1,0 +1,130 @@
+//! The specifications' checkpointer behind the port: saves, and what a resume loads (pipeline-utilities §10.4, §10.12).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+use singletree_durable::{
+    CheckpointRecord, CheckpointState, Checkpointer, Error as StoreError, InvocationId, Json, Migrations,
+};
+
+use super::outcome::Identity;
+use super::port::{Checkpoint, Entered};
+use super::record;
+use super::restore;
+use super::stores::StorePort;
+use crate::error::{Error, Result};
+
+/// The record of an invocation, while it is brought to the present graph.
+struct Loaded<'a> {
+    invocation: &'a InvocationId,
+    record: CheckpointRecord,
+}
+
+impl Loaded<'_> {
+    fn invalid(&self, reason: impl Into<String>) -> Error {
+        invalid(self.invocation, reason)
+    }
+}
+
+fn invalid(invocation: &InvocationId, reason: impl Into<String>) -> Error {
+    Error::CheckpointRecord { invocation: invocation.to_string(), reason: reason.into(), source: None }
+}
+
+impl StorePort {
+    /// Saves where the run stands.
+    pub(crate) async fn write_checkpoint(&self, checkpoint: &Checkpoint) -> Result<()> {
+        let stores = &self.core.stores;
+        let Some(checkpointer) = &stores.checkpoints else { return Ok(()) };
+        let at = {
+            let mut memory = self.memory();
+            // Clocks are set back sometimes.
+            let at = memory
+                .last_saved_at
+                .map_or_else(|| self.core.clock.now(), |it| it.max(self.core.clock.now()));
+            memory.last_saved_at = Some(at);
+            at
+        };
+        let record = record::record(&self.core, checkpoint, at);
+        let record = record.map_err(|source| Error::Record { source: source.into() })?;
+        let saved = checkpointer.save(&stores.tenant, &record).await;
+        saved.map_err(|source| Error::Record { source: source.into() })
+    }
+
+    /// Loads the record of an invocation and brings it to the present graph.
+    pub(crate) async fn enter_checkpoint(&self, invocation: &InvocationId) -> Result<Entered> {
+        let missing = || Error::CheckpointNotFound { invocation: invocation.to_string() };
+        let stores = &self.core.stores;
+        let checkpointer = stores.checkpoints.as_ref().ok_or_else(missing)?;
+        let record = match checkpointer.load(&stores.tenant, invocation).await {
+            Ok(record) => record.ok_or_else(missing)?,
+            Err(error @ (StoreError::Corrupt { .. } | StoreError::Format { .. })) => {
+                let (invocation, reason) = (invocation.to_string(), "it cannot be read".into());
+                return Err(Error::CheckpointRecord { invocation, reason, source: Some(error.into()) });
+            }
+            Err(error) => return Err(Error::CheckpointLoad { source: error.into() }),
+        };
+        let mut loaded = Loaded { invocation, record };
+        let session = match (&loaded.record.session_id, &self.asked) {
+            (Some(its), Some(asked)) if its != asked => {
+                return Err(Error::Argument { what: "the invocation belongs to another session".into() });
+            }
+            (its, asked) => its.clone().or_else(|| asked.clone()),
+        };
+        migrate(&mut loaded, self.core.topology.schema.version(), (checkpointer, &stores.state_migrations))?;
+        let mut standing =
+            record::standing(&self.core, &loaded.record).map_err(|reason| loaded.invalid(reason))?;
+        let checked = restore::check(&self.core, &standing);
+        checked.and_then(|()| restore::fits(&self.core, &standing)).map_err(|source| {
+            let (invocation, reason) = (invocation.to_string(), "it does not fit the graph".into());
+            Error::CheckpointRecord { invocation, reason, source: Some(source.into()) }
+        })?;
+        let fresh = self.core.ids.uuid();
+        let fresh = InvocationId::parse(&fresh).map_err(|it| Error::Argument { what: it.to_string() })?;
+        standing.identity = Some(Identity {
+            invocation_id: fresh,
+            correlation_id: loaded.record.correlation_id.clone(),
+            session_id: session.clone(),
+        });
+        self.memory().session = session;
+        self.know_session().await?;
+        let mut memory = self.memory();
+        memory.last_saved_at = Some(loaded.record.last_saved_at);
+        drop(memory);
+        Ok(Entered::Standing(standing))
+    }
+}
+
+/// Brings the states of a record to the present version; where it has that version, the registry is not consulted (§10.12.3).
+fn migrate(
+    loaded: &mut Loaded<'_>,
+    to: &str,
+    (checkpointer, migrations): (&Arc<dyn Checkpointer>, &Migrations),
+) -> Result<()> {
+    let from = loaded.record.schema_version.clone();
+    if from == to {
+        return Ok(());
+    }
+    if !checkpointer.supports_state_migration() && migrations.count() > 0 {
+        let reason = format!(
+            "its state is of version '{from}', the graph's is '{to}', and the checkpointer cannot show states to migrations"
+        );
+        return Err(loaded.invalid(reason));
+    }
+    let invocation = loaded.invocation;
+    let one = |state: &CheckpointState| -> Result<CheckpointState> {
+        let decoded = state.iter().map(|(name, json)| Ok((name.clone(), json.decode::<Value>()?)));
+        let decoded: serde_json::Result<BTreeMap<_, _>> = decoded.collect();
+        let decoded = decoded.map_err(|it| invalid(invocation, format!("its state is damaged: {it}")))?;
+        let migrated = migrations.migrate(&from, to, decoded).map_err(|source| {
+            let (from, to) = (from.clone(), to.to_owned());
+            Error::CheckpointMigration { from, to, source: Box::new(source) }
+        })?;
+        Ok(migrated.iter().map(|(name, value)| (name.clone(), Json::from(value))).collect())
+    };
+    let record = &mut loaded.record;
+    record.state = one(&record.state)?;
+    record.parent_states = record.parent_states.iter().map(one).collect::<Result<_>>()?;
+    to.clone_into(&mut record.schema_version);
+    Ok(())
+}

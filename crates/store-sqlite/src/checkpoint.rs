@@ -1,0 +1,42 @@
+//! The checkpointer of the pipeline-utilities specification (§10.1), beside the journal and through the same writer.
+
+use singletree_durable::{
+    BoxFuture, CheckpointFilter, CheckpointRecord, CheckpointSummary, Checkpointer, InvocationId, Result,
+    TenantId,
+};
+
+use crate::apply::checkpoint::Change;
+use crate::writer::Work;
+use crate::{SqliteStore, read};
+
+impl Checkpointer for SqliteStore {
+    fn save<'a>(&'a self, tenant: &'a TenantId, record: &'a CheckpointRecord) -> BoxFuture<'a, Result<()>> {
+        let change = Change::Save(Box::new(record.clone()));
+        let answer = self.hand_over(Work::Checkpoint { tenant: tenant.clone(), change });
+        Box::pin(async move { answer.await.map(drop) })
+    }
+
+    fn load<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        invocation: &'a InvocationId,
+    ) -> BoxFuture<'a, Result<Option<CheckpointRecord>>> {
+        let (tenant, invocation) = (tenant.clone(), invocation.clone());
+        self.query(move |snapshot| read::checkpoint::one(snapshot, &tenant, &invocation))
+    }
+
+    fn list<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        filter: &'a CheckpointFilter,
+    ) -> BoxFuture<'a, Result<Vec<CheckpointSummary>>> {
+        let (tenant, filter) = (tenant.clone(), filter.clone());
+        self.query(move |snapshot| read::checkpoint::all_of(snapshot, &tenant, &filter))
+    }
+
+    fn delete<'a>(&'a self, tenant: &'a TenantId, invocation: &'a InvocationId) -> BoxFuture<'a, Result<()>> {
+        let change = Change::Delete(invocation.clone());
+        let answer = self.hand_over(Work::Checkpoint { tenant: tenant.clone(), change });
+        Box::pin(async move { answer.await.map(drop) })
+    }
+}
