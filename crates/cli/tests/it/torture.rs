@@ -49,12 +49,14 @@ fn nothing_is_lost_doubled_or_contradicted_wherever_the_process_is_killed() {
 
 /// Breaks what is stored, each promise once.
 const HARM: &str = "
+  UPDATE wait SET status = 'cancelled' WHERE session = (SELECT id FROM session WHERE session = 's3');
   CREATE TEMP TABLE quiet AS SELECT id FROM session WHERE id NOT IN (SELECT session FROM wait WHERE status = 'pending');
   DELETE FROM turn WHERE session = (SELECT id FROM session WHERE session = 's0') AND status = 'completed' AND no % 2;
   UPDATE turn SET outcome = json_set(outcome, '$.from', outcome ->> 'to')
     WHERE session = (SELECT id FROM session WHERE session = 's1') AND status = 'completed';
   UPDATE turn SET status = 'accepted', outcome = NULL, ended_at = NULL
-    WHERE session IN quiet AND status = 'completed' AND no % 3 = 0;
+    WHERE session IN quiet AND status = 'completed' AND (no % 3 = 0
+    OR session = (SELECT id FROM session WHERE session = 's3'));
   UPDATE item SET body = json_set(body, '$.tool_call_id', 'nobody')
     WHERE session = (SELECT id FROM session WHERE session = 's2') AND body ->> 'role' = 'tool';
 ";
