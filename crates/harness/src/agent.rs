@@ -99,10 +99,10 @@ impl Agent {
 
     /// Holds only the end of the history in memory (D22): the last so many messages, and before them what belongs to the
     /// same turn, so that a window begins with a message of the user. Positions and lengths stay absolute; earlier
-    /// messages are read with [`Messages::earlier`]. Without a window a session's whole history is read before its first
+    /// messages are read with [`Messages::at`]. Without a window a session's whole history is read before its first
     /// turn in a process.
     ///
-    /// [`Messages::earlier`]: crate::Messages::earlier
+    /// [`Messages::at`]: crate::Messages::at
     #[must_use]
     pub fn window(mut self, messages: u64) -> Self {
         self.window = Some(Window::new(messages));
