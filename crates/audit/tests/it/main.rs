@@ -10,4 +10,5 @@ mod saboteur;
 mod scheduler;
 mod seeded;
 mod threads;
+mod told;
 mod walk;
