@@ -3,11 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use singletree_durable::{
-    Batch, BoxFuture, Counters, Error, EventRow, Fence, InvocationId, ItemRange, ItemRow, Journal, Land,
-    MailRow, MemoryStore, PositionRow, RecordRow, Result, SessionId, SessionKey, SessionPage, SessionRow,
-    TenantId, Timestamp, TurnQuery, TurnRow, Upkeep, WaitQuery, WaitRow,
-};
+use singletree_durable::{Batch, BoxFuture, Error, Journal, Land, Layer, MemoryStore, Read, Result, Upkeep};
 use tokio::sync::watch;
 
 /// A memory store under a sky.
@@ -79,27 +75,18 @@ impl Sky {
     pub(crate) fn release(&self) {
         self.control.open.send_replace(true);
     }
-
-    fn see<'a, T: Send + 'a>(&self, answer: BoxFuture<'a, Result<T>>) -> BoxFuture<'a, Result<T>> {
-        self.control.reads.fetch_add(1, Ordering::SeqCst);
-        if self.control.blind.load(Ordering::SeqCst) {
-            let source = "fog".into();
-            return Box::pin(std::future::ready(Err(Error::Unavailable { doing: "read", source })));
-        }
-        answer
-    }
 }
 
-impl Journal for Sky {
-    fn fence(&self) -> Fence {
-        self.store.fence()
+impl Layer for Sky {
+    fn journal(&self) -> &dyn Journal {
+        &self.store
     }
 
-    fn log_epoch(&self) -> &str {
-        self.store.log_epoch()
+    fn upkeep(&self) -> &dyn Upkeep {
+        &self.store
     }
 
-    fn apply(&self, batch: Batch) -> BoxFuture<'static, Result<()>> {
+    fn write(&self, batch: Batch) -> BoxFuture<'static, Result<()>> {
         let call = self.control.applies.fetch_add(1, Ordering::SeqCst) + 1;
         let fail = self.control.fail.lock().unwrap().filter(|(from, to, _)| (*from..*to).contains(&call));
         let lands = fail.is_none_or(|(_, _, land)| land == Land::After);
@@ -122,83 +109,16 @@ impl Journal for Sky {
         })
     }
 
-    fn session<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Option<SessionRow>>> {
-        self.see(self.store.session(key))
-    }
-
-    fn numbers<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Counters>> {
-        self.see(self.store.numbers(key))
-    }
-
-    fn sessions<'a>(
+    fn read<'a, T: Send + 'a>(
         &'a self,
-        tenant: &'a TenantId,
-        from: Option<&'a SessionId>,
-        limit: u64,
-    ) -> BoxFuture<'a, Result<SessionPage>> {
-        self.see(self.store.sessions(tenant, from, limit))
-    }
-
-    fn items<'a>(&'a self, key: &'a SessionKey, range: &'a ItemRange) -> BoxFuture<'a, Result<Vec<ItemRow>>> {
-        self.see(self.store.items(key, range))
-    }
-
-    fn turns<'a>(&'a self, key: &'a SessionKey, query: &'a TurnQuery) -> BoxFuture<'a, Result<Vec<TurnRow>>> {
-        self.see(self.store.turns(key, query))
-    }
-
-    fn session_of<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        invocation: &'a InvocationId,
-    ) -> BoxFuture<'a, Result<Option<SessionKey>>> {
-        self.see(self.store.session_of(tenant, invocation))
-    }
-
-    fn waits<'a>(&'a self, query: &'a WaitQuery) -> BoxFuture<'a, Result<Vec<(SessionKey, WaitRow)>>> {
-        self.see(self.store.waits(query))
-    }
-
-    fn mail<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Vec<MailRow>>> {
-        self.see(self.store.mail(key))
-    }
-
-    fn position<'a>(
-        &'a self,
-        key: &'a SessionKey,
-        invocation: &'a InvocationId,
-    ) -> BoxFuture<'a, Result<Option<PositionRow>>> {
-        self.see(self.store.position(key, invocation))
-    }
-
-    fn records<'a>(&'a self, key: &'a SessionKey, turn: u64) -> BoxFuture<'a, Result<Vec<RecordRow>>> {
-        self.see(self.store.records(key, turn))
-    }
-
-    fn events<'a>(
-        &'a self,
-        key: &'a SessionKey,
-        from: u64,
-        limit: u64,
-    ) -> BoxFuture<'a, Result<Vec<EventRow>>> {
-        self.see(self.store.events(key, from, limit))
-    }
-}
-
-impl Upkeep for Sky {
-    fn ownerless<'a>(
-        &'a self,
-        past: Option<&'a (SessionKey, u64)>,
-        limit: u64,
-    ) -> BoxFuture<'a, Result<Vec<(SessionKey, TurnRow)>>> {
-        self.see(self.store.ownerless(past, limit))
-    }
-
-    fn deadlines<'a>(
-        &'a self,
-        until: Option<Timestamp>,
-        limit: u64,
-    ) -> BoxFuture<'a, Result<Vec<(SessionKey, WaitRow)>>> {
-        self.see(self.store.deadlines(until, limit))
+        _: Read,
+        answer: BoxFuture<'a, Result<T>>,
+    ) -> BoxFuture<'a, Result<T>> {
+        self.control.reads.fetch_add(1, Ordering::SeqCst);
+        if self.control.blind.load(Ordering::SeqCst) {
+            let source = "fog".into();
+            return Box::pin(std::future::ready(Err(Error::Unavailable { doing: "read", source })));
+        }
+        answer
     }
 }
