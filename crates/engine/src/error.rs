@@ -177,8 +177,9 @@ pub enum Error {
         /// Why, when there is more to say.
         source: Option<BoxError>,
     },
-    /// A checkpoint is of another schema version and cannot be brought to this one (pipeline-utilities §10.12).
-    #[error("the checkpoint's state cannot be migrated from version '{from}' to '{to}'")]
+    /// The state of a stored run, a checkpoint's or a suspended invocation's, is of another schema version and cannot be
+    /// brought to this one (pipeline-utilities §10.12, R36).
+    #[error("the state of the stored run cannot be migrated from version '{from}' to '{to}'")]
     CheckpointMigration {
         /// Its version.
         from: String,

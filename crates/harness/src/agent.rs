@@ -43,6 +43,7 @@ pub struct Agent {
     pub(crate) buckets: BucketTable,
     pub(crate) replies: Replies,
     pub(crate) migrations: Arc<Migrations>,
+    state_migrations: Option<Arc<Migrations>>,
     pub(crate) budget: Budget,
     pub(crate) resumed_reply: ResumedReply,
     early: Vec<String>,
@@ -62,6 +63,7 @@ impl Agent {
             buckets: BucketTable::default(),
             replies: Replies::default(),
             migrations: Arc::default(),
+            state_migrations: None,
             budget: Budget::default(),
             resumed_reply: ResumedReply::default(),
             early: Vec::new(),
@@ -114,6 +116,27 @@ impl Agent {
     pub fn session_migrations(mut self, migrations: Migrations) -> Self {
         self.migrations = Arc::new(migrations);
         self
+    }
+
+    /// Sets how the states of runs that were stored under older versions of the graph's state are brought to the present one:
+    /// of invocations that wait for a signal, and of those whose process died (pipeline-utilities §10.12, R36). Each
+    /// migration gets the whole state of a graph, also of each subgraph that the run was inside of.
+    ///
+    /// Without it the migrations of sessions do this, where session and state have one version: then a session is the
+    /// state. A session whose projection has a version of its own needs both.
+    #[must_use]
+    pub fn state_migrations(mut self, migrations: Migrations) -> Self {
+        self.state_migrations = Some(Arc::new(migrations));
+        self
+    }
+
+    /// Returns what migrates the states of stored runs.
+    pub(crate) fn run_migrations(&self) -> Arc<Migrations> {
+        match &self.state_migrations {
+            Some(migrations) => migrations.clone(),
+            None if self.graph.session_version() == self.graph.schema().version() => self.migrations.clone(),
+            None => Arc::default(),
+        }
     }
 
     /// Sets how callers come by the outcome of a turn that resumed, beside the subscription (D21).

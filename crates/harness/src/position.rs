@@ -1,4 +1,5 @@
-//! Where an invocation stands, as it is stored: the cursor, and of each frame only what the session does not hold.
+//! Where an invocation stands, as it is stored: the cursor, and of each frame only what the session does not hold; what it
+//! does hold is named. A position says by itself of which schema version its states are: it may be read by another one.
 //!
 //! A list is named by what it extends, a stored generation up to a length, and by the numbers of the items after that;
 //! never by content (INV-4).
@@ -24,6 +25,9 @@ pub(crate) struct Position {
     /// Which agent, and which graph (D28).
     pub(crate) agent: String,
     pub(crate) graph: String,
+    /// The version of the state's schema; none in records that were written before it was kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) schema_version: Option<String>,
     /// The session's version that it stands on (D1).
     pub(crate) version: u64,
     pub(crate) marks: Marks,
@@ -54,6 +58,8 @@ pub(crate) struct Marks {
 pub(crate) enum Encoded {
     /// A value.
     Value(Value),
+    /// What the session holds under this name.
+    Held(String),
     /// A list.
     List {
         /// The stored list that it begins with: session field, generation, length.
@@ -85,21 +91,22 @@ impl Encoder<'_> {
         for (depth, frame) in frames.iter().enumerate() {
             let mut fields = BTreeMap::new();
             for (name, slot) in frame.fields() {
-                if depth == 0 && self.is_stored(name, slot) {
-                    continue;
-                }
-                fields.insert(name.to_owned(), self.slot(writing, slot)?);
+                let held = if depth == 0 { self.held(name, slot) } else { None };
+                let encoded = match held {
+                    Some(session) => Encoded::Held(session.to_owned()),
+                    None => self.slot(writing, slot)?,
+                };
+                fields.insert(name.to_owned(), encoded);
             }
             encoded.push(fields);
         }
         Ok(encoded)
     }
 
-    /// Tells whether the session holds exactly this already.
-    fn is_stored(&self, state_field: &str, slot: &Slot) -> bool {
-        let session = self.names.iter().find(|(_, state)| state.as_ref() == state_field);
-        let stored = session.and_then(|(session, _)| stored::find(self.stored, session));
-        stored.is_some_and(|it| it.slot.same(slot))
+    /// Returns the session's field that holds exactly this already.
+    fn held(&self, state_field: &str, slot: &Slot) -> Option<&str> {
+        let (session, _) = self.names.iter().find(|(_, state)| state.as_ref() == state_field)?;
+        stored::find(self.stored, session).filter(|it| it.slot.same(slot)).map(|_| session.as_ref())
     }
 
     fn slot(&mut self, writing: &mut Writing, slot: &Slot) -> Result<Encoded, Error> {
@@ -145,12 +152,14 @@ pub(crate) struct Decoder<'a> {
     pub(crate) journal: &'a dyn Journal,
     pub(crate) key: &'a SessionKey,
     pub(crate) stored: &'a StoredFields,
-    pub(crate) names: &'a [(Arc<str>, Arc<str>)],
+    /// Pairs of (session field, state field) of what the outermost frame leaves out: in records that do not name it.
+    pub(crate) unnamed: Option<&'a [(Arc<str>, Arc<str>)]>,
     pub(crate) numbers: &'a mut Numbers,
     pub(crate) window: Option<Window>,
 }
 
 impl Decoder<'_> {
+    /// Reads frames as they were written: in the terms of the schema of then.
     pub(crate) async fn frames(
         &mut self,
         encoded: Vec<BTreeMap<String, Encoded>>,
@@ -158,8 +167,8 @@ impl Decoder<'_> {
         let mut frames = Vec::with_capacity(encoded.len());
         for (depth, fields) in encoded.into_iter().enumerate() {
             let mut frame: Fields = Vec::new();
-            if depth == 0 {
-                let held = self.names.iter().filter(|(_, state)| !fields.contains_key(state.as_ref()));
+            if let Some(names) = self.unnamed.filter(|_| depth == 0) {
+                let held = names.iter().filter(|(_, state)| !fields.contains_key(state.as_ref()));
                 frame.extend(held.filter_map(|(session, state)| {
                     stored::find(self.stored, session).map(|it| (state.clone(), it.slot.clone()))
                 }));
@@ -167,6 +176,7 @@ impl Decoder<'_> {
             for (name, value) in fields {
                 let slot = match value {
                     Encoded::Value(value) => Slot::from_json(value),
+                    Encoded::Held(session) => self.held(&session)?,
                     Encoded::List { base, items } => Slot::Many(self.list(base, items).await?),
                 };
                 frame.push((name.into(), slot));
@@ -174,6 +184,11 @@ impl Decoder<'_> {
             frames.push(frame);
         }
         Ok(frames)
+    }
+
+    fn held(&self, session: &str) -> Result<Slot, Error> {
+        let found = stored::find(self.stored, session).map(|it| it.slot.clone());
+        found.ok_or_else(|| stored::corrupt(format!("field '{session}' of the session is missing"), None))
     }
 
     async fn list(

@@ -177,7 +177,7 @@ impl Preparing<'_> {
         let beginning = match position {
             Some(position) if position.turn == turning.row.no => {
                 let position = decode(&position.body)?;
-                let (standing, numbers) = self.standing(&turning, &position).await?;
+                let (standing, numbers) = self.standing(&mut turning, &position).await?;
                 let records = standing.records.clone();
                 turning.stands = true;
                 turning.spent = position.spent;
@@ -197,7 +197,7 @@ impl Preparing<'_> {
                 let answer = wait.answer.as_ref().map(singletree_durable::Json::decode).transpose();
                 let payload =
                     answer.map_err(|it| corrupt("an answer".into(), Some(it.into())))?.unwrap_or_default();
-                self.at_pause(&turning, &decode(&position.body)?, payload).await?
+                self.at_pause(&mut turning, &decode(&position.body)?, payload).await?
             }
             _ => {
                 let no = turning.row.message;
@@ -226,12 +226,24 @@ impl Preparing<'_> {
             .ok_or_else(|| corrupt(format!("item {no} is missing"), None))
     }
 
-    async fn standing(&self, turning: &Turning, position: &Position) -> Result<(Standing, Numbers), Error> {
-        let journal = self.house.journal.as_ref();
+    /// Reads where a run stands, brought to the graph's version: the process that stored it may have had another (R36).
+    async fn standing(
+        &self,
+        turning: &mut Turning,
+        position: &Position,
+    ) -> Result<(Standing, Numbers), Error> {
+        let (journal, graph) = (self.house.journal.as_ref(), &self.served.agent.graph);
+        let from = position.schema_version.as_deref().unwrap_or_else(|| graph.schema().version());
+        let is_old = from != graph.schema().version();
+        let window = self.window().filter(|_| !is_old);
+        if is_old {
+            // Migrations see whole lists.
+            turning.stored = self.read_fields(None).await?;
+        }
         let mut numbers = Numbers::default();
-        let (stored, names) = (&turning.stored, &turning.names);
-        let (key, window, numbering) = (&self.hot.key, self.window(), &mut numbers);
-        let mut decoder = Decoder { journal, key, stored, names, numbers: numbering, window };
+        let unnamed = position.schema_version.is_none().then_some(turning.names.as_ref());
+        let (key, stored) = (&self.hot.key, &turning.stored);
+        let mut decoder = Decoder { journal, key, stored, unnamed, numbers: &mut numbers, window };
         let frames = self.house.limited(decoder.frames(position.frames.clone())).await?;
         let records = self.records(turning.row.no).await?;
         let invocation = &turning.row.invocation;
@@ -241,7 +253,9 @@ impl Preparing<'_> {
             session_id: Some(self.hot.key.session.clone()),
         });
         let (cursor, containers, completed) = (position.cursor.clone(), Vec::new(), Positions::new());
-        Ok((Standing { identity, cursor, frames, records, containers, completed }, numbers))
+        let standing = Standing { identity, cursor, frames, records, containers, completed };
+        let migrations = self.served.agent.run_migrations();
+        Ok((graph.migrate_standing(standing, from, &migrations)?, numbers))
     }
 
     async fn records(&self, turn: u64) -> Result<Records, Error> {
@@ -251,7 +265,7 @@ impl Preparing<'_> {
 
     async fn at_pause(
         &self,
-        turning: &Turning,
+        turning: &mut Turning,
         position: &Position,
         payload: serde_json::Map<String, serde_json::Value>,
     ) -> Result<Beginning, Error> {
@@ -305,7 +319,7 @@ impl Preparing<'_> {
             ended_at: None,
             ..suspended.clone()
         };
-        let turning = self.turning(row).await?;
+        let mut turning = self.turning(row).await?;
         let position = self.house.read(journal.position(&self.hot.key, &wait.invocation)).await?;
         let position = position.ok_or_else(|| RunError::SuspensionRecord {
             invocation: wait.invocation.to_string(),
@@ -316,7 +330,7 @@ impl Preparing<'_> {
             reason: format!("where it stands is damaged: {it}"),
         };
         let position = position.body.decode().map_err(unfit)?;
-        let beginning = self.at_pause(&turning, &position, answering.payload.clone()).await?;
+        let beginning = self.at_pause(&mut turning, &position, answering.payload.clone()).await?;
         Ok((turning, beginning, suspended))
     }
 

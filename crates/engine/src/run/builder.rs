@@ -250,8 +250,8 @@ impl<S: State> GraphBuilder<S> {
         self
     }
 
-    /// Registers migrations of checkpointed state (pipeline-utilities §10.12). They apply to the states of all graphs that a
-    /// checkpoint holds, by the version of the outermost one.
+    /// Registers migrations of the state of stored runs, of checkpoints (pipeline-utilities §10.12) as of suspended
+    /// invocations. They apply to the states of all graphs that a record holds, by the version of the outermost one.
     #[must_use]
     pub fn state_migrations(mut self, migrations: Migrations) -> Self {
         self.stores.state_migrations = Arc::new(migrations);

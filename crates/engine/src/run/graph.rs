@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use sha2::{Digest, Sha256};
-use singletree_durable::{BoxFuture, InvocationId};
+use singletree_durable::{BoxFuture, InvocationId, Migrations};
 
 use super::ambient;
 use super::branches::{Dispatch, Doing};
@@ -15,10 +15,12 @@ use super::fault::NodeError;
 use super::input::{Chance, Clock, Ids, Timer};
 use super::limit::Limits;
 use super::middleware::Chain;
+use super::migrate::migrate_frames;
 use super::observe::{DrainSummary, ObserverId, Subscription};
 use super::outcome::Identity;
-use super::port::SessionState;
+use super::port::{SessionState, Standing};
 use super::queue::{Backlog, OnMishap, within};
+use super::restore;
 use super::scope::{Registered, Scope};
 use super::stores::Stores;
 use crate::error::{Error, Result};
@@ -127,6 +129,12 @@ impl Core {
         checked.map_err(|source| Error::Validation { place: None, source, state: None })
     }
 
+    /// Brings the states of a stored run to the graph's version.
+    pub(crate) fn bring(&self, standing: Standing, from: &str, migrations: &Migrations) -> Result<Standing> {
+        let frames = migrate_frames(standing.frames, (from, self.topology.schema.version()), migrations)?;
+        Ok(Standing { frames, ..standing })
+    }
+
     /// Returns the session's slice of a state, for an invocation that has a session.
     pub(crate) fn session_state(&self, state: &Snapshot, identity: &Identity) -> Option<SessionState> {
         identity.session_id.as_ref()?;
@@ -203,6 +211,27 @@ impl<S> Graph<S> {
     /// `state_validation_error`.
     pub fn check_session(&self, loaded: &SessionState) -> Result<()> {
         self.core.check_session(loaded)
+    }
+
+    /// Brings the states of a run that was stored under another version of the state's schema to the graph's, and checks what
+    /// came of it, list elements included: a port does this when it enters a stored run. Each frame is migrated by the same
+    /// chain (pipeline-utilities §10.12.2); of the same version, it is passed through, neither checked nor the registry
+    /// consulted.
+    ///
+    /// # Errors
+    /// `checkpoint_state_migration_missing`, `…_chain_ambiguous`, `…_failed`, `state_validation_error`.
+    pub fn migrate_standing(
+        &self,
+        standing: Standing,
+        from: &str,
+        migrations: &Migrations,
+    ) -> Result<Standing> {
+        if from == self.schema().version() {
+            return Ok(standing);
+        }
+        let standing = self.core.bring(standing, from, migrations)?;
+        restore::check(&self.core, &standing)?;
+        Ok(standing)
     }
 
     /// Returns a digest of the graph's structure: fields, nodes, edges, entry, also those of its subgraphs (D28).

@@ -205,11 +205,6 @@ impl StorePort {
         }
         let body: PausedBody =
             record.body.decode().map_err(|it| invalid(&format!("its record is damaged: {it}")))?;
-        let version = self.core.topology.schema.version();
-        if body.schema_version != version {
-            let stored = &body.schema_version;
-            return Err(invalid(&format!("its state is of version '{stored}', the graph's is '{version}'")));
-        }
         if self.asked.is_some() && self.asked != body.session_id {
             return Err(Error::Argument { what: "the invocation belongs to another session".into() });
         }
@@ -230,6 +225,8 @@ impl StorePort {
             containers: Vec::new(),
             completed: body.completed_positions,
         };
+        // A pause may outlast the schema that it was made under (R36).
+        let standing = self.core.bring(standing, &body.schema_version, &stores.state_migrations)?;
         restore::check(&self.core, &standing)?;
         Ok(Entered::Standing(standing))
     }

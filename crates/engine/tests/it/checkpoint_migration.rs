@@ -63,15 +63,15 @@ fn old() -> CheckpointRecord {
     record("v1", json!({"state": {"a": 1, "b": 0}, "completed_positions": [at(&[], "first", 0)]}))
 }
 
-fn adds(name: &'static str, to: &'static str) -> impl Fn(State) -> Migrated + Send + Sync + 'static {
+pub(crate) fn adds(name: &'static str, to: &'static str) -> impl Fn(State) -> Migrated + Send + Sync + 'static {
     move |mut state| {
         state.insert(name.to_owned(), to.into());
         Ok(state)
     }
 }
 
-type State = std::collections::BTreeMap<String, Value>;
-type Migrated = Result<State, singletree_durable::BoxError>;
+pub(crate) type State = std::collections::BTreeMap<String, Value>;
+pub(crate) type Migrated = Result<State, singletree_durable::BoxError>;
 
 // spec: pipeline-utilities §10.12.2
 #[tokio::test]

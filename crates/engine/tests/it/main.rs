@@ -36,6 +36,7 @@ mod runs;
 mod sessions;
 mod subgraphs;
 mod suspension;
+mod suspension_migration;
 mod suspension_stores;
 mod timing;
 mod typed;

@@ -220,7 +220,7 @@ async fn a_record_that_does_not_fit_the_graph_is_refused() {
         ),
         (|it| it["cursor"]["frames"] = json!([]), "suspension_record_invalid", "0 frames and 1 states"),
         (|it| it["surprise"] = json!(1), "suspension_record_invalid", "damaged: unknown field `surprise`"),
-        (|it| it["schema_version"] = json!("7"), "suspension_record_invalid", "version '7'"),
+        (|it| it["schema_version"] = json!("7"), "checkpoint_state_migration_missing", "version \"7\""),
         (|it| it["frames"][0]["n"] = json!("x"), "state_validation_error", "field 'n': expected int"),
         (|it| it["frames"][0]["log"] = json!(["a", 1]), "state_validation_error", "element 1"),
     ];

@@ -231,6 +231,7 @@ fn is_over<S>(ran: &singletree_engine::Result<Outcome<S>>) -> bool {
                 | RunError::SessionConflict { .. }
                 | RunError::SessionLoad { .. }
                 | RunError::Position { .. }
+                | RunError::CheckpointMigration { .. }
                 | RunError::Validation { place: None, state: None, .. }
         ),
     }

@@ -32,9 +32,12 @@ pub(crate) fn write_position(
     let (names, numbers) = (&turning.names, &mut turning.numbers);
     let mut encoder = Encoder { author: &author, stored: &turning.stored, names, numbers };
     let frames = encoder.frames(writing, &progress.frames)?;
+    // Whoever runs it may have another version of the graph than who accepted the turn.
+    let schema = progress.frames.first().map(|it| it.schema().version().to_owned());
     let position = Position {
         agent: turning.row.agent.clone(),
         graph: turning.row.graph.clone(),
+        schema_version: schema,
         version: turning.head.version,
         marks: turning.marks,
         spent: turning.spent,

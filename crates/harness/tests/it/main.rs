@@ -20,6 +20,7 @@ mod key;
 mod leak;
 mod level;
 mod mail;
+mod migrate;
 mod order;
 mod recover;
 mod refuse;

@@ -1,0 +1,212 @@
+//! Invocations that began under one version of an agent and go on under the next (R36, pipeline-utilities §10.12).
+
+use serde_json::json;
+use singletree_durable::{FieldValue, Journal, MemoryStore, Upkeep};
+use singletree_engine::{
+    Ctx, END, FieldSpec, Graph, GraphBuilder, Migrations, NodeResult, Reducer, Schema, SessionShape, Shape,
+    Signal, Slot, Snapshot, Update,
+};
+use singletree_harness::{Agent, Answer, Chat, Durability, MESSAGE_SHAPE};
+use singletree_store_sqlite::SqliteStore;
+
+use crate::bench::{Door, at, category, check_rows, fields, history, key, line, name, user};
+use crate::doctor::sound;
+
+fn says(text: &str) -> Update {
+    let said = json!([{"role": "assistant", "content": text}]);
+    Update::new().with("messages", Slot::from_json(said))
+}
+
+fn field(name: &'static str, shape: Shape, default: serde_json::Value) -> FieldSpec {
+    FieldSpec::new(name, shape, Slot::from_json(default))
+}
+
+/// A schema of this version: the history, and a number under this name.
+fn schema(version: &str, number: &'static str) -> Schema {
+    let messages = field("messages", Shape::Record(MESSAGE_SHAPE.into()).list(), json!([]));
+    let number = field(number, Shape::Int, json!(0));
+    let topic = field("topic", Shape::Str, json!("none"));
+    Schema::new("talk", vec![messages.reducer(Reducer::Append), number, topic]).with_version(version)
+}
+
+/// ask -> gate (suspends) -> tell, which says what the number is.
+fn asking(version: &str, number: &'static str) -> GraphBuilder<Snapshot> {
+    Graph::<Snapshot>::builder_with(schema(version, number))
+        .node("ask", move |_| async move { Ok(says("ask").with(number, Slot::from_json(json!(7)))) })
+        .node("gate", |cx: Ctx<Snapshot>| async move { cx.suspend(Signal::new("ok")).await })
+        .node("tell", move |cx: Ctx<Snapshot>| async move {
+            let told = |name| cx.state().get(name).unwrap().to_json().unwrap();
+            let told = format!("{number} is {}, topic is {}", told(number), told("topic"));
+            NodeResult::<Snapshot>::Ok(says(&told))
+        })
+        .edge("ask", "gate")
+        .edge("gate", "tell")
+        .edge("tell", END)
+        .entry("ask")
+}
+
+fn agent(graph: GraphBuilder<Snapshot>) -> Agent {
+    Agent::new("a", &graph.compile().unwrap()).durability(Durability::Step)
+}
+
+fn renames() -> Migrations {
+    Migrations::new().with("1", "2", |mut state| {
+        let old = state.remove("old").ok_or("nothing to rename")?;
+        state.insert("new".into(), old);
+        Ok(state)
+    })
+}
+
+fn topic(text: &str) -> Answer {
+    Answer::new(fields(&[("topic", json!(text))]))
+}
+
+async fn paused_under_the_old<S: Journal + Upkeep + Clone + 'static>(store: &S) {
+    let chat = Chat::builder().agent(agent(asking("1", "old"))).open(store.clone()).unwrap();
+    assert_eq!(line(&chat.send("s", user("m")).await), "suspended 3.1 ok [a:ask]");
+}
+
+/// What is stored of the session: its version, its fields, and the generation of its history.
+async fn stored(store: &impl Journal) -> (String, Vec<String>, u64) {
+    let row = store.session(&name("s")).await.unwrap().unwrap();
+    let generation = row.fields.iter().find_map(|it| match it.value {
+        FieldValue::List { generation, .. } => Some(generation),
+        FieldValue::Value(_) => None,
+    });
+    let names = row.fields.into_iter().map(|it| it.name).collect();
+    (row.head.schema_version, names, generation.unwrap())
+}
+
+async fn answered_under_the_new<S: Journal + Upkeep + Clone + 'static>(store: &S) {
+    let new = agent(asking("2", "new")).session_migrations(renames());
+    let chat = Chat::builder().agent(new).open(store.clone()).unwrap();
+    let turn = chat.answer(at("s", "ok"), topic("t")).await.unwrap();
+    let told = "completed 3.3 [a:new is 7, topic is \"t\"]";
+    assert_eq!(line(turn.outcome().await.as_ref()), told);
+    assert_eq!(history(&chat, "s").await, ["u:m", "a:ask", "a:new is 7, topic is \"t\""]);
+    // INV-4: what the migration left alone was not written again.
+    let names = ["messages", "new", "topic"].map(str::to_owned).to_vec();
+    assert_eq!(stored(store).await, ("2".to_owned(), names, 0));
+    assert_eq!(line(&chat.send("s", user("n")).await), "suspended 3.2 ok [a:ask]");
+    check_rows(store, "s").await;
+}
+
+#[tokio::test]
+async fn a_wait_of_an_old_agent_is_answered_under_the_new_one() {
+    let store = MemoryStore::new();
+    paused_under_the_old(&store).await;
+    let store = store.reopen();
+    answered_under_the_new(&store).await;
+    sound(&store.reopen()).await;
+}
+
+#[tokio::test]
+async fn a_wait_in_a_file_is_answered_under_the_new_agent() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s.db");
+    let store = SqliteStore::open(&path).await.unwrap();
+    paused_under_the_old(&store).await;
+    drop(store);
+    let store = SqliteStore::open(&path).await.unwrap();
+    answered_under_the_new(&store).await;
+    drop(store);
+    sound(&SqliteStore::open(&path).await.unwrap()).await;
+}
+
+// spec: pipeline-utilities §10.10: the wait stays as it is until an agent comes that can take it. INV-13
+#[tokio::test]
+async fn a_migration_that_fails_leaves_the_wait_as_it_is() {
+    let same = |state| Ok(state);
+    let none = Migrations::new;
+    let cases = [
+        (none(), "checkpoint_state_migration_missing"),
+        (none().with("1", "2", |_| Err("no".into())), "checkpoint_state_migration_failed"),
+        (none().with("1", "2", |_| panic!("no")), "checkpoint_state_migration_failed"),
+        (none().with("1", "2", same).with("1", "2", same), "checkpoint_state_migration_chain_ambiguous"),
+        (
+            none().with("1", "2", |mut state| {
+                state.insert("new".into(), json!("text"));
+                Ok(state)
+            }),
+            "state_validation_error",
+        ),
+    ];
+    for (migrations, expected) in cases {
+        let store = MemoryStore::new();
+        paused_under_the_old(&store).await;
+        let store = store.reopen();
+        let new = agent(asking("2", "new")).state_migrations(migrations);
+        let chat = Chat::builder().agent(new).open(store.clone()).unwrap();
+        let refused = chat.answer(at("s", "ok"), topic("t")).await.unwrap_err();
+        assert_eq!(refused.error_category, expected);
+        assert_eq!(chat.pending(Some("s"), 9).await.unwrap().len(), 1);
+        assert_eq!(stored(&store).await.0, "1");
+        let store = store.reopen();
+        answered_under_the_new(&store).await;
+    }
+}
+
+// R36: a session's slice may have a version of its own; then the state's migrations are registered for themselves.
+#[tokio::test]
+async fn a_projected_session_needs_migrations_of_the_state() {
+    let projected = |version: &str, number| {
+        let shape = SessionShape::Projected {
+            fields: vec![("messages".into(), "messages".into())],
+            version: Some("s1".into()),
+        };
+        agent(asking(version, number).session_shape(shape))
+    };
+    let store = MemoryStore::new();
+    let chat = Chat::builder().agent(projected("1", "old")).open(store.clone()).unwrap();
+    assert_eq!(category(&chat.send("s", user("m")).await), "suspended");
+    let store = store.reopen();
+    // Migrations of sessions are of other states than this one.
+    let new = projected("2", "new").session_migrations(renames());
+    let chat = Chat::builder().agent(new).open(store.clone()).unwrap();
+    let refused = chat.answer(at("s", "ok"), topic("t")).await.unwrap_err();
+    assert_eq!(refused.error_category, "checkpoint_state_migration_missing");
+    let store = store.reopen();
+    let new = projected("2", "new").state_migrations(renames()).window(1);
+    let chat = Chat::builder().agent(new).open(store.clone()).unwrap();
+    let turn = chat.answer(at("s", "ok"), topic("t")).await.unwrap();
+    assert_eq!(line(turn.outcome().await.as_ref()), "completed 3.3 [a:new is 7, topic is \"t\"]");
+    assert_eq!(history(&chat, "s").await, ["u:m", "a:ask", "a:new is 7, topic is \"t\""]);
+    assert_eq!(stored(&store).await.0, "s1");
+    check_rows(&store, "s").await;
+    sound(&store.reopen()).await;
+}
+
+// INV-13: what a crash left is migrated as what a pause left.
+#[tokio::test]
+async fn a_turn_that_died_under_the_old_agent_goes_on_under_the_new_one() {
+    let (store, door) = (MemoryStore::new(), Door::shut());
+    let stuck = |version: &str, number: &'static str, door: Door| {
+        Graph::<Snapshot>::builder_with(schema(version, number))
+            .node("ask", move |_| async move { Ok(says("ask").with(number, Slot::from_json(json!(7)))) })
+            .node("tell", move |cx: Ctx<Snapshot>| {
+                let door = door.clone();
+                async move {
+                    door.pass().await;
+                    let told = cx.state().get(number).unwrap().to_json().unwrap();
+                    NodeResult::<Snapshot>::Ok(says(&format!("{number} is {told}")))
+                }
+            })
+            .edge("ask", "tell")
+            .edge("tell", END)
+            .entry("ask")
+    };
+    let old = agent(stuck("1", "old", door.clone()));
+    let chat = Chat::builder().agent(old).open(store.clone()).unwrap();
+    chat.submit("s", user("m"), key("k")).await.unwrap();
+    door.somebody().await;
+    let store = store.reopen();
+    let open = Door::shut();
+    open.open();
+    let new = agent(stuck("2", "new", open)).session_migrations(renames());
+    let chat = Chat::builder().agent(new).open(store.clone()).unwrap();
+    let swept = chat.sweep().await.unwrap();
+    assert_eq!(line(swept[0].outcome().await.as_ref()), "completed 3.1 [a:ask, a:new is 7]");
+    assert_eq!(history(&chat, "s").await, ["u:m", "a:ask", "a:new is 7"]);
+    check_rows(&store, "s").await;
+    sound(&store.reopen()).await;
+}
