@@ -7,6 +7,7 @@ pub(crate) mod edge;
 pub(crate) mod fan_out;
 pub(crate) mod field;
 pub(crate) mod finite;
+pub(crate) mod guard;
 pub(crate) mod item;
 pub(crate) mod lineage;
 pub(crate) mod list;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use super::guard::caught;
 use super::item::Item;
 use super::list::List;
 use super::shape::found;
@@ -154,11 +155,16 @@ impl Reducer {
             Self::MergeAll => merge(prior, items("update", update)?.into_iter().map(Slot::One)),
             Self::ConcatFlatten => concat_flatten(prior, update),
             Self::BoundedAppend(max) => bounded_append(prior, update, *max),
-            Self::DedupeAppend(key) => keyed::dedupe_append(prior, update, key.as_ref()),
-            Self::MergeByKey(key) => keyed::merge_by_key(prior, update, key.as_ref()),
-            Self::Custom(custom) => custom.reduce(prior, update),
+            // These three call functions of the application's; one that panics has refused.
+            Self::DedupeAppend(key) => refused(|| keyed::dedupe_append(prior, update, key.as_ref())),
+            Self::MergeByKey(key) => refused(|| keyed::merge_by_key(prior, update, key.as_ref())),
+            Self::Custom(custom) => refused(|| custom.reduce(prior, update)),
         }
     }
+}
+
+fn refused(reduce: impl FnOnce() -> Result<Slot, ReducerFault>) -> Result<Slot, ReducerFault> {
+    caught(reduce).unwrap_or_else(|panicked| Err(ReducerFault::new(panicked)))
 }
 
 impl fmt::Debug for Reducer {

@@ -6,6 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::field::FieldFault;
+use super::guard::caught;
 use super::item::Item;
 use super::reducer::Reducer;
 use super::shape::Shape;
@@ -92,8 +93,16 @@ impl FieldSpec {
         self.check_from(slot, 0)
     }
 
-    /// Checks a value, of which list elements before `from` are known to be right.
+    /// Checks a value, of which list elements before `from` are known to be right. A check that panics has refused.
     pub(crate) fn check_from(&self, slot: &Slot, from: u64) -> Result<(), String> {
+        if self.check.is_none() {
+            return self.check_values(slot, from);
+        }
+        caught(|| self.check_values(slot, from))
+            .unwrap_or_else(|panicked| Err(format!("its check {panicked}")))
+    }
+
+    fn check_values(&self, slot: &Slot, from: u64) -> Result<(), String> {
         match (slot, self.shape.element()) {
             (Slot::Many(list), Some(_)) if self.shape.is_any() => match &self.check {
                 // A check of a field that may be anything is one of the whole value.

@@ -4,10 +4,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::event::ContainerConfig;
 use super::fault::NodeError;
-use super::panic::caught;
 use super::port::{ContainerProgress, MemberProgress};
 use super::strand::Strand;
 use crate::error::{Error, Place};
+use crate::plan::guard::caught;
 use crate::plan::item::Item;
 use crate::plan::lineage::{Boundary, Lineage};
 use crate::plan::policy::ErrorPolicy;

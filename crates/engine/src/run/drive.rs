@@ -17,7 +17,6 @@ use super::invoke::{EntryHook, InvokeOptions, Start, Watch};
 use super::level::Level;
 use super::metadata;
 use super::outcome::{Completed, Identity, Outcome, Suspended};
-use super::panic::caught;
 use super::pause;
 use super::port::{ContainerProgress, Ending, Entered, Persist, RequestedIdentity, SessionState, Standing};
 use super::queue::Queue;
@@ -27,6 +26,7 @@ use super::suspend::Asked;
 use super::walk::{Begin, walk};
 use crate::error::{Error, Result};
 use crate::plan::field::FieldFault;
+use crate::plan::guard::caught;
 use crate::plan::snapshot::{MergeFault, Snapshot};
 use crate::plan::update::Update;
 

@@ -14,6 +14,8 @@ use super::port::{Persist, Progress, RequestedIdentity};
 use super::scope::Run;
 use super::stores::StorePort;
 use crate::error::{Error, Result};
+use crate::plan::field::FieldFault;
+use crate::plan::guard::caught;
 use crate::plan::snapshot::Snapshot;
 use crate::plan::state::State;
 use crate::plan::update::Update;
@@ -218,7 +220,9 @@ impl<S: State> Graph<S> {
 
     fn typed(&self, outcome: Outcome<Snapshot>) -> Result<Outcome<S>> {
         outcome.try_map(|state| {
-            S::read(&state).map_err(|source| Error::Validation { place: None, source, state: Some(state) })
+            let read =
+                caught(|| S::read(&state)).unwrap_or_else(|it| Err(FieldFault::new("final state", it)));
+            read.map_err(|source| Error::Validation { place: None, source, state: Some(state) })
         })
     }
 }

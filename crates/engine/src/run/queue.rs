@@ -12,8 +12,9 @@ use super::ambient::{self, Who};
 use super::event::Event;
 use super::input::Clock;
 use super::observe::{DrainSummary, Subscription};
-use super::panic::{caught, caught_future};
+use super::panic::caught_future;
 use crate::error::Mishap;
+use crate::plan::guard::caught;
 
 /// Where mishaps are reported.
 pub(crate) type OnMishap = Arc<dyn Fn(Mishap) + Send + Sync>;

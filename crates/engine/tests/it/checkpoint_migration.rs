@@ -63,7 +63,10 @@ fn old() -> CheckpointRecord {
     record("v1", json!({"state": {"a": 1, "b": 0}, "completed_positions": [at(&[], "first", 0)]}))
 }
 
-pub(crate) fn adds(name: &'static str, to: &'static str) -> impl Fn(State) -> Migrated + Send + Sync + 'static {
+pub(crate) fn adds(
+    name: &'static str,
+    to: &'static str,
+) -> impl Fn(State) -> Migrated + Send + Sync + 'static {
     move |mut state| {
         state.insert(name.to_owned(), to.into());
         Ok(state)

@@ -114,7 +114,11 @@ async fn a_custom_reducer_may_refuse_and_even_panic() {
     );
     let panicked = fail(&second(after_first(fields()), json!({"m": "panic"})), json!({})).await;
     assert_eq!(described(&panicked).2, Some(json!({"v": 1, "log": [], "m": null})));
-    assert_eq!(chain(&panicked), "node 'second' failed: panicked: not today");
+    assert_eq!(panicked.category(), "reducer_error");
+    assert_eq!(
+        chain(&panicked),
+        "reducer moody could not merge what node 'second' returned for field 'm': panicked: not today"
+    );
 }
 
 // spec: graph-engine §4: what is merged must be what the schema declares; the field is named.

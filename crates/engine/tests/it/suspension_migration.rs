@@ -49,8 +49,7 @@ async fn a_paused_state_is_brought_along_the_chain_and_then_takes_its_payload() 
         state.insert("n".to_owned(), json!(n * 2));
         Ok(state)
     };
-    let migrations =
-        Migrations::new().with("v1.5", "v2", adds("topic", "old")).with("v1", "v1.5", doubles);
+    let migrations = Migrations::new().with("v1.5", "v2", adds("topic", "old")).with("v1", "v1.5", doubles);
     let graph = second(&store).state_migrations(migrations).compile().unwrap();
     let ended = completed(resume(&graph, &id, json!({"topic": "new"})).await);
     assert_eq!(ended, json!({"n": 10, "log": ["x", "after"], "topic": "new"}));

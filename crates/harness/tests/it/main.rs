@@ -22,6 +22,7 @@ mod level;
 mod mail;
 mod migrate;
 mod order;
+mod panics;
 mod recover;
 mod refuse;
 mod resumed;
