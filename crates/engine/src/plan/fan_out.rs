@@ -106,11 +106,17 @@ impl FanOutDraft {
         let before = problems.len();
         let source = self.resolve_source(node, (parent, child), problems);
         let mut check = Check { node, problems };
-        let inward = self.inputs.iter().filter_map(|(to, from)| check.pair((child, to), (parent, from)));
+        let inward = self.inputs.iter().filter_map(|(to, from)| check.copied((child, to), (parent, from)));
         let inputs = Crossing::inward(inward.collect(), parent, child);
         let collected = self.collect.iter().map(|(from, to)| (to, from));
         let extra = self.extra_outputs.iter().map(|(to, from)| (to, from));
-        let outputs = collected.chain(extra).filter_map(|(to, from)| check.pair((parent, to), (child, from)));
+        let outputs = collected.chain(extra).filter_map(|(to, from)| {
+            let (at, source) = check.pair((parent, to), (child, from))?;
+            let (target, each) = (&parent.fields()[at], &child.fields()[source]);
+            // What is merged is a list of what the instances have, each of which is checked when it is there (R25).
+            check.crosses(&Shape::Any.list(), (each, target), &target.merge_by().takes(target.shape()));
+            Some((at, source))
+        });
         let outputs = outputs.collect();
         let errors_field = self.errors_field.as_ref().and_then(|it| check.records(parent, it));
         let count_field = self.count_field.as_ref().and_then(|it| check.one(parent, it));
@@ -139,14 +145,18 @@ impl FanOutDraft {
     ) -> Option<Source> {
         match (&self.items, &self.count) {
             (Some((from, to)), None) => {
-                let (to, from) = Check { node, problems }.pair((child, to), (parent, from))?;
-                let field = &parent.fields()[from];
-                if !field.shape().is_list() {
-                    let message = format!(
-                        "fan-out '{node}' takes its items from field '{}', which is no list",
-                        field.name()
-                    );
-                    problems.push(Problem::new(ProblemKind::FanOutFieldNotList, message));
+                let mut check = Check { node, problems };
+                let (to, from) = check.pair((child, to), (parent, from))?;
+                let (field, item) = (&parent.fields()[from], &child.fields()[to]);
+                match field.shape() {
+                    Shape::List(element) => check.crosses(element, (field, item), item.shape()),
+                    _ => {
+                        let message = format!(
+                            "fan-out '{node}' takes its items from field '{}', which is no list",
+                            field.name()
+                        );
+                        problems.push(Problem::new(ProblemKind::FanOutFieldNotList, message));
+                    }
                 }
                 Some(Source::Items { from, to })
             }

@@ -15,7 +15,7 @@ pub enum ProblemKind {
     DanglingEdge,
     /// A node has more than one outgoing edge.
     MultipleOutgoingEdges,
-    /// A projection names a field that a schema does not declare.
+    /// A projection names a field that a schema does not declare, or two whose declared types contradict each other.
     MappingReferencesUndeclaredField,
     /// A projection declares both sets and maps.
     ConflictingProjectionForms,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::field::FieldFault;
 use super::problem::{Problem, ProblemKind};
 use super::schema::{FieldSpec, Schema};
+use super::shape::Shape;
 use super::slot::Slot;
 use super::snapshot::Snapshot;
 use super::update::Update;
@@ -92,11 +93,11 @@ impl Projection {
             (self.inputs.clone().unwrap_or_default(), self.outputs.clone())
         };
         let mut check = Check { node, problems };
-        let inward = inward.iter().filter_map(|(to, from)| check.pair((child, to), (parent, from)));
+        let inward = inward.iter().filter_map(|(to, from)| check.copied((child, to), (parent, from)));
         let inward: Vec<_> = inward.collect();
         let outward = match outward {
             Some(pairs) => {
-                pairs.iter().filter_map(|(to, from)| check.pair((parent, to), (child, from))).collect()
+                pairs.iter().filter_map(|(to, from)| check.merged((parent, to), (child, from))).collect()
             }
             None => matching(parent, child),
         };
@@ -155,6 +156,36 @@ impl Check<'_> {
     /// Tells of a field that is of the wrong kind for what is written into it.
     pub(crate) fn misfit(&mut self, field: &FieldSpec, wanted: &str) {
         let message = format!("node '{}' writes field '{}', which is no {wanted}", self.node, field.name());
+        self.problems.push(Problem::new(ProblemKind::MappingReferencesUndeclaredField, message));
+    }
+
+    /// Finds two fields of which one is copied into the other.
+    pub(crate) fn copied(&mut self, to: (&Schema, &str), from: (&Schema, &str)) -> Option<(usize, usize)> {
+        let (at, source) = self.pair(to, from)?;
+        let (target, source_field) = (&to.0.fields()[at], &from.0.fields()[source]);
+        self.crosses(source_field.shape(), (source_field, target), target.shape());
+        Some((at, source))
+    }
+
+    /// Finds two fields of which one is merged into the other by its reducer.
+    pub(crate) fn merged(&mut self, to: (&Schema, &str), from: (&Schema, &str)) -> Option<(usize, usize)> {
+        let (at, source) = self.pair(to, from)?;
+        let (target, source_field) = (&to.0.fields()[at], &from.0.fields()[source]);
+        let taken = target.merge_by().takes(target.shape());
+        self.crosses(source_field.shape(), (source_field, target), &taken);
+        Some((at, source))
+    }
+
+    /// Tells of declarations that contradict each other: no such value could ever cross (graph-engine §2). Of values that may
+    /// fit or not, each is checked when it crosses.
+    pub(crate) fn crosses(&mut self, found: &Shape, (from, to): (&FieldSpec, &FieldSpec), wanted: &Shape) {
+        if found.may_be(wanted) {
+            return;
+        }
+        let (node, from, to) = (self.node, from.name(), to.name());
+        let message = format!(
+            "node '{node}' projects field '{from}' into field '{to}': {found} where {wanted} is taken"
+        );
         self.problems.push(Problem::new(ProblemKind::MappingReferencesUndeclaredField, message));
     }
 

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use super::guard::caught;
 use super::item::Item;
 use super::list::List;
-use super::shape::found;
+use super::shape::{Shape, found};
 use super::slot::Slot;
 
 pub use keyed::Key;
@@ -126,6 +126,25 @@ impl Reducer {
             | Self::MergeByKey(_)
             | Self::Custom(_) => true,
             Self::LastWriteWins | Self::Merge | Self::ConcatFlatten | Self::MergeAll => false,
+        }
+    }
+
+    /// Returns the shape of the updates that a field of this shape takes.
+    pub(crate) fn takes(&self, field: &Shape) -> Shape {
+        match (self, field.element()) {
+            (Self::Custom(_), _) => Shape::Any,
+            (Self::ConcatFlatten, Some(element)) => element.clone().list().list(),
+            (Self::MergeAll, _) => field.clone().list(),
+            (
+                Self::LastWriteWins
+                | Self::Append
+                | Self::Merge
+                | Self::ConcatFlatten
+                | Self::BoundedAppend(_)
+                | Self::DedupeAppend(_)
+                | Self::MergeByKey(_),
+                _,
+            ) => field.clone(),
         }
     }
 

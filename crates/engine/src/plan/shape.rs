@@ -66,6 +66,35 @@ impl Shape {
         }
     }
 
+    /// Tells whether a value of this shape may be one of another shape, as far as the declarations say: false only where
+    /// they contradict each other (graph-engine §2). Whole numbers are numbers. What may be null or anything, and maps
+    /// whose content is not looked into, are left to the check of the value itself.
+    pub(crate) fn may_be(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Any, _) | (_, Self::Any) => true,
+            (Self::Optional(inner), other) => inner.may_be(other),
+            (ours, Self::Optional(inner)) => ours.may_be(inner),
+            (Self::List(ours), Self::List(theirs)) | (Self::Dict(ours), Self::Dict(theirs)) => {
+                ours.may_be(theirs)
+            }
+            (Self::Record(_) | Self::Dict(_), Self::Record(_) | Self::Dict(_))
+            | (Self::Int, Self::Int | Self::Float)
+            | (Self::Bool, Self::Bool)
+            | (Self::Float, Self::Float)
+            | (Self::Str, Self::Str) => true,
+            (
+                Self::Bool
+                | Self::Int
+                | Self::Float
+                | Self::Str
+                | Self::List(_)
+                | Self::Dict(_)
+                | Self::Record(_),
+                _,
+            ) => false,
+        }
+    }
+
     /// Checks a value.
     ///
     /// # Errors

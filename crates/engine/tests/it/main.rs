@@ -30,6 +30,7 @@ mod isolation;
 mod middleware;
 mod observers;
 mod panics;
+mod projection_types;
 mod properties;
 mod retry;
 mod rig;

@@ -123,7 +123,8 @@ async fn an_error_inside_is_told_as_it_is() {
 async fn what_crosses_is_checked_against_the_other_sides_schema() {
     let child = over([field("numbers", Shape::Int.list(), json!([]))]).node("a", sets(json!({})));
     let child = child.edge("a", END).entry("a").compile().unwrap();
-    let words = field("words", Shape::Str.list(), json!(["one"]));
+    // What may be anything can only be checked when it is there.
+    let words = field("words", Shape::Any.list(), json!(["one"]));
     let projection = Projection::by_name().inputs([("numbers", "words")]).outputs([]);
     let outer = over([words]).subgraph("sub", &child, projection).edge("sub", END).entry("sub");
     let error = fail(&outer.compile().unwrap(), json!({})).await;
@@ -152,8 +153,10 @@ async fn a_required_field_of_the_child_needs_a_crossing() {
 #[tokio::test]
 async fn what_comes_out_passes_the_parents_reducer() {
     let outer = over([log("log")]);
-    let projection = Projection::by_name().outputs([("log", "x")]);
-    let outer = outer.subgraph("sub", &child(), projection).edge("sub", END).entry("sub").compile().unwrap();
+    let projection = Projection::by_name().outputs([("log", "seen")]);
+    let child = over([field("seen", Shape::Any, json!(9))]).node("a", sets(json!({})));
+    let child = child.edge("a", END).entry("a").compile().unwrap();
+    let outer = outer.subgraph("sub", &child, projection).edge("sub", END).entry("sub").compile().unwrap();
     let error = fail(&outer, json!({"log": ["p"]})).await;
     assert_eq!(described(&error), ("reducer_error", Some("sub".into()), Some(json!({"log": ["p"]}))));
 }
