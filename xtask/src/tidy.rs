@@ -10,6 +10,7 @@ mod marks;
 mod modules;
 mod plan;
 mod sizes;
+mod unexercised;
 
 use std::fmt;
 
@@ -46,7 +47,7 @@ impl fmt::Display for Finding {
 /// Runs every check and returns what they found, rule by rule.
 #[must_use]
 pub fn tidy(repo: &Repo) -> Vec<Finding> {
-    let checks: [fn(&Repo) -> Vec<Finding>; 10] = [
+    let checks: [fn(&Repo) -> Vec<Finding>; 11] = [
         edges::check,
         external::check,
         plan::check,
@@ -57,6 +58,7 @@ pub fn tidy(repo: &Repo) -> Vec<Finding> {
         invariants::check,
         errors::check,
         lock_ceiling::check,
+        unexercised::check,
     ];
     checks.iter().flat_map(|check| check(repo)).collect()
 }

@@ -243,3 +243,33 @@ async fn checkpoints_around_a_pause_lead_where_it_led() {
         assert_eq!(heard.0.load(Ordering::Relaxed), 0, "{combination:?}");
     }
 }
+
+// spec: suspension §6 (R17): the outermost state and the one that waits take the fields that they declare; what neither does is
+// dropped, also what only a graph between them declares.
+#[tokio::test]
+async fn a_payload_reaches_the_frames_that_declare_its_fields() {
+    let shows = |names: &'static [&'static str]| {
+        move |cx: Ctx<Snapshot>| {
+            let told = names.iter().map(|it| format!("{it} {}", number(&cx, it)));
+            std::future::ready(NodeResult::<Snapshot>::Ok(update(json!({"log": told.collect::<Vec<_>>()}))))
+        }
+    };
+    let crossing = || Projection::by_name().outputs([("log", "log")]);
+    let inner = over([int("inner"), int("both"), log("log")])
+        .node("gate", |cx: Ctx<Snapshot>| async move { cx.suspend(Signal::new("s")).await })
+        .node("show", shows(&["inner", "both"]));
+    let inner = inner.edge("gate", "show").edge("show", END).entry("gate").compile().unwrap();
+    let middle = over([int("middle"), log("log")])
+        .subgraph("sub", &inner, crossing())
+        .node("show", shows(&["middle"]));
+    let middle = middle.edge("sub", "show").edge("show", END).entry("sub").compile().unwrap();
+    let outer = over([int("outer"), int("both"), log("log")])
+        .subgraph("sub", &middle, crossing())
+        .node("show", shows(&["outer", "both"]));
+    let graph = outer.edge("sub", "show").edge("show", END).entry("sub").compile().unwrap();
+    let paused = suspended(graph.invoke(Update::new(), InvokeOptions::new()).await);
+    let payload = json!({"inner": 1, "middle": 2, "outer": 3, "both": 4, "nobody": 5});
+    let ended = graph.resume(&paused.identity.invocation_id, map(payload), InvokeOptions::new()).await;
+    let log = json!(["inner 1", "both 4", "middle 0", "outer 3", "both 4"]);
+    assert_eq!(completed(ended), json!({"outer": 3, "both": 4, "log": log}));
+}

@@ -224,3 +224,24 @@ async fn dropping_an_invocation_ends_its_queue() {
     assert_eq!(graph.drain(Some(Duration::from_secs(9))).await.unwrap(), summary(0, false));
     assert_eq!(seen.seen().len() - before, 3);
 }
+
+// spec: graph-engine §6: a limit that is negative or no number is refused before anything is done: here by its type, which has
+// no such value. None at all is one.
+#[tokio::test(start_paused = true)]
+async fn a_limit_is_a_span_of_time_or_cannot_be_said() {
+    for seconds in [f64::NAN, -1.0, -0.001, f64::INFINITY, f64::NEG_INFINITY] {
+        assert!(Duration::try_from_secs_f64(seconds).is_err(), "{seconds}");
+    }
+    let graph =
+        over([int("v")]).node("a", sets(json!({"v": 1}))).edge("a", END).entry("a").compile().unwrap();
+    assert_eq!(graph.drain(Some(Duration::ZERO)).await.unwrap(), summary(0, false));
+    let ended = graph
+        .invoke(
+            Update::new(),
+            InvokeOptions::new().observer(Slow(Duration::from_secs(1), Recorder::default())),
+        )
+        .await;
+    let id = ended.unwrap().identity().invocation_id.clone();
+    assert_eq!(graph.drain_events_for(&id, Some(Duration::ZERO)).await, summary(2, true));
+    assert_eq!(graph.drain_events_for(&id, None).await, summary(0, false));
+}
