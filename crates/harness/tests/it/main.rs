@@ -21,6 +21,7 @@ mod leak;
 mod level;
 mod mail;
 mod migrate;
+mod moving;
 mod order;
 mod panics;
 mod recover;

@@ -1,12 +1,17 @@
 //! Invocations that began under one version of an agent and go on under the next (R36, pipeline-utilities §10.12).
 
+use std::sync::Arc;
+
 use serde_json::json;
 use singletree_durable::{FieldValue, Journal, MemoryStore, Upkeep};
 use singletree_engine::{
     Ctx, END, FieldSpec, Graph, GraphBuilder, Migrations, NodeResult, Reducer, Schema, SessionShape, Shape,
     Signal, Slot, Snapshot, Update,
 };
-use singletree_harness::{Agent, Answer, Chat, Durability, MESSAGE_SHAPE};
+use singletree_harness::{
+    Agent, Answer, Chat, Durability, Harness, HarnessOutcome, Inbound, MESSAGE_SHAPE, MemoryCoordinator,
+    SignalArrival,
+};
 use singletree_store_sqlite::SqliteStore;
 
 use crate::bench::{Door, at, category, check_rows, fields, history, key, line, name, user};
@@ -209,4 +214,25 @@ async fn a_turn_that_died_under_the_old_agent_goes_on_under_the_new_one() {
     assert_eq!(history(&chat, "s").await, ["u:m", "a:ask", "a:new is 7"]);
     check_rows(&store, "s").await;
     sound(&store.reopen()).await;
+}
+
+// The abstract harness: a signal whose resume could not begin is not consumed.
+#[tokio::test]
+async fn a_signal_waits_for_a_graph_that_can_take_its_state() {
+    let (paused, coordinator) = (Arc::new(MemoryStore::new()), Arc::new(MemoryCoordinator::new()));
+    let harness = |graph: GraphBuilder<Snapshot>| {
+        let graph = graph.paused_store(paused.clone()).compile().unwrap();
+        Harness::stateless(graph).coordinator(coordinator.clone()).build()
+    };
+    let begun = harness(asking("1", "old")).handle(Inbound::message(fields(&[]))).await;
+    assert!(matches!(begun.outcome, HarnessOutcome::Suspended(_)), "{:?}", begun.outcome);
+    let signal = || Inbound::signal(SignalArrival::of_signal("ok", fields(&[("topic", json!("t"))])));
+    let refused = harness(asking("2", "new")).handle(signal()).await;
+    let HarnessOutcome::Errored(failure) = refused.outcome else { panic!("{:?}", refused.outcome) };
+    assert_eq!(failure.category, "checkpoint_state_migration_missing");
+    assert_eq!(coordinator.waiting(), 1);
+    let ended = harness(asking("2", "new").state_migrations(renames())).handle(signal()).await;
+    let HarnessOutcome::Completed(done) = ended.outcome else { panic!("{:?}", ended.outcome) };
+    assert_eq!(done.state.get("new").unwrap().to_json().unwrap(), json!(7));
+    assert_eq!(coordinator.waiting(), 0);
 }
