@@ -8,6 +8,7 @@ mod base_signals;
 mod base_subscriptions;
 mod bench;
 mod budget;
+mod compose;
 mod corpus;
 mod crash;
 mod crash_file;

@@ -1,0 +1,146 @@
+//! Pauses of an agent inside of containers and subgraphs, answered in another process (suspension §8, INV-2, INV-8).
+
+use std::future::ready;
+
+use serde_json::{Value, json};
+use singletree_durable::MemoryStore;
+use singletree_engine::{
+    Backoff, Branch, Branches, Ctx, END, FailureIsolation, FanOut, FieldSpec, Graph, GraphBuilder,
+    NodeResult, Projection, Reducer, Retry, Schema, Shape, Signal, Slot, Snapshot, Update,
+};
+use singletree_harness::{Agent, Chat, ChatTurnOutcome, Durability, MESSAGE_SHAPE};
+
+use crate::bench::{approve, at, check_rows, history, line, user};
+use crate::doctor::sound;
+
+type Builder = GraphBuilder<Snapshot>;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Site {
+    Node,
+    FanOut,
+    Branches,
+}
+
+fn field(name: &'static str, shape: Shape, default: Value) -> FieldSpec {
+    FieldSpec::new(name, shape, Slot::from_json(default))
+}
+
+fn fields() -> Vec<FieldSpec> {
+    let messages = field("messages", Shape::Record(MESSAGE_SHAPE.into()).list(), json!([]));
+    vec![
+        messages.reducer(Reducer::Append),
+        field("approved", Shape::Bool, json!(false)),
+        field("items", Shape::Int.list(), json!([1, 2, 3])),
+        field("results", Shape::Int.list(), json!([])).reducer(Reducer::Append),
+    ]
+}
+
+fn over(fields: Vec<FieldSpec>) -> Builder {
+    Graph::<Snapshot>::builder_with(Schema::new("talk", fields))
+}
+
+fn says(text: &str) -> Value {
+    json!({"messages": [{"role": "assistant", "content": text}]})
+}
+
+fn update(value: Value) -> Update {
+    let Value::Object(map) = value else { panic!("{value}") };
+    map.into()
+}
+
+fn sets(value: Value) -> impl Fn(Ctx<Snapshot>) -> std::future::Ready<NodeResult<Snapshot>> + Send + Sync {
+    move |_| ready(Ok(update(value.clone())))
+}
+
+fn read(cx: &Ctx<Snapshot>, name: &str) -> Value {
+    cx.snapshot().get(name).unwrap().to_json().unwrap()
+}
+
+/// Suspends unless it was approved; then it is this.
+async fn gate(cx: Ctx<Snapshot>, completes: bool, value: Value) -> NodeResult<Snapshot> {
+    if read(&cx, "approved") == true {
+        return Ok(update(value));
+    }
+    cx.suspend(Signal::new("ok").mark_node_completed(completes)).await
+}
+
+/// begin -> site (waits) -> tell, behind so many subgraphs, everything with middleware around it.
+fn graph(site: Site, completes: bool, depth: usize) -> Graph<Snapshot> {
+    let builder = over(fields()).node("begin", sets(says("begin")));
+    let builder = match site {
+        Site::Node => builder.node("site", move |cx| gate(cx, completes, json!({"results": [2]}))),
+        Site::FanOut => {
+            let work = move |cx: Ctx<Snapshot>| async move {
+                match read(&cx, "n").as_i64() {
+                    Some(2) => gate(cx, completes, json!({"n": 2})).await,
+                    _ => Ok(Update::new()),
+                }
+            };
+            let inner = vec![field("n", Shape::Int, json!(0)), field("approved", Shape::Bool, json!(false))];
+            let inner = over(inner).node("work", work).edge("work", END).entry("work").compile().unwrap();
+            let fan = FanOut::over(&inner).items("items", "n").input("approved", "approved").concurrency(1);
+            builder.fan_out("site", fan.collect("n", "results").instance_middleware(Retry::new()))
+        }
+        Site::Branches => {
+            let set = |n: i64| Branch::new().call(sets(json!({"results": [n]})));
+            let waits = Branch::new().call(move |cx| gate(cx, completes, json!({"results": [2]})));
+            let waits = waits.middleware(FailureIsolation::new("e", Update::new()));
+            builder
+                .branches("site", Branches::new().branch("a", set(1)).branch("b", waits).branch("c", set(3)))
+        }
+    };
+    let tell = |cx: Ctx<Snapshot>| {
+        ready(NodeResult::<Snapshot>::Ok(update(says(&read(&cx, "results").to_string()))))
+    };
+    let builder = builder.node("tell", tell).edge("begin", "site").edge("site", "tell").edge("tell", END);
+    let retry = || Retry::new().backoff(Backoff::Constant(std::time::Duration::ZERO));
+    let mut builder = builder.entry("begin").node_middleware("site", retry());
+    for _ in 0..depth {
+        let crossing = Projection::by_name().inputs([("approved", "approved")]);
+        let crossing = crossing.outputs([("messages", "messages"), ("results", "results")]);
+        let outer = over(fields()).node("pre", sets(says("pre")));
+        let outer = outer.subgraph("sub", &builder.compile().unwrap(), crossing).edge("pre", "sub");
+        builder = outer.edge("sub", END).entry("pre").node_middleware("sub", retry());
+    }
+    builder.compile().unwrap()
+}
+
+// spec: suspension §8; harness-chat §8
+#[tokio::test]
+async fn a_pause_inside_of_anything_is_answered_in_another_process() {
+    for durability in [Durability::Turn, Durability::Step] {
+        for site in [Site::Node, Site::FanOut, Site::Branches] {
+            for (completes, depth) in [(true, 0), (false, 0), (true, 2), (false, 2)] {
+                let told = format!("{durability:?} {site:?} {completes} {depth}");
+                let store = MemoryStore::new();
+                let open = |store: &MemoryStore| {
+                    let agent = Agent::new("a", &graph(site, completes, depth)).durability(durability);
+                    Chat::builder().agent(agent).open(store.clone()).unwrap()
+                };
+                let outcome = open(&store).send("s", user("m")).await;
+                let ChatTurnOutcome::Suspended(waiting) = &outcome else { panic!("{told}: {outcome:?}") };
+                assert_eq!(waiting.signal_descriptor.signal_id, "ok", "{told}");
+                let store = store.reopen();
+                let chat = open(&store);
+                let turn = chat.answer(at("s", "ok"), approve(true)).await.unwrap();
+                let results = match (site, completes) {
+                    (Site::Node, true) => "[]",
+                    (Site::Node, false) => "[2]",
+                    (Site::FanOut | Site::Branches, true) => "[1]",
+                    (Site::FanOut | Site::Branches, false) => "[1,2,3]",
+                };
+                // What a subgraph has said comes out with it.
+                let inside = if depth > 0 { "a:pre, a:begin, " } else { "" };
+                let expected = format!("completed 3.3 [{inside}a:{results}]");
+                assert_eq!(line(turn.outcome().await.as_ref()), expected, "{told}");
+                let mut said = vec!["u:m".to_owned()];
+                said.extend(vec!["a:pre".to_owned(); depth]);
+                said.extend(["a:begin".to_owned(), format!("a:{results}")]);
+                assert_eq!(history(&chat, "s").await, said, "{told}");
+                check_rows(&store, "s").await;
+                sound(&store.reopen()).await;
+            }
+        }
+    }
+}
