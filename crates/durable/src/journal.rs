@@ -6,8 +6,8 @@ use std::pin::Pin;
 
 use crate::dossier;
 use crate::{
-    Batch, Counters, Dossier, EventRow, Fence, InvocationId, ItemRow, MailRow, PositionRow, RecordRow, Result,
-    SessionId, SessionKey, SessionRow, TenantId, Timestamp, TurnRow, WaitRow,
+    Batch, Counters, Dossier, EventRow, Fence, InvocationId, ItemRow, MailRow, PositionRow, RecordRow,
+    Result, SessionId, SessionKey, SessionRow, TenantId, Timestamp, TurnRow, WaitRow,
 };
 
 /// A boxed future, so that stores can be chosen at run time.
