@@ -81,6 +81,14 @@ pub(crate) fn read(connection: &Connection) -> rusqlite::Result<Meta> {
     })
 }
 
+/// Reads the fence under which the file may be written.
+pub(crate) fn fence(connection: &Connection) -> rusqlite::Result<Fence> {
+    connection
+        .prepare_cached("SELECT fence FROM meta")?
+        .query_row([], |row| crate::column::number(row, 0))
+        .map(Fence)
+}
+
 /// Marks a file that was just copied as a copy. Its epoch is new already, for those who only read it.
 pub(crate) fn mark_copy(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute("UPDATE meta SET is_copy = 1, log_epoch = lower(hex(randomblob(8)))", []).map(drop)
