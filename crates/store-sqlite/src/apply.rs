@@ -12,7 +12,7 @@ mod session;
 mod turn;
 mod wait;
 
-use singletree_durable::{Batch, Counters, Put, SessionKey};
+use singletree_durable::{Batch, Counters, ItemRow, Put, SessionKey, TurnRow};
 
 use crate::error::{Failure, refused};
 use crate::meter::Scribe;
@@ -41,6 +41,12 @@ pub(crate) struct Found {
 }
 
 impl Target<'_> {
+    /// Tells whether an item is the message that its turn, which is still to come, answers.
+    fn is_answered(&self, item: &ItemRow) -> bool {
+        let names = |it: &TurnRow| it.no == item.turn && it.message == Some(item.no);
+        self.rest.iter().any(|it| matches!(it, Put::Turn(row) if names(row)))
+    }
+
     /// Returns the counters that are still to come, if they may be written with the head.
     fn coming_counters(&self) -> Option<Counters> {
         self.rest.iter().take_while(|it| !matches!(it, Put::Delete)).find_map(|it| match it {
@@ -89,7 +95,10 @@ fn put(scribe: &Scribe<'_>, target: &mut Target<'_>, put: &Put) -> Result<(), Fa
         Put::Counters(counters) => session::counters(scribe, target.existing(scribe)?, counters),
         Put::Field(row) => session::field(scribe, target.existing(scribe)?, row),
         Put::DropField(name) => session::drop_field(scribe, target.id, name),
-        Put::Item(row) => item::add(scribe, target.existing(scribe)?, row),
+        Put::Item(row) => {
+            let loose = row.placement.is_none() && !target.is_answered(row);
+            item::add(scribe, target.existing(scribe)?, row, loose)
+        }
         Put::Place { item, placement } => item::place(scribe, target.existing(scribe)?, *item, placement),
         Put::Turn(row) => turn::put(scribe, target.existing(scribe)?, row),
         Put::FreeKey { turn } => turn::free_key(scribe, target.id, *turn),

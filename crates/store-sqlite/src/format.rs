@@ -9,7 +9,7 @@ use crate::error::translate;
 const APPLICATION: i32 = 0x7369_6e67;
 
 /// What makes each version out of the one before; the first makes version 1 out of nothing.
-const STEPS: &[&str] = &[include_str!("schema/v1.sql")];
+const STEPS: &[&str] = &[include_str!("schema/v1.sql"), include_str!("schema/v2.sql")];
 
 /// What a file says of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
