@@ -46,7 +46,7 @@ pub trait CustomReducer: Send + Sync {
     /// Merges an update into what was there. Pure: no I/O, no clock.
     ///
     /// # Errors
-    /// Surfaces as `reducer_error` that names field, reducer and node.
+    /// Surfaces as `reducer_error` that names field, reducer and node. A panic does, too.
     fn reduce(&self, prior: &Slot, update: Slot) -> Result<Slot, ReducerFault>;
 
     /// Tells whether merging a value that was merged already changes nothing, when that is known. `Some(false)` makes
