@@ -90,6 +90,7 @@ impl<S: State> GraphBuilder<S> {
                 tenant: TenantId::single(),
                 migrations: Arc::default(),
                 checkpoints: None,
+                checkpoint_events: true,
                 state_migrations: Arc::default(),
             },
             auto_save: true,
@@ -247,6 +248,14 @@ impl<S: State> GraphBuilder<S> {
     #[must_use]
     pub fn checkpointer(mut self, checkpointer: Arc<dyn Checkpointer>) -> Self {
         self.stores.checkpoints = Some(checkpointer);
+        self
+    }
+
+    /// Sets whether observers are told of each save ([`Event::CheckpointSaved`](crate::Event::CheckpointSaved)); they are
+    /// otherwise. Where saves are as many as nodes, so are these events (pipeline-utilities §10.8).
+    #[must_use]
+    pub fn checkpoint_events(mut self, told: bool) -> Self {
+        self.stores.checkpoint_events = told;
         self
     }
 
