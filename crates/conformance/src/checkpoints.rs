@@ -11,3 +11,6 @@ pub(crate) use play::play;
 pub(crate) use resumed::of_resume;
 pub(crate) use spec::{Backend, CheckpointSpec, backend};
 pub(crate) use store::{CaseCheckpoints, Save, resume};
+
+#[cfg(test)]
+mod tests;
