@@ -259,8 +259,9 @@ impl<S: State> GraphBuilder<S> {
         self
     }
 
-    /// Registers migrations of checkpointed state (pipeline-utilities §10.12). They apply to the states of all graphs that a
-    /// checkpoint holds, by the version of the outermost one.
+    /// Registers migrations of the state of runs that are stored: checkpoints (pipeline-utilities §10.12), and invocations that
+    /// were suspended before the schema changed (R36). They apply to the states of all graphs that are stored of a run, by the
+    /// version of the outermost one.
     #[must_use]
     pub fn state_migrations(mut self, migrations: Migrations) -> Self {
         self.stores.state_migrations = Arc::new(migrations);

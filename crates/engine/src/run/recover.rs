@@ -9,6 +9,7 @@ use singletree_durable::{
     Timestamp,
 };
 
+use super::migrate::migrate_state;
 use super::outcome::Identity;
 use super::port::{Checkpoint, Entered};
 use super::record;
@@ -115,10 +116,7 @@ fn migrate(
         let decoded = state.iter().map(|(name, json)| Ok((name.clone(), json.decode::<Value>()?)));
         let decoded: serde_json::Result<BTreeMap<_, _>> = decoded.collect();
         let decoded = decoded.map_err(|it| invalid(invocation, format!("its state is damaged: {it}")))?;
-        let migrated = migrations.migrate(&from, to, decoded).map_err(|source| {
-            let (from, to) = (from.clone(), to.to_owned());
-            Error::CheckpointMigration { from, to, source: Box::new(source) }
-        })?;
+        let migrated = migrate_state(decoded, (&from, to), migrations)?;
         Ok(migrated.iter().map(|(name, value)| (name.clone(), Json::from(value))).collect())
     };
     let record = &mut loaded.record;
