@@ -29,7 +29,9 @@ pub(crate) struct Stores {
     pub(crate) tenant: TenantId,
     pub(crate) migrations: Arc<Migrations>,
     pub(crate) checkpoints: Option<Arc<dyn Checkpointer>>,
-    /// Those of checkpoints.
+    /// Whether observers are told of saves.
+    pub(crate) checkpoint_events: bool,
+    /// Those of checkpoints and of suspended invocations.
     pub(crate) state_migrations: Arc<Migrations>,
 }
 
@@ -368,7 +370,12 @@ impl Persist for StorePort {
         self.core.stores.checkpoints.is_some()
     }
 
-    fn checkpoint(&self, checkpoint: Checkpoint) -> BoxFuture<'_, Result<()>> {
+    fn checkpoint_backend(&self) -> Option<&str> {
+        let stores = &self.core.stores;
+        stores.checkpoints.as_ref().filter(|_| stores.checkpoint_events).map(|it| it.backend())
+    }
+
+    fn checkpoint(&self, checkpoint: Checkpoint) -> BoxFuture<'_, Result<Timestamp>> {
         Box::pin(async move { self.write_checkpoint(&checkpoint).await })
     }
 

@@ -12,6 +12,7 @@ mod branches_properties;
 mod cancellation;
 mod checkpoint;
 mod checkpoint_composition;
+mod checkpoint_events;
 mod checkpoint_lineage;
 mod checkpoint_migration;
 mod checkpoint_resume;
