@@ -41,7 +41,6 @@ pub struct NodeOutline {
 /// What a node is. In JSON `kind` names it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-#[non_exhaustive]
 pub enum NodeKind {
     /// A function.
     Function,
