@@ -8,6 +8,7 @@ use singletree_engine::{
 };
 
 use crate::Error;
+use crate::agent::Durability;
 use crate::budget::Spent;
 use crate::calls::Records;
 use crate::history::HISTORY;
@@ -123,6 +124,8 @@ impl Preparing<'_> {
             field_bytes: self.house.limits.field_bytes,
             bounds: self.served.bounds,
             spent: Spent::default(),
+            by_step: self.served.agent.durability == Durability::Step,
+            made: None,
         })
     }
 

@@ -11,6 +11,7 @@ use crate::budget::{Bounds, Spent};
 use crate::calls::Records;
 use crate::event::ChatEventKind;
 use crate::history::HISTORY;
+use crate::made::Made;
 use crate::mail::Mailbox;
 use crate::outcome::{ChatTurnOutcome, DispatchPath};
 use crate::position::Marks;
@@ -48,6 +49,10 @@ pub(crate) struct Turning {
     pub(crate) bounds: Bounds,
     /// What the turn has used, as it is stored with its position.
     pub(crate) spent: Spent,
+    /// Whether each node is committed by itself: then what is new in a commit was made by one node.
+    pub(crate) by_step: bool,
+    /// The node at which the run stood when something is committed, where that is known; set by each transition anew.
+    pub(crate) made: Option<Made>,
 }
 
 impl Turning {
@@ -70,7 +75,7 @@ impl Turning {
             }
             let no = writing.item(&author, item, &mut self.numbers)?;
             let id = MessageId { turn: author.id.clone(), k: position.saturating_sub(self.marks.first) };
-            let body = singletree_durable::Json::from_text(format!("{{\"k\":{}}}", id.k));
+            let body = Made::said(id.k, self.made.as_ref().filter(|_| self.by_step));
             let what = ChatEventKind::MessageAppended { id, message: record::message(item)?, side: None };
             writing.event(&author, Some(no), Some(body), what);
         }
@@ -148,12 +153,12 @@ impl Turning {
         if !self.records.is_empty() {
             writing.put(Put::DropRecords { turn: self.row.no });
         }
-        let what = match *outcome {
-            ChatTurnOutcome::Completed(_) => ChatEventKind::TurnCompleted { outcome },
-            ChatTurnOutcome::Suspended(_) => ChatEventKind::TurnSuspended { outcome },
-            ChatTurnOutcome::Errored(_) => ChatEventKind::TurnErrored { outcome },
+        let (what, at) = match *outcome {
+            ChatTurnOutcome::Completed(_) => (ChatEventKind::TurnCompleted { outcome }, None),
+            ChatTurnOutcome::Suspended(_) => (ChatEventKind::TurnSuspended { outcome }, self.made.as_ref()),
+            ChatTurnOutcome::Errored(_) => (ChatEventKind::TurnErrored { outcome }, self.made.as_ref()),
         };
-        writing.event(&self.author(), None, None, what);
+        writing.event(&self.author(), None, Made::ended(at), what);
         Ok(())
     }
 

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use singletree_draw::GraphPicture;
+use singletree_draw::{GraphPicture, TimelinePicture};
 
-use crate::samples;
+use crate::{samples, turns};
 
 /// Compares a picture with the one that is kept.
 pub(crate) fn check(file: &str, picture: &str) {
@@ -24,5 +24,20 @@ fn graphs_look_as_they_did() {
         check(&format!("graph-{name}.svg"), &picture.svg());
         check(&format!("graph-{name}.mmd"), &picture.mermaid());
         check(&format!("graph-{name}.dot"), &picture.dot());
+    }
+}
+
+#[test]
+fn timelines_look_as_they_did() {
+    for (name, timeline) in turns::all() {
+        let picture = TimelinePicture::new(&timeline, &timeline.turns[0].turn);
+        check(&format!("turn-{name}.svg"), &picture.svg());
+        for columns in [80, 120] {
+            let lines = picture
+                .text(columns)
+                .into_iter()
+                .map(|it| format!("{:<6} {}\n", format!("{:?}", it.tone), it.text));
+            check(&format!("turn-{name}-{columns}.txt"), &lines.collect::<String>());
+        }
     }
 }

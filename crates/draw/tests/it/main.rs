@@ -5,5 +5,7 @@
 mod golden;
 mod graph_properties;
 mod samples;
+mod timelines;
 mod tools;
+mod turns;
 mod xml;
