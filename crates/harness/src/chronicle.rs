@@ -293,9 +293,12 @@ fn wait_span(row: &WaitRow) -> Result<WaitSpan> {
 }
 
 fn made_by(event: &EventRow) -> Result<Option<MadeBy>> {
-    let body: Option<Value> = event.body.as_ref().map(Json::decode).transpose().map_err(|it| {
-        corrupt(format!("event {}", event.seq), Some(Box::from(it)))
-    })?;
+    let body: Option<Value> = event
+        .body
+        .as_ref()
+        .map(Json::decode)
+        .transpose()
+        .map_err(|it| corrupt(format!("event {}", event.seq), Some(Box::from(it))))?;
     let Some(body) = body else { return Ok(None) };
     let Some(node) = body["node"].as_str() else { return Ok(None) };
     let attempt = body["attempt"].as_u64().and_then(|it| u32::try_from(it).ok()).unwrap_or(0);
