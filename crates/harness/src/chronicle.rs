@@ -7,7 +7,7 @@ use singletree_durable::{
     EventRow, ItemRange, Json, SessionKey, TurnKind, TurnQuery, TurnRow, TurnStatus, WaitQuery, WaitRow,
     WaitStatus,
 };
-use singletree_engine::{Item, Position as Place};
+use singletree_engine::{Frame, Item, Position as Place};
 use singletree_llm::{ChatMessage, Role};
 
 use crate::calls::{CallLog, Records};
@@ -221,7 +221,8 @@ impl Chronicle<'_> {
             open_calls.push(OpenCall { call: call.clone(), state });
         }
         let frames = &position.cursor.frames;
-        let at = frames.iter().map(|it| MadeBy { node: it.node.clone(), attempt: it.attempt }).collect();
+        let attempt = |it: &Frame| (it.at == Place::Before).then_some(it.attempt);
+        let at = frames.iter().map(|it| MadeBy { node: it.node.clone(), attempt: attempt(it) }).collect();
         let place = match frames.last().map(|it| it.at) {
             Some(Place::Inside) => "inside",
             Some(Place::After) => "after",
@@ -292,17 +293,13 @@ fn wait_span(row: &WaitRow) -> Result<WaitSpan> {
     })
 }
 
+/// Reads off an event which node it tells of.
 fn made_by(event: &EventRow) -> Result<Option<MadeBy>> {
-    let body: Option<Value> = event
-        .body
-        .as_ref()
-        .map(Json::decode)
-        .transpose()
-        .map_err(|it| corrupt(format!("event {}", event.seq), Some(Box::from(it))))?;
+    let unreadable = |it: serde_json::Error| corrupt(format!("event {}", event.seq), Some(it.into()));
+    let body: Option<Value> = event.body.as_ref().map(Json::decode).transpose().map_err(unreadable)?;
     let Some(body) = body else { return Ok(None) };
-    let Some(node) = body["node"].as_str() else { return Ok(None) };
-    let attempt = body["attempt"].as_u64().and_then(|it| u32::try_from(it).ok()).unwrap_or(0);
-    Ok(Some(MadeBy { node: node.to_owned(), attempt }))
+    let attempt = body["attempt"].as_u64().and_then(|it| u32::try_from(it).ok());
+    Ok(body["node"].as_str().map(|node| MadeBy { node: node.to_owned(), attempt }))
 }
 
 fn names(message: &ChatMessage) -> Vec<String> {

@@ -15,6 +15,7 @@ use crate::history::HISTORY;
 use crate::hot::{Answering, Hot};
 use crate::house::{House, Served};
 use crate::keeper::{Claim, Keeper, KeeperParts};
+use crate::made;
 use crate::outcome::DispatchPath;
 use crate::position::{Decoder, Marks, Position};
 use crate::record::TurnRowExt;
@@ -126,6 +127,7 @@ impl Preparing<'_> {
             spent: Spent::default(),
             by_step: self.served.agent.durability == Durability::Step,
             made: None,
+            inside: None,
         })
     }
 
@@ -331,6 +333,10 @@ impl Preparing<'_> {
 
     fn ready(&self, mut turning: Turning, beginning: Beginning) -> Ready {
         turning.marks = beginning.marks;
+        turning.inside = match &beginning.entered {
+            Entered::Standing(it) => made::inside(&it.cursor),
+            Entered::Fresh { .. } => None,
+        };
         turning.numbers = beginning.numbers;
         turning.path = beginning.path;
         turning.positioned = beginning.positioned;

@@ -11,7 +11,7 @@ use crate::turn_id::TurnId;
 ///
 /// Times are those of the commits that recorded what they stand with, in milliseconds since the Unix epoch: at level
 /// [`Durability::Turn`](crate::Durability::Turn) everything that a turn made has the time of its end. What is not stored
-/// is absent: retries within a node, nodes that added no message, and the nodes of agents at that level.
+/// is absent: nodes that added no message, attempts of nodes that completed, and at that level all nodes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Timeline {
     /// The session.
@@ -113,8 +113,9 @@ pub struct TimelineEntry {
 pub struct MadeBy {
     /// The node; the nodes around it before it, parted by `/`.
     pub node: String,
-    /// Which attempt of it, from 0.
-    pub attempt: u32,
+    /// Which attempt of it, from 0; of a node that completed this is not recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<u32>,
 }
 
 /// What was recorded.

@@ -11,7 +11,7 @@ use crate::budget::{Bounds, Spent};
 use crate::calls::Records;
 use crate::event::ChatEventKind;
 use crate::history::HISTORY;
-use crate::made::Made;
+use crate::made::{self, Made};
 use crate::mail::Mailbox;
 use crate::outcome::{ChatTurnOutcome, DispatchPath};
 use crate::position::Marks;
@@ -53,6 +53,8 @@ pub(crate) struct Turning {
     pub(crate) by_step: bool,
     /// The node at which the run stood when something is committed, where that is known; set by each transition anew.
     pub(crate) made: Option<Made>,
+    /// The node of the outermost graph that the run stood inside of at the last commit, if it did.
+    pub(crate) inside: Option<String>,
 }
 
 impl Turning {
@@ -65,6 +67,11 @@ impl Turning {
         self.row.message.and(self.marks.boundary.checked_sub(1))
     }
 
+    /// Returns the node that made the messages that are new, where that is known.
+    pub(crate) fn maker(&self) -> Option<&str> {
+        self.made.as_ref().filter(|_| self.by_step)?.author(self.inside.as_deref())
+    }
+
     /// Writes and announces the messages that were not announced yet.
     pub(crate) fn announce(&mut self, writing: &mut Writing, messages: &List) -> Result<(), Error> {
         let author = self.author();
@@ -75,7 +82,7 @@ impl Turning {
             }
             let no = writing.item(&author, item, &mut self.numbers)?;
             let id = MessageId { turn: author.id.clone(), k: position.saturating_sub(self.marks.first) };
-            let body = Made::said(id.k, self.made.as_ref().filter(|_| self.by_step));
+            let body = made::said(id.k, self.maker());
             let what = ChatEventKind::MessageAppended { id, message: record::message(item)?, side: None };
             writing.event(&author, Some(no), Some(body), what);
         }

@@ -123,13 +123,13 @@ fn a_turn_that_waits_says_so_and_its_answer_is_shown_with_it() {
     let (_, shown) = document(&home, &["turn", "show", id]);
     kill(holder);
     assert_eq!(shown["turns"][0]["status"], "suspended");
-    assert_eq!(shown["turns"][0]["ended_in"], json!({ "node": "gate", "attempt": 0 }));
+    assert_eq!(shown["turns"][0]["ended_in"], json!({ "node": "gate" }));
     assert_eq!(
         (&shown["waits"][0]["signal"], &shown["waits"][0]["status"]),
         (&json!(signal), &json!("pending"))
     );
     let stands = &shown["stands"];
-    assert_eq!(stands["at"], json!([{ "node": "gate", "attempt": 0 }]));
+    assert_eq!(stands["at"], json!([{ "node": "gate" }]));
     assert_eq!(
         (&stands["open_calls"][0]["tool"], &stands["open_calls"][0]["state"]),
         (&json!("send_message"), &json!("asked"))

@@ -34,8 +34,8 @@ pub(super) fn time(at: Timestamp) -> String {
 /// Writes a place in a graph.
 pub(super) fn place(made: &MadeBy) -> String {
     match made.attempt {
-        0 => made.node.clone(),
-        attempt => format!("{}, attempt {}", made.node, attempt + 1),
+        None | Some(0) => made.node.clone(),
+        Some(attempt) => format!("{}, attempt {}", made.node, attempt + 1),
     }
 }
 
@@ -146,7 +146,7 @@ pub(super) fn notes(timeline: &Timeline) -> Vec<String> {
     if entries().any(|it| it.made_by.is_some()) {
         notes.push(
             "Times are those of commits, one after each node. Not recorded: nodes that added no message, and \
-             attempts before the last one."
+             the attempts of nodes that completed."
                 .to_owned(),
         );
     } else if entries().any(|it| made(&it)) {

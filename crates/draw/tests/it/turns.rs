@@ -43,8 +43,12 @@ fn timeline(turns: Vec<TurnSpan>) -> Timeline {
     }
 }
 
-fn made(node: &str, attempt: u32) -> Option<MadeBy> {
-    Some(MadeBy { node: node.into(), attempt })
+fn made(node: &str) -> Option<MadeBy> {
+    Some(MadeBy { node: node.into(), attempt: None })
+}
+
+fn at_attempt(node: &str, attempt: u32) -> Option<MadeBy> {
+    Some(MadeBy { node: node.into(), attempt: Some(attempt) })
 }
 
 fn entry(millis: i64, made_by: Option<MadeBy>, what: EntryKind) -> TimelineEntry {
@@ -86,20 +90,20 @@ pub(crate) fn waited() -> Timeline {
     let mut first = turn(0, SpanStatus::Suspended, (0, Some(1_422)));
     first.entries = vec![
         accepted(0, "look up what 6*7 is, and send it to Bob"),
-        entry(612, made("model", 0), message("", &["calculator", "clock"])),
+        entry(612, made("model"), message("", &["calculator", "clock"])),
         entry(
             655,
-            made("tools", 0),
+            made("tools"),
             gave(call("calculator", json!({ "expression": "6*7" }), 612), CallStatus::Done, "42"),
         ),
         entry(
             655,
-            made("tools", 0),
+            made("tools"),
             gave(call("clock", json!({}), 612), CallStatus::Error, "error: the clock stands still"),
         ),
-        entry(1_410, made("model", 1), message("I will send it.", &["send_message"])),
+        entry(1_410, made("model"), message("I will send it.", &["send_message"])),
     ];
-    first.ended_in = made("gate", 0);
+    first.ended_in = at_attempt("gate", 0);
     let mut second = turn(1, SpanStatus::Completed, (back, Some(back + 903)));
     second.entries = vec![
         entry(
@@ -112,8 +116,8 @@ pub(crate) fn waited() -> Timeline {
                 from: Some("Ann".into()),
             },
         ),
-        entry(back + 118, made("tools", 0), gave(send(), CallStatus::Done, "Sent to Bob.")),
-        entry(back + 903, made("model", 0), message("Done. Sent to Bob.", &[])),
+        entry(back + 118, made("tools"), gave(send(), CallStatus::Done, "Sent to Bob.")),
+        entry(back + 903, made("model"), message("Done. Sent to Bob.", &[])),
     ];
     let mut waited = timeline(vec![first, second]);
     waited.waits.push(WaitSpan {
@@ -135,10 +139,10 @@ pub(crate) fn errored() -> Timeline {
     turn.deaths = 1;
     turn.entries = vec![
         accepted(0, "what is the weather like in Ulm, and what will it be tomorrow?"),
-        entry(2_100, made("model", 0), message("", &["forecast"])),
+        entry(2_100, made("model"), message("", &["forecast"])),
         entry(
             31_000,
-            made("tools", 1),
+            made("tools"),
             gave(
                 call("forecast", json!({ "city": "Ulm" }), 2_100),
                 CallStatus::Unknown,
@@ -151,7 +155,7 @@ pub(crate) fn errored() -> Timeline {
             EntryKind::Discarded { role: "assistant", text: "I cannot say".into(), calls: vec![] },
         ),
     ];
-    turn.ended_in = made("model", 2);
+    turn.ended_in = at_attempt("model", 2);
     turn.error = Some(TurnError {
         category: "provider_unavailable".into(),
         bucket: Bucket::RetryableTransient,
@@ -166,12 +170,12 @@ pub(crate) fn running() -> Timeline {
     let mut turn = turn(0, SpanStatus::Open, (0, None));
     turn.entries = vec![
         accepted(0, "note: buy milk"),
-        entry(480, made("model", 0), message("", &["notes_add", "send_message"])),
+        entry(480, made("model"), message("", &["notes_add", "send_message"])),
     ];
     let mut running = timeline(vec![turn]);
     let open = |tool, state| OpenCall { call: call(tool, json!({ "text": "milk" }), 480), state };
     running.stands = Some(Standing {
-        at: vec![MadeBy { node: "tools".into(), attempt: 0 }],
+        at: vec![MadeBy { node: "tools".into(), attempt: Some(0) }],
         place: "before",
         open_calls: vec![open("notes_add", OpenState::Begun), open("send_message", OpenState::Asked)],
     });
@@ -202,7 +206,7 @@ pub(crate) fn hostile() -> Timeline {
     let mut turn = turn(0, SpanStatus::Errored, (0, Some(5)));
     turn.entries = vec![
         accepted(0, text),
-        entry(3, made(text, 7), message(text, &[text])),
+        entry(3, made(text), message(text, &[text])),
         entry(4, None, gave(call(text, json!({ text: text }), 3), CallStatus::Failed, text)),
         entry(
             5,
@@ -211,7 +215,7 @@ pub(crate) fn hostile() -> Timeline {
         ),
         entry(5, None, EntryKind::Discarded { role: "tool", text: text.into(), calls: vec![text.into()] }),
     ];
-    turn.ended_in = made(text, 0);
+    turn.ended_in = at_attempt(text, 0);
     turn.error = Some(TurnError {
         category: text.into(),
         bucket: Bucket::UserCorrectable,
