@@ -119,7 +119,7 @@ fn shown(text: &str) -> String {
 
 /// Finds out how many columns the standard output has.
 fn columns() -> Option<usize> {
-    let asked = std::env::var("COLUMNS").ok().and_then(|it| it.parse().ok());
+    let asked = std::env::var_os("COLUMNS").and_then(|it| it.to_str()?.parse().ok());
     let asked = asked.filter(|it| *it > 0);
     #[cfg(unix)]
     let told = rustix::termios::tcgetwinsize(io::stdout()).ok().map(|it| usize::from(it.ws_col));

@@ -26,23 +26,19 @@ fn is_unfit(it: char) -> bool {
 }
 
 /// Cuts a text to so many columns, with an ellipsis where something is missing.
-pub(crate) fn cut(text: &str, columns: usize) -> Cow<'_, str> {
-    let mut taken = 0;
-    let mut last = 0;
-    for (at, it) in text.char_indices() {
-        if taken + 1 <= columns.saturating_sub(1) {
-            last = at;
-        }
-        taken += width(it);
-        if taken > columns {
-            let kept = text[..last].trim_end();
-            return Cow::Owned(format!("{kept}\u{2026}"));
-        }
-        if taken + 1 <= columns {
-            last = at + it.len_utf8();
-        }
+pub(crate) fn cut(text: &str, max: usize) -> Cow<'_, str> {
+    if columns(text) <= max {
+        return Cow::Borrowed(text);
     }
-    Cow::Borrowed(text)
+    let (mut taken, mut end) = (0, 0);
+    for (at, it) in text.char_indices() {
+        taken += width(it);
+        if taken >= max {
+            break;
+        }
+        end = at + it.len_utf8();
+    }
+    Cow::Owned(format!("{}\u{2026}", text[..end].trim_end()))
 }
 
 /// Returns how many columns a text takes where letters are equally wide.

@@ -160,7 +160,7 @@ impl Keeper {
     ) -> Result<T, Error> {
         let mut turning = lock(&self.turning).clone();
         turning.spent = self.budget.settled();
-        turning.made = None;
+        turning.making.at = None;
         let (commit, result, writes_state) = {
             let mut desk = self.hot.desk();
             let mut writing = self.house.write(&self.hot, &desk);
@@ -199,7 +199,7 @@ impl Keeper {
         let errored = self.errored(error);
         let at = progress.and_then(|it| Made::at(&it.cursor));
         let outcome = self.commit(|writing, turning| {
-            turning.made = at;
+            turning.making.at = at;
             transition::fail::fail(writing, turning, made.as_ref(), errored)
         });
         self.recorded(outcome.await?);
@@ -217,7 +217,7 @@ impl Keeper {
         let shown = self.stream.interrupted().filter(|(position, _)| *position >= history.len());
         let stopped = transition::cancel::Stopped { history, shown: shown.map(|(_, text)| text) };
         let outcome = self.commit(|writing, turning| {
-            turning.made = at;
+            turning.making.at = at;
             transition::cancel::cancel(writing, turning, stopped, errored)
         });
         self.recorded(outcome.await?);
@@ -235,7 +235,7 @@ impl Keeper {
         let progress = if self.keeps_steps() { self.progress() } else { None };
         let at = progress.and_then(|it| Made::at(&it.cursor));
         let outcome = self.commit(|writing, turning| {
-            turning.made = at;
+            turning.making.at = at;
             transition::finish::finish(writing, turning, state, session.as_ref())
         });
         self.recorded(outcome.await?);
@@ -249,7 +249,7 @@ impl Keeper {
     ) -> Result<(), Error> {
         self.budget.complete_step()?;
         let suspended = self.commit(|writing, turning| {
-            turning.made = Made::at(&paused.progress.cursor);
+            turning.making.at = Made::at(&paused.progress.cursor);
             transition::suspend::suspend(writing, turning, paused, session.as_ref())
         });
         let (outcome, left) = suspended.await?;
@@ -339,7 +339,7 @@ impl Persist for Keeper {
         Box::pin(async move {
             let progress = self.progress();
             let saved = self.commit(|writing, turning| {
-                turning.made = progress.as_ref().and_then(|it| Made::at(&it.cursor));
+                turning.making.at = progress.as_ref().and_then(|it| Made::at(&it.cursor));
                 transition::save::save(writing, turning, &session, progress.as_ref())
             });
             saved.await.map_err(|it| RunError::SessionSave { source: it.into(), completed: None })
@@ -354,7 +354,7 @@ impl Persist for Keeper {
         Box::pin(async move {
             self.budget.complete_step().map_err(|it| RunError::Exhausted { source: it.into() })?;
             let stepped = self.commit(|writing, turning| {
-                turning.made = Made::at(&progress.cursor);
+                turning.making.at = Made::at(&progress.cursor);
                 transition::step::step(writing, turning, &progress)
             });
             stepped.await.map_err(|it| RunError::Record { source: it.into() })

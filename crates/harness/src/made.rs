@@ -37,26 +37,41 @@ impl Made {
         let attempt = (last.at == Position::Before).then_some(last.attempt);
         Some(Self { outer: first.node.clone(), path: path.join("/"), attempt })
     }
+}
 
-    /// Returns the body of the event of a turn's end.
-    pub(crate) fn ended(made: Option<&Self>) -> Option<Json> {
-        made.and_then(|it| Json::of(&Ended { node: &it.path, attempt: it.attempt }).ok())
+/// What is known of who made what is committed next.
+#[derive(Debug, Clone)]
+pub(crate) struct Making {
+    /// Whether each node is committed by itself: then what is new in a commit was made by one node.
+    by_step: bool,
+    /// Where the run stands, where that is known; set by each transition anew.
+    pub(crate) at: Option<Made>,
+    /// The node of the outermost graph that the run stood inside of at the last commit, if it did.
+    pub(crate) inside: Option<String>,
+}
+
+impl Making {
+    pub(crate) fn new(by_step: bool) -> Self {
+        Self { by_step, at: None, inside: None }
     }
 
-    /// Returns the node of the outermost graph that made what is new since the last commit. That a subgraph was left is no
-    /// commit of its own: what is new after one that stood inside is only known to be the subgraph's when it still runs.
-    pub(crate) fn author(&self, inside: Option<&str>) -> Option<&str> {
-        inside.is_none_or(|it| it == self.outer).then_some(&self.outer)
+    /// Returns the body of the event of a turn's end.
+    pub(crate) fn ended(&self) -> Option<Json> {
+        self.at.as_ref().and_then(|it| Json::of(&Ended { node: &it.path, attempt: it.attempt }).ok())
+    }
+
+    /// Returns the body of the event of a message: its place among those that its turn adds, and the node of the outermost
+    /// graph that made it, where that is known. That a subgraph was left is no commit of its own: what is new after a
+    /// commit inside of one is only known to be the subgraph's when the run still stands there.
+    pub(crate) fn said(&self, k: u64) -> Json {
+        let made = self.at.as_ref().filter(|_| self.by_step);
+        let made = made.filter(|at| self.inside.as_ref().is_none_or(|it| *it == at.outer));
+        let said = made.and_then(|it| Json::of(&Said { k, node: &it.outer }).ok());
+        said.unwrap_or_else(|| Json::from_text(format!("{{\"k\":{k}}}")))
     }
 }
 
 /// Returns the node of the outermost graph that a run stands inside of, if it does.
 pub(crate) fn inside(cursor: &Cursor) -> Option<String> {
     cursor.frames.first().filter(|_| cursor.frames.len() > 1).map(|it| it.node.clone())
-}
-
-/// Returns the body of the event of a message: its place among those that its turn adds, and the node.
-pub(crate) fn said(k: u64, node: Option<&str>) -> Json {
-    let plain = || Json::from_text(format!("{{\"k\":{k}}}"));
-    node.and_then(|node| Json::of(&Said { k, node }).ok()).unwrap_or_else(plain)
 }

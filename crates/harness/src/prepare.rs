@@ -15,7 +15,7 @@ use crate::history::HISTORY;
 use crate::hot::{Answering, Hot};
 use crate::house::{House, Served};
 use crate::keeper::{Claim, Keeper, KeeperParts};
-use crate::made;
+use crate::made::{self, Making};
 use crate::outcome::DispatchPath;
 use crate::position::{Decoder, Marks, Position};
 use crate::record::TurnRowExt;
@@ -125,9 +125,7 @@ impl Preparing<'_> {
             field_bytes: self.house.limits.field_bytes,
             bounds: self.served.bounds,
             spent: Spent::default(),
-            by_step: self.served.agent.durability == Durability::Step,
-            made: None,
-            inside: None,
+            making: Making::new(self.served.agent.durability == Durability::Step),
         })
     }
 
@@ -333,7 +331,7 @@ impl Preparing<'_> {
 
     fn ready(&self, mut turning: Turning, beginning: Beginning) -> Ready {
         turning.marks = beginning.marks;
-        turning.inside = match &beginning.entered {
+        turning.making.inside = match &beginning.entered {
             Entered::Standing(it) => made::inside(&it.cursor),
             Entered::Fresh { .. } => None,
         };

@@ -11,7 +11,7 @@ use crate::budget::{Bounds, Spent};
 use crate::calls::Records;
 use crate::event::ChatEventKind;
 use crate::history::HISTORY;
-use crate::made::{self, Made};
+use crate::made::Making;
 use crate::mail::Mailbox;
 use crate::outcome::{ChatTurnOutcome, DispatchPath};
 use crate::position::Marks;
@@ -49,12 +49,8 @@ pub(crate) struct Turning {
     pub(crate) bounds: Bounds,
     /// What the turn has used, as it is stored with its position.
     pub(crate) spent: Spent,
-    /// Whether each node is committed by itself: then what is new in a commit was made by one node.
-    pub(crate) by_step: bool,
-    /// The node at which the run stood when something is committed, where that is known; set by each transition anew.
-    pub(crate) made: Option<Made>,
-    /// The node of the outermost graph that the run stood inside of at the last commit, if it did.
-    pub(crate) inside: Option<String>,
+    /// Who makes what is committed next, as far as that is known.
+    pub(crate) making: Making,
 }
 
 impl Turning {
@@ -67,11 +63,6 @@ impl Turning {
         self.row.message.and(self.marks.boundary.checked_sub(1))
     }
 
-    /// Returns the node that made the messages that are new, where that is known.
-    pub(crate) fn maker(&self) -> Option<&str> {
-        self.made.as_ref().filter(|_| self.by_step)?.author(self.inside.as_deref())
-    }
-
     /// Writes and announces the messages that were not announced yet.
     pub(crate) fn announce(&mut self, writing: &mut Writing, messages: &List) -> Result<(), Error> {
         let author = self.author();
@@ -82,7 +73,7 @@ impl Turning {
             }
             let no = writing.item(&author, item, &mut self.numbers)?;
             let id = MessageId { turn: author.id.clone(), k: position.saturating_sub(self.marks.first) };
-            let body = made::said(id.k, self.maker());
+            let body = self.making.said(id.k);
             let what = ChatEventKind::MessageAppended { id, message: record::message(item)?, side: None };
             writing.event(&author, Some(no), Some(body), what);
         }
@@ -160,12 +151,13 @@ impl Turning {
         if !self.records.is_empty() {
             writing.put(Put::DropRecords { turn: self.row.no });
         }
+        let at = self.making.ended();
         let (what, at) = match *outcome {
             ChatTurnOutcome::Completed(_) => (ChatEventKind::TurnCompleted { outcome }, None),
-            ChatTurnOutcome::Suspended(_) => (ChatEventKind::TurnSuspended { outcome }, self.made.as_ref()),
-            ChatTurnOutcome::Errored(_) => (ChatEventKind::TurnErrored { outcome }, self.made.as_ref()),
+            ChatTurnOutcome::Suspended(_) => (ChatEventKind::TurnSuspended { outcome }, at),
+            ChatTurnOutcome::Errored(_) => (ChatEventKind::TurnErrored { outcome }, at),
         };
-        writing.event(&self.author(), None, Made::ended(at), what);
+        writing.event(&self.author(), None, at, what);
         Ok(())
     }
 

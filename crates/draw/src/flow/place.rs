@@ -32,10 +32,13 @@ pub(super) fn place(layered: &mut Layered) {
     }
 }
 
-/// The neighbours of each spot, with how hard they pull.
+/// The neighbours of each spot on one side, with how hard they pull.
+type Pull = Vec<Vec<(usize, f64)>>;
+
+/// The neighbours of each spot on both sides.
 struct Pulls {
-    above: Vec<Vec<(usize, f64)>>,
-    below: Vec<Vec<(usize, f64)>>,
+    above: Pull,
+    below: Pull,
 }
 
 impl Pulls {
@@ -51,11 +54,7 @@ impl Pulls {
 }
 
 /// Moves one layer as near to where its spots want to be as the order and the gaps allow, by least squares.
-fn settle(
-    layered: &mut Layered,
-    layer: usize,
-    (one, other): (&[Vec<(usize, f64)>], Option<&Vec<Vec<(usize, f64)>>>),
-) {
+fn settle(layered: &mut Layered, layer: usize, (one, other): (&Pull, Option<&Pull>)) {
     let spots = layered.layers[layer].clone();
     // Blocks of spots that touch: (sum of weighted wishes, weight, how many).
     let mut blocks: Vec<(f64, f64, usize)> = Vec::with_capacity(spots.len());

@@ -60,9 +60,11 @@ pub(super) fn bands(timeline: &Timeline) -> Vec<Band<'_>> {
             let about = format!("{}: {}", words::open_state(it.state), arguments(&it.call));
             rows.push(Row { tint, from, to: end.max(from), name: it.call.tool.clone(), about });
         }
-        let stands_at =
-            stands.and_then(|it| Some((it.place, it.at.iter().map(words::place).collect::<Vec<_>>())));
-        rows.push(ending(turn, end, stands_at.as_ref().map(|(place, at)| (*place, at.join("/")))));
+        let place = stands.map(|it| {
+            let at: Vec<String> = it.at.iter().map(words::place).collect();
+            format!("stands {} {}", it.place, at.join("/"))
+        });
+        rows.push(ending(turn, end, place));
         bands.push((turn.accepted_at, 0, Band::Turn(turn, rows)));
     }
     for wait in &timeline.waits {
@@ -127,13 +129,12 @@ fn row(turn: &TurnSpan, entry: &TimelineEntry, before: Timestamp) -> Row {
 }
 
 /// Returns the row that tells how a turn ended, or where it stands.
-fn ending(turn: &TurnSpan, at: Timestamp, stands: Option<(&'static str, String)>) -> Row {
+fn ending(turn: &TurnSpan, at: Timestamp, stands: Option<String>) -> Row {
     let place = turn.ended_in.as_ref().map(|it| format!("at {}", words::place(it)));
     let (tint, about) = match turn.status {
         SpanStatus::Completed => (Tint::Good, String::new()),
         SpanStatus::Suspended => (Tint::Waiting, place.unwrap_or_default()),
         SpanStatus::Open => {
-            let stands = stands.map(|(place, at)| format!("stands {place} {at}"));
             (Tint::Waiting, stands.unwrap_or_else(|| "nothing of it was committed yet".into()))
         }
         SpanStatus::Errored => {

@@ -36,7 +36,7 @@ fn timelines_look_as_they_did() {
             let lines = picture
                 .text(columns)
                 .into_iter()
-                .map(|it| format!("{:<6} {}\n", format!("{:?}", it.tone), it.text));
+                .map(|it| format!("{}\n", format!("{:?}  {}", it.tone, it.text).trim_end()));
             check(&format!("turn-{name}-{columns}.txt"), &lines.collect::<String>());
         }
     }

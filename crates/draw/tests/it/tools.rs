@@ -7,6 +7,7 @@ use singletree_draw::GraphPicture;
 
 use crate::samples;
 
+#[expect(clippy::print_stderr, reason = "who runs the tests is to see that a tool is missing")]
 #[test]
 fn graphviz_draws_every_graph_without_a_word() {
     let tool = Command::new("dot").arg("-V").stderr(Stdio::null()).status();

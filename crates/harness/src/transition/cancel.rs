@@ -10,7 +10,6 @@ use crate::Error;
 use crate::calls::{Closing, closings};
 use crate::event::ChatEventKind;
 use crate::history;
-use crate::made;
 use crate::outcome::{ChatTurnOutcome, ErroredTurn};
 use crate::record::{Recorded, message};
 use crate::turn_id::MessageId;
@@ -59,7 +58,7 @@ fn interrupted(
     let beside = Beside { placement: None, side: Some(Json::from(&side)) };
     let no = writing.new_item(&author, &item, beside, &mut turning.numbers)?;
     let id = MessageId { turn: author.id.clone(), k: before.len().saturating_sub(turning.marks.first) };
-    let body = made::said(id.k, turning.maker());
+    let body = turning.making.said(id.k);
     let what = ChatEventKind::MessageAppended { id, message: message(&item)?, side: Some(side) };
     writing.event(&author, Some(no), Some(body), what);
     let kept = before.append([item]);

@@ -49,7 +49,7 @@ pub(crate) fn write_position(
     writing.put(Put::Position(PositionRow { invocation, turn, body }));
     turning.positioned = true;
     turning.stands = true;
-    turning.inside = made::inside(&progress.cursor);
+    turning.making.inside = made::inside(&progress.cursor);
     Ok(())
 }
 
