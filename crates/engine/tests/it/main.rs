@@ -35,6 +35,7 @@ mod identity;
 mod isolation;
 mod middleware;
 mod observers;
+mod outline;
 mod panics;
 mod projection_types;
 mod properties;
