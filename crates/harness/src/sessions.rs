@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use singletree_durable::{
-    Batch, Counters, FieldRow, FieldValue, Head, ItemRange, ItemRow, Json, Placement, Put, Require,
-    SessionId, SessionRow, Timestamp,
+    Batch, Counters, Error as StoreError, FieldRow, FieldValue, Head, ItemRange, ItemRow, Json, Placement,
+    Put, Require, SessionId, SessionKey, SessionRow, Timestamp,
 };
 use singletree_engine::Item;
 use singletree_llm::ChatMessage;
@@ -187,7 +187,7 @@ impl Chat {
     ///
     /// # Errors
     /// `session_load_failed` when the document is of another form; `chat_budget_exhausted` when its history is longer than a
-    /// session's may be; `store_refused` when the session exists.
+    /// session's may be; `chat_session_exists`; `harness_session_id_unresolved`, `store_unavailable` and its kin.
     pub async fn import_session(&self, export: SessionExport, session_id: Option<&str>) -> Result<()> {
         if export.kind != EXPORT_KIND || export.format != EXPORT_FORMAT {
             let what = format!("a document of kind '{}', format {}", export.kind, export.format);
@@ -196,6 +196,10 @@ impl Chat {
         let key = self.key(session_id.unwrap_or(&export.session))?;
         let hot = self.house.hot(&key);
         self.house.ready(&hot).await?;
+        let exists = || Error::SessionExists { session: key.session.to_string() };
+        if hot.desk().head.is_some() {
+            return Err(exists());
+        }
         let now = self.house.now();
         let first = reserve(&hot, export.lists.values().map(|it| it.len() as u64).sum());
         let mut batch = Batch::new(key.clone(), self.house.journal.fence()).require(Require::SessionAbsent);
@@ -237,7 +241,15 @@ impl Chat {
         batch.put(Put::Counters(Counters { turns: first.turns + 1, items: no, ..first }));
         let landed = self.house.journal.apply(batch).await;
         hot.desk().doubt();
-        Ok(landed?)
+        match landed {
+            // Somebody made it in the meantime, or a writer came after us: the store knows.
+            Err(StoreError::Refused { .. }) if self.exists(&key).await? => Err(exists()),
+            landed => Ok(landed?),
+        }
+    }
+
+    async fn exists(&self, key: &SessionKey) -> Result<bool> {
+        Ok(self.house.read(self.house.journal.session(key)).await?.is_some())
     }
 }
 

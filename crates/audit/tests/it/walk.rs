@@ -293,7 +293,7 @@ impl Walk {
         let copied = self.try_copy(from, to).await.map_err(|it| it.category().to_owned());
         let expected = match (self.model[from].exists, self.model[to].exists) {
             (false, _) => Err("chat_session_unknown".to_owned()),
-            (true, true) => Err("store_refused".to_owned()),
+            (true, true) => Err("chat_session_exists".to_owned()),
             (true, false) => Ok(()),
         };
         assert_eq!(copied, expected);
