@@ -177,6 +177,11 @@ impl Preparing<'_> {
         let beginning = match position {
             Some(position) if position.turn == turning.row.no => {
                 let position = decode(&position.body)?;
+                let (found, known) = (version_at(&position, &turning.head), self.version());
+                if found != known {
+                    let reason = format!("its state is of version '{found}', the graph's is '{known}'");
+                    return Err(RunError::Position { reason }.into());
+                }
                 let (standing, numbers) = self.standing(&turning, &position).await?;
                 let records = standing.records.clone();
                 turning.stands = true;
@@ -197,7 +202,7 @@ impl Preparing<'_> {
                 let answer = wait.answer.as_ref().map(singletree_durable::Json::decode).transpose();
                 let payload =
                     answer.map_err(|it| corrupt("an answer".into(), Some(it.into())))?.unwrap_or_default();
-                self.at_pause(&turning, &decode(&position.body)?, payload).await?
+                self.at_pause(&mut turning, &decode(&position.body)?, payload).await?
             }
             _ => {
                 let no = turning.row.message;
@@ -251,7 +256,7 @@ impl Preparing<'_> {
 
     async fn at_pause(
         &self,
-        turning: &Turning,
+        turning: &mut Turning,
         position: &Position,
         payload: serde_json::Map<String, serde_json::Value>,
     ) -> Result<Beginning, Error> {
@@ -260,7 +265,10 @@ impl Preparing<'_> {
             let what = format!("version {} became {}", position.version, turning.head.version);
             return Err(RunError::SessionConflict { source: what.into() }.into());
         }
-        let (standing, numbers) = self.standing(turning, position).await?;
+        let (mut standing, numbers) = self.standing(turning, position).await?;
+        if version_at(position, &turning.head) != self.version() {
+            self.migrate_pause(turning, position, &mut standing.frames)?;
+        }
         let records = standing.records.clone();
         Ok(Beginning {
             entered: Entered::Standing(standing),
@@ -272,6 +280,42 @@ impl Preparing<'_> {
             records,
             claim: None,
         })
+    }
+
+    /// Brings a paused run to the graph's version: its outermost state is the session's, which was written with the pause,
+    /// and fields that no session has, which are as they were.
+    fn migrate_pause(
+        &self,
+        turning: &mut Turning,
+        position: &Position,
+        frames: &mut [singletree_engine::Fields],
+    ) -> Result<(), Error> {
+        let invocation = turning.row.invocation.to_string();
+        let unfit = |reason: &str| RunError::SuspensionRecord { invocation, reason: reason.into() };
+        let Some(session) = self.loaded(turning)? else { return Ok(()) };
+        let own = position.frames.first();
+        let is_own = |name: &str| own.is_some_and(|it| it.contains_key(name));
+        let len = session.fields.iter().find(|(name, _)| name.as_ref() == HISTORY);
+        let len = len.and_then(|(_, slot)| slot.as_list()).map_or(0, singletree_engine::List::len);
+        if len != turning.committed().len() {
+            return Err(unfit("its migration changes how many messages there are").into());
+        }
+        if turning.stored.iter().any(|it| is_own(&it.name)) {
+            return Err(unfit("it has more of the session than was saved with it").into());
+        }
+        if let Some(frame) = frames.first_mut() {
+            frame.retain(|(name, _)| is_own(name));
+            for (name, slot) in session.fields {
+                let state = turning.names.iter().find(|(held, _)| *held == name).map(|(_, it)| it.clone());
+                frame.extend(state.map(|it| (it, slot)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the version of the graph's session schema.
+    fn version(&self) -> &str {
+        self.served.agent.graph.session_version()
     }
 
     /// Gets the turn ready that a signal starts. Nothing is written yet: the claim does that.
@@ -305,7 +349,7 @@ impl Preparing<'_> {
             ended_at: None,
             ..suspended.clone()
         };
-        let turning = self.turning(row).await?;
+        let mut turning = self.turning(row).await?;
         let position = self.house.read(journal.position(&self.hot.key, &wait.invocation)).await?;
         let position = position.ok_or_else(|| RunError::SuspensionRecord {
             invocation: wait.invocation.to_string(),
@@ -316,7 +360,7 @@ impl Preparing<'_> {
             reason: format!("where it stands is damaged: {it}"),
         };
         let position = position.body.decode().map_err(unfit)?;
-        let beginning = self.at_pause(&turning, &position, answering.payload.clone()).await?;
+        let beginning = self.at_pause(&mut turning, &position, answering.payload.clone()).await?;
         Ok((turning, beginning, suspended))
     }
 
@@ -395,6 +439,11 @@ fn version_of(head: &Head) -> &str {
         "" => UNVERSIONED,
         version => version,
     }
+}
+
+/// Returns the version of the state that a position holds.
+fn version_at<'a>(position: &'a Position, head: &'a Head) -> &'a str {
+    position.schema.as_deref().unwrap_or_else(|| version_of(head))
 }
 
 fn decode(body: &singletree_durable::Json) -> Result<Position, Error> {

@@ -36,6 +36,7 @@ pub(crate) fn write_position(
         agent: turning.row.agent.clone(),
         graph: turning.row.graph.clone(),
         version: turning.head.version,
+        schema: turning.migrated.as_ref().map(|it| it.schema_version.clone()),
         marks: turning.marks,
         spent: turning.spent,
         cursor: progress.cursor.clone(),

@@ -4,7 +4,7 @@ use singletree_engine::Signal;
 use singletree_harness::{Chat, Durability, ForkOptions};
 
 use crate::bench::{agent, approve, at, calling, key, user};
-use crate::dying::{Kind, Round, Sweep, Views};
+use crate::dying::{Kind, Round, Sweep, Views, is_swept};
 
 const SESSIONS: [&str; 6] = ["s", "open", "short", "edited", "again", "of-fork"];
 
@@ -18,13 +18,10 @@ async fn branches(chat: &Chat) {
     decide(chat, "s").await;
     drop(chat.fork("s", ForkOptions::new().at(1).session("short")).await);
     drop(fork("open", "of-fork").await);
-    for branched in [
-        chat.edit("s", 0, user("other"), Some("edited")).await,
-        chat.regenerate("s", None, Some("again")).await,
-    ] {
-        if let Ok(turn) = branched {
-            turn.outcome().await;
-        }
+    let edited = chat.edit("s", 0, user("other"), Some("edited")).await;
+    let again = chat.regenerate("s", None, Some("again")).await;
+    for turn in [edited, again].into_iter().flatten() {
+        turn.outcome().await;
     }
     for session in ["edited", "again"] {
         decide(chat, session).await;
@@ -56,7 +53,9 @@ fn whole_or_nothing(at: &str, found: &Views, whole: &Views) {
 }
 
 async fn sweep(kind: Kind) {
-    for (durability, again) in [(Durability::Turn, 1), (Durability::Step, 1)] {
+    for (durability, again) in
+        [(Durability::Turn, 1), (Durability::Step, 1)].into_iter().filter(|(it, _)| is_swept(kind, *it))
+    {
         let what = format!("branches at {durability:?}");
         let sweep = Sweep { what: &what, kind, sessions: &SESSIONS, again };
         let writes = sweep

@@ -8,7 +8,7 @@ use std::time::Duration;
 use singletree_durable::{
     FailAt, FieldValue, Journal, Land, MemoryStore, TurnQuery, Upkeep, WaitQuery, WaitStatus,
 };
-use singletree_harness::{Chat, ChatBuilder, Limits};
+use singletree_harness::{Chat, ChatBuilder, Durability, Limits};
 use singletree_store_sqlite::SqliteStore;
 
 use crate::bench::{Log, check_rows, history, line, name};
@@ -18,6 +18,13 @@ use crate::doctor::sound;
 pub(crate) enum Ground {
     Memory(MemoryStore),
     File(tempfile::TempDir, SqliteStore),
+}
+
+/// Tells whether a sweep is made: on a file at level `turn` under `.ci/run --deep` only, since each write is a file that is
+/// opened five times.
+pub(crate) fn is_swept(kind: Kind, durability: Durability) -> bool {
+    let is_deep = std::env::var_os("SINGLETREE_DEEP").is_some();
+    is_deep || kind == Kind::Memory || durability == Durability::Step
 }
 
 /// Where a store is.

@@ -12,6 +12,7 @@ mod corpus;
 mod crash;
 mod crash_branch;
 mod crash_file;
+mod crash_migration;
 mod doctor;
 mod dying;
 mod ending;
