@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use singletree_harness::{
-    Answer, Chat, ChatTurnOutcome, ErroredTurn, Result, SendOptions, SignalAddress, Turn, TurnId,
+    Answer, Chat, ChatTurnOutcome, Delivered, ErroredTurn, Result, SendOptions, SignalAddress, Turn, TurnId,
 };
 use singletree_llm::ChatMessage;
 
@@ -81,6 +81,29 @@ impl Client {
         let answered = self.chat.answer(address, answer).await;
         self.given(session, call, &answered);
         (call, answered)
+    }
+
+    /// Sends a signal, which may come before anything waits for it; returns the number of the call and what became of it. That
+    /// it is kept ends the call.
+    ///
+    /// # Cancellation
+    /// As [`Client::send`].
+    pub async fn signal(
+        &self,
+        (session, signal): (&str, &str),
+        payload: Map<String, Value>,
+    ) -> (u64, Result<Delivered, Box<ErroredTurn>>) {
+        let deed = Deed::Answer { signal: signal.to_owned(), payload: Value::Object(payload.clone()) };
+        let call = self.log.call(session, deed);
+        let address = SignalAddress::Session { session: session.to_owned(), signal: signal.to_owned() };
+        let answer = self.name.iter().fold(Answer::new(payload), |it, name| it.from(name));
+        let delivered = self.chat.signal(address, answer).await;
+        match &delivered {
+            Ok(Delivered::Kept { .. }) => self.log.note(session, What::Done { call }),
+            Ok(Delivered::Resumed(turn)) => self.given(session, call, &Ok(turn.clone())),
+            Err(errored) => self.given(session, call, &Err(errored.clone())),
+        }
+        (call, delivered)
     }
 
     /// Cancels a turn and waits for the end that this has; returns it with the name of the turn that ended so.
