@@ -62,6 +62,40 @@ impl Client {
         (call, submitted)
     }
 
+    /// Says a message of a session otherwise, in a fork: `to` names that and the message. Returns the number of the call,
+    /// which is one of the fork, and its turn.
+    ///
+    /// # Cancellation
+    /// As [`Client::send`].
+    pub async fn edit(
+        &self,
+        session: &str,
+        at: u64,
+        (to, text): (&str, &str),
+    ) -> (u64, Result<Turn, Box<ErroredTurn>>) {
+        let call = self.log.call(to, Deed::Send { text: text.to_owned(), key: None });
+        let edited = self.chat.edit(session, at, ChatMessage::user(text), Some(to)).await;
+        self.given(to, call, &edited);
+        (call, edited)
+    }
+
+    /// Asks for another reply, in a fork: `to` names that and the message that is asked again. Returns what
+    /// [`Client::edit`] does.
+    ///
+    /// # Cancellation
+    /// As [`Client::send`].
+    pub async fn regenerate(
+        &self,
+        session: &str,
+        reply: Option<u64>,
+        (to, text): (&str, &str),
+    ) -> (u64, Result<Turn, Box<ErroredTurn>>) {
+        let call = self.log.call(to, Deed::Send { text: text.to_owned(), key: None });
+        let again = self.chat.regenerate(session, reply.map(Into::into), Some(to)).await;
+        self.given(to, call, &again);
+        (call, again)
+    }
+
     /// Answers a signal of a session; returns the number of the call and the turn that resumes.
     ///
     /// # Cancellation
