@@ -112,7 +112,7 @@ impl Chat {
         if self.house.is_closing() {
             return Err(Error::ShuttingDown);
         }
-        let hot = self.house.hot(&key);
+        let hot = self.house.hot(&key)?;
         let mut attempt = 1;
         loop {
             self.house.ready(&hot).await?;

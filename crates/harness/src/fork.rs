@@ -76,7 +76,7 @@ impl Chat {
     pub async fn fork(&self, session_id: &str, options: ForkOptions) -> Result<SessionInfo> {
         self.key(session_id)?;
         let id = options.session.unwrap_or_else(|| self.house.ids.uuid());
-        let hot = self.house.hot(&self.key(&id)?);
+        let hot = self.house.hot(&self.key(&id)?)?;
         if self.house.is_closing() {
             return Err(Error::ShuttingDown);
         }

@@ -120,7 +120,6 @@ impl Preparing<'_> {
             stands: false,
             migrated: None,
             records: Records::new(),
-            field_bytes: self.house.limits.field_bytes,
             bounds: self.served.bounds,
             spent: Spent::default(),
         })

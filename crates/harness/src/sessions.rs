@@ -186,7 +186,7 @@ impl Chat {
     /// Makes a session of a document that [`Chat::export_session`] wrote, under its own id or another.
     ///
     /// # Errors
-    /// `session_load_failed` when the document is of another form; `chat_budget_exhausted` when its history is longer than a
+    /// `session_load_failed` when the document is of another form; `chat_budget_exhausted` when a part of it is longer than a
     /// session's may be; `chat_session_exists`; `harness_session_id_unresolved`, `store_unavailable` and its kin.
     pub async fn import_session(&self, export: SessionExport, session_id: Option<&str>) -> Result<()> {
         if export.kind != EXPORT_KIND || export.format != EXPORT_FORMAT {
@@ -194,7 +194,7 @@ impl Chat {
             return Err(singletree_engine::Error::SessionLoad { source: what.into() }.into());
         }
         let key = self.key(session_id.unwrap_or(&export.session))?;
-        let hot = self.house.hot(&key);
+        let hot = self.house.hot(&key)?;
         self.house.ready(&hot).await?;
         let exists = || Error::SessionExists { session: key.session.to_string() };
         if hot.desk().head.is_some() {
@@ -213,10 +213,13 @@ impl Chat {
             created_at: export.created_at,
             updated_at: now,
         }));
-        for (name, value) in export.values {
-            batch.put(Put::Field(FieldRow { name, value: FieldValue::Value(Json::from(&value)) }));
-        }
+        // A document is input, too: what a chat would not have taken piece by piece it does not take at once.
         let bounds = Bounds::of(&self.house.limits, &Budget::default());
+        for (name, value) in export.values {
+            let value = Json::from(&value);
+            bounds.field(value.as_str().len())?;
+            batch.put(Put::Field(FieldRow { name, value: FieldValue::Value(value) }));
+        }
         let mut no = first.items;
         for (name, items) in export.lists {
             let (len, mut bytes) = (items.len() as u64, 0);
@@ -227,14 +230,15 @@ impl Chat {
                 }
                 let placement = Some(Placement { field: name.clone(), generation: 0, seq });
                 let (body, side) = (Json::from(&item.body), item.side.as_ref().map(Json::from));
+                bounds.item(body.as_str().len())?;
                 bytes += body.as_str().len() as u64;
                 batch.put(Put::Item(ItemRow { no, turn: first.turns, placement, body, side }));
                 no += 1;
             }
-            // A document is input, too: what a chat would not have taken piece by piece it does not take at once.
             if name == HISTORY {
                 bounds.history(len, bytes)?;
             }
+            bounds.list(&name, len, bytes)?;
             let value = FieldValue::List { generation: 0, len, bytes };
             batch.put(Put::Field(FieldRow { name, value }));
         }

@@ -22,6 +22,7 @@ mod fork;
 mod key;
 mod leak;
 mod level;
+mod limits;
 mod mail;
 mod order;
 mod recover;
