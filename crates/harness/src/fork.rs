@@ -64,6 +64,9 @@ impl Chat {
     /// - At the end all other fields of the state are carried along. What they were at an earlier offset is not stored: a
     ///   fork from there begins with the graph's defaults.
     /// - Waits, turns, idempotency keys and events are not inherited. The fork's log begins with `session.forked`.
+    /// - The copy is one statement that writes a row for each message, and the only one of its commit whose work grows with the
+    ///   history: while it runs, other sessions' commits wait. How long a history can be is bounded by
+    ///   [`Limits::messages`](crate::Limits::messages); cut earlier, or begin a session anew, where that is too long a wait.
     /// - The fork stands on its own: deleting the session that it was made of takes nothing from it.
     ///
     /// # Errors
