@@ -1,5 +1,6 @@
 //! Checkpoint directives (pipeline-utilities §10; conformance-adapter §§5.6–5.8).
 
+mod backend;
 mod play;
 mod record;
 mod resumed;
@@ -9,4 +10,7 @@ mod store;
 pub(crate) use play::play;
 pub(crate) use resumed::of_resume;
 pub(crate) use spec::{Backend, CheckpointSpec, backend};
-pub(crate) use store::{CaseCheckpoints, resume};
+pub(crate) use store::{CaseCheckpoints, Save, resume};
+
+#[cfg(test)]
+mod tests;

@@ -14,11 +14,16 @@ pub(crate) struct FixtureFile {
     pub(crate) path: PathBuf,
 }
 
-/// Finds every fixture below a folder of capabilities, sorted.
+/// Where the capabilities stand in a folder of several specifications.
+const SPECIFICATION: &str = "openarmature";
+
+/// Finds every fixture below a folder of capabilities, sorted. It may also be the folder that holds theirs.
 ///
 /// # Errors
 /// When a folder cannot be read, or there is no fixture at all.
 pub(crate) fn discover(dir: &Path) -> io::Result<Vec<FixtureFile>> {
+    let within = dir.join(SPECIFICATION);
+    let dir = if within.is_dir() { within.as_path() } else { dir };
     let mut found = Vec::new();
     for capability in std::fs::read_dir(dir)? {
         let folder = capability?.path().join("conformance");

@@ -94,7 +94,13 @@ async fn within(spec: CaseSpec) -> Examined {
 async fn perform(mut spec: CaseSpec, checker: &mut Checker) -> Outcome<()> {
     let tape = Tape::default();
     let store = spec.store.map(|it| Arc::new(WatchedSessions::new(it, tape.clone())));
-    let checkpoints = spec.checkpointer.map(|it| Arc::new(CaseCheckpoints::new(it)));
+    let checkpoints = match spec.checkpointer {
+        Some(backend) => {
+            let outermost = spec.graph.state.names().map(str::to_owned).collect();
+            Some(Arc::new(CaseCheckpoints::open(backend, outermost).await?))
+        }
+        None => None,
+    };
     let paused = Arc::new(CasePaused::new(spec.paused_raises));
     let stage = Stage { store, tape, paused, checkpoints, mocks: Mocks::default() };
     let blocks = std::mem::take(&mut spec.invariants);
@@ -155,7 +161,7 @@ fn build(spec: &CaseSpec, stage: &Stage) -> Outcome<Result<Built, Box<Error>>> {
         }
         match &stage.checkpoints {
             Some(checkpoints) => checkpoints.register(builder, of_checkpoints),
-            None => Ok(builder),
+            None => builder,
         }
     };
     let workshop = Workshop::new(stage.tape.clone(), &spec.subgraphs, stage.mocks.clone(), spec.tick);

@@ -175,14 +175,11 @@ impl<'a> Workshop<'a> {
         mut self,
         spec: &GraphSpec,
         has_checkpoints: bool,
-        finish: impl FnOnce(GraphBuilder<Snapshot>) -> Outcome<GraphBuilder<Snapshot>>,
+        finish: impl FnOnce(GraphBuilder<Snapshot>) -> GraphBuilder<Snapshot>,
     ) -> Result<Built, Refusal> {
         self.items.extend(item_fields([spec]));
         let builder = self.builder("outer", spec)?;
-        let graph = finish(builder)
-            .map_err(Refusal::Fixture)?
-            .compile()
-            .map_err(|it| Refusal::Engine(Box::new(it)))?;
+        let graph = finish(builder).compile().map_err(|it| Refusal::Engine(Box::new(it)))?;
         drop(self.whole.set(graph.clone()));
         Ok(Built { graph, has_checkpoints, inner: self.inner })
     }

@@ -12,6 +12,7 @@ use serde_json::Value;
 use crate::base::Handled;
 use crate::chat::Talked;
 use crate::check::Checker;
+use crate::checkpoints::Save;
 use crate::failure::{Failure, Outcome};
 use crate::fields::Spot;
 use crate::run::Run;
@@ -26,7 +27,9 @@ pub(crate) struct Evidence {
     /// An invocation that was made once more, after everything else, for the invariants that ask for it.
     pub(crate) again: Option<Run>,
     /// The records that were saved before anything went on from one.
-    pub(crate) saves: Vec<Value>,
+    pub(crate) saves: Vec<Save>,
+    /// The records that were saved in all.
+    pub(crate) all_saves: Vec<Save>,
     /// The record that the case goes on from.
     pub(crate) record: Option<Value>,
     /// What the abstract harness handled.

@@ -64,10 +64,24 @@ impl Layer for WatchedJournal {
         read: Read,
         answer: BoxFuture<'a, Result<T>>,
     ) -> BoxFuture<'a, Result<T>> {
-        if matches!(read, Read::Session | Read::Items | Read::Turns) {
+        // A read that is new says here what it is to a session: one that slipped past would load where nothing can be loaded.
+        let (counts, loads) = match read {
+            Read::Session | Read::Dossier | Read::Items => (true, true),
+            Read::Turns => (true, false),
+            Read::Numbers
+            | Read::Sessions
+            | Read::SessionOf
+            | Read::Waits
+            | Read::Mail
+            | Read::Position
+            | Read::Records
+            | Read::Events
+            | Read::Ownerless
+            | Read::Deadlines => (false, false),
+        };
+        if counts {
             self.count();
         }
-        let loads = matches!(read, Read::Session | Read::Items);
         if loads && self.spec.load_raises { Self::broken("read a session") } else { answer }
     }
 }

@@ -119,6 +119,13 @@ impl InvocationSpec {
         self
     }
 
+    /// Returns an invocation with the same initial state that begins at the entry, and of which nothing is expected.
+    #[must_use]
+    pub(crate) fn begun_anew(mut self) -> Self {
+        (self.resume, self.payload, self.invocation) = (None, None, None);
+        self.expecting_nothing()
+    }
+
     /// Returns the same invocation with nothing expected of it.
     #[must_use]
     pub(crate) fn expecting_nothing(mut self) -> Self {
@@ -309,7 +316,7 @@ async fn start(
     checker: &Checker,
 ) -> Outcome<Result<Ended<Snapshot>, Error>> {
     if let Some(from) = &spec.from {
-        return checkpoints::resume(&built.graph, from, options).await;
+        return Ok(checkpoints::resume(&built.graph, from, options).await);
     }
     let Some(which) = &spec.resume else {
         let fields = spec.initial.iter().flatten();
@@ -322,7 +329,7 @@ async fn start(
     let id = InvocationId::parse(id).map_err(|it| Failure::build(&which.path, it.to_string()))?;
     // A checkpoint is gone on from with nothing, a pause with a signal's payload, which may be empty.
     match &spec.payload {
-        None if built.has_checkpoints => checkpoints::resume(&built.graph, &id, options).await,
+        None if built.has_checkpoints => Ok(checkpoints::resume(&built.graph, &id, options).await),
         payload => Ok(built.graph.resume(&id, payload.clone().unwrap_or_default(), options).await),
     }
 }

@@ -82,6 +82,10 @@ impl Checkpointer for Batched {
         self.inner.delete(tenant, invocation)
     }
 
+    fn backend(&self) -> &str {
+        self.inner.backend()
+    }
+
     fn supports_state_migration(&self) -> bool {
         self.inner.supports_state_migration()
     }

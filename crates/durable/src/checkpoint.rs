@@ -211,6 +211,12 @@ pub trait Checkpointer: fmt::Debug + Send + Sync {
     /// Removes the record of an invocation, if there is one.
     fn delete<'a>(&'a self, tenant: &'a TenantId, invocation: &'a InvocationId) -> BoxFuture<'a, Result<()>>;
 
+    /// Names the kind of store, for people who read when runs were saved (pipeline-utilities §10.8): a short word, the same
+    /// each time.
+    fn backend(&self) -> &str {
+        "custom"
+    }
+
     /// Tells whether what `load` returns is independent of the state's present schema, so that migrations may run on it
     /// (§10.12.1): true of any store that encodes as JSON, which records do already.
     fn supports_state_migration(&self) -> bool {

@@ -49,6 +49,7 @@
 mod bench;
 mod checkpoints;
 mod clause;
+mod dossier;
 mod forks;
 mod numbers;
 mod paused;

@@ -4,9 +4,10 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 
+use crate::dossier;
 use crate::{
-    Batch, Counters, EventRow, Fence, InvocationId, ItemRow, MailRow, PositionRow, RecordRow, Result,
-    SessionId, SessionKey, SessionRow, TenantId, Timestamp, TurnRow, WaitRow,
+    Batch, Counters, Dossier, EventRow, Fence, InvocationId, ItemRow, MailRow, PositionRow, RecordRow,
+    Result, SessionId, SessionKey, SessionRow, TenantId, Timestamp, TurnRow, WaitRow,
 };
 
 /// A boxed future, so that stores can be chosen at run time.
@@ -115,6 +116,12 @@ pub trait Journal: fmt::Debug + Send + Sync {
 
     /// Reads a session with its fields, without its items.
     fn session<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Option<SessionRow>>>;
+
+    /// Reads what a writer knows of a session before it goes on with it, at the price of one read. Stores that do not say
+    /// otherwise read its parts one after the other: who writes the session meanwhile reads it again.
+    fn dossier<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Dossier>> {
+        Box::pin(dossier::gather(self, key))
+    }
 
     /// Reads the next free numbers of a session; of one that is absent those which one of its name left when it was
     /// deleted, and with which the next one will begin. A writer that makes a session numbers its rows from them.

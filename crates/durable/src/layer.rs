@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::{
-    Batch, BoxFuture, Counters, EventRow, Fence, InvocationId, ItemRange, ItemRow, Journal, MailRow,
+    Batch, BoxFuture, Counters, Dossier, EventRow, Fence, InvocationId, ItemRange, ItemRow, Journal, MailRow,
     PositionRow, RecordRow, Result, SessionId, SessionKey, SessionPage, SessionRow, TenantId, Timestamp,
     TurnQuery, TurnRow, Upkeep, WaitQuery, WaitRow,
 };
@@ -13,6 +13,8 @@ use crate::{
 pub enum Read {
     /// [`Journal::session`].
     Session,
+    /// [`Journal::dossier`].
+    Dossier,
     /// [`Journal::numbers`].
     Numbers,
     /// [`Journal::sessions`].
@@ -83,6 +85,10 @@ impl<L: Layer> Journal for L {
 
     fn session<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Option<SessionRow>>> {
         self.read(Read::Session, self.journal().session(key))
+    }
+
+    fn dossier<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Dossier>> {
+        self.read(Read::Dossier, self.journal().dossier(key))
     }
 
     fn numbers<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Counters>> {

@@ -21,6 +21,7 @@ mod batch;
 mod batched;
 mod checkpoint;
 pub mod contract;
+mod dossier;
 mod error;
 mod fault;
 mod id;
@@ -43,6 +44,7 @@ pub use checkpoint::{
     CheckpointFilter, CheckpointRecord, CheckpointState, CheckpointSummary, Checkpointer, EnclosingInstance,
     FanOutProgress, InstanceProgress, InstanceState,
 };
+pub use dossier::{Dossier, Paused};
 pub use error::{BoxError, Error, Result};
 pub use fault::{FailAt, Land};
 pub use id::{Fence, IdError, InvocationId, SessionId, SessionKey, TenantId};

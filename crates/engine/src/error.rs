@@ -177,8 +177,9 @@ pub enum Error {
         /// Why, when there is more to say.
         source: Option<BoxError>,
     },
-    /// A checkpoint is of another schema version and cannot be brought to this one (pipeline-utilities §10.12).
-    #[error("the checkpoint's state cannot be migrated from version '{from}' to '{to}'")]
+    /// A checkpoint, or a suspended invocation, is of another schema version and cannot be brought to this one
+    /// (pipeline-utilities §10.12).
+    #[error("the stored run's state cannot be migrated from version '{from}' to '{to}'")]
     CheckpointMigration {
         /// Its version.
         from: String,

@@ -43,8 +43,8 @@ pub use run::chain::Next;
 pub use run::classify::{Classification, Link, classify};
 pub use run::context::Ctx;
 pub use run::event::{
-    AttemptEnd, BranchesConfig, ContainerConfig, Event, EventError, FanOutConfig, IsolationEvent, NodeEvent,
-    Phase,
+    AttemptEnd, BranchesConfig, CheckpointEvent, ContainerConfig, Event, EventError, FanOutConfig,
+    IsolationEvent, NodeEvent, Phase,
 };
 pub use run::extension::Extensions;
 pub use run::fan_out::FanOut;

@@ -30,7 +30,11 @@ impl House {
         if hot.desk().adopted {
             return Ok(Vec::new());
         }
-        let mut open = self.read(self.journal.turns(&hot.key, &TurnQuery::Open)).await?;
+        let ahead = hot.desk().open_ahead();
+        let mut open = match ahead {
+            Some(open) => open,
+            None => self.read(self.journal.turns(&hot.key, &TurnQuery::Open)).await?,
+        };
         // What ended a wait went before the sends that were parked behind it, whatever their numbers (INV-1).
         open.sort_by_key(|it| (it.kind == TurnKind::Message, it.no));
         let mut taken = Vec::new();

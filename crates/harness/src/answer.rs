@@ -202,7 +202,17 @@ impl Chat {
     ) -> Result<Option<(SessionKey, WaitRow)>> {
         let tenant = self.house.tenant.clone();
         let query = match address.clone() {
-            SignalAddress::Session { session, signal } => WaitQuery::Signal(self.key(&session)?, signal),
+            SignalAddress::Session { session, signal } => {
+                let key = self.key(&session)?;
+                // Who answers needs the session anyway, and a session knows what it waits for.
+                let hot = self.house.hot(&key)?;
+                self.house.ready(&hot).await?;
+                let waits = hot.desk().wait.clone().filter(|it| it.signal == signal);
+                if let Some(wait) = waits {
+                    return Ok(Some((key, wait)));
+                }
+                WaitQuery::Signal(key, signal)
+            }
             SignalAddress::Invocation(invocation) => WaitQuery::Invocation(tenant, invocation),
             SignalAddress::Signal(signal) => {
                 let waits = self

@@ -5,7 +5,9 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Map, Value};
-use singletree_durable::{Counters, Head, InvocationId, MailRow, SessionKey, TurnRow, WaitRow};
+use singletree_durable::{
+    Counters, Dossier, FieldRow, Head, InvocationId, MailRow, Paused, SessionKey, TurnRow, WaitRow,
+};
 use singletree_engine::Item;
 use tokio::sync::{Notify, oneshot, watch};
 
@@ -60,6 +62,8 @@ pub(crate) struct Desk {
     /// How many waits had been made when last all of them had landed; fewer than the counter while a suspension is on its
     /// way.
     pub(crate) landed_waits: u64,
+    /// What was read with the wait, for those who need it next.
+    pub(crate) ahead: Ahead,
     /// The early signals that the session keeps, also those on their way to the store.
     pub(crate) mail: Vec<MailRow>,
     /// Turns that wait their place, the next one first.
@@ -69,6 +73,17 @@ pub(crate) struct Desk {
     pub(crate) retained: Counters,
     pub(crate) listeners: Vec<(u64, Listener)>,
     pub(crate) next_listener: u64,
+}
+
+/// What is read together with head and wait because most who ask for these need it next. Each part is taken once; who comes
+/// later, or after a commit, reads it.
+#[derive(Default)]
+pub(crate) struct Ahead {
+    /// The desk's changes when it was read.
+    changes: u64,
+    fields: Option<Vec<FieldRow>>,
+    open: Option<Vec<TurnRow>>,
+    paused: Option<Paused>,
 }
 
 /// A turn that waits its place.
@@ -188,6 +203,42 @@ impl Desk {
     pub(crate) fn doubt(&mut self) {
         self.known = false;
         self.fields = None;
+    }
+
+    /// Notes what is stored. Numbers that were handed out to batches on their way are higher than those that are stored.
+    pub(crate) fn learn(&mut self, stored: Dossier, keeps_mail: bool) {
+        self.counters = self.counters.max(stored.numbers);
+        let (head, fields) = stored.session.map(|it| (it.head, it.fields)).unzip();
+        if self.head.as_ref().map(|it| it.version) != head.as_ref().map(|it| it.version) {
+            self.fields = None;
+        }
+        self.head = head;
+        self.wait = stored.pending.into_iter().next();
+        self.landed_waits = self.counters.waits;
+        self.mail = if keeps_mail { stored.mail } else { Vec::new() };
+        self.ahead = Ahead {
+            changes: self.changes,
+            fields: Some(fields.unwrap_or_default()),
+            open: Some(stored.open),
+            paused: stored.paused,
+        };
+        self.known = true;
+    }
+
+    /// Takes the rows of the session's fields, if they were read ahead and nothing has changed.
+    pub(crate) fn fields_ahead(&mut self) -> Option<Vec<FieldRow>> {
+        self.ahead.fields.take().filter(|_| self.ahead.changes == self.changes)
+    }
+
+    /// Takes the turns without an outcome, if they were read ahead. Nobody adds one before they are taken over.
+    pub(crate) fn open_ahead(&mut self) -> Option<Vec<TurnRow>> {
+        self.ahead.open.take().filter(|_| self.ahead.changes == self.changes)
+    }
+
+    /// Takes what waits in the turn of this number, if it was read ahead and nothing has changed.
+    pub(crate) fn paused_ahead(&mut self, turn: u64) -> Option<Paused> {
+        let unchanged = self.ahead.changes == self.changes;
+        self.ahead.paused.take().filter(|it| unchanged && it.turn.no == turn)
     }
 
     /// Notes whether the message of a turn that waits has become durable; one that has not leaves the queue.

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use singletree_durable::{
-    Batch, BoxFuture, Fence, Journal, Put, SessionKey, TenantId, Timestamp, TurnQuery, Upkeep, WaitQuery,
+    Batch, BoxFuture, Fence, Journal, Put, SessionKey, TenantId, Timestamp, TurnQuery, Upkeep,
 };
 use singletree_engine::{Clock, Ids};
 use singletree_narration::{Narration, NarrationSink, Speaker};
@@ -235,36 +235,16 @@ impl House {
         if hot.desk().known {
             return Ok(());
         }
-        let (row, counters, wait, mail, mut desk) = loop {
+        loop {
             let before = hot.desk().changes;
-            let row = self.read(self.journal.session(&hot.key)).await?;
-            // A session that was deleted has left its numbers to the one that is made next.
-            let counters = match &row {
-                Some(row) => row.counters,
-                None => self.read(self.journal.numbers(&hot.key)).await?,
-            };
-            let wait = self.read(self.journal.waits(&WaitQuery::Pending(hot.key.clone()))).await?;
-            let mail = match self.keeps_mail {
-                true => self.read(self.journal.mail(&hot.key)).await?,
-                false => Vec::new(),
-            };
-            let desk = hot.desk();
+            let stored = self.read(self.journal.dossier(&hot.key)).await?;
+            let mut desk = hot.desk();
             // A commit that landed in between has made what was read stale.
             if desk.changes == before {
-                break (row, counters, wait, mail, desk);
+                desk.learn(stored, self.keeps_mail);
+                break;
             }
-        };
-        // Numbers that were handed out to batches on their way are higher than those that are stored.
-        desk.counters = desk.counters.max(counters);
-        let head = row.map(|it| it.head);
-        if desk.head.as_ref().map(|it| it.version) != head.as_ref().map(|it| it.version) {
-            desk.fields = None;
         }
-        desk.head = head;
-        desk.wait = wait.into_iter().next().map(|(_, it)| it);
-        desk.landed_waits = desk.counters.waits;
-        desk.mail = mail;
-        desk.known = true;
         drop(reading);
         Ok(())
     }

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use singletree_durable::{Head, ItemRange, Positions, TurnKind, TurnQuery, TurnRow, WaitQuery, WaitRow};
+use singletree_durable::{
+    Head, ItemRange, Paused, Positions, RecordRow, TurnKind, TurnQuery, TurnRow, WaitQuery, WaitRow,
+};
 use singletree_engine::{
     Entered, Error as RunError, Identity, Item, SessionState, Standing, Start, UNVERSIONED, migrate_session,
 };
@@ -80,10 +82,12 @@ impl Preparing<'_> {
 
     async fn read_fields(&self, window: Option<Window>) -> Result<StoredFields, Error> {
         let (journal, key) = (self.house.journal.as_ref(), &self.hot.key);
-        match self.house.read(journal.session(key)).await? {
-            Some(row) => self.house.limited(stored::read(journal, key, row.fields, window)).await,
-            None => Ok(Vec::new()),
-        }
+        let ahead = self.hot.desk().fields_ahead();
+        let rows = match ahead {
+            Some(rows) => rows,
+            None => self.house.read(journal.session(key)).await?.map(|it| it.fields).unwrap_or_default(),
+        };
+        self.house.limited(stored::read(journal, key, rows, window)).await
     }
 
     /// Returns the window on the history (D22); a history that is migrated first is needed whole.
@@ -181,8 +185,8 @@ impl Preparing<'_> {
                     let reason = format!("its state is of version '{found}', the graph's is '{known}'");
                     return Err(RunError::Position { reason }.into());
                 }
-                let (standing, numbers) = self.standing(&turning, &position).await?;
-                let records = standing.records.clone();
+                let records = self.records(turning.row.no).await?;
+                let (standing, numbers) = self.standing(&turning, &position, records.clone()).await?;
                 turning.stands = true;
                 turning.spent = position.spent;
                 Beginning {
@@ -201,7 +205,8 @@ impl Preparing<'_> {
                 let answer = wait.answer.as_ref().map(singletree_durable::Json::decode).transpose();
                 let payload =
                     answer.map_err(|it| corrupt("an answer".into(), Some(it.into())))?.unwrap_or_default();
-                self.at_pause(&mut turning, &decode(&position.body)?, payload).await?
+                let records = self.records(turning.row.no).await?;
+                self.at_pause(&mut turning, &decode(&position.body)?, payload, records).await?
             }
             _ => {
                 let no = turning.row.message;
@@ -230,14 +235,18 @@ impl Preparing<'_> {
             .ok_or_else(|| corrupt(format!("item {no} is missing"), None))
     }
 
-    async fn standing(&self, turning: &Turning, position: &Position) -> Result<(Standing, Numbers), Error> {
+    async fn standing(
+        &self,
+        turning: &Turning,
+        position: &Position,
+        records: Records,
+    ) -> Result<(Standing, Numbers), Error> {
         let journal = self.house.journal.as_ref();
         let mut numbers = Numbers::default();
         let (stored, names) = (&turning.stored, &turning.names);
         let (key, window, numbering) = (&self.hot.key, self.window(), &mut numbers);
         let mut decoder = Decoder { journal, key, stored, names, numbers: numbering, window };
         let frames = self.house.limited(decoder.frames(position.frames.clone())).await?;
-        let records = self.records(turning.row.no).await?;
         let invocation = &turning.row.invocation;
         let identity = Some(Identity {
             invocation_id: invocation.clone(),
@@ -249,8 +258,7 @@ impl Preparing<'_> {
     }
 
     async fn records(&self, turn: u64) -> Result<Records, Error> {
-        let records = self.house.read(self.house.journal.records(&self.hot.key, turn)).await?;
-        Ok(records.into_iter().map(|it| (it.name, Item::from_text(it.body.as_str()))).collect())
+        Ok(by_name(self.house.read(self.house.journal.records(&self.hot.key, turn)).await?))
     }
 
     async fn at_pause(
@@ -258,17 +266,17 @@ impl Preparing<'_> {
         turning: &mut Turning,
         position: &Position,
         payload: serde_json::Map<String, serde_json::Value>,
+        records: Records,
     ) -> Result<Beginning, Error> {
         // Nobody may have written the session since (D1).
         if position.version != turning.head.version {
             let what = format!("version {} became {}", position.version, turning.head.version);
             return Err(RunError::SessionConflict { source: what.into() }.into());
         }
-        let (mut standing, numbers) = self.standing(turning, position).await?;
+        let (mut standing, numbers) = self.standing(turning, position, records.clone()).await?;
         if version_at(position, &turning.head) != self.version() {
             self.migrate_pause(turning, position, &mut standing.frames)?;
         }
-        let records = standing.records.clone();
         Ok(Beginning {
             entered: Entered::Standing(standing),
             start: Begun::Payload(payload),
@@ -321,10 +329,12 @@ impl Preparing<'_> {
     pub(crate) async fn answer(
         &self,
         wait: WaitRow,
+        paused: Paused,
         answering: Answering,
     ) -> Result<Ready, (Error, Answering)> {
-        match self.resume(&wait, &answering).await {
-            Ok((turning, mut beginning, suspended)) => {
+        let suspended = paused.turn.clone();
+        match self.resume(&wait, paused, &answering).await {
+            Ok((turning, mut beginning)) => {
                 beginning.claim = Some(Claim { suspended, wait, answering });
                 Ok(self.ready(turning, beginning))
             }
@@ -335,10 +345,10 @@ impl Preparing<'_> {
     async fn resume(
         &self,
         wait: &WaitRow,
+        paused: Paused,
         answering: &Answering,
-    ) -> Result<(Turning, Beginning, TurnRow), Error> {
-        let journal = &self.house.journal;
-        let suspended = self.turn(wait.turn).await?;
+    ) -> Result<(Turning, Beginning), Error> {
+        let suspended = paused.turn;
         let row = TurnRow {
             ordinal: suspended.ordinal + 1,
             kind: TurnKind::Resume,
@@ -346,21 +356,34 @@ impl Preparing<'_> {
             wait: Some(wait.no),
             outcome: None,
             ended_at: None,
-            ..suspended.clone()
+            ..suspended
         };
         let mut turning = self.turning(row).await?;
-        let position = self.house.read(journal.position(&self.hot.key, &wait.invocation)).await?;
-        let position = position.ok_or_else(|| RunError::SuspensionRecord {
-            invocation: wait.invocation.to_string(),
-            reason: "where it stands is not known".into(),
-        })?;
         let unfit = |it: serde_json::Error| RunError::SuspensionRecord {
             invocation: wait.invocation.to_string(),
             reason: format!("where it stands is damaged: {it}"),
         };
-        let position = position.body.decode().map_err(unfit)?;
-        let beginning = self.at_pause(&mut turning, &position, answering.payload.clone()).await?;
-        Ok((turning, beginning, suspended))
+        let position = paused.position.body.decode().map_err(unfit)?;
+        let (payload, records) = (answering.payload.clone(), by_name(paused.records));
+        let beginning = self.at_pause(&mut turning, &position, payload, records).await?;
+        Ok((turning, beginning))
+    }
+
+    /// Returns what waits: as it was read with the session, else from the store.
+    pub(crate) async fn paused(&self, wait: &WaitRow) -> Result<Paused, Error> {
+        let ahead = self.hot.desk().paused_ahead(wait.turn);
+        if let Some(paused) = ahead {
+            return Ok(paused);
+        }
+        let turn = self.turn(wait.turn).await?;
+        let (house, journal, key) = (self.house, &self.house.journal, &self.hot.key);
+        let position = house.read(journal.position(key, &wait.invocation)).await?;
+        let position = position.ok_or_else(|| RunError::SuspensionRecord {
+            invocation: wait.invocation.to_string(),
+            reason: "where it stands is not known".into(),
+        })?;
+        let records = house.read(journal.records(key, turn.no)).await?;
+        Ok(Paused { turn, position, records })
     }
 
     /// Reads the row of a turn.
@@ -448,6 +471,10 @@ fn version_at<'a>(position: &'a Position, head: &'a Head) -> &'a str {
 fn decode(body: &singletree_durable::Json) -> Result<Position, Error> {
     body.decode()
         .map_err(|it| RunError::Position { reason: format!("the stored position is damaged: {it}") }.into())
+}
+
+fn by_name(records: Vec<RecordRow>) -> Records {
+    records.into_iter().map(|it| (it.name, Item::from_text(it.body.as_str()))).collect()
 }
 
 fn path_of(row: &TurnRow, marks: Marks) -> DispatchPath {

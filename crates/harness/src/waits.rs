@@ -88,8 +88,15 @@ pub(crate) async fn run_answer(
         refuse(answering, Error::Correlation { why: "the wait has ended".into() });
         return None;
     };
-    let agent = agent_of(house, hot, &wait).await;
-    let served = match agent.and_then(|it| house.served(&it).cloned()) {
+    let preparing = Preparing { house, hot, served: house.any_served() };
+    let paused = match preparing.paused(&wait).await {
+        Ok(paused) => paused,
+        Err(error) => {
+            unresumable(house, hot, answering, error).await;
+            return None;
+        }
+    };
+    let served = match house.served(&paused.turn.agent).cloned() {
         Ok(served) => served,
         Err(error) => {
             refuse(answering, error);
@@ -97,7 +104,7 @@ pub(crate) async fn run_answer(
         }
     };
     let preparing = Preparing { house, hot, served: &served };
-    let ready = match preparing.answer(wait, answering).await {
+    let ready = match preparing.answer(wait, paused, answering).await {
         Ok(ready) => ready,
         Err((error, answering)) => {
             unresumable(house, hot, answering, error).await;
@@ -106,11 +113,6 @@ pub(crate) async fn run_answer(
     };
     ticket.name(crate::record::TurnRowExt::id(&ready.keeper.row()));
     house.run_answered(hot, ticket, ready).await
-}
-
-async fn agent_of(house: &Arc<House>, hot: &Arc<Hot>, wait: &WaitRow) -> Result<String, Error> {
-    let preparing = Preparing { house, hot, served: house.any_served() };
-    preparing.turn(wait.turn).await.map(|it| it.agent)
 }
 
 /// An answer could not start its turn, and nothing was consumed. A wait that no answer can ever end is ended here.
@@ -230,7 +232,8 @@ impl House {
 
     async fn expire(self: &Arc<Self>, hot: &Arc<Hot>, wait: WaitRow) -> Result<(), Error> {
         self.ready(hot).await?;
-        if !self.agents.contains_key(&agent_of(self, hot, &wait).await?) {
+        let preparing = Preparing { house: self, hot, served: self.any_served() };
+        if !self.agents.contains_key(&preparing.turn(wait.turn).await?.agent) {
             // Another process has the agent (D28).
             return Ok(());
         }

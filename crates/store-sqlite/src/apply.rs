@@ -12,7 +12,7 @@ mod session;
 mod turn;
 mod wait;
 
-use singletree_durable::{Batch, Put, SessionKey};
+use singletree_durable::{Batch, Counters, ItemRow, Put, SessionKey, TurnRow};
 
 use crate::error::{Failure, refused};
 use crate::meter::Scribe;
@@ -22,13 +22,39 @@ use crate::meter::Scribe;
 pub(crate) struct Target<'a> {
     /// Its name.
     key: &'a SessionKey,
+    /// What it was before the batch, when it existed.
+    found: Option<Found>,
     /// Its integer id, when it exists.
     id: Option<i64>,
+    /// Whether the counters were written with the head.
+    counted: bool,
     /// The puts that are still to come.
     rest: &'a [Put],
 }
 
+/// A session as it is stored.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Found {
+    id: i64,
+    version: u64,
+    counters: Counters,
+}
+
 impl Target<'_> {
+    /// Tells whether an item is the message that its turn, which is still to come, answers.
+    fn is_answered(&self, item: &ItemRow) -> bool {
+        let names = |it: &TurnRow| it.no == item.turn && it.message == Some(item.no);
+        self.rest.iter().any(|it| matches!(it, Put::Turn(row) if names(row)))
+    }
+
+    /// Returns the counters that are still to come, if they may be written with the head.
+    fn coming_counters(&self) -> Option<Counters> {
+        self.rest.iter().take_while(|it| !matches!(it, Put::Delete)).find_map(|it| match it {
+            Put::Counters(counters) => Some(*counters),
+            _ => None,
+        })
+    }
+
     /// Returns the id of a session that must exist, at the latest by a head that is still to come.
     fn existing(&mut self, scribe: &Scribe<'_>) -> Result<i64, Failure> {
         if let Some(id) = self.id {
@@ -48,7 +74,9 @@ impl Target<'_> {
 /// Applies a batch within the transaction of its group.
 pub(crate) fn batch(scribe: &Scribe<'_>, batch: &Batch) -> Result<(), Failure> {
     require::fence(scribe, batch.fence)?;
-    let mut target = Target { key: &batch.key, id: session::find(scribe, &batch.key)?, rest: &batch.puts };
+    let found = session::found(scribe, &batch.key)?;
+    let (key, id, rest) = (&batch.key, found.map(|it| it.id), batch.puts.as_slice());
+    let mut target = Target { key, found, id, counted: false, rest };
     for requirement in &batch.requires {
         require::check(scribe, &target, requirement)?;
     }
@@ -62,10 +90,15 @@ pub(crate) fn batch(scribe: &Scribe<'_>, batch: &Batch) -> Result<(), Failure> {
 fn put(scribe: &Scribe<'_>, target: &mut Target<'_>, put: &Put) -> Result<(), Failure> {
     match put {
         Put::Head(head) => session::head(scribe, target, head).map(drop),
+        // They went with the head, or go now.
+        Put::Counters(_) if std::mem::take(&mut target.counted) => Ok(()),
         Put::Counters(counters) => session::counters(scribe, target.existing(scribe)?, counters),
         Put::Field(row) => session::field(scribe, target.existing(scribe)?, row),
         Put::DropField(name) => session::drop_field(scribe, target.id, name),
-        Put::Item(row) => item::add(scribe, target.existing(scribe)?, row),
+        Put::Item(row) => {
+            let loose = row.placement.is_none() && !target.is_answered(row);
+            item::add(scribe, target.existing(scribe)?, row, loose)
+        }
         Put::Place { item, placement } => item::place(scribe, target.existing(scribe)?, *item, placement),
         Put::Turn(row) => turn::put(scribe, target.existing(scribe)?, row),
         Put::FreeKey { turn } => turn::free_key(scribe, target.id, *turn),

@@ -39,4 +39,8 @@ impl Checkpointer for SqliteStore {
         let answer = self.hand_over(Work::Checkpoint { tenant: tenant.clone(), change });
         Box::pin(async move { answer.await.map(drop) })
     }
+
+    fn backend(&self) -> &str {
+        "sqlite"
+    }
 }

@@ -9,7 +9,7 @@ use crate::error::translate;
 const APPLICATION: i32 = 0x7369_6e67;
 
 /// What makes each version out of the one before; the first makes version 1 out of nothing.
-const STEPS: &[&str] = &[include_str!("schema/v1.sql")];
+const STEPS: &[&str] = &[include_str!("schema/v1.sql"), include_str!("schema/v2.sql")];
 
 /// What a file says of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,6 +79,14 @@ pub(crate) fn read(connection: &Connection) -> rusqlite::Result<Meta> {
     connection.query_row("SELECT fence, log_epoch FROM meta", [], |row| {
         Ok(Meta { fence: Fence(crate::column::number(row, 0)?), log_epoch: row.get(1)? })
     })
+}
+
+/// Reads the fence under which the file may be written.
+pub(crate) fn fence(connection: &Connection) -> rusqlite::Result<Fence> {
+    connection
+        .prepare_cached("SELECT fence FROM meta")?
+        .query_row([], |row| crate::column::number(row, 0))
+        .map(Fence)
 }
 
 /// Marks a file that was just copied as a copy. Its epoch is new already, for those who only read it.

@@ -1,7 +1,7 @@
 //! The store as a journal.
 
 use singletree_durable::{
-    Batch, BoxFuture, Counters, EventRow, Fence, InvocationId, ItemRange, ItemRow, Journal, MailRow,
+    Batch, BoxFuture, Counters, Dossier, EventRow, Fence, InvocationId, ItemRange, ItemRow, Journal, MailRow,
     PositionRow, RecordRow, Result, SessionId, SessionKey, SessionPage, SessionRow, TenantId, TurnQuery,
     TurnRow, WaitQuery, WaitRow,
 };
@@ -26,6 +26,11 @@ impl Journal for SqliteStore {
     fn session<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Option<SessionRow>>> {
         let key = key.clone();
         self.query(move |snapshot| read::session::one(snapshot, &key))
+    }
+
+    fn dossier<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Dossier>> {
+        let key = key.clone();
+        self.query(move |snapshot| read::dossier::of(snapshot, &key))
     }
 
     fn numbers<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Counters>> {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, params_from_iter};
-use singletree_durable::{Json, Timestamp};
+use singletree_durable::{Fence, Json, Timestamp};
 
 use crate::error::Failure;
 use crate::name::Names;
@@ -113,6 +113,8 @@ impl<'a, T: Into<Self>> From<Option<T>> for Bind<'a> {
 pub(crate) struct Scribe<'c> {
     /// The ids of names, as far as they are known without a look.
     pub(crate) names: &'c Names,
+    /// The fence of the file in this transaction.
+    pub(crate) fence: Fence,
     connection: &'c Connection,
     bytes: Cell<u64>,
     has_written: Cell<bool>,
@@ -120,8 +122,8 @@ pub(crate) struct Scribe<'c> {
 
 impl<'c> Scribe<'c> {
     /// Starts with nothing counted.
-    pub(crate) fn new(connection: &'c Connection, names: &'c Names) -> Self {
-        Self { names, connection, bytes: Cell::new(0), has_written: Cell::new(false) }
+    pub(crate) fn new(connection: &'c Connection, names: &'c Names, fence: Fence) -> Self {
+        Self { names, fence, connection, bytes: Cell::new(0), has_written: Cell::new(false) }
     }
 
     /// Runs a statement that writes and returns how many rows it touched.

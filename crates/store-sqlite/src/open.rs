@@ -108,6 +108,9 @@ fn open(path: &Path, flags: OpenFlags) -> Result<Connection> {
     let connection = Connection::open_with_flags(path, flags).map_err(|error| translate(error, "open"))?;
     connection.busy_timeout(BUSY).map_err(|error| translate(error, "open"))?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    // A plan depends on the statement alone. Without this, SQLite plans anew whenever a value is bound that it might have used.
+    let stable = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true);
+    stable.map_err(|error| translate(error, "open"))?;
     Ok(connection)
 }
 

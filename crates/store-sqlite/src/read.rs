@@ -4,6 +4,7 @@
 //! column keeps the planner from putting the value it is compared with in its place elsewhere.
 
 pub(crate) mod checkpoint;
+pub(crate) mod dossier;
 pub(crate) mod event;
 pub(crate) mod item;
 pub(crate) mod paused;
@@ -24,6 +25,7 @@ fn all<T>(
     let mut statement = connection.prepare_cached(sql)?;
     let rows = statement.query_map(params, read)?.collect();
     debug_assert_eq!(statement.reset_status(StatementStatus::FullscanStep), 0, "INV-5: scanned by {sql}");
+    debug_assert_eq!(statement.reset_status(StatementStatus::RePrepare), 0, "prepared again: {sql}");
     #[cfg(test)]
     tests::note(sql, statement.reset_status(StatementStatus::VmStep));
     rows

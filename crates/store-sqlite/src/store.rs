@@ -159,7 +159,7 @@ impl SqliteStore {
         };
         Box::pin(async move {
             pushed?;
-            answered.await.unwrap_or(Err(Error::Closed))
+            answered.await.map_or(Err(Error::Closed), |done| done.verdict)
         })
     }
 

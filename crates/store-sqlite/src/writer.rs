@@ -11,6 +11,7 @@ use tokio::sync::oneshot;
 
 use crate::apply::{self, checkpoint, paused};
 use crate::error::{Failure, share, translate};
+use crate::format;
 use crate::lock::Lock;
 use crate::meter::{Meter, Scribe, control};
 use crate::name::Names;
@@ -29,6 +30,9 @@ const PATIENCE: Duration = Duration::from_millis(250);
 /// What a caller is told when its write failed.
 const DOING: &str = "write";
 
+/// How one write ended.
+pub(crate) type Verdict = Result<Option<PausedRecord>>;
+
 /// One write.
 #[derive(Debug)]
 pub(crate) enum Work {
@@ -44,7 +48,16 @@ pub(crate) enum Work {
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) work: Work,
-    pub(crate) answer: oneshot::Sender<Result<Option<PausedRecord>>>,
+    pub(crate) answer: oneshot::Sender<Done>,
+}
+
+/// The end of one write.
+#[derive(Debug)]
+pub(crate) struct Done {
+    pub(crate) verdict: Verdict,
+    /// What was written goes back to where it was made, to be freed there: memory that travels between threads one way
+    /// makes the allocator of the one gather what the other frees, at every turn.
+    pub(crate) _spent: Work,
 }
 
 /// Everything the thread owns. Fields drop in order: the lock is freed when the file is closed.
@@ -101,12 +114,12 @@ impl Writer {
         self.purge();
         for (job, verdict) in jobs.into_iter().zip(verdicts) {
             // Whoever dropped the future does not want to know.
-            job.answer.send(verdict).unwrap_or_default();
+            drop(job.answer.send(Done { verdict, _spent: job.work }));
         }
     }
 
     /// Commits a group: an error means that nothing of it stands.
-    fn commit(&mut self, jobs: &[Job]) -> std::result::Result<Vec<Result<Option<PausedRecord>>>, Cause> {
+    fn commit(&mut self, jobs: &[Job]) -> std::result::Result<Vec<Verdict>, Cause> {
         let connection = match &mut self.connection {
             Some(connection) => connection,
             closed @ None => closed.insert(reopen(&self.path, self.durability)?),
@@ -172,8 +185,6 @@ enum Guard {
     Savepoints,
 }
 
-type Verdict = Result<Option<PausedRecord>>;
-
 /// The writes that share a transaction.
 struct Group<'a> {
     connection: &'a Connection,
@@ -187,8 +198,9 @@ impl Group<'_> {
     fn run(&self, guard: Guard) -> rusqlite::Result<Option<(Vec<Verdict>, u64)>> {
         let mut verdicts = Vec::with_capacity(self.jobs.len());
         let mut bytes = 0;
+        let fence = format::fence(self.connection)?;
         for job in self.jobs {
-            let scribe = Scribe::new(self.connection, self.names);
+            let scribe = Scribe::new(self.connection, self.names, fence);
             let answer = match guard {
                 Guard::None => job.work.run(&scribe),
                 Guard::Savepoints => scribe.alone(|| job.work.run(&scribe)),

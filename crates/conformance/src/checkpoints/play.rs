@@ -9,7 +9,7 @@ use crate::check::{Checker, ensure};
 use crate::failure::{Failure, Outcome};
 use crate::fields::Spot;
 use crate::invariants::Evidence;
-use crate::run::Run;
+use crate::run::{InvocationSpec, Run};
 use crate::scene::{How, Scene};
 
 /// Plays it, and returns the invariants that stand among what is expected.
@@ -23,11 +23,16 @@ pub(crate) async fn play(
     checker: &mut Checker,
 ) -> Outcome<Vec<Spot>> {
     for _ in 0..spec.others {
-        let other = spec.first.clone().expecting_nothing();
+        let other = spec.first.clone().begun_anew();
         let (run, _) = scene.invoke(&other, How::default(), checker).await?;
         ensure(run.word() == "completed", || format!("an invocation before it {}", run.word()))
             .map_err(|it| Failure::build("populate_checkpointer_via_runs", it))?;
         scene.stage.mocks.forget();
+    }
+    if spec.others > 0
+        && let Some(store) = &scene.stage.checkpoints
+    {
+        store.forget();
     }
     if let Some(wanted) = &spec.ambiguous {
         checker.holds(&wanted.path, Err("the graph compiled".into()));
@@ -35,7 +40,11 @@ pub(crate) async fn play(
     let store = scene.stage.checkpoints.as_deref();
     let store = store.ok_or_else(|| Failure::reader("checkpointer", "there is none"))?;
     let (mut blocks, id) = match &spec.seeded {
-        Some(record) => (Vec::new(), Some(store.seed(record).await?)),
+        Some(record) => {
+            // The invocation that left the record is none of the case's.
+            not_asserted(&spec.first)?;
+            (Vec::new(), Some(store.seed(record).await?))
+        }
         None => first(spec, (scene, store), evidence, checker).await?,
     };
     let record = match &id {
@@ -49,7 +58,16 @@ pub(crate) async fn play(
         let id = id.ok_or_else(|| Failure::reader("resume", "there is nothing to go on from"))?;
         blocks.extend(go_on((resume, spec), (scene, store), &id, evidence, checker).await?);
     }
+    evidence.all_saves = store.saves();
     Ok(blocks)
+}
+
+/// Refuses what is expected of an invocation of which nothing can be told.
+fn not_asserted(invocation: &InvocationSpec) -> Outcome<()> {
+    match invocation.expected.first() {
+        None => Ok(()),
+        Some((_, it)) => Err(Failure::reader(&it.path, "is expected of an invocation that has no outcome")),
+    }
 }
 
 /// Runs the first invocation, to its end or to where it is given up.
@@ -69,10 +87,15 @@ async fn first(
     // What is given up has no outcome; an aborted fan-out is reported in its place (pipeline-utilities 052, 056).
     let aborted = aborts.and_then(|(node, _)| Some((node, invocation.take_expected("expected_error")?)));
     if crash.is_some() {
+        not_asserted(&invocation)?;
         invocation = invocation.expecting_nothing();
     }
     let how = How { is_first: true, given_up: crash.is_some().then_some(store), record: None };
     let (run, blocks) = scene.invoke(&invocation, how, checker).await?;
+    if let Some(crash) = crash {
+        let ended = || format!("the run {}, and was nowhere {crash}", run.word());
+        checker.holds("crash_injection", ensure(store.has_crashed(), ended));
+    }
     if let Some((node, wanted)) = aborted {
         of_abort(checker, wanted, &node)?;
     }
@@ -102,19 +125,19 @@ fn of_records(
         wanted.check(checker, record)?;
     }
     if let Some(wanted) = &spec.latest {
-        wanted.check(checker, saves.last())?;
+        wanted.check(checker, saves.last().map(|it| &it.record))?;
     }
     if let Some(wanted) = &spec.every_save {
-        wanted.check(checker, saves.first())?;
+        wanted.check(checker, saves.first().map(|it| &it.record))?;
         for save in saves.iter().skip(1) {
-            wanted.check(checker, Some(save))?;
+            wanted.check(checker, Some(&save.record))?;
         }
     }
     if let Some((path, wanted)) = &spec.saves {
         let count = || format!("expected {} saves, found {}", wanted.len(), saves.len());
         checker.holds(path, ensure(wanted.len() == saves.len(), count));
         for (wanted, save) in wanted.iter().zip(&saves) {
-            wanted.check(checker, Some(save))?;
+            wanted.check(checker, Some(&save.record))?;
         }
     }
     Ok(())

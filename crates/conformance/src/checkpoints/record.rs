@@ -102,8 +102,13 @@ impl Seeded {
             })
         };
         let enclosing = |(namespace, node, index): &(Vec<String>, String, u64)| json!({"namespace": namespace, "fan_out_node_name": node, "fan_out_index": index});
-        let instance =
-            |it: &Instance| json!({"state": it.state, "result": it.result, "result_is_error": it.is_error});
+        let instance = |it: &Instance| {
+            let mut shown = json!({"state": it.state, "result_is_error": it.is_error});
+            if let Some(result) = &it.result {
+                shown["result"] = result.clone();
+            }
+            shown
+        };
         let progress = |it: &Progress| {
             json!({
                 "namespace": it.namespace,

@@ -1,5 +1,7 @@
 //! Reading them.
 
+use std::fmt;
+
 use serde_json::{Map, Value};
 
 use super::record::{Assertions, Seeded};
@@ -57,6 +59,38 @@ pub(crate) enum Crash {
         /// The instance.
         index: u64,
     },
+}
+
+impl fmt::Display for Crash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AfterNode(node) => write!(f, "after node '{node}'"),
+            Self::AfterInstance { node, index } => write!(f, "after instance {index} of '{node}'"),
+        }
+    }
+}
+
+impl Crash {
+    /// Tells whether a save is the one, of a record in the specification's form. The first save that knows a node or an
+    /// instance as completed is its own.
+    #[must_use]
+    pub(super) fn is_at(&self, record: &Value) -> bool {
+        let list = |of: &Value, key: &str| of[key].as_array().cloned().unwrap_or_default();
+        let fan_outs = list(record, "fan_out_progress");
+        match self {
+            Self::AfterNode(node) => {
+                let inner = fan_outs.iter().flat_map(|it| list(it, "instances"));
+                let inner = inner.flat_map(|it| list(&it, "completed_inner_positions"));
+                let mut all = list(record, "completed_positions").into_iter().chain(inner);
+                all.any(|it| it["node_name"] == **node)
+            }
+            Self::AfterInstance { node, index } => {
+                let mut named = fan_outs.iter().filter(|it| it["fan_out_node_name"] == **node);
+                let at = usize::try_from(*index).unwrap_or(usize::MAX);
+                named.any(|it| it["instances"][at]["state"] == "completed")
+            }
+        }
+    }
 }
 
 /// What an invocation goes on from.

@@ -1,51 +1,68 @@
-//! The checkpointer of a case: what it was given to save, and what it gives back. This file is where the engine's interface
-//! goes; there is none yet.
+//! The checkpointer of a case: what it was given to save, and what it gives back.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use singletree::Graph;
-use singletree::durable::{InvocationId, Migrations};
+use singletree::durable::{
+    BoxFuture, CheckpointFilter, CheckpointRecord, CheckpointSummary, Checkpointer, InvocationId, Json,
+    Migrations, Result, TenantId,
+};
 use singletree::engine::{Error, GraphBuilder, InvokeOptions, Outcome as Ended, Snapshot, UNVERSIONED};
 use tokio::sync::Notify;
 
+use super::backend;
 use super::record::Seeded;
 use super::spec::{Backend, Crash};
 use crate::failure::{Failure, Outcome};
 
-/// A checkpointer that writes down each record, in the specification's form (pipeline-utilities §10.2).
-#[derive(Debug)]
-pub(crate) struct CaseCheckpoints {
-    backend: Backend,
-    saves: Mutex<Vec<Value>>,
-    crash: Mutex<Option<Crash>>,
-    crashed: Notify,
+/// One save.
+#[derive(Debug, Clone)]
+pub(crate) struct Save {
+    /// The record, in the specification's form.
+    pub(crate) record: Value,
+    /// Whether the record was what a load gave as soon as the save had returned.
+    pub(crate) at_once: bool,
 }
 
-fn not_built<T>() -> Outcome<T> {
-    Err(Failure::build("checkpointer", "needs checkpointers, which are not built"))
+/// A checkpointer that writes down each record, in the specification's form (pipeline-utilities §10.2), and lets the process
+/// end where the fixture says.
+#[derive(Debug)]
+pub(crate) struct CaseCheckpoints {
+    inner: Arc<dyn Checkpointer>,
+    /// The fields of the outermost graph, which a record does not name.
+    outermost: Vec<String>,
+    saves: Mutex<Vec<Save>>,
+    crash: Mutex<Option<Crash>>,
+    crashed: Notify,
+    has_crashed: AtomicBool,
 }
 
 impl CaseCheckpoints {
-    /// Makes an empty one.
-    #[must_use]
-    pub(crate) fn new(backend: Backend) -> Self {
-        Self { backend, saves: Mutex::default(), crash: Mutex::default(), crashed: Notify::new() }
+    /// Makes an empty one, for a graph with these fields.
+    ///
+    /// # Errors
+    /// When the store cannot be made.
+    pub(crate) async fn open(backend: Backend, outermost: Vec<String>) -> Outcome<Self> {
+        Ok(Self {
+            inner: backend::open(backend).await?,
+            outermost,
+            saves: Mutex::default(),
+            crash: Mutex::default(),
+            crashed: Notify::new(),
+            has_crashed: AtomicBool::new(false),
+        })
     }
 
     /// Registers it, and migrations of its records, with a graph.
-    ///
-    /// # Errors
-    /// When the engine has nothing of the kind.
+    #[must_use]
     pub(crate) fn register(
         self: &Arc<Self>,
         builder: GraphBuilder<Snapshot>,
         migrations: Migrations,
-    ) -> Outcome<GraphBuilder<Snapshot>> {
-        drop((builder, migrations));
-        match self.backend {
-            Backend::Memory | Backend::Sqlite | Backend::Batched(_) => not_built(),
-        }
+    ) -> GraphBuilder<Snapshot> {
+        builder.checkpointer(self.clone()).state_migrations(migrations)
     }
 
     /// Lets the process end at a save, as far as the run can tell: what was saved stays, and nothing goes on.
@@ -58,14 +75,41 @@ impl CaseCheckpoints {
         self.crashed.notified().await;
     }
 
-    fn written(&self) -> MutexGuard<'_, Vec<Value>> {
+    /// Tells whether the process has ended so.
+    #[must_use]
+    pub(crate) fn has_crashed(&self) -> bool {
+        self.has_crashed.load(Ordering::Relaxed)
+    }
+
+    fn crashes_at(&self, record: &Value) -> bool {
+        let crash = self.crash.lock().unwrap_or_else(PoisonError::into_inner);
+        crash.as_ref().is_some_and(|it| it.is_at(record))
+    }
+
+    fn written(&self) -> MutexGuard<'_, Vec<Save>> {
         self.saves.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns what was saved, in order.
     #[must_use]
-    pub(crate) fn saves(&self) -> Vec<Value> {
+    pub(crate) fn saves(&self) -> Vec<Save> {
         self.written().clone()
+    }
+
+    /// Forgets what was saved before; the store keeps it.
+    pub(crate) fn forget(&self) {
+        self.written().clear();
+    }
+
+    /// A record in the specification's form, with the fields of the outermost graph beside it.
+    fn shown(&self, record: &CheckpointRecord) -> std::result::Result<Value, serde_json::Error> {
+        let mut shown = serde_json::to_value(record)?;
+        if let Some(shown) = shown.as_object_mut() {
+            // Where the engine stands is its own; the specification has no such field.
+            shown.remove("cursor");
+            shown.insert("outermost_fields".into(), json!(self.outermost));
+        }
+        Ok(shown)
     }
 
     /// Returns the record of an invocation, as another process would load it.
@@ -73,8 +117,19 @@ impl CaseCheckpoints {
     /// # Errors
     /// When the store fails.
     pub(crate) async fn record(&self, invocation: &str) -> Outcome<Option<Value>> {
-        let saves = self.saves();
-        Ok(saves.into_iter().rev().find(|it| it["invocation_id"] == *invocation))
+        let id = InvocationId::parse(invocation).map_err(|it| broken(it.to_string()))?;
+        let Some(record) = self.loaded(&id).await? else { return Ok(None) };
+        self.shown(&record).map(Some).map_err(|it| broken(it.to_string()))
+    }
+
+    async fn loaded(&self, invocation: &InvocationId) -> Outcome<Option<CheckpointRecord>> {
+        let loaded = self.inner.load(&TenantId::single(), invocation).await;
+        loaded.map_err(|it| broken(it.to_string()))
+    }
+
+    async fn put(&self, record: &CheckpointRecord) -> Outcome<()> {
+        let saved = self.inner.save(&TenantId::single(), record).await;
+        saved.map_err(|it| broken(it.to_string()))
     }
 
     /// Puts a record into the store, and returns the invocation that it is of.
@@ -82,32 +137,92 @@ impl CaseCheckpoints {
     /// # Errors
     /// When the store fails.
     pub(crate) async fn seed(&self, record: &Seeded) -> Outcome<InvocationId> {
-        drop(record.to_json("seeded", UNVERSIONED));
-        not_built()
+        let mut record = record.to_json("seeded", UNVERSIONED);
+        // No fixture says when and for whom the process worked that left it.
+        record["correlation_id"] = "seeded-work".into();
+        record["last_saved_at"] = 0.into();
+        let record: CheckpointRecord =
+            serde_json::from_value(record).map_err(|it| Failure::build("seeded_record", it.to_string()))?;
+        // Whatever the fan-outs in it: it is all that the dead process had written.
+        self.put(&record).await?;
+        match self.loaded(&record.invocation_id).await? {
+            Some(_) => Ok(record.invocation_id),
+            None => Err(Failure::build("seeded_record", "the checkpointer kept it back")),
+        }
     }
 
-    /// Changes fields of the state of a record.
+    /// Changes fields of the state of a record: each in the innermost of its states that has it.
     ///
     /// # Errors
-    /// When there is none, or the store fails.
+    /// When there is no record, none of its states has the field, or the store fails.
     pub(crate) async fn modify(&self, invocation: &InvocationId, fields: &Map<String, Value>) -> Outcome<()> {
         if fields.is_empty() {
             return Ok(());
         }
-        self.record(invocation.as_str()).await?;
-        not_built()
+        let no = |what: String| Failure::build("resume_with_modified_items", what);
+        let record = self.loaded(invocation).await?;
+        let mut record = record.ok_or_else(|| no("there is no record".into()))?;
+        for (name, value) in fields {
+            let states = std::iter::once(&mut record.state).chain(record.parent_states.iter_mut().rev());
+            let mut fields = states.filter_map(|it| it.get_mut(name));
+            let field = fields.next().ok_or_else(|| no(format!("the record has no field '{name}'")))?;
+            *field = Json::from(value);
+        }
+        self.put(&record).await
     }
 }
 
-/// Goes on from a record.
-///
-/// # Errors
-/// When the engine has nothing of the kind; inside, what the engine says.
+fn broken(what: String) -> Failure {
+    Failure::build("checkpointer", what)
+}
+
+impl Checkpointer for CaseCheckpoints {
+    fn save<'a>(&'a self, tenant: &'a TenantId, record: &'a CheckpointRecord) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            self.inner.save(tenant, record).await?;
+            let at_once = self.inner.load(tenant, &record.invocation_id).await?.as_ref() == Some(record);
+            let shown = self.shown(record).unwrap_or_else(|it| json!({"unreadable": it.to_string()}));
+            let crashes = self.crashes_at(&shown);
+            self.written().push(Save { record: shown, at_once });
+            if crashes {
+                self.has_crashed.store(true, Ordering::Relaxed);
+                self.crashed.notify_one();
+                std::future::pending::<()>().await;
+            }
+            Ok(())
+        })
+    }
+
+    fn load<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        invocation: &'a InvocationId,
+    ) -> BoxFuture<'a, Result<Option<CheckpointRecord>>> {
+        self.inner.load(tenant, invocation)
+    }
+
+    fn list<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        filter: &'a CheckpointFilter,
+    ) -> BoxFuture<'a, Result<Vec<CheckpointSummary>>> {
+        self.inner.list(tenant, filter)
+    }
+
+    fn delete<'a>(&'a self, tenant: &'a TenantId, invocation: &'a InvocationId) -> BoxFuture<'a, Result<()>> {
+        self.inner.delete(tenant, invocation)
+    }
+
+    fn supports_state_migration(&self) -> bool {
+        self.inner.supports_state_migration()
+    }
+}
+
+/// Goes on from a record; inside, what the engine says.
 pub(crate) async fn resume(
     graph: &Graph<Snapshot>,
     invocation: &InvocationId,
     options: InvokeOptions,
-) -> Outcome<Result<Ended<Snapshot>, Error>> {
-    drop((graph, invocation, options));
-    not_built()
+) -> std::result::Result<Ended<Snapshot>, Error> {
+    graph.recover(invocation, options).await
 }

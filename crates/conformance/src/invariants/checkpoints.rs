@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::measured::last;
 use super::{Evidence, Measure};
 use crate::check::{Checker, ensure};
+use crate::checkpoints::Save;
 use crate::failure::Outcome;
 use crate::fields::Spot;
 use crate::matcher::is_uuid4;
@@ -33,6 +34,7 @@ pub(super) const MEASURED: &[(&str, Measure)] = &[
     ("invocation_id_is_uuidv4", saved_id_is_uuid),
     ("last_saved_at_monotonic_across_saves", saved_later_and_later),
     ("completed_positions_step_monotonic", steps_rise),
+    ("batching_scoped_to_fan_out_internal_saves_only", only_inner_saves_wait),
     ("inner_fan_out_progress_matched_per_enclosing_lineage", only_what_was_not_done),
     ("each_outer_instance_skips_only_its_own_completed_inner_instances", only_what_was_not_done),
     ("no_inner_instance_skipped_across_enclosing_instances", only_what_was_not_done),
@@ -158,14 +160,15 @@ fn saves_follow_events(evidence: &Evidence) -> Result<(), String> {
     let run = last(evidence)?;
     let ran: Vec<&str> =
         run.reel.visits.iter().filter_map(|it| it.namespace.last()).map(String::as_str).collect();
-    let added = evidence.saves.iter().map(|it| it["completed_positions"].as_array().and_then(|it| it.last()));
+    let added =
+        evidence.saves.iter().map(|it| it.record["completed_positions"].as_array().and_then(|it| it.last()));
     let added: Vec<&str> =
         added.map(|it| it.and_then(|it| it["node_name"].as_str()).unwrap_or("nothing")).collect();
     ensure(!ran.is_empty() && ran == added, || format!("nodes {ran:?} ran, and {added:?} were saved"))
 }
 
 fn each_save<'a>(evidence: &'a Evidence, key: &str) -> Result<Vec<&'a Value>, String> {
-    let values: Vec<&Value> = evidence.saves.iter().map(|it| &it[key]).collect();
+    let values: Vec<&Value> = evidence.saves.iter().map(|it| &it.record[key]).collect();
     ensure(!values.is_empty(), || "nothing was saved".into())?;
     Ok(values)
 }
@@ -181,6 +184,18 @@ fn saved_later_and_later(evidence: &Evidence) -> Result<(), String> {
     let times: Vec<Option<u64>> = times.iter().map(|it| it.as_u64()).collect();
     let right = times.iter().all(Option::is_some) && times.windows(2).all(|it| it[0] <= it[1]);
     ensure(right, || format!("the times are {times:?}"))
+}
+
+/// Saves from inside of fan-outs were kept back, and no other one: what a load gives after any of those is what was saved
+/// (pipeline-utilities §10.11.4).
+fn only_inner_saves_wait(evidence: &Evidence) -> Result<(), String> {
+    let inside = |it: &&Save| it.record["fan_out_progress"].as_array().is_some_and(|it| !it.is_empty());
+    let (inner, other): (Vec<&Save>, Vec<&Save>) = evidence.all_saves.iter().partition(inside);
+    let late = other.iter().filter(|it| !it.at_once).count();
+    let kept = inner.iter().filter(|it| !it.at_once).count();
+    ensure(late == 0 && !other.is_empty() && kept > 0, || {
+        format!("{kept} of {} inner saves were kept back, {late} of {} others", inner.len(), other.len())
+    })
 }
 
 fn steps_rise(evidence: &Evidence) -> Result<(), String> {

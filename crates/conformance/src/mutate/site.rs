@@ -19,6 +19,7 @@ const EXPECTATIONS: &[&str] = &[
     "saved_record_assertions",
     "latest_record_assertions",
     "every_save_assertions",
+    "checkpoint_saves",
     "first_run_expected_error",
     "expected_chain_ambiguity_error",
 ];

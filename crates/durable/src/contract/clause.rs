@@ -2,8 +2,8 @@
 
 use super::bench::Bench;
 use super::{
-    Violation, checkpoints, forks, numbers, paused, promises, reads, requires, retain, saves, sessions,
-    upkeep, waits, writes,
+    Violation, checkpoints, dossier, forks, numbers, paused, promises, reads, requires, retain, saves,
+    sessions, upkeep, waits, writes,
 };
 
 /// Makes the enum, its texts and the dispatch of one table, so that none of them lacks a line.
@@ -127,6 +127,7 @@ clauses! {
     MailOrdered, waits::mail_ordered, "A session's early signals are read in order of their ids.";
     PositionsOrdered, waits::positions_ordered, "A session's positions are read in order of their invocations.";
     RecordsOrdered, reads::records_ordered, "The records of a turn are ordered by name.";
+    DossierAgrees, dossier::agrees, "A dossier says what the single reads say.";
     EventsFrom, reads::events_from, "Events are read from a sequence number on, at most so many.";
     // Upkeep.
     OwnerlessFound, upkeep::ownerless_found, "Open turns of a lower fence are found across tenants.";

@@ -37,4 +37,8 @@ impl Checkpointer for MemoryStore {
             state.checkpoints.remove(&(tenant.clone(), invocation.clone()));
         }))
     }
+
+    fn backend(&self) -> &str {
+        "memory"
+    }
 }

@@ -90,6 +90,7 @@ impl<S: State> GraphBuilder<S> {
                 tenant: TenantId::single(),
                 migrations: Arc::default(),
                 checkpoints: None,
+                checkpoint_events: true,
                 state_migrations: Arc::default(),
             },
             auto_save: true,
@@ -250,8 +251,17 @@ impl<S: State> GraphBuilder<S> {
         self
     }
 
-    /// Registers migrations of checkpointed state (pipeline-utilities §10.12). They apply to the states of all graphs that a
-    /// checkpoint holds, by the version of the outermost one.
+    /// Sets whether observers are told of each save ([`Event::CheckpointSaved`](crate::Event::CheckpointSaved)); they are
+    /// otherwise. Where saves are as many as nodes, so are these events (pipeline-utilities §10.8).
+    #[must_use]
+    pub fn checkpoint_events(mut self, told: bool) -> Self {
+        self.stores.checkpoint_events = told;
+        self
+    }
+
+    /// Registers migrations of the state of runs that are stored: checkpoints (pipeline-utilities §10.12), and invocations that
+    /// were suspended before the schema changed (R36). They apply to the states of all graphs that are stored of a run, by the
+    /// version of the outermost one.
     #[must_use]
     pub fn state_migrations(mut self, migrations: Migrations) -> Self {
         self.stores.state_migrations = Arc::new(migrations);

@@ -2,55 +2,95 @@
 
 use singletree_durable::NodePosition;
 
+use super::event::{CheckpointEvent, Event};
 use super::level::Level;
 use super::port::Checkpoint;
-use super::scope::{Run, Scope};
+use super::scope::{Run, Scope, event_error};
 use super::suspend::Abort;
 use crate::error::{Place, Result};
-use crate::plan::lineage::Lineage;
+use crate::plan::lineage::{Boundary, Lineage};
+
+/// What has ended when a run is saved: a node execution, or a member of a container.
+pub(crate) struct Ended {
+    pub(crate) place: Place,
+    pub(crate) lineage: Lineage,
+    pub(crate) step: u64,
+    pub(crate) attempt: u32,
+}
 
 impl Run {
     /// Saves where the run stands.
     ///
     /// Members of a container end side by side. Each waits for its turn and then saves what is true by then, so that a
     /// later record never knows less than an earlier one.
-    async fn checkpoint(&self) -> Result<()> {
+    async fn checkpoint(&self, level: &Level, ended: impl FnOnce() -> Ended) -> Result<()> {
         let _turn = self.saving.lock().await;
         let Some(progress) = self.progress() else { return Ok(()) };
-        let identity = self.who.identity.clone();
-        self.port.checkpoint(Checkpoint { identity, progress, completed: self.main.completed() }).await
+        let (identity, at) = (self.who.identity.clone(), self.core.clock.now());
+        let completed = self.main.completed();
+        let count = completed.len() as u64;
+        let saved = self.port.checkpoint(Checkpoint { identity, at, progress, completed }).await;
+        if let (Some(queue), Some(backend)) = (&self.queue, self.port.checkpoint_backend()) {
+            let Ended { place, lineage, step, attempt } = ended();
+            let event = CheckpointEvent {
+                identity: self.who.identity.clone(),
+                started_at: at,
+                at: self.core.clock.now(),
+                backend: backend.into(),
+                node_name: place.node,
+                namespace: place.namespace,
+                lineage,
+                step,
+                attempt_index: attempt,
+                completed_node_count: count,
+                last_saved_at: saved.as_ref().map(|it| *it).map_err(event_error),
+            };
+            queue.dispatch(Event::CheckpointSaved(event), level.observers.clone());
+        }
+        saved.map(drop)
     }
 }
 
 impl Level {
+    /// A member of the container that the graph is inside of, as what has ended. Its place is the container's.
+    pub(crate) fn member_ended(&self, member: u64) -> Ended {
+        let container = self.within.as_ref().expect("members are walked inside of a container");
+        let lineage = self.lineage.below(Boundary::Instance(member));
+        Ended { lineage, ..container.over() }
+    }
+
     /// Saves that a node execution of this graph has ended, where runs are saved.
     ///
     /// A save that fails ends the invocation: what would happen next could not be relied upon after a crash, and a failed
     /// store is nothing that a middleware around some node could deal with (§10.10 leaves the choice).
-    pub(crate) async fn checkpoint(&self, run: &Run) {
+    pub(crate) async fn checkpoint(&self, run: &Run, ended: impl FnOnce() -> Ended) {
         if self.saves
-            && let Err(error) = run.checkpoint().await
+            && let Err(error) = run.checkpoint(self, ended).await
         {
             run.requests.abort(Abort { error, scopes: self.containers() }).await
         }
     }
 }
 
-impl Scope {
-    /// The place of the attempt among those that are completed.
+impl Ended {
+    /// Its place among those that are completed. The namespace, unlike that of events, has not the node's own name.
     pub(crate) fn position(&self) -> NodePosition {
-        position(&self.place, &self.level.lineage, self.step, self.attempt)
+        let place = &self.place;
+        let containing = place.namespace.len().saturating_sub(1);
+        NodePosition {
+            namespace: place.namespace[..containing].iter().map(|it| it.as_ref().to_owned()).collect(),
+            node_name: place.node.as_ref().to_owned(),
+            step: self.step,
+            attempt_index: self.attempt,
+            fan_out_index: self.lineage.fan_out_index(),
+        }
     }
 }
 
-/// A place among those that are completed. Its namespace, unlike that of events, has not the node's own name.
-pub(crate) fn position(place: &Place, lineage: &Lineage, step: u64, attempt: u32) -> NodePosition {
-    let containing = place.namespace.len().saturating_sub(1);
-    NodePosition {
-        namespace: place.namespace[..containing].iter().map(|it| it.as_ref().to_owned()).collect(),
-        node_name: place.node.as_ref().to_owned(),
-        step,
-        attempt_index: attempt,
-        fan_out_index: lineage.fan_out_index(),
+impl Scope {
+    /// The attempt as what has ended.
+    pub(crate) fn over(&self) -> Ended {
+        let (place, lineage) = (self.place.clone(), self.level.lineage.clone());
+        Ended { place, lineage, step: self.step, attempt: self.attempt }
     }
 }

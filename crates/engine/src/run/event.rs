@@ -148,6 +148,37 @@ pub struct IsolationEvent {
     pub caught_exception: Classification,
 }
 
+/// A run was saved, or could not be (pipeline-utilities §10.8): what a span of the save is made of.
+///
+/// What a checkpointer that batches keeps back is told of like what it wrote: it is told of that the checkpointer was asked,
+/// and what it answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckpointEvent {
+    /// Who the invocation is.
+    pub identity: Arc<Identity>,
+    /// When the checkpointer was asked.
+    pub started_at: Timestamp,
+    /// When it answered.
+    pub at: Timestamp,
+    /// The kind of store ([`Checkpointer::backend`](singletree_durable::Checkpointer::backend)).
+    pub backend: Arc<str>,
+    /// The node whose execution had ended, and so was saved; for the end of an instance, its fan-out.
+    pub node_name: Arc<str>,
+    /// The path to that node, outermost first, its own name last.
+    pub namespace: Arc<[Arc<str>]>,
+    /// The boundaries to what had ended: one less than the namespace for a node, and for an instance, whose own boundary
+    /// comes last, as many.
+    pub lineage: Lineage,
+    /// The number of the node execution in the invocation.
+    pub step: u64,
+    /// Its last attempt.
+    pub attempt_index: u32,
+    /// How many node executions the record says are completed, without those inside of fan-outs.
+    pub completed_node_count: u64,
+    /// When the record says that it was saved; or why it was not, which ends the invocation (§10.10).
+    pub last_saved_at: Result<Timestamp, EventError>,
+}
+
 impl NodeEvent {
     /// Returns the state after the merge, when the attempt succeeded.
     #[must_use]
@@ -206,6 +237,8 @@ pub enum Event {
     Node(NodeEvent),
     /// A failure was caught and replaced. It has no phase: observers of any phase see it.
     FailureIsolated(IsolationEvent),
+    /// The run was saved at the end of a node execution, after that one's own event. It has no phase, either.
+    CheckpointSaved(CheckpointEvent),
 }
 
 impl Event {
@@ -215,13 +248,14 @@ impl Event {
         match self {
             Self::Node(event) => &event.identity.invocation_id,
             Self::FailureIsolated(event) => &event.identity.invocation_id,
+            Self::CheckpointSaved(event) => &event.identity.invocation_id,
         }
     }
 
     pub(crate) fn phase(&self) -> Option<Phase> {
         match self {
             Self::Node(event) => Some(event.phase),
-            Self::FailureIsolated(_) => None,
+            Self::FailureIsolated(_) | Self::CheckpointSaved(_) => None,
         }
     }
 }

@@ -3,12 +3,12 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use singletree_durable::{BoxFuture, NodePosition};
+use singletree_durable::BoxFuture;
 
 use super::attempt::OpenAttempt;
 use super::branches::Dispatch;
 use super::chain::{Next, Seat, Unit};
-use super::checkpoint::position;
+use super::checkpoint::Ended;
 use super::container::Container;
 use super::dispatch::{self, Dispatching};
 use super::fan::{self, Fanning};
@@ -40,6 +40,8 @@ struct Execution<'a> {
     below: Mutex<Option<Below>>,
     /// Whether the chain has reached the unit.
     reached: AtomicBool,
+    /// The attempt under which it did last.
+    performed: AtomicU32,
 }
 
 /// Executes a node with its chain: its attempts, then one merge and one edge.
@@ -70,9 +72,11 @@ pub(crate) fn execute<'a>(
             within: walker.level.within.clone(),
             open: Arc::new(OpenAttempt::default()),
         };
-        let (below, reached) = (Mutex::new(below), AtomicBool::new(false));
+        let (below, reached, performed) = (Mutex::new(below), AtomicBool::new(false), AtomicU32::new(first));
         let ordinal = walker.level.ordinal();
-        let execution = Execution { walker, node, work, base: state, step, ordinal, seat, below, reached };
+        let base = state;
+        let execution =
+            Execution { walker, node, work, base, step, ordinal, seat, below, reached, performed };
         execution.run(&core.chains[at]).await
     })
 }
@@ -108,7 +112,7 @@ impl Execution<'_> {
         match self.work {
             Work::Subgraph(_) => walker.stand(self.node, (Position::After, 0), &led.0),
             Work::Function(_) | Work::FanOut(_) | Work::Branches(_) => {
-                walker.completed(self.node, &led, (|| self.position(), self.ordinal)).await;
+                walker.completed(self.node, &led, (|| self.over(), self.ordinal)).await;
             }
         }
         Ok(led)
@@ -117,14 +121,16 @@ impl Execution<'_> {
     /// Saves that an attempt has failed, if one ran. A fan-out does so while its record is there; a subgraph is no step.
     async fn captured(&self) {
         if matches!(self.work, Work::Function(_)) && self.reached.load(Ordering::Relaxed) {
-            self.walker.level.checkpoint(self.walker.run).await;
+            let failed = || Ended { attempt: self.performed.load(Ordering::Relaxed), ..self.over() };
+            self.walker.level.checkpoint(self.walker.run, failed).await;
         }
     }
 
-    /// The place of the execution among those that are completed: its last attempt is the one that counts.
-    fn position(&self) -> NodePosition {
+    /// The execution as what has ended: its last attempt is the one that counts.
+    fn over(&self) -> Ended {
+        let (place, lineage) = (self.seat.place.clone(), self.seat.lineage.clone());
         let attempt = self.seat.last.load(Ordering::Relaxed);
-        position(&self.seat.place, &self.seat.lineage, self.step.unwrap_or_default(), attempt)
+        Ended { place, lineage, step: self.step.unwrap_or_default(), attempt }
     }
 
     /// Begins an attempt that has events.
@@ -177,7 +183,7 @@ impl Execution<'_> {
             // What could not be resolved has no configuration to tell (R22).
             Err(error) => {
                 self.started(scope);
-                self.walker.level.checkpoint(self.walker.run).await;
+                self.walker.level.checkpoint(self.walker.run, || self.over()).await;
                 return Err(error);
             }
         };
@@ -230,7 +236,7 @@ impl Execution<'_> {
         outcome: std::result::Result<T, NodeError>,
     ) -> std::result::Result<T, NodeError> {
         if outcome.is_err() {
-            self.walker.level.checkpoint(self.walker.run).await;
+            self.walker.level.checkpoint(self.walker.run, || self.over()).await;
         }
         outcome
     }
@@ -274,6 +280,7 @@ impl Unit for Execution<'_> {
             if again {
                 self.captured().await;
             }
+            self.performed.store(attempt, Ordering::Relaxed);
             let outcome = match self.work {
                 Work::Function(body) => self.call(body, state, attempt).await,
                 Work::Subgraph(child) => self.enter(child, state, attempt).await,

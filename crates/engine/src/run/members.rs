@@ -97,7 +97,7 @@ impl Members<'_> {
             };
             self.container.reach(number, reached);
             if let Some(level) = self.saves {
-                level.checkpoint(self.run).await;
+                level.checkpoint(self.run, || level.member_ended(number)).await;
             }
             Ok(None)
         })

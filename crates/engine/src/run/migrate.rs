@@ -1,4 +1,4 @@
-//! Bringing a stored session to the present schema (sessions §7).
+//! Bringing a stored state to the present schema (sessions §7, pipeline-utilities §10.12).
 
 use std::collections::BTreeMap;
 
@@ -8,6 +8,24 @@ use singletree_durable::Migrations;
 use super::port::SessionState;
 use crate::error::{Error, Result};
 use crate::plan::slot::Slot;
+
+/// Migrates the state of one graph of a run that was stored: a checkpoint's (pipeline-utilities §10.12.2), or a suspended
+/// invocation's (R36).
+///
+/// # Errors
+/// `checkpoint_state_migration_missing`, `…_chain_ambiguous`, `…_failed`.
+pub(crate) fn migrate_state(
+    state: BTreeMap<String, Value>,
+    (from, to): (&str, &str),
+    migrations: &Migrations,
+) -> Result<BTreeMap<String, Value>> {
+    let migrated = migrations.migrate(from, to, state);
+    migrated.map_err(|source| Error::CheckpointMigration {
+        from: from.to_owned(),
+        to: to.to_owned(),
+        source: source.into(),
+    })
+}
 
 /// Migrates loaded session state to a version; the same version is passed through, the registry not consulted.
 ///

@@ -39,7 +39,7 @@ pub(crate) async fn pause(run: &Run, request: &Request) -> Result<Suspended<Snap
     }
     let mut completed = run.main.completed();
     if signal.mark_node_completed && scope.level.saves {
-        completed.push(scope.position());
+        completed.push(scope.over().position());
     }
     let state = progress.frames.first().cloned().ok_or_else(before)?;
     if let Some(fields) = &signal.terms.on_deadline {

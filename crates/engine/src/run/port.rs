@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
-use singletree_durable::{BoxFuture, InvocationId, Positions, SessionId};
+use singletree_durable::{BoxFuture, InvocationId, Positions, SessionId, Timestamp};
 
 use super::outcome::Identity;
 use super::restore;
@@ -104,6 +104,8 @@ pub struct Paused {
 pub struct Checkpoint {
     /// Who the run is.
     pub identity: Arc<Identity>,
+    /// The time, by the engine's clock.
+    pub at: Timestamp,
     /// Where it stands: after the node that has completed, or before the one that has failed.
     pub progress: Progress,
     /// The node executions that it has completed, without those inside of containers.
@@ -218,10 +220,16 @@ pub trait Persist: fmt::Debug + Send + Sync {
         false
     }
 
-    /// Records where the run stands when a node execution has ended. The run goes on when it is durable.
-    fn checkpoint(&self, checkpoint: Checkpoint) -> BoxFuture<'_, Result<()>> {
-        drop(checkpoint);
-        Box::pin(std::future::ready(Ok(())))
+    /// Names the kind of store that keeps them, for the events that tell observers of saves (pipeline-utilities §10.8); none
+    /// when there are to be no such events.
+    fn checkpoint_backend(&self) -> Option<&str> {
+        None
+    }
+
+    /// Records where the run stands when a node execution has ended. The run goes on when it is durable. Returns when the
+    /// record says that it was saved.
+    fn checkpoint(&self, checkpoint: Checkpoint) -> BoxFuture<'_, Result<Timestamp>> {
+        Box::pin(std::future::ready(Ok(checkpoint.at)))
     }
 
     /// Records a fact of the node that runs; forgotten when it completes (D7).

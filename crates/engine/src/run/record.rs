@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use singletree_durable::{
     CheckpointRecord, CheckpointState, EnclosingInstance, FanOutProgress, InstanceProgress, InstanceState,
-    Json, Positions, Timestamp,
+    Json, NodePosition, Positions, Timestamp,
 };
 
 use super::fan_out::Fan;
@@ -131,12 +131,15 @@ pub(crate) fn standing(core: &Core, record: &CheckpointRecord) -> Result<Standin
         Some(json) => json.decode().map_err(|it| format!("its cursor is damaged: {it}"))?,
         None => derived(core, record)?,
     };
+    // Somebody else may have saved the state of an instance, too, which begins again from its entry: the states are those of
+    // the graphs around the fan-out, and then that one (R19).
     let states = record.parent_states.iter().chain([&record.state]).map(fields);
+    let kept = if record.cursor.is_some() { usize::MAX } else { cursor.frames.len() };
     let containers = record.fan_out_progress.iter().map(|it| container(core, it));
     Ok(Standing {
         identity: None,
         cursor,
-        frames: states.collect::<Result<_, _>>()?,
+        frames: states.take(kept).collect::<Result<_, _>>()?,
         records: BTreeMap::new(),
         containers: containers.filter_map(Result::transpose).collect::<Result<_, _>>()?,
         completed: record.completed_positions.clone(),
@@ -151,18 +154,36 @@ pub(crate) fn fields(state: &CheckpointState) -> Result<Fields, String> {
     state.iter().map(field).collect()
 }
 
-/// Says where a run stands of which only the specification's fields are stored: after the node that completed last, in the
-/// graph that contains it. The place is that of one node, not of a set of them, so that cycles are no special case.
+/// Says where a run stands of which only the specification's fields are stored: before the fan-out that was under way, or
+/// after the node that completed last, in the graph that contains it. The place is that of one node, not of a set of them,
+/// so that cycles are no special case.
 fn derived(core: &Core, record: &CheckpointRecord) -> Result<Cursor, String> {
-    let positions = &record.completed_positions;
-    let next_step = positions.to_vec().iter().map(|it| it.step + 1).max().unwrap_or(0);
+    let positions = record.completed_positions.to_vec();
+    let next_step = positions.iter().map(|it| it.step + 1).max().unwrap_or(0);
     let depth = record.parent_states.len();
-    let Some(last) = positions.last() else {
+    let frame = |node: &String, at| Frame { node: node.clone(), at, attempt: 0 };
+    let inside = |path: &[String], last| {
+        let containing = path.iter().map(|it| frame(it, Position::Inside));
+        Cursor { frames: containing.chain([last]).collect(), next_step }
+    };
+    // What completed inside of an instance does not say where the run stood.
+    let last = positions.iter().rfind(|it| it.fan_out_index.is_none());
+    if let Some(fan_out) = under_way(core, record, last) {
+        let node = &fan_out.fan_out_node_name;
+        if fan_out.namespace.len() > depth {
+            let around = fan_out.namespace.len();
+            return Err(format!(
+                "fan-out '{node}' is {around} graphs deep, and {depth} containing states are kept"
+            ));
+        }
+        return Ok(inside(&fan_out.namespace, frame(node, Position::Before)));
+    }
+    let Some(last) = last else {
         if depth > 0 {
             return Err("it stands in a subgraph, and no node of one has completed".into());
         }
         let node = core.topology.nodes[core.topology.entry].name.as_ref().to_owned();
-        return Ok(Cursor { frames: vec![Frame { node, at: Position::Before, attempt: 0 }], next_step });
+        return Ok(inside(&[], frame(&node, Position::Before)));
     };
     if last.namespace.len() != depth {
         let (node, inside) = (&last.node_name, last.namespace.len());
@@ -170,10 +191,36 @@ fn derived(core: &Core, record: &CheckpointRecord) -> Result<Cursor, String> {
             "node '{node}' completed {inside} graphs deep, and {depth} containing states are kept"
         ));
     }
-    let frame = |node: String, at| Frame { node, at, attempt: 0 };
-    let containing = last.namespace.into_iter().map(|it| frame(it, Position::Inside));
-    let frames = containing.chain([frame(last.node_name, Position::After)]).collect();
-    Ok(Cursor { frames, next_step })
+    Ok(inside(&last.namespace, frame(&last.node_name, Position::After)))
+}
+
+/// The outermost fan-out that had not merged. One whose instances have all completed may have, as its position says.
+fn under_way<'a>(
+    core: &Core,
+    record: &'a CheckpointRecord,
+    last: Option<&NodePosition>,
+) -> Option<&'a FanOutProgress> {
+    let on_main = record.fan_out_progress.iter().filter(|it| is_on_main(core, it));
+    let outermost = on_main.min_by_key(|it| it.namespace.len())?;
+    let merged = outermost.instances.iter().all(|it| it.state == InstanceState::Completed)
+        && last.is_some_and(|it| {
+            it.namespace == outermost.namespace && it.node_name == outermost.fan_out_node_name
+        });
+    (!merged).then_some(outermost)
+}
+
+/// Tells whether only subgraphs contain a fan-out. An entry without lineage may be of one inside of another all the same, from
+/// when there were no lineages: it says nothing (§10.11).
+fn is_on_main(core: &Core, stored: &FanOutProgress) -> bool {
+    let mut core = core;
+    stored.enclosing_fan_out_lineage.is_empty()
+        && stored.namespace.iter().all(|it| match core.topology.index(it).map(|at| &core.works[at]) {
+            Some(Work::Subgraph(inner)) => {
+                core = inner;
+                true
+            }
+            Some(Work::Function(_) | Work::FanOut(_) | Work::Branches(_)) | None => false,
+        })
 }
 
 /// Makes a container's progress of a stored one; nothing when it can match no container that runs, so that all of it runs

@@ -6,8 +6,10 @@ use std::sync::Arc;
 use serde_json::Value;
 use singletree_durable::{
     CheckpointRecord, CheckpointState, Checkpointer, Error as StoreError, InvocationId, Json, Migrations,
+    Timestamp,
 };
 
+use super::migrate::migrate_state;
 use super::outcome::Identity;
 use super::port::{Checkpoint, Entered};
 use super::record;
@@ -33,22 +35,20 @@ fn invalid(invocation: &InvocationId, reason: impl Into<String>) -> Error {
 
 impl StorePort {
     /// Saves where the run stands.
-    pub(crate) async fn write_checkpoint(&self, checkpoint: &Checkpoint) -> Result<()> {
+    pub(crate) async fn write_checkpoint(&self, checkpoint: &Checkpoint) -> Result<Timestamp> {
         let stores = &self.core.stores;
-        let Some(checkpointer) = &stores.checkpoints else { return Ok(()) };
+        let Some(checkpointer) = &stores.checkpoints else { return Ok(checkpoint.at) };
         let at = {
             let mut memory = self.memory();
             // Clocks are set back sometimes.
-            let at = memory
-                .last_saved_at
-                .map_or_else(|| self.core.clock.now(), |it| it.max(self.core.clock.now()));
+            let at = memory.last_saved_at.map_or(checkpoint.at, |it| it.max(checkpoint.at));
             memory.last_saved_at = Some(at);
             at
         };
         let record = record::record(&self.core, checkpoint, at);
         let record = record.map_err(|source| Error::Record { source: source.into() })?;
         let saved = checkpointer.save(&stores.tenant, &record).await;
-        saved.map_err(|source| Error::Record { source: source.into() })
+        saved.map(|()| at).map_err(|source| Error::Record { source: source.into() })
     }
 
     /// Loads the record of an invocation and brings it to the present graph.
@@ -116,10 +116,7 @@ fn migrate(
         let decoded = state.iter().map(|(name, json)| Ok((name.clone(), json.decode::<Value>()?)));
         let decoded: serde_json::Result<BTreeMap<_, _>> = decoded.collect();
         let decoded = decoded.map_err(|it| invalid(invocation, format!("its state is damaged: {it}")))?;
-        let migrated = migrations.migrate(&from, to, decoded).map_err(|source| {
-            let (from, to) = (from.clone(), to.to_owned());
-            Error::CheckpointMigration { from, to, source: Box::new(source) }
-        })?;
+        let migrated = migrate_state(decoded, (&from, to), migrations)?;
         Ok(migrated.iter().map(|(name, value)| (name.clone(), Json::from(value))).collect())
     };
     let record = &mut loaded.record;

@@ -12,7 +12,7 @@ use singletree_durable::{
 };
 
 use super::graph::Core;
-use super::migrate::migrate_session;
+use super::migrate::{migrate_session, migrate_state};
 use super::outcome::Identity;
 use super::port::{Checkpoint, Ending, Entered, Paused, Persist, Progress, SessionState, Standing};
 use super::restore;
@@ -29,7 +29,9 @@ pub(crate) struct Stores {
     pub(crate) tenant: TenantId,
     pub(crate) migrations: Arc<Migrations>,
     pub(crate) checkpoints: Option<Arc<dyn Checkpointer>>,
-    /// Those of checkpoints.
+    /// Whether observers are told of saves.
+    pub(crate) checkpoint_events: bool,
+    /// Those of checkpoints and of suspended invocations.
     pub(crate) state_migrations: Arc<Migrations>,
 }
 
@@ -205,18 +207,17 @@ impl StorePort {
         }
         let body: PausedBody =
             record.body.decode().map_err(|it| invalid(&format!("its record is damaged: {it}")))?;
-        let version = self.core.topology.schema.version();
-        if body.schema_version != version {
-            let stored = &body.schema_version;
-            return Err(invalid(&format!("its state is of version '{stored}', the graph's is '{version}'")));
-        }
         if self.asked.is_some() && self.asked != body.session_id {
             return Err(Error::Argument { what: "the invocation belongs to another session".into() });
         }
         self.memory().session.clone_from(&body.session_id);
         self.check_session(body.session_version).await?;
+        let versions = (body.schema_version.as_str(), self.core.topology.schema.version());
         let fields = |frame: BTreeMap<String, Value>| {
-            frame.into_iter().map(|(name, value)| (name.into(), Slot::from_json(value))).collect()
+            let differ = versions.0 != versions.1;
+            let frame =
+                if differ { migrate_state(frame, versions, &stores.state_migrations)? } else { frame };
+            Ok(frame.into_iter().map(|(name, value)| (name.into(), Slot::from_json(value))).collect())
         };
         let standing = Standing {
             identity: Some(Identity {
@@ -225,7 +226,7 @@ impl StorePort {
                 session_id: body.session_id,
             }),
             cursor: body.cursor,
-            frames: body.frames.into_iter().map(fields).collect(),
+            frames: body.frames.into_iter().map(fields).collect::<Result<_>>()?,
             records: BTreeMap::new(),
             containers: Vec::new(),
             completed: body.completed_positions,
@@ -371,7 +372,12 @@ impl Persist for StorePort {
         self.core.stores.checkpoints.is_some()
     }
 
-    fn checkpoint(&self, checkpoint: Checkpoint) -> BoxFuture<'_, Result<()>> {
+    fn checkpoint_backend(&self) -> Option<&str> {
+        let stores = &self.core.stores;
+        stores.checkpoints.as_ref().filter(|_| stores.checkpoint_events).map(|it| it.backend())
+    }
+
+    fn checkpoint(&self, checkpoint: Checkpoint) -> BoxFuture<'_, Result<Timestamp>> {
         Box::pin(async move { self.write_checkpoint(&checkpoint).await })
     }
 

@@ -8,9 +8,10 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use singletree_durable::{BoxFuture, NodePosition};
+use singletree_durable::BoxFuture;
 
 use super::ambient;
+use super::checkpoint::Ended;
 use super::execution;
 use super::fault::NodeError;
 use super::graph::{Body, Core, Work};
@@ -168,12 +169,12 @@ impl Walker<'_> {
             Err(error) => {
                 scope.failed(&error);
                 // A failure is captured, too: a run that fails at its first node has where to go on from.
-                self.level.checkpoint(run).await;
+                self.level.checkpoint(run, || scope.over()).await;
                 return Err(error);
             }
         };
         scope.merged(&led.0);
-        self.completed(node, &led, (|| scope.position(), scope.ordinal)).await;
+        self.completed(node, &led, (|| scope.over(), scope.ordinal)).await;
         Ok(led)
     }
 
@@ -182,23 +183,23 @@ impl Walker<'_> {
         &self,
         node: &Node,
         (after, target): &Led,
-        (position, ordinal): (impl FnOnce() -> NodePosition, u64),
+        (ended, ordinal): (impl Fn() -> Ended, u64),
     ) {
         self.stand(node, (Position::After, 0), after);
         let run = self.run;
         if self.level.saves {
-            self.level.strand.complete(position());
+            self.level.strand.complete(ended().position());
         }
         if !self.level.is_main() {
             run.member_node_completed(|| self.level.facts(&node.name, ordinal));
             // What ends a member is recorded with what it contributes.
             if target.is_some() || self.depth > 0 {
-                self.level.checkpoint(run).await;
+                self.level.checkpoint(run, ended).await;
             }
             return;
         }
         run.node_completed();
-        self.level.checkpoint(run).await;
+        self.level.checkpoint(run, ended).await;
         // What ends the outermost graph is recorded by the end itself.
         if run.port.keeps_steps()
             && (target.is_some() || self.depth > 0)

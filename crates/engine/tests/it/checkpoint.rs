@@ -35,6 +35,11 @@ impl Keeper {
         Arc::default()
     }
 
+    /// One whose save of this number fails, counted from 1.
+    pub(crate) fn failing_at(save: u64) -> Arc<Self> {
+        Arc::new(Self { fails_at: AtomicU64::new(save), ..Self::default() })
+    }
+
     pub(crate) fn saved(&self) -> Vec<CheckpointRecord> {
         self.saved.lock().unwrap().clone()
     }
@@ -282,8 +287,7 @@ async fn a_degraded_update_is_a_completed_node() {
 // spec: pipeline-utilities §10.10: documented choice: it ends the invocation, past every middleware.
 #[tokio::test]
 async fn a_save_that_fails_ends_the_invocation_past_every_middleware() {
-    let keeper = Keeper::new();
-    keeper.fails_at.store(1, Ordering::Relaxed);
+    let keeper = Keeper::failing_at(1);
     let after = Arc::new(AtomicU64::new(0));
     let counts = after.clone();
     let graph = over([int("a")])

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde_json::{Value, json};
 use singletree_durable::{
     BoxFuture, CheckpointFilter, CheckpointRecord, CheckpointSummary, Checkpointer, Error as StoreError,
-    InvocationId, MemoryStore, Migrations, Result as StoreResult, TenantId,
+    InstanceState, InvocationId, MemoryStore, Migrations, Result as StoreResult, TenantId,
 };
 use singletree_engine::{
     Ctx, END, Error, FanOut, FieldSpec, Graph, InvokeOptions, Outcome, Projection, Schema, Shape, Snapshot,
@@ -337,6 +337,43 @@ async fn progress_is_taken_by_the_lineage_that_it_is_of_and_no_other() {
         let mut did = diary.take();
         did.sort();
         assert_eq!(did, ran, "{name}");
+    }
+}
+
+// R19: whoever wrote the record may have put the state of an instance into it, and the positions of inner nodes; the run
+// stands before the fan-out all the same. One that had merged is not entered again.
+#[tokio::test]
+async fn a_fan_out_is_gone_on_with_whichever_states_were_saved_of_it() {
+    let fan_out = of_table(vec![cells(Some(0), 3, &[10, 20])]);
+    let mut of_row = fan_out.clone();
+    of_row.parent_states = vec![fan_out.state.clone()];
+    of_row.state = record("unversioned", json!({"state": {"items": [1, 2, 3], "results": []}})).state;
+    let mut inner = at(&["rows", "cells"], "score", 3);
+    inner["fan_out_index"] = json!(1);
+    let positions = json!({"state": {}, "completed_positions": [inner]});
+    of_row.completed_positions = record("unversioned", positions).completed_positions;
+    let all = json!([[10, 20, 30], [40, 50, 60]]);
+    let mut merged = of_table(vec![]);
+    merged.state = record("unversioned", json!({"state": {"rows": [[1], [4]], "all": all}})).state;
+    let position = json!({"state": {}, "completed_positions": [at(&[], "rows", 0)]});
+    merged.completed_positions = record("unversioned", position).completed_positions;
+    // Nothing but an entry from when there were no lineages: it does not even say where the run stood.
+    let mut legacy = of_table(vec![cells(None, 3, &[10, 20])]);
+    legacy.fan_out_progress.remove(0);
+    let every: Vec<_> = (1..=6).map(|it| format!("score {it}")).collect();
+    let row = &mut merged.fan_out_progress[0];
+    row.instances.iter_mut().for_each(|it| it.state = InstanceState::Completed);
+    for (name, record, ran) in [
+        ("outer", fan_out, &every[2..]),
+        ("inner", of_row, &every[2..]),
+        ("merged", merged, &every[..0]),
+        ("legacy", legacy, &every),
+    ] {
+        let diary = Diary::default();
+        let done = completed(recover(table(&diary), &record).await);
+        let mut did = diary.take();
+        did.sort();
+        assert_eq!((&done["all"], did.as_slice()), (&all, ran), "{name}");
     }
 }
 

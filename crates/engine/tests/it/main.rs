@@ -11,6 +11,7 @@ mod branches_policies;
 mod branches_properties;
 mod checkpoint;
 mod checkpoint_composition;
+mod checkpoint_events;
 mod checkpoint_migration;
 mod checkpoint_resume;
 mod compile;

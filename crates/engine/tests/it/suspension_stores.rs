@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use singletree_durable::{
-    FailAt, InvocationId, Json, Land, MemoryStore, PausedRecord, PausedStatus, PausedStore, TenantId,
+    FailAt, InvocationId, Json, Land, MemoryStore, Migrations, PausedRecord, PausedStatus, PausedStore,
+    TenantId,
 };
 use singletree_engine::{Ctx, END, Graph, InvokeOptions, Schema, Signal, Snapshot, Update, chain};
 
@@ -220,7 +221,7 @@ async fn a_record_that_does_not_fit_the_graph_is_refused() {
         ),
         (|it| it["cursor"]["frames"] = json!([]), "suspension_record_invalid", "0 frames and 1 states"),
         (|it| it["surprise"] = json!(1), "suspension_record_invalid", "damaged: unknown field `surprise`"),
-        (|it| it["schema_version"] = json!("7"), "suspension_record_invalid", "version '7'"),
+        (|it| it["schema_version"] = json!("7"), "checkpoint_state_migration_missing", "version '7'"),
         (|it| it["frames"][0]["n"] = json!("x"), "state_validation_error", "field 'n': expected int"),
         (|it| it["frames"][0]["log"] = json!(["a", 1]), "state_validation_error", "element 1"),
     ];
@@ -234,6 +235,43 @@ async fn a_record_that_does_not_fit_the_graph_is_refused() {
         assert!(chain(&error).contains(why), "{}", chain(&error));
         assert_eq!(stored(&store, &id).await.unwrap().status, PausedStatus::Suspended);
     }
+}
+
+// R36: pauses last, and schemas change meanwhile. What cannot be migrated waits on; what can goes on where it stood.
+#[tokio::test]
+async fn a_run_that_was_suspended_before_the_schema_changed_is_migrated() {
+    type State = std::collections::BTreeMap<String, Value>;
+    let grows = |mut state: State| {
+        let n = state.remove("old").and_then(|it| it.as_i64()).ok_or("no number 'old'")?;
+        state.insert("n".into(), (n * 2).into());
+        Ok(state)
+    };
+    let fails = |_: State| Err("no".into());
+    let store = MemoryStore::new();
+    let graph = |migrations: Migrations| {
+        let graph = gated(Signal::new("s")).paused_store(Arc::new(store.clone()));
+        graph.state_migrations(migrations).compile().unwrap()
+    };
+    let id = pause(&graph(Migrations::new())).await;
+    tamper(&store, &id, |it| {
+        it["schema_version"] = json!("v0");
+        it["frames"][0].as_object_mut().unwrap().remove("n");
+        it["frames"][0]["old"] = json!(4);
+    })
+    .await;
+    let one = Migrations::new().with("v0", "v1", Ok);
+    for (migrations, category) in [
+        (Migrations::new(), "checkpoint_state_migration_missing"),
+        (one.clone(), "checkpoint_state_migration_missing"),
+        (one.clone().with("v1", "unversioned", fails), "checkpoint_state_migration_failed"),
+    ] {
+        let error = resume(&graph(migrations), &id, json!({})).await.unwrap_err();
+        assert_eq!(error.category(), category);
+        assert_eq!(stored(&store, &id).await.unwrap().status, PausedStatus::Suspended);
+    }
+    let graph = graph(one.with("v1", "unversioned", grows));
+    let done = completed(resume(&graph, &id, json!({"ok": true})).await);
+    assert_eq!(done, json!({"ok": true, "n": 8, "log": ["before", "after"]}));
 }
 
 #[tokio::test]

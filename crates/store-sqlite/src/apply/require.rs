@@ -11,18 +11,17 @@ use crate::word::Word;
 
 /// Checks that the writer's fence is the store's.
 pub(super) fn fence(scribe: &Scribe<'_>, fence: Fence) -> Result<(), Failure> {
-    let stored = scribe.find("SELECT fence FROM meta", &[], |row| column::number(row, 0))?;
-    if stored == Some(fence.0) {
+    if scribe.fence == fence {
         return Ok(());
     }
-    refused(format!("the fence is {} (it is {})", fence.0, stored.unwrap_or_default()))
+    refused(format!("the fence is {} (it is {})", fence.0, scribe.fence.0))
 }
 
 /// Checks one requirement.
 pub(super) fn check(scribe: &Scribe<'_>, target: &Target<'_>, require: &Require) -> Result<(), Failure> {
     match require {
         Require::SessionAbsent => absent(target),
-        Require::SessionVersion(version) => at_version(scribe, target, *version),
+        Require::SessionVersion(version) => at_version(target, *version),
         Require::Counters(counters) => counted(scribe, target, counters),
         Require::Turn { no, status } => turn_at(scribe, target, *no, *status),
         Require::KeyFree(key) => key_free(scribe, target, key),
@@ -42,12 +41,8 @@ fn absent(target: &Target<'_>) -> Result<(), Failure> {
     }
 }
 
-fn at_version(scribe: &Scribe<'_>, target: &Target<'_>, wanted: u64) -> Result<(), Failure> {
-    let sql = "SELECT version FROM session WHERE id = ?";
-    let found = match target.id {
-        None => None,
-        Some(id) => scribe.find(sql, &[id.into()], |row| column::number(row, 0))?,
-    };
+fn at_version(target: &Target<'_>, wanted: u64) -> Result<(), Failure> {
+    let found = target.found.map(|it| it.version);
     if found == Some(wanted) {
         return Ok(());
     }
@@ -55,10 +50,9 @@ fn at_version(scribe: &Scribe<'_>, target: &Target<'_>, wanted: u64) -> Result<(
 }
 
 fn counted(scribe: &Scribe<'_>, target: &Target<'_>, wanted: &Counters) -> Result<(), Failure> {
-    let sql = "SELECT next_turn, next_item, next_event, next_wait FROM session WHERE id = ?";
-    let found = match target.id {
+    let found = match target.found {
         None => session::former(scribe, target.key)?,
-        Some(id) => scribe.find(sql, &[id.into()], |row| column::counters(row, 0))?,
+        Some(found) => Some(found.counters),
     };
     let found = found.unwrap_or_default();
     if found == *wanted {

@@ -1,18 +1,18 @@
 //! What is not kept any more: turns with what is theirs alone, and events.
 
+use crate::column;
 use crate::error::{Failure, refused};
 use crate::meter::{Bind, Scribe};
 use crate::number::{bound, packed, rows_of, within};
 
 /// Removes a turn whose invocation is over, with its waits, its records and those of its items that have no place.
 pub(super) fn turn(scribe: &Scribe<'_>, session: Option<i64>, no: u64) -> Result<(), Failure> {
-    let Some(session) = session else { return Ok(()) };
-    let key = Bind::Int(packed(session, no)?);
-    let of = "SELECT invocation FROM turn WHERE id = ?";
-    let Some(invocation) = scribe.find(of, &[key], |row| row.get::<_, String>(0))? else {
-        return Ok(());
-    };
-    let (session, turn, invocation) = (Bind::Int(session), Bind::Int(bound(no)), Bind::Text(&invocation));
+    let Some(id) = session else { return Ok(()) };
+    let key = Bind::Int(packed(id, no)?);
+    let of = "SELECT invocation, message FROM turn WHERE id = ?";
+    let found = scribe.find(of, &[key], |row| Ok((row.get::<_, String>(0)?, column::number_opt(row, 1)?)))?;
+    let Some((invocation, message)) = found else { return Ok(()) };
+    let (session, turn, invocation) = (Bind::Int(id), Bind::Int(bound(no)), Bind::Text(&invocation));
     for sql in IN_USE {
         if scribe.find(sql, &[session, invocation], |row| row.get::<_, i64>(0))?.is_some() {
             return refused(format!("the invocation of turn {no} is over"));
@@ -21,6 +21,9 @@ pub(super) fn turn(scribe: &Scribe<'_>, session: Option<i64>, no: u64) -> Result
     scribe.write(WAITS, &[session, turn, invocation])?;
     for sql in FORGET {
         scribe.write(sql, &[session, turn])?;
+    }
+    if let Some(message) = message {
+        scribe.write(MESSAGE, &[packed(id, message)?.into(), turn])?;
     }
     scribe.write("DELETE FROM turn WHERE id = ?", &[key])?;
     Ok(())
@@ -36,10 +39,13 @@ const IN_USE: [&str; 2] = [
 const WAITS: &str = "DELETE FROM wait WHERE substr(invocation, -12) = substr(?3, -12) AND session = ?1 \
     AND turn = ?2 AND invocation = ?3";
 
+/// The message that a turn answers, as long as it is in no list.
+const MESSAGE: &str = "DELETE FROM item WHERE id = ? AND turn = ? AND seq IS NULL";
+
 /// What goes with a turn.
 const FORGET: [&str; 2] = [
     "DELETE FROM record WHERE session = ? AND turn = ?",
-    "DELETE FROM item WHERE session = ? AND turn = ? AND seq IS NULL",
+    "DELETE FROM item WHERE session = ? AND turn = ? AND loose IS NOT NULL",
 ];
 
 /// Removes the events with a lower sequence number.

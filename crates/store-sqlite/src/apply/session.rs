@@ -2,7 +2,7 @@
 
 use singletree_durable::{Counters, FieldRow, FieldValue, Head, SessionKey};
 
-use super::Target;
+use super::{Found, Target};
 use crate::column;
 use crate::error::{Failure, refused};
 use crate::meter::{Bind, Scribe};
@@ -12,6 +12,16 @@ use crate::number::{SESSIONS, rows_of, stored, stored_opt};
 pub(super) fn find(scribe: &Scribe<'_>, key: &SessionKey) -> Result<Option<i64>, Failure> {
     let sql = "SELECT id FROM session WHERE tenant = ? AND session = ?";
     scribe.find(sql, &[key.tenant.as_str().into(), key.session.as_str().into()], |row| row.get(0))
+}
+
+/// Finds a session with what batches require of it.
+pub(super) fn found(scribe: &Scribe<'_>, key: &SessionKey) -> Result<Option<Found>, Failure> {
+    let sql = "SELECT id, version, next_turn, next_item, next_event, next_wait FROM session \
+        WHERE tenant = ? AND session = ?";
+    scribe.find(sql, &[key.tenant.as_str().into(), key.session.as_str().into()], |row| {
+        let (version, counters) = (column::number(row, 1)?, column::counters(row, 2)?);
+        Ok(Found { id: row.get(0)?, version, counters })
+    })
 }
 
 /// Finds the integer id of a text that stands in many rows, or gives it one.
@@ -48,16 +58,26 @@ pub(super) fn head(scribe: &Scribe<'_>, target: &mut Target<'_>, head: &Head) ->
     ];
     let [a, b, c, d, e, f, g, h, i] = values;
     if let Some(id) = target.id {
-        scribe.write(UPDATE, &[a, b, c, d, e, f, g, h, i, id.into()])?;
+        match target.coming_counters() {
+            Some(counters) => {
+                let [j, k, l, m] = numbers(&counters)?;
+                scribe.write(UPDATE_BOTH, &[a, b, c, d, e, f, g, h, i, j, k, l, m, id.into()])?;
+                target.counted = true;
+            }
+            None => drop(scribe.write(UPDATE, &[a, b, c, d, e, f, g, h, i, id.into()])?),
+        }
         return Ok(id);
     }
     let (tenant, session) = (target.key.tenant.as_str(), target.key.session.as_str());
-    scribe.write(INSERT, &[a, b, c, d, e, f, g, h, i, tenant.into(), session.into()])?;
+    let coming = target.coming_counters();
+    let [j, k, l, m] = numbers(&coming.unwrap_or_default())?;
+    scribe.write(INSERT, &[a, b, c, d, e, f, g, h, i, j, k, l, m, tenant.into(), session.into()])?;
     let id = scribe.added();
     if id >= SESSIONS {
         return refused(format!("the file has fewer than {SESSIONS} sessions"));
     }
     target.id = Some(id);
+    target.counted = coming.is_some();
     go_on(scribe, target.key, id)?;
     Ok(id)
 }
@@ -81,23 +101,29 @@ pub(super) fn former(scribe: &Scribe<'_>, key: &SessionKey) -> Result<Option<Cou
 const UPDATE: &str = "UPDATE session SET agent = ?, graph = ?, schema_version = ?, version = ?, prompt_policy = ?, \
     parent = ?, parent_offset = ?, created_at = ?, updated_at = ? WHERE id = ?";
 
+/// Head and counters of most commits, in one go.
+const UPDATE_BOTH: &str = "UPDATE session SET agent = ?, graph = ?, schema_version = ?, version = ?, \
+    prompt_policy = ?, parent = ?, parent_offset = ?, created_at = ?, updated_at = ?, next_turn = max(next_turn, ?), \
+    next_item = max(next_item, ?), next_event = max(next_event, ?), next_wait = max(next_wait, ?) WHERE id = ?";
+
 const INSERT: &str = "INSERT INTO session (agent, graph, schema_version, version, prompt_policy, parent, \
-    parent_offset, created_at, updated_at, tenant, session) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+    parent_offset, created_at, updated_at, next_turn, next_item, next_event, next_wait, tenant, session) \
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 
 /// Raises the counters.
 pub(super) fn counters(scribe: &Scribe<'_>, session: i64, counters: &Counters) -> Result<(), Failure> {
+    let [turns, items, events, waits] = numbers(counters)?;
     scribe.write(
         "UPDATE session SET next_turn = max(next_turn, ?), next_item = max(next_item, ?), \
          next_event = max(next_event, ?), next_wait = max(next_wait, ?) WHERE id = ?",
-        &[
-            stored(counters.turns)?.into(),
-            stored(counters.items)?.into(),
-            stored(counters.events)?.into(),
-            stored(counters.waits)?.into(),
-            session.into(),
-        ],
+        &[turns, items, events, waits, session.into()],
     )?;
     Ok(())
+}
+
+fn numbers(counters: &Counters) -> Result<[Bind<'static>; 4], Failure> {
+    let Counters { turns, items, events, waits } = *counters;
+    Ok([stored(turns)?.into(), stored(items)?.into(), stored(events)?.into(), stored(waits)?.into()])
 }
 
 /// Writes a field.

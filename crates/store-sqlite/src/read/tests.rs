@@ -33,6 +33,7 @@ fn key() -> SessionKey {
 /// A file of so many suspended sessions, the first of which has so many messages.
 fn file(sessions: u32, messages: u32) -> Connection {
     let mut file = Connection::open_in_memory().unwrap();
+    file.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).unwrap();
     format::take_over(&mut file).unwrap();
     file.execute_batch(&format!(
         "INSERT INTO name VALUES (1, 'a'), (2, 'g'), (3, 'messages'); \

@@ -242,6 +242,6 @@ async fn a_long_message_is_bound_once() {
     let body = format!("\"{}\"", "x".repeat(10_000_000));
     store.apply(batch(&store, "s", [Put::Item(item(0, &body))])).await.unwrap();
     store.apply(batch(&store, "s", [Put::Place { item: 0, placement: place(0) }])).await.unwrap();
-    // The item: key, turn, body. The name of its list. Its place: list, generation, number, and the key again.
-    assert_eq!(store.bytes_written() - before, (2 * 8 + 10_000_002) + 8 + 4 * 8);
+    // The item: key, turn, mark, body. The name of its list. Its place: list, generation, number, and the key again.
+    assert_eq!(store.bytes_written() - before, (3 * 8 + 10_000_002) + 8 + 4 * 8);
 }

@@ -8,9 +8,9 @@ use std::task::{Context, Poll};
 use super::batches::twist;
 use super::{Clause, Trick, lock, sabotage};
 use crate::{
-    Batch, BoxFuture, Counters, Error, EventRow, Fence, InvocationId, ItemRange, ItemRow, Journal, Json,
-    MailRow, PositionRow, Put, RecordRow, Require, Result, SessionId, SessionKey, SessionPage, SessionRow,
-    TenantId, Timestamp, TurnQuery, TurnRow, WaitQuery, WaitRow, WaitStatus,
+    Batch, BoxFuture, Counters, Dossier, Error, EventRow, Fence, InvocationId, ItemRange, ItemRow, Journal,
+    Json, MailRow, PositionRow, Put, RecordRow, Require, Result, SessionId, SessionKey, SessionPage,
+    SessionRow, TenantId, Timestamp, TurnQuery, TurnRow, WaitQuery, WaitRow, WaitStatus,
 };
 
 #[derive(Debug)]
@@ -232,6 +232,16 @@ impl Journal for TrickedJournal {
                 }
             }
             Ok(row)
+        })
+    }
+
+    fn dossier<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Dossier>> {
+        Box::pin(async move {
+            let mut dossier = self.inner.dossier(key).await?;
+            if self.trick.breaks(Clause::DossierAgrees) {
+                dossier.paused = None;
+            }
+            Ok(dossier)
         })
     }
 

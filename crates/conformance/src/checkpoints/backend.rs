@@ -1,0 +1,86 @@
+//! The stores behind a case's checkpointer: the product's own.
+
+use std::num::NonZeroU64;
+use std::sync::Arc;
+
+use singletree::durable::{
+    Batched, BoxFuture, CheckpointFilter, CheckpointRecord, CheckpointSummary, Checkpointer, Error,
+    InvocationId, Result, TenantId,
+};
+use singletree::{MemoryStore, SqliteStore};
+use tempfile::TempDir;
+use tokio::runtime::Handle;
+
+use super::spec::Backend;
+use crate::failure::{Failure, Outcome};
+
+/// Opens one, empty.
+///
+/// # Errors
+/// When there is no place for its file, or it cannot be opened.
+pub(super) async fn open(backend: Backend) -> Outcome<Arc<dyn Checkpointer>> {
+    match backend {
+        Backend::Memory => Ok(Arc::new(MemoryStore::new())),
+        Backend::Batched(every) => {
+            let every = NonZeroU64::new(every)
+                .ok_or_else(|| Failure::reader("checkpointer", "flushes after no save at all"))?;
+            Ok(Arc::new(Batched::new(Arc::new(MemoryStore::new()), every)))
+        }
+        Backend::Sqlite => {
+            let no = |it: String| Failure::build("checkpointer", it);
+            let place = tempfile::tempdir().map_err(|it| no(it.to_string()))?;
+            let file = place.path().join("checkpoints.db");
+            let store = aside(SqliteStore::open(file)).await.map_err(|it| no(it.to_string()))?;
+            Ok(Arc::new(InFile { store, _place: place }))
+        }
+    }
+}
+
+/// Waits for another thread. Time stands still in a case while its own thread can run, and would jump if that one only
+/// waited; while a thread of the runtime's works, it does not.
+async fn aside<T: Send + 'static>(work: impl Future<Output = Result<T>> + Send + 'static) -> Result<T> {
+    let handle = Handle::current();
+    let done = tokio::task::spawn_blocking(move || handle.block_on(work)).await;
+    done.unwrap_or_else(|it| Err(Error::Unavailable { doing: "ask the file", source: it.into() }))
+}
+
+/// A file of SQLite's in a folder that goes with it.
+#[derive(Debug)]
+struct InFile {
+    store: SqliteStore,
+    _place: TempDir,
+}
+
+impl Checkpointer for InFile {
+    fn save<'a>(&'a self, tenant: &'a TenantId, record: &'a CheckpointRecord) -> BoxFuture<'a, Result<()>> {
+        let (store, tenant, record) = (self.store.clone(), tenant.clone(), record.clone());
+        Box::pin(aside(async move { Checkpointer::save(&store, &tenant, &record).await }))
+    }
+
+    fn load<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        invocation: &'a InvocationId,
+    ) -> BoxFuture<'a, Result<Option<CheckpointRecord>>> {
+        let (store, tenant, invocation) = (self.store.clone(), tenant.clone(), invocation.clone());
+        Box::pin(aside(async move { Checkpointer::load(&store, &tenant, &invocation).await }))
+    }
+
+    fn list<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        filter: &'a CheckpointFilter,
+    ) -> BoxFuture<'a, Result<Vec<CheckpointSummary>>> {
+        let (store, tenant, filter) = (self.store.clone(), tenant.clone(), filter.clone());
+        Box::pin(aside(async move { Checkpointer::list(&store, &tenant, &filter).await }))
+    }
+
+    fn delete<'a>(&'a self, tenant: &'a TenantId, invocation: &'a InvocationId) -> BoxFuture<'a, Result<()>> {
+        let (store, tenant, invocation) = (self.store.clone(), tenant.clone(), invocation.clone());
+        Box::pin(aside(async move { Checkpointer::delete(&store, &tenant, &invocation).await }))
+    }
+
+    fn supports_state_migration(&self) -> bool {
+        self.store.supports_state_migration()
+    }
+}

@@ -1,0 +1,63 @@
+//! What a writer knows of a session before it goes on with it.
+
+use crate::{
+    Counters, Journal, MailRow, PositionRow, RecordRow, Result, SessionKey, SessionRow, TurnQuery, TurnRow,
+    WaitQuery, WaitRow,
+};
+
+/// Everything that [`Journal::dossier`] reads of a session at once: what the single reads would say, without items and log.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Dossier {
+    /// As [`Journal::session`].
+    pub session: Option<SessionRow>,
+    /// As [`Journal::numbers`].
+    pub numbers: Counters,
+    /// As [`Journal::waits`] with [`WaitQuery::Pending`].
+    pub pending: Vec<WaitRow>,
+    /// As [`Journal::mail`].
+    pub mail: Vec<MailRow>,
+    /// As [`Journal::turns`] with [`TurnQuery::Open`].
+    pub open: Vec<TurnRow>,
+    /// Where the invocation of the first pending wait stands, when it stands somewhere.
+    pub paused: Option<Paused>,
+}
+
+/// A suspended invocation as it is stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Paused {
+    /// The turn that suspended.
+    pub turn: TurnRow,
+    /// Where it stands.
+    pub position: PositionRow,
+    /// The records of the turn that suspended, ordered by name.
+    pub records: Vec<RecordRow>,
+}
+
+/// Puts a dossier together from single reads.
+pub(crate) async fn gather<J: Journal + ?Sized>(journal: &J, key: &SessionKey) -> Result<Dossier> {
+    let session = journal.session(key).await?;
+    let numbers = match &session {
+        Some(row) => row.counters,
+        None => return Ok(Dossier { numbers: journal.numbers(key).await?, ..Dossier::default() }),
+    };
+    let pending = journal.waits(&WaitQuery::Pending(key.clone())).await?;
+    let pending: Vec<_> = pending.into_iter().map(|(_, wait)| wait).collect();
+    let mail = journal.mail(key).await?;
+    let open = journal.turns(key, &TurnQuery::Open).await?;
+    let paused = match pending.first() {
+        Some(wait) => paused(journal, key, wait).await?,
+        None => None,
+    };
+    Ok(Dossier { session, numbers, pending, mail, open, paused })
+}
+
+async fn paused<J: Journal + ?Sized>(
+    journal: &J,
+    key: &SessionKey,
+    wait: &WaitRow,
+) -> Result<Option<Paused>> {
+    let turn = journal.turns(key, &TurnQuery::No(wait.turn)).await?.pop();
+    let position = journal.position(key, &wait.invocation).await?;
+    let Some((turn, position)) = turn.zip(position) else { return Ok(None) };
+    Ok(Some(Paused { turn, position, records: journal.records(key, wait.turn).await? }))
+}
