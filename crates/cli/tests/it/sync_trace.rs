@@ -154,9 +154,9 @@ fn the_binary_over_a_kernel_that_syncs_nothing_is_caught() {
 // INV-3: the binary with an SQLite that makes no sync at all; `.ci/mutants` builds it.
 #[test]
 fn the_binary_with_an_sqlite_that_syncs_nothing_is_caught() {
-    match std::env::var("SINGLETREE_UNSYNCED") {
-        Ok(program) => is_caught(&program, &[]),
-        Err(_) => {
+    match std::env::var_os("SINGLETREE_UNSYNCED") {
+        Some(program) => is_caught(program.to_str().unwrap(), &[]),
+        None => {
             let mut stderr = std::io::stderr();
             let why = "SINGLETREE_UNSYNCED names no binary (.ci/mutants builds it)";
             writeln!(stderr, "not run: the binary with an SQLite that syncs nothing: {why}").unwrap();
