@@ -3,6 +3,7 @@
   alone.py counts [--turns N]     what one turn of w1 `full` asks of the disk, counted by strace; its CPU without strace
   alone.py growth [--turns N]     w1 `memory`: what a late turn costs beside an early one
   alone.py w3 [--turns RUNS]      the engine alone
+  alone.py engine [--turns RUNS]  the engine beside w3: observers, checkpoints, fan-out, long runs and histories
   alone.py w5 [--turns RUNS]      from the start of the process to its end, with one turn
 """
 import argparse
@@ -74,6 +75,17 @@ def w3(runs, folder):
     keep("w3", runs=runs, us_per_node=median(it["us_per_node"] for it in lines), cpu_us_per_node=median(it["cpu_us_per_node"] for it in lines))
 
 
+def engine(runs, folder):
+    lines = []
+    for at in range(runs):
+        own = os.path.join(folder, str(at))
+        os.mkdir(own)
+        lines.append(run("engine", "--db", os.path.join(own, "x.db")))
+    figures = {key: median(it[key] for it in lines) for key in lines[0] if key not in ("workload", "variant")}
+    growth = figures["live_bytes_100000_steps"] / figures["live_bytes_1000_steps"]
+    keep("engine", runs=runs, live_bytes_late_by_early=growth, **figures)
+
+
 def w5(runs, folder):
     walls, rss = [], []
     for at in range(runs):
@@ -85,7 +97,7 @@ def w5(runs, folder):
 
 
 def main():
-    figures = {"counts": (counts, 1000), "growth": (growth, 100_000), "w3": (w3, 5), "w5": (w5, 10)}
+    figures = {"counts": (counts, 1000), "growth": (growth, 100_000), "w3": (w3, 5), "engine": (engine, 3), "w5": (w5, 10)}
     p = argparse.ArgumentParser()
     p.add_argument("figure", choices=figures)
     p.add_argument("--turns", type=int, default=0)

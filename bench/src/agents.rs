@@ -45,7 +45,7 @@ pub(crate) struct Count {
     pub(crate) x: i64,
 }
 
-async fn increment(cx: Ctx<Count>) -> NodeResult<Count> {
+pub(crate) async fn increment(cx: Ctx<Count>) -> NodeResult<Count> {
     Ok(Count::update().x(cx.state().x + 1))
 }
 

@@ -56,6 +56,8 @@ pub(crate) enum Workload {
     W4Resume,
     /// Open, one turn, exit; timed from outside.
     W5,
+    /// The engine beside w3: observers, checkpoints, fan-out, long runs and long histories.
+    Engine,
     /// As w1, in blocks: one of `--turns` turns for each line that is read, answered by one line.
     Blocks,
 }

@@ -7,6 +7,7 @@ mod agents;
 mod args;
 mod blocks;
 mod disk;
+mod engine;
 mod measure;
 mod store;
 mod w1;
@@ -58,6 +59,7 @@ fn run(args: &Args) -> Result<(), Failure> {
             Workload::W4Suspend => w4::suspend(args).await,
             Workload::W4Resume => w4::resume(args).await,
             Workload::W5 => w5::run(args).await,
+            Workload::Engine => engine::run(args).await,
             Workload::Blocks => blocks::run(args).await,
         }
     })?;

@@ -40,7 +40,11 @@ impl Reading {
 
     /// Returns what lies between this reading and now.
     pub(crate) fn span(self) -> Span {
-        let now = Self::take();
+        self.until(Self::take())
+    }
+
+    /// Returns what lies between this reading and a later one.
+    pub(crate) fn until(self, now: Self) -> Span {
         Span {
             wall_s: now.at.duration_since(self.at).as_secs_f64(),
             cpu_s: now.cpu_s - self.cpu_s,

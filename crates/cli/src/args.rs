@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use clap::{Parser, Subcommand};
+use clap::{Parser, Subcommand, ValueEnum};
 use serde_json::{Map, Value};
 use singletree::TurnId;
 use singletree::durable::SessionId;
@@ -39,6 +39,12 @@ pub(crate) enum Command {
     /// List, show, move and delete sessions.
     #[command(subcommand)]
     Sessions(Sessions),
+    /// Draw the graph of an agent.
+    #[command(subcommand)]
+    Graph(Graph),
+    /// Show what happened in a turn, and when.
+    #[command(subcommand)]
+    Turn(Turn),
     /// Look whether the database keeps its promises. Works beside a running chat.
     ///
     /// Exit codes: 0 nothing is wrong, 1 something is, 2 it cannot be read.
@@ -224,6 +230,57 @@ pub(crate) enum Sessions {
     },
 }
 
+/// `singletree graph`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Graph {
+    /// Draw the graph of an agent: nodes, edges, and the graphs in nodes as boxes in boxes.
+    Show {
+        /// Which agent.
+        #[arg(value_name = "AGENT")]
+        agent: String,
+        /// As what: a flowchart for Mermaid, a graph for Graphviz, plain data, or a picture.
+        #[arg(long, value_enum, default_value_t = GraphFormat::Mermaid)]
+        format: GraphFormat,
+    },
+}
+
+/// What a graph is drawn as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum GraphFormat {
+    Mermaid,
+    Dot,
+    Json,
+    Svg,
+}
+
+/// `singletree turn`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Turn {
+    /// Show what is stored of a turn, and of those that resumed it: messages, tool calls, waits, and how it ended. Works
+    /// beside a running chat.
+    Show {
+        /// The id of the turn; by default the last one of the conversation.
+        #[arg(value_name = "TURN", value_parser = clap::value_parser!(TurnId))]
+        turn: Option<TurnId>,
+        /// Which conversation; by default the last one.
+        #[arg(long, value_name = "ID", value_parser = session, conflicts_with = "turn")]
+        session: Option<String>,
+        /// As what: lines of text, plain data, or a picture.
+        #[arg(long, value_enum, default_value_t = TurnFormat::Text)]
+        format: TurnFormat,
+        #[command(flatten)]
+        db: Db,
+    },
+}
+
+/// What a turn is shown as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TurnFormat {
+    Text,
+    Svg,
+    Json,
+}
+
 /// `singletree doctor`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Doctor {
@@ -323,6 +380,8 @@ impl Command {
             Self::Fork(it) => it.common.json,
             Self::Retain(it) => it.common.json,
             Self::Sessions(it) => it.common().json,
+            Self::Graph(Graph::Show { format, .. }) => *format == GraphFormat::Json,
+            Self::Turn(Turn::Show { format, .. }) => *format == TurnFormat::Json,
             Self::Doctor(it) => it.common.json,
             Self::Backup(it) => it.common.json,
             Self::Torture(it) => it.json,

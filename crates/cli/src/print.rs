@@ -2,6 +2,9 @@
 
 use std::io::{self, IsTerminal, Write};
 
+/// How many columns are used where nobody says how many there are.
+const COLUMNS: usize = 100;
+
 /// How a piece of text looks in a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Style {
@@ -30,6 +33,8 @@ impl Style {
 pub(crate) struct Screen {
     out: Box<dyn Write>,
     colours: bool,
+    /// How many columns it has.
+    columns: usize,
     /// Whether the last line has not ended yet.
     open: bool,
 }
@@ -39,20 +44,26 @@ impl Screen {
     pub(crate) fn out() -> Self {
         let out = io::stdout();
         let colours = colours(out.is_terminal());
-        Self { out: Box::new(out), colours, open: false }
+        let columns = columns().unwrap_or(COLUMNS);
+        Self { out: Box::new(out), colours, columns, open: false }
     }
 
     /// The standard error.
     pub(crate) fn err() -> Self {
         let err = io::stderr();
         let colours = colours(err.is_terminal());
-        Self { out: Box::new(err), colours, open: false }
+        Self { out: Box::new(err), colours, columns: COLUMNS, open: false }
     }
 
     /// Anything else.
     #[cfg(test)]
     pub(crate) fn over(out: Box<dyn Write>, colours: bool) -> Self {
-        Self { out, colours, open: false }
+        Self { out, colours, columns: COLUMNS, open: false }
+    }
+
+    /// Returns how many columns there are: as the user says in `COLUMNS`, else as the terminal does, else 100.
+    pub(crate) fn columns(&self) -> usize {
+        self.columns
     }
 
     /// Writes a piece of a line, at once.
@@ -104,6 +115,17 @@ impl Screen {
 fn shown(text: &str) -> String {
     let kept = |it: &char| matches!(it, '\n' | '\t') || !it.is_control();
     text.chars().filter(kept).collect()
+}
+
+/// Finds out how many columns the standard output has.
+fn columns() -> Option<usize> {
+    let asked = std::env::var_os("COLUMNS").and_then(|it| it.to_str()?.parse().ok());
+    let asked = asked.filter(|it| *it > 0);
+    #[cfg(unix)]
+    let told = rustix::termios::tcgetwinsize(io::stdout()).ok().map(|it| usize::from(it.ws_col));
+    #[cfg(not(unix))]
+    let told = None::<usize>;
+    asked.or(told.filter(|it| *it > 0))
 }
 
 /// Says whether to colour: only in a terminal, and not where the user wants none (no-color.org).

@@ -1,11 +1,12 @@
 //! The composition root: which store, which agent, which time.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use singletree::agent::demo::{self, DemoParts};
 use singletree::durable::{Journal, SessionId, SessionKey, TenantId, WaitQuery};
-use singletree::engine::{Clock, SystemClock};
+use singletree::engine::{Clock, Outline, SystemClock};
 use singletree::harness::{self, Agent};
 use singletree::llm::{BoxFuture, Pace};
 use singletree::{Chat, SqliteStore};
@@ -47,9 +48,10 @@ impl House {
 
     /// Refuses the name of an agent that is not here.
     pub(crate) fn check_agent(&self, name: Option<&str>) -> Result<()> {
-        let Some(name) = name.filter(|name| !self.chat.agents().any(|it| it == *name)) else { return Ok(()) };
-        let known: Vec<&str> = self.chat.agents().collect();
-        Err(Error::Usage(format!("there is no agent '{name}'; there is: {}", known.join(", "))))
+        match name.filter(|name| !self.chat.agents().any(|it| it == *name)) {
+            Some(name) => Err(no_agent(name, self.chat.agents())),
+            None => Ok(()),
+        }
     }
 
     /// Finds the action that a signal was last about in a session, answered or not: the number of its wait and the
@@ -71,6 +73,19 @@ impl House {
         drop(chat);
         store.close().await;
     }
+}
+
+/// Describes the graph of an agent. Nothing of the agent runs, so that it does not matter where its tools would reach.
+pub(crate) fn outline(name: &str) -> Result<Outline> {
+    let agents = [agent(&Place::of(Some(Path::new("singletree.db")))?)?];
+    let found = agents.iter().find(|it| it.name() == name);
+    let found = found.ok_or_else(|| no_agent(name, agents.iter().map(Agent::name)))?;
+    Ok(found.graph().outline())
+}
+
+fn no_agent<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Error {
+    let known: Vec<&str> = known.collect();
+    Error::Usage(format!("there is no agent '{name}'; there is: {}", known.join(", ")))
 }
 
 fn agent(place: &Place) -> Result<Agent> {

@@ -25,6 +25,7 @@ pub use plan::field::{Field, FieldFault, Json, ListField, ListOf, declare_field,
 pub use plan::item::Item;
 pub use plan::lineage::{Boundary, Lineage};
 pub use plan::list::List;
+pub use plan::outline::{Amount, BranchOutline, NextOutline, NodeKind, NodeOutline, Outline, Over};
 pub use plan::policy::ErrorPolicy;
 pub use plan::problem::{Problem, ProblemKind, Warning, WarningKind};
 pub use plan::projection::Projection;

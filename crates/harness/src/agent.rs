@@ -76,6 +76,12 @@ impl Agent {
         &self.name
     }
 
+    /// Returns the agent's graph.
+    #[must_use]
+    pub fn graph(&self) -> &Graph<Snapshot> {
+        &self.graph
+    }
+
     /// Sets how often its turns are committed.
     #[must_use]
     pub fn durability(mut self, durability: Durability) -> Self {

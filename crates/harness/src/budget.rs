@@ -124,10 +124,20 @@ pub(crate) fn within(budget: &'static str, reached: u64, max: u64) -> Result<()>
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Spent {
+    #[serde(skip_serializing_if = "is_none")]
     steps: u64,
+    #[serde(skip_serializing_if = "is_none")]
     tool_calls: u64,
+    #[serde(skip_serializing_if = "is_none")]
     tokens: u64,
+    #[serde(skip_serializing_if = "is_none")]
     millis: u64,
+}
+
+/// Tells whether nothing of a kind was used: then it is not written.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_none(used: &u64) -> bool {
+    *used == 0
 }
 
 impl Spent {

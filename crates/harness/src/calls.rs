@@ -82,6 +82,11 @@ impl CallLog {
         Ok(log)
     }
 
+    /// Returns the position of the message that a record is about, by the record's name.
+    pub(crate) fn message_of(name: &str) -> Option<u64> {
+        name.strip_prefix("call-")?.split_once('-')?.0.parse().ok()
+    }
+
     /// Returns what a call gave, when that was recorded.
     #[must_use]
     pub fn result(&self, call: u64) -> Option<&str> {

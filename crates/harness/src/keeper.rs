@@ -15,6 +15,7 @@ use crate::calls::{Closing, Records, closings};
 use crate::history::HISTORY;
 use crate::hot::{Answering, Hot};
 use crate::house::{House, Served};
+use crate::made::Made;
 use crate::outcome::{ChatTurnOutcome, ErroredTurn};
 use crate::record::TurnRowExt;
 use crate::stream::TurnStream;
@@ -159,6 +160,7 @@ impl Keeper {
     ) -> Result<T, Error> {
         let mut turning = lock(&self.turning).clone();
         turning.spent = self.budget.settled();
+        turning.making.at = None;
         let (commit, result, writes_state) = {
             let mut desk = self.hot.desk();
             let mut writing = self.house.write(&self.hot, &desk);
@@ -195,8 +197,11 @@ impl Keeper {
     pub(crate) async fn fail(&self, error: &Error, progress: Option<&Progress>) -> Result<(), Error> {
         let made = progress.and_then(|it| it.frames.first()).map(history_of);
         let errored = self.errored(error);
-        let outcome =
-            self.commit(|writing, turning| transition::fail::fail(writing, turning, made.as_ref(), errored));
+        let at = progress.and_then(|it| Made::at(&it.cursor));
+        let outcome = self.commit(|writing, turning| {
+            turning.making.at = at;
+            transition::fail::fail(writing, turning, made.as_ref(), errored)
+        });
         self.recorded(outcome.await?);
         Ok(())
     }
@@ -204,14 +209,17 @@ impl Keeper {
     /// Ends the turn as cancelled, with what was shown of it (D10).
     pub(crate) async fn cancel(&self, progress: Option<Progress>) -> Result<(), Error> {
         let errored = self.errored(&Error::Cancelled);
+        let at = progress.as_ref().and_then(|it| Made::at(&it.cursor));
         let Some(state) = progress.and_then(|it| it.frames.into_iter().next()) else {
             return self.fail(&Error::Cancelled, None).await;
         };
         let history = history_of(&state);
         let shown = self.stream.interrupted().filter(|(position, _)| *position >= history.len());
         let stopped = transition::cancel::Stopped { history, shown: shown.map(|(_, text)| text) };
-        let outcome =
-            self.commit(|writing, turning| transition::cancel::cancel(writing, turning, stopped, errored));
+        let outcome = self.commit(|writing, turning| {
+            turning.making.at = at;
+            transition::cancel::cancel(writing, turning, stopped, errored)
+        });
         self.recorded(outcome.await?);
         Ok(())
     }
@@ -223,8 +231,13 @@ impl Keeper {
 
     async fn complete(&self, state: &Snapshot, session: Option<SessionState>) -> Result<(), Error> {
         self.budget.complete_step()?;
-        let outcome = self
-            .commit(|writing, turning| transition::finish::finish(writing, turning, state, session.as_ref()));
+        // Only where what is new was made by one node; elsewhere nothing is looked for.
+        let progress = if self.keeps_steps() { self.progress() } else { None };
+        let at = progress.and_then(|it| Made::at(&it.cursor));
+        let outcome = self.commit(|writing, turning| {
+            turning.making.at = at;
+            transition::finish::finish(writing, turning, state, session.as_ref())
+        });
         self.recorded(outcome.await?);
         Ok(())
     }
@@ -236,6 +249,7 @@ impl Keeper {
     ) -> Result<(), Error> {
         self.budget.complete_step()?;
         let suspended = self.commit(|writing, turning| {
+            turning.making.at = Made::at(&paused.progress.cursor);
             transition::suspend::suspend(writing, turning, paused, session.as_ref())
         });
         let (outcome, left) = suspended.await?;
@@ -325,6 +339,7 @@ impl Persist for Keeper {
         Box::pin(async move {
             let progress = self.progress();
             let saved = self.commit(|writing, turning| {
+                turning.making.at = progress.as_ref().and_then(|it| Made::at(&it.cursor));
                 transition::save::save(writing, turning, &session, progress.as_ref())
             });
             saved.await.map_err(|it| RunError::SessionSave { source: it.into(), completed: None })
@@ -338,7 +353,10 @@ impl Persist for Keeper {
     fn step(&self, progress: Progress) -> BoxFuture<'_, Result<(), RunError>> {
         Box::pin(async move {
             self.budget.complete_step().map_err(|it| RunError::Exhausted { source: it.into() })?;
-            let stepped = self.commit(|writing, turning| transition::step::step(writing, turning, &progress));
+            let stepped = self.commit(|writing, turning| {
+                turning.making.at = Made::at(&progress.cursor);
+                transition::step::step(writing, turning, &progress)
+            });
             stepped.await.map_err(|it| RunError::Record { source: it.into() })
         })
     }

@@ -45,14 +45,17 @@ mod sessions;
 mod stream;
 mod submit;
 mod subscribe;
+mod timeline;
 mod turn;
 
 mod adopt;
+mod chronicle;
 mod feed;
 mod forget;
 mod hot;
 mod house;
 mod keeper;
+mod made;
 mod narrate;
 mod position;
 mod prepare;
@@ -97,5 +100,9 @@ pub use sessions::{ExportedItem, ForkPoint, HistoryEntry, SessionExport, Session
 pub use stream::{MessageStream, TurnStream};
 pub use submit::SendOptions;
 pub use subscribe::Subscribed;
+pub use timeline::{
+    Answers, CallSpan, CallStatus, EntryKind, KeptEvents, MadeBy, OpenCall, OpenState, SpanStatus, Standing,
+    Timeline, TimelineEntry, TurnError, TurnSpan, WaitSpan,
+};
 pub use turn::Turn;
 pub use turn_id::{MessageId, TurnId};

@@ -10,12 +10,14 @@ use singletree_engine::{
 };
 
 use crate::Error;
+use crate::agent::Durability;
 use crate::budget::Spent;
 use crate::calls::Records;
 use crate::history::HISTORY;
 use crate::hot::{Answering, Hot};
 use crate::house::{House, Served};
 use crate::keeper::{Claim, Keeper, KeeperParts};
+use crate::made::{self, Making};
 use crate::outcome::DispatchPath;
 use crate::position::{Decoder, Marks, Position};
 use crate::record::TurnRowExt;
@@ -126,6 +128,7 @@ impl Preparing<'_> {
             records: Records::new(),
             bounds: self.served.bounds,
             spent: Spent::default(),
+            making: Making::new(self.served.agent.durability == Durability::Step),
         })
     }
 
@@ -394,6 +397,10 @@ impl Preparing<'_> {
 
     fn ready(&self, mut turning: Turning, beginning: Beginning) -> Ready {
         turning.marks = beginning.marks;
+        turning.making.inside = match &beginning.entered {
+            Entered::Standing(it) => made::inside(&it.cursor),
+            Entered::Fresh { .. } => None,
+        };
         turning.numbers = beginning.numbers;
         turning.path = beginning.path;
         turning.positioned = beginning.positioned;

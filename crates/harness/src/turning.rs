@@ -11,6 +11,7 @@ use crate::budget::{Bounds, Spent};
 use crate::calls::Records;
 use crate::event::ChatEventKind;
 use crate::history::HISTORY;
+use crate::made::Making;
 use crate::mail::Mailbox;
 use crate::outcome::{ChatTurnOutcome, DispatchPath};
 use crate::position::Marks;
@@ -47,6 +48,8 @@ pub(crate) struct Turning {
     pub(crate) bounds: Bounds,
     /// What the turn has used, as it is stored with its position.
     pub(crate) spent: Spent,
+    /// Who makes what is committed next, as far as that is known.
+    pub(crate) making: Making,
 }
 
 impl Turning {
@@ -69,7 +72,7 @@ impl Turning {
             }
             let no = writing.item(&author, item, &mut self.numbers)?;
             let id = MessageId { turn: author.id.clone(), k: position.saturating_sub(self.marks.first) };
-            let body = singletree_durable::Json::from_text(format!("{{\"k\":{}}}", id.k));
+            let body = self.making.said(id.k);
             let what = ChatEventKind::MessageAppended { id, message: record::message(item)?, side: None };
             writing.event(&author, Some(no), Some(body), what);
         }
@@ -147,12 +150,13 @@ impl Turning {
         if !self.records.is_empty() {
             writing.put(Put::DropRecords { turn: self.row.no });
         }
-        let what = match *outcome {
-            ChatTurnOutcome::Completed(_) => ChatEventKind::TurnCompleted { outcome },
-            ChatTurnOutcome::Suspended(_) => ChatEventKind::TurnSuspended { outcome },
-            ChatTurnOutcome::Errored(_) => ChatEventKind::TurnErrored { outcome },
+        let at = self.making.ended();
+        let (what, at) = match *outcome {
+            ChatTurnOutcome::Completed(_) => (ChatEventKind::TurnCompleted { outcome }, None),
+            ChatTurnOutcome::Suspended(_) => (ChatEventKind::TurnSuspended { outcome }, at),
+            ChatTurnOutcome::Errored(_) => (ChatEventKind::TurnErrored { outcome }, at),
         };
-        writing.event(&self.author(), None, None, what);
+        writing.event(&self.author(), None, at, what);
         Ok(())
     }
 

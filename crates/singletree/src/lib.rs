@@ -34,9 +34,10 @@
 //! # Where things are
 //! The most used names are at the root. Everything else is in the module of its part: [`engine`] (graphs), [`harness`]
 //! (chat), [`llm`] (messages and model calls), [`tools`], [`agent`] (the ready agent loop and the demo), [`durable`] (what
-//! stores promise), [`narration`].
+//! stores promise), [`draw`] (pictures of graphs and turns), [`narration`].
 
 pub use singletree_agent as agent;
+pub use singletree_draw as draw;
 pub use singletree_durable as durable;
 pub use singletree_engine as engine;
 pub use singletree_harness as harness;

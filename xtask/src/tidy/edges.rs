@@ -21,6 +21,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("mcp", &["tools"]),
     ("client", &["protocol"]),
     ("harness", &["engine", "durable", "llm", "narration"]),
+    ("draw", &["harness", "engine", "durable"]),
     ("audit", &["harness", "durable", "llm"]),
     ("torture", &["audit", "agent", "harness", "engine", "durable", "llm", "tools"]),
     ("agent", &["harness", "engine", "macros", "llm", "tools", "prompts"]),

@@ -6,6 +6,7 @@ mod cancel;
 mod chat;
 mod doctor;
 mod fork;
+mod graph;
 mod pending;
 mod piped;
 mod retain;
@@ -14,6 +15,7 @@ mod sessions;
 mod slash;
 mod torture;
 mod torture_child;
+mod turn;
 
 use std::sync::Arc;
 
@@ -36,6 +38,8 @@ pub(crate) async fn run(command: Command) -> Result<u8> {
         Command::Fork(args) => fork::run(args).await,
         Command::Retain(args) => retain::run(args).await,
         Command::Sessions(args) => sessions::run(args).await,
+        Command::Graph(args) => graph::run(args),
+        Command::Turn(args) => turn::run(args).await,
         Command::Doctor(args) => doctor::run(args).await,
         Command::Backup(args) => backup::run(args).await,
         Command::Torture(args) => torture::run(args).await,

@@ -12,6 +12,7 @@ mod piped;
 mod refused;
 mod scripts;
 mod sessions;
+mod show;
 mod slash;
 mod story;
 mod sync_trace;

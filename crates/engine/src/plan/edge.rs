@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use durable::BoxError;
+use serde::{Deserialize, Serialize};
 use singletree_durable as durable;
 
 use super::snapshot::Snapshot;
@@ -16,7 +17,8 @@ pub struct End;
 pub const END: End = End;
 
 /// Where an edge leads.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Target {
     /// To a node.
     Node(String),

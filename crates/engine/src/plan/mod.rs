@@ -10,6 +10,7 @@ pub(crate) mod finite;
 pub(crate) mod item;
 pub(crate) mod lineage;
 pub(crate) mod list;
+pub(crate) mod outline;
 pub(crate) mod policy;
 pub(crate) mod problem;
 pub(crate) mod projection;

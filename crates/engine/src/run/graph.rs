@@ -107,6 +107,10 @@ impl Core {
         }
     }
 
+    pub(crate) fn digest(&self) -> &str {
+        &self.digest
+    }
+
     /// Returns the observers attached to this graph, in the order of registration.
     pub(crate) fn attached(&self) -> Registered {
         self.observers.lock().unwrap_or_else(PoisonError::into_inner).list.clone()

@@ -60,6 +60,13 @@ pub trait Middleware: Send + Sync {
     fn reattempts(&self) -> bool {
         false
     }
+
+    /// Returns what the middleware is called in pictures and descriptions; the name of its type otherwise.
+    fn name(&self) -> &str {
+        let path = std::any::type_name::<Self>();
+        let outer = path.split('<').next().unwrap_or(path);
+        outer.rsplit("::").next().unwrap_or(outer)
+    }
 }
 
 /// Where a middleware is to stand.
@@ -119,6 +126,10 @@ impl<M: Middleware + ?Sized> Middleware for Arc<M> {
 
     fn reattempts(&self) -> bool {
         self.as_ref().reattempts()
+    }
+
+    fn name(&self) -> &str {
+        self.as_ref().name()
     }
 }
 

@@ -30,6 +30,7 @@ pub(crate) mod middleware;
 pub(crate) mod migrate;
 pub(crate) mod observe;
 pub(crate) mod outcome;
+pub(crate) mod outline;
 pub(crate) mod panic;
 pub(crate) mod pause;
 pub(crate) mod port;

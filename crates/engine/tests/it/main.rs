@@ -30,6 +30,7 @@ mod identity;
 mod isolation;
 mod middleware;
 mod observers;
+mod outline;
 mod properties;
 mod retry;
 mod rig;

@@ -58,7 +58,7 @@ fn interrupted(
     let beside = Beside { placement: None, side: Some(Json::from(&side)) };
     let no = writing.new_item(&author, &item, beside, &mut turning.numbers)?;
     let id = MessageId { turn: author.id.clone(), k: before.len().saturating_sub(turning.marks.first) };
-    let body = Json::from_text(format!("{{\"k\":{}}}", id.k));
+    let body = turning.making.said(id.k);
     let what = ChatEventKind::MessageAppended { id, message: message(&item)?, side: Some(side) };
     writing.event(&author, Some(no), Some(body), what);
     let kept = before.append([item]);

@@ -4,6 +4,7 @@ use singletree_durable::{Json, PositionRow, Put, RecordRow, Require, TurnStatus}
 use singletree_engine::{Descriptor, Item, Progress};
 
 use crate::Error;
+use crate::made;
 use crate::position::{Encoder, Position};
 use crate::stored::corrupt;
 use crate::turning::{Turning, history};
@@ -49,6 +50,7 @@ pub(crate) fn write_position(
     writing.put(Put::Position(PositionRow { invocation, turn, body }));
     turning.positioned = true;
     turning.stands = true;
+    turning.making.inside = made::inside(&progress.cursor);
     Ok(())
 }
 

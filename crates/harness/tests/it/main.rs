@@ -32,6 +32,7 @@ mod retain;
 mod session;
 mod sky;
 mod stale;
+mod timeline;
 mod wait;
 mod weather;
 mod weather_file;

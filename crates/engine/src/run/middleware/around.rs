@@ -61,6 +61,10 @@ where
     ) -> BoxFuture<'a, std::result::Result<Update, NodeError>> {
         Box::pin(async move { Ok((self.function)(state.view::<S>()?, next).await?.into()) })
     }
+
+    fn name(&self) -> &str {
+        "around"
+    }
 }
 
 impl<S, F> std::fmt::Debug for Around<S, F> {

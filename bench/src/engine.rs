@@ -1,0 +1,252 @@
+//! The engine beside w3: observers, checkpoints, fan-out, long runs and long histories. One run measures all of them.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde_json::json;
+use singletree::durable::{BoxError, BoxFuture, Checkpointer};
+use singletree::engine::{Event, InvokeOptions, Limits, Observer, Outcome, Target};
+use singletree::store_sqlite::Durability as Synced;
+use singletree::{ChatMessage, Ctx, END, FanOut, Graph, Messages, NodeResult, SqliteStore, State};
+use stats_alloc::INSTRUMENTED_SYSTEM;
+
+use crate::agents::{Count, increment, line, user_text};
+use crate::args::Args;
+use crate::measure::{Reading, Span, figures, median};
+use crate::{Failure, Figures, ensure};
+
+/// How many instances the wide fan-out has.
+const WIDE: i64 = 10_000;
+
+/// How many steps the long run takes, how many are measured together, and from which on.
+const LONG: usize = 100_000;
+const STRETCH: usize = 1_000;
+const EARLY: usize = 10;
+
+pub(crate) async fn run(args: &Args) -> Result<Figures, Failure> {
+    let folder = args.db.parent().ok_or("the database is in no folder")?;
+    let (early, late) = long(&folder.join("long.db")).await?;
+    Ok(figures(json!({
+        "observed_us_per_node": observed(args.iters).await?,
+        "checkpoint_us_normal": checkpointed(args, &folder.join("normal.db"), Synced::Normal).await?.0,
+        "checkpoint_by_raw_commit": checkpointed(args, &folder.join("full.db"), Synced::Full).await?.1,
+        "fan_out_ms": wide(args.iters).await?,
+        "live_bytes_1000_steps": live(1_000).await?,
+        "live_bytes_100000_steps": live(LONG).await?,
+        "late_step_cpu_by_early": late.cpu_us / early.cpu_us,
+        "late_step_bytes_by_early": late.bytes / early.bytes,
+        "step_cpu_us_early": early.cpu_us,
+        "long_history_by_short": history(args.iters, 100_000).await? / history(args.iters, 10).await?,
+    })))
+}
+
+#[derive(Debug)]
+struct Deaf;
+
+impl Observer for Deaf {
+    fn observe<'a>(&'a self, _: &'a Event) -> BoxFuture<'a, Result<(), BoxError>> {
+        Box::pin(async { Ok(()) })
+    }
+}
+
+fn microseconds_a_node(span: Span, nodes: usize) -> f64 {
+    span.wall_s / nodes as f64 * 1e6
+}
+
+/// A line of a hundred nodes with one observer, until it has been told everything.
+async fn observed(iters: usize) -> Result<f64, Failure> {
+    let graph = line(100)?;
+    let mut taken = Vec::new();
+    for _ in 0..iters {
+        let before = Reading::take();
+        let options = InvokeOptions::new().observer(Deaf);
+        let outcome = graph.invoke(Count::update().x(0), options).await?;
+        graph.drain(None).await?;
+        taken.push(microseconds_a_node(before.span(), 100));
+        ensure(matches!(outcome, Outcome::Completed(it) if it.state.x == 100), || "the line broke".into())?;
+    }
+    Ok(median(&taken))
+}
+
+/// What a checkpoint after each node of a line adds to a node, in microseconds; and the same by what a raw commit of one
+/// row takes in another file beside it, turn and turn about.
+async fn checkpointed(args: &Args, path: &Path, synced: Synced) -> Result<(f64, f64), Failure> {
+    const NODES: usize = 100;
+    let store = SqliteStore::options(path).durability(synced).open().await?;
+    let keeper: Arc<dyn Checkpointer> = Arc::new(store.clone());
+    let (bare, kept) = (counting(NODES, None, |_| ())?, counting(NODES, Some(keeper), |_| ())?);
+    let raw = Raw::open(&path.with_extension("raw"), synced)?;
+    let (mut added, mut ratios) = (Vec::new(), Vec::new());
+    for _ in 0..args.iters {
+        let (with, without) = (count(&kept, NODES).await?, count(&bare, NODES).await?);
+        let commit = raw.commits(NODES)?;
+        added.push(with - without);
+        ratios.push((with - without) / commit);
+    }
+    store.close().await;
+    Ok((median(&added), median(&ratios)))
+}
+
+async fn count(graph: &Graph<Count>, nodes: usize) -> Result<f64, Failure> {
+    let before = Reading::take();
+    let outcome = graph.invoke(Count::update().x(0), InvokeOptions::new()).await?;
+    let taken = microseconds_a_node(before.span(), nodes);
+    ensure(matches!(outcome, Outcome::Completed(it) if it.state.x == nodes as i64), || "it broke".into())?;
+    Ok(taken)
+}
+
+/// A node that counts until it has run so often, and says before each step where it is.
+fn counting(
+    steps: usize,
+    checkpointer: Option<Arc<dyn Checkpointer>>,
+    told: impl Fn(i64) + Send + Sync + 'static,
+) -> Result<Graph<Count>, Failure> {
+    let target = steps as i64;
+    let count = move |cx: Ctx<Count>| {
+        told(cx.state().x);
+        increment(cx)
+    };
+    let on = move |it: &Count| if it.x < target { Target::Node("count".into()) } else { Target::End };
+    let limits = Limits { steps: steps as u64 + 1, ..Limits::default() };
+    let builder = Graph::<Count>::builder().node("count", count).entry("count").limits(limits);
+    let builder = builder.conditional_edge("count", on);
+    let builder = checkpointer.into_iter().fold(builder, |it, keeper| it.checkpointer(keeper));
+    Ok(builder.compile()?)
+}
+
+/// A table into which one row is put at a time.
+struct Raw(rusqlite::Connection);
+
+impl Raw {
+    fn open(path: &Path, synced: Synced) -> Result<Self, Failure> {
+        let raw = rusqlite::Connection::open(path)?;
+        raw.pragma_update(None, "journal_mode", "WAL")?;
+        raw.pragma_update(None, "synchronous", if synced == Synced::Full { "FULL" } else { "NORMAL" })?;
+        raw.execute_batch("CREATE TABLE IF NOT EXISTS m (no INTEGER PRIMARY KEY, body TEXT NOT NULL)")?;
+        Ok(Self(raw))
+    }
+
+    /// Returns how many microseconds a commit took, of so many.
+    fn commits(&self, count: usize) -> Result<f64, Failure> {
+        let before = Reading::take();
+        for _ in 0..count {
+            self.0.prepare_cached("INSERT INTO m (body) VALUES (?)")?.execute(["x".repeat(270)])?;
+        }
+        Ok(microseconds_a_node(before.span(), count))
+    }
+}
+
+#[derive(Debug, State)]
+struct Wide {
+    #[state(append)]
+    results: Vec<i64>,
+}
+
+#[derive(Debug, State)]
+struct One {
+    out: i64,
+}
+
+async fn one(_: Ctx<One>) -> NodeResult<One> {
+    Ok(One::update().out(1))
+}
+
+async fn wide(iters: usize) -> Result<f64, Failure> {
+    let inner = Graph::<One>::builder().node("one", one).edge("one", END).entry("one").compile()?;
+    let fan = FanOut::over(&inner).count(WIDE).collect("out", "results");
+    let graph = Graph::<Wide>::builder().fan_out("each", fan).edge("each", END).entry("each").compile()?;
+    let mut taken = Vec::new();
+    for _ in 0..iters {
+        let before = Reading::take();
+        let outcome = graph.invoke(Wide::update(), InvokeOptions::new()).await?;
+        taken.push(before.span().wall_s * 1e3);
+        let Outcome::Completed(done) = outcome else { return Err("the fan-out did not end".into()) };
+        let sum: i64 = done.state.results.iter().sum();
+        ensure(sum == WIDE, || format!("{sum} of {WIDE} instances ran"))?;
+    }
+    Ok(median(&taken))
+}
+
+/// The bytes that a run without a checkpointer holds in its last step, beyond those before it.
+async fn live(steps: usize) -> Result<i64, Failure> {
+    let held = || {
+        let now = INSTRUMENTED_SYSTEM.stats();
+        now.bytes_allocated as i64 - now.bytes_deallocated as i64
+    };
+    let at_end = Arc::new(AtomicI64::new(0));
+    let (noted, last) = (at_end.clone(), steps as i64 - 1);
+    let graph = counting(steps, None, move |at| {
+        if at == last {
+            noted.store(held(), Ordering::Relaxed);
+        }
+    })?;
+    let before = held();
+    count(&graph, steps).await?;
+    Ok(at_end.load(Ordering::Relaxed) - before)
+}
+
+/// What a step with a checkpoint costs.
+struct Cost {
+    cpu_us: f64,
+    bytes: f64,
+}
+
+/// The costs of a step near the beginning and near the end of a long run.
+async fn long(path: &Path) -> Result<(Cost, Cost), Failure> {
+    let store = SqliteStore::options(path).durability(Synced::Normal).open().await?;
+    let readings = Arc::new(Mutex::new(Vec::new()));
+    let (noted, meter) = (readings.clone(), store.clone());
+    let marks = [EARLY, EARLY + STRETCH, LONG - STRETCH - 1, LONG - 1];
+    let graph = counting(LONG, Some(Arc::new(store.clone())), move |at| {
+        if marks.contains(&(at as usize)) {
+            let mut noted = noted.lock().unwrap_or_else(PoisonError::into_inner);
+            noted.push((Reading::take(), meter.bytes_written()));
+        }
+    })?;
+    count(&graph, LONG).await?;
+    store.close().await;
+    let readings = readings.lock().unwrap_or_else(PoisonError::into_inner);
+    let [first, second, third, last] = readings.as_slice() else {
+        return Err("a mark was not passed".into());
+    };
+    let cost = |from: &(Reading, u64), to: &(Reading, u64)| Cost {
+        cpu_us: from.0.until(to.0).cpu_s / STRETCH as f64 * 1e6,
+        bytes: (to.1 - from.1) as f64 / STRETCH as f64,
+    };
+    Ok((cost(first, second), cost(third, last)))
+}
+
+#[derive(Debug, State)]
+struct Told {
+    #[state(append)]
+    messages: Messages,
+    x: i64,
+}
+
+/// What a step takes, in microseconds, beside a history of so many messages to which it adds nothing.
+async fn history(iters: usize, messages: usize) -> Result<f64, Failure> {
+    let passed = Arc::new(Mutex::new(Vec::new()));
+    let (noted, last) = (passed.clone(), STRETCH as i64);
+    let step = move |cx: Ctx<Told>| {
+        let at = cx.state().x;
+        if at == 0 || at == last {
+            noted.lock().unwrap_or_else(PoisonError::into_inner).push(Reading::take());
+        }
+        async move { Ok(Told::update().x(at + 1)) }
+    };
+    let on = move |it: &Told| if it.x <= last { Target::Node("step".into()) } else { Target::End };
+    let builder = Graph::<Told>::builder().node("step", step).conditional_edge("step", on);
+    let graph = builder.entry("step").compile()?;
+    let said: Vec<_> = (0..messages).map(|at| ChatMessage::user(user_text(at))).collect();
+    let mut taken = Vec::new();
+    for _ in 0..iters {
+        let initial = Told::update().messages(said.clone()).x(0);
+        let outcome = graph.invoke(initial, InvokeOptions::new()).await?;
+        ensure(matches!(outcome, Outcome::Completed(it) if it.state.x == last + 1), || "it broke".into())?;
+        let passed = std::mem::take(&mut *passed.lock().unwrap_or_else(PoisonError::into_inner));
+        let [from, to] = passed.as_slice() else { return Err("a mark was not passed".into()) };
+        taken.push(from.until(*to).wall_s / STRETCH as f64 * 1e6);
+    }
+    Ok(median(&taken))
+}

@@ -1,0 +1,25 @@
+//! `singletree graph`: pictures of agents.
+
+use singletree::draw::GraphPicture;
+
+use crate::args::{Graph, GraphFormat};
+use crate::error::Result;
+use crate::exit::COMPLETED;
+use crate::json;
+use crate::print::Screen;
+use crate::wire;
+
+/// Runs the command. It needs no database.
+pub(crate) fn run(args: Graph) -> Result<u8> {
+    let Graph::Show { agent, format } = args;
+    let outline = wire::outline(&agent)?;
+    let picture = GraphPicture::new(&agent, &outline);
+    let mut screen = Screen::out();
+    match format {
+        GraphFormat::Mermaid => screen.line(&picture.mermaid())?,
+        GraphFormat::Dot => screen.line(&picture.dot())?,
+        GraphFormat::Svg => screen.line(&picture.svg())?,
+        GraphFormat::Json => json::print(&mut screen, &outline)?,
+    }
+    Ok(COMPLETED)
+}

@@ -1,0 +1,102 @@
+//! Which arrows go back, and on which layer each box lies.
+
+use super::{Flow, LOOP, Layered, Spot};
+
+/// How far a search has come at a box.
+#[derive(Clone, Copy, PartialEq)]
+enum Mark {
+    New,
+    Open,
+    Done,
+}
+
+/// Layers a graph by longest paths from its first box.
+pub(super) fn layered(flow: &Flow) -> Layered {
+    let (forward, sorted) = forward(flow);
+    let layer = longest(flow, &forward, &sorted);
+    let mut layered =
+        Layered { layers: vec![Vec::new(); layer.iter().max().map_or(0, |it| it + 1)], ..Layered::default() };
+    for (at, size) in flow.boxes.iter().enumerate() {
+        let left = if flow.arrows.contains(&(at, at)) { LOOP } else { 0.0 };
+        let spot = Spot { at: Some(at), layer: layer[at], width: size.width, left, x: 0.0 };
+        layered.spots.push(spot);
+    }
+    // In the order in which the search found them: what belongs together begins side by side.
+    for at in &sorted {
+        layered.layers[layer[*at]].push(*at);
+    }
+    for (at, (from, to)) in flow.arrows.iter().enumerate() {
+        let chain = forward[at].then(|| chain(&mut layered, *from, *to));
+        layered.chains.push(chain);
+    }
+    layered
+}
+
+/// Tells of each arrow, then of each hint, whether it goes forward; and returns the boxes, each before what follows it.
+fn forward(flow: &Flow) -> (Vec<bool>, Vec<usize>) {
+    let count = flow.boxes.len();
+    let mut out: Vec<Vec<(usize, usize)>> = vec![Vec::new(); count];
+    for (at, (from, to)) in flow.arrows.iter().chain(&flow.hints).enumerate() {
+        out[*from].push((at, *to));
+    }
+    let mut marks = vec![Mark::New; count];
+    let mut forward = vec![false; flow.arrows.len() + flow.hints.len()];
+    let mut sorted = Vec::with_capacity(count);
+    for root in 0..count {
+        if marks[root] != Mark::New {
+            continue;
+        }
+        marks[root] = Mark::Open;
+        let mut stack = vec![(root, 0)];
+        while let Some((at, next)) = stack.last_mut() {
+            let Some((arrow, to)) = out[*at].get(*next).copied() else {
+                marks[*at] = Mark::Done;
+                sorted.push(*at);
+                stack.pop();
+                continue;
+            };
+            *next += 1;
+            forward[arrow] = marks[to] != Mark::Open;
+            if marks[to] == Mark::New {
+                marks[to] = Mark::Open;
+                stack.push((to, 0));
+            }
+        }
+    }
+    sorted.reverse();
+    (forward, sorted)
+}
+
+fn longest(flow: &Flow, forward: &[bool], sorted: &[usize]) -> Vec<usize> {
+    let mut out: Vec<Vec<usize>> = vec![Vec::new(); flow.boxes.len()];
+    for ((from, to), _) in flow.arrows.iter().chain(&flow.hints).zip(forward).filter(|(_, it)| **it) {
+        out[*from].push(*to);
+    }
+    let mut layer = vec![0; flow.boxes.len()];
+    for from in sorted {
+        for to in &out[*from] {
+            layer[*to] = layer[*to].max(layer[*from] + 1);
+        }
+    }
+    if let Some(last) = flow.last {
+        layer[last] = layer.iter().copied().max().unwrap_or(0);
+    }
+    layer
+}
+
+/// Leads an arrow through the layers between its ends.
+fn chain(layered: &mut Layered, from: usize, to: usize) -> Vec<usize> {
+    let mut chain = vec![from];
+    for layer in layered.spots[from].layer + 1..layered.spots[to].layer {
+        let at = layered.spots.len();
+        layered.spots.push(Spot { at: None, layer, width: 0.0, left: 0.0, x: 0.0 });
+        layered.layers[layer].push(at);
+        chain.push(at);
+    }
+    chain.push(to);
+    for pair in chain.windows(2) {
+        let passing = pair.iter().filter(|it| layered.spots[**it].at.is_none()).count();
+        layered.pieces.push((pair[0], pair[1], [1.0, 2.0, 8.0][passing]));
+    }
+    chain
+}

@@ -1,0 +1,226 @@
+//! Where everything in a picture of a graph stands: each graph is laid out by itself, and is a box in the one around it.
+
+use singletree_engine::{BranchOutline, NodeKind, NodeOutline, Outline};
+
+use super::scene::{self, Arrow, Goal, Inside};
+use crate::flow::{Arranged, Flow, Point, Size};
+use crate::label::{cut, mono, sans, shown};
+
+/// How many columns of a name are shown; pointing at it shows all of it.
+const NAME_MAX: usize = 40;
+/// How many columns of a note are shown.
+const NOTE_MAX: usize = 64;
+/// The sizes of letters.
+pub(super) const NAME: f64 = 13.0;
+pub(super) const NOTE: f64 = 10.5;
+/// The height of a line of notes.
+pub(super) const NOTE_LINE: f64 = 15.0;
+/// What stays free between a box and what is in it.
+const INSET: f64 = 18.0;
+/// How far the cards under a fan-out look out.
+pub(super) const CARDS: f64 = 10.0;
+/// From where on branches go on in another row.
+const ROW_MAX: f64 = 1_100.0;
+/// What stays free between branches.
+const APART: f64 = 22.0;
+
+/// A graph, laid out.
+pub(super) struct Board {
+    pub(super) arranged: Arranged,
+    /// What stands at the corners of the layout.
+    pub(super) faces: Vec<Face>,
+    /// The arrows, in the order of the paths.
+    pub(super) arrows: Vec<Arrow>,
+}
+
+/// Something that arrows lead to.
+pub(super) enum Face {
+    Start,
+    End,
+    Mark(&'static str),
+    Node(Tile),
+    Cluster(Tile, Kind, Content),
+}
+
+/// What is said about a node or a branch.
+pub(super) struct Tile {
+    /// As it is shown.
+    pub(super) name: String,
+    /// The whole name.
+    pub(super) title: String,
+    pub(super) notes: Vec<String>,
+    pub(super) size: Size,
+}
+
+/// What kind of box it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Subgraph,
+    FanOut,
+    Branches,
+    Branch,
+    /// A branch that may be left out.
+    Maybe,
+}
+
+/// What stands in a box, below its head.
+pub(super) enum Content {
+    Graph(Box<Board>),
+    Row(Vec<(Point, Face)>),
+}
+
+impl Tile {
+    fn new(name: &str, notes: Vec<String>) -> Self {
+        let title = shown(name).into_owned();
+        let name = cut(&title, NAME_MAX).into_owned();
+        let notes: Vec<String> = notes.iter().map(|it| cut(&shown(it), NOTE_MAX).into_owned()).collect();
+        let widest = notes.iter().map(|it| sans(it, NOTE)).fold(mono(&name, NAME), f64::max);
+        let height = 36.0 + notes.len() as f64 * NOTE_LINE;
+        Self { size: Size { width: (widest + 34.0).max(84.0), height }, name, title, notes }
+    }
+
+    /// Returns the height of the head of a box.
+    pub(super) fn head(&self) -> f64 {
+        36.0 + self.notes.len() as f64 * NOTE_LINE
+    }
+
+    /// Makes room for what is in the box.
+    fn around(mut self, inside: Size, more: f64) -> Self {
+        let width = inside.width.max(self.size.width - INSET) + 2.0 * INSET;
+        self.size = Size { width, height: self.head() + 4.0 + inside.height + INSET + more };
+        self
+    }
+}
+
+impl Face {
+    pub(super) fn size(&self) -> Size {
+        match self {
+            Self::Start => Size { width: 14.0, height: 14.0 },
+            Self::End => Size { width: 46.0, height: 22.0 },
+            Self::Mark(text) => Size { width: sans(text, NOTE) + 20.0, height: 22.0 },
+            Self::Node(tile) | Self::Cluster(tile, ..) => tile.size,
+        }
+    }
+
+    fn of_node(node: &NodeOutline) -> Self {
+        let tile =
+            Tile::new(&node.name, scene::notes([scene::caption(node), scene::around(&node.middleware)]));
+        let kind = match &node.kind {
+            NodeKind::Function | NodeKind::Subgraph { .. } => Kind::Subgraph,
+            NodeKind::FanOut { .. } => Kind::FanOut,
+            NodeKind::Branches { .. } => Kind::Branches,
+        };
+        match scene::inside(node) {
+            Inside::Nothing => Self::Node(tile),
+            Inside::Graph(graph) => Self::around(tile, kind, graph),
+            Inside::Branches(branches) => {
+                let (row, size) = row(branches);
+                Self::Cluster(tile.around(size, 0.0), kind, Content::Row(row))
+            }
+        }
+    }
+
+    fn of_branch(branch: &BranchOutline) -> Self {
+        let notes = scene::notes([scene::branch_caption(branch), scene::around(&branch.middleware)]);
+        let tile = Tile::new(&branch.name, notes);
+        let kind = if branch.conditional { Kind::Maybe } else { Kind::Branch };
+        match &branch.graph {
+            Some(graph) => Self::around(tile, kind, graph),
+            None if branch.conditional => Self::Cluster(tile, kind, Content::Row(Vec::new())),
+            None => Self::Node(tile),
+        }
+    }
+
+    fn around(tile: Tile, kind: Kind, graph: &Outline) -> Self {
+        let board = Board::of(graph);
+        let more = if kind == Kind::FanOut { CARDS } else { 0.0 };
+        let tile = tile.around(board.arranged.size, more);
+        Self::Cluster(tile, kind, Content::Graph(Box::new(board)))
+    }
+}
+
+/// Puts branches side by side, in as many rows as they need.
+fn row(branches: &[BranchOutline]) -> (Vec<(Point, Face)>, Size) {
+    let (mut at, mut size, mut lowest) = (Point::default(), Size::default(), 0.0_f64);
+    let mut row = Vec::with_capacity(branches.len());
+    for branch in branches {
+        let face = Face::of_branch(branch);
+        let takes = face.size();
+        if at.x > 0.0 && at.x + takes.width > ROW_MAX {
+            at = Point { x: 0.0, y: lowest + APART };
+        }
+        size.width = size.width.max(at.x + takes.width);
+        lowest = lowest.max(at.y + takes.height);
+        row.push((at, face));
+        at.x += takes.width + APART;
+    }
+    size.height = lowest;
+    (row, size)
+}
+
+impl Board {
+    /// Lays a graph out.
+    pub(super) fn of(outline: &Outline) -> Self {
+        let arrows = scene::arrows(outline);
+        let mut faces = vec![Face::Start];
+        faces.extend(outline.nodes.iter().map(Face::of_node));
+        let mut flow = Flow::default();
+        if scene::leads_to(&arrows, Goal::End) {
+            flow.last = Some(faces.len());
+            faces.push(Face::End);
+        }
+        for arrow in &arrows {
+            let from = arrow.from.map_or(0, |it| it + 1);
+            let to = match arrow.to {
+                Goal::Node(node) => node + 1,
+                Goal::End => flow.last.unwrap_or(0),
+                Goal::Unknown => {
+                    faces.push(Face::Mark("by function"));
+                    faces.len() - 1
+                }
+                Goal::Nowhere => {
+                    faces.push(Face::Mark("no edge"));
+                    faces.len() - 1
+                }
+            };
+            flow.arrows.push((from, to));
+        }
+        flow.hints = hints(outline, &arrows);
+        flow.boxes = faces.iter().map(Face::size).collect();
+        Self { arranged: flow.arrange(), faces, arrows }
+    }
+}
+
+/// Where nothing is known to lead to a node, a function does: it stands below the first one that chooses freely.
+fn hints(outline: &Outline, arrows: &[Arrow]) -> Vec<(usize, usize)> {
+    let Some(free) = arrows.iter().find(|it| it.to == Goal::Unknown).and_then(|it| it.from) else {
+        return Vec::new();
+    };
+    let mut seen = vec![false; outline.nodes.len()];
+    let mut hints = Vec::new();
+    let mut visit = |from: usize| {
+        let mut stack = vec![from];
+        while let Some(at) = stack.pop() {
+            if !std::mem::replace(&mut seen[at], true) {
+                let next = arrows.iter().filter(|it| it.from == Some(at));
+                stack.extend(next.filter_map(|it| match it.to {
+                    Goal::Node(to) => Some(to),
+                    Goal::End | Goal::Unknown | Goal::Nowhere => None,
+                }));
+            }
+        }
+        seen.clone()
+    };
+    let entry = arrows.first().and_then(|it| match it.to {
+        Goal::Node(to) => Some(to),
+        Goal::End | Goal::Unknown | Goal::Nowhere => None,
+    });
+    let mut reached = entry.map(&mut visit).unwrap_or_else(|| vec![true; outline.nodes.len()]);
+    for node in 0..outline.nodes.len() {
+        if !reached[node] {
+            hints.push((free + 1, node + 1));
+            reached = visit(node);
+        }
+    }
+    hints
+}

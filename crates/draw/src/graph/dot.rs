@@ -1,0 +1,166 @@
+//! Directed graphs in the language of Graphviz.
+
+use std::fmt::Write;
+
+use singletree_engine::Outline;
+
+use super::scene::{self, Goal, Inside};
+use crate::label::shown;
+
+pub(super) fn draw(title: &str, outline: &Outline) -> String {
+    let mut chart = Chart { text: String::new(), next: 0, indent: 0 };
+    chart.line(&format!("digraph \"{}\" {{", escape(title)));
+    chart.indent += 1;
+    chart.line("compound=true; rankdir=TB; fontname=\"Helvetica\"; fontsize=11;");
+    chart.line("node [shape=box, style=rounded, fontname=\"Helvetica\", fontsize=11];");
+    chart.line("edge [fontname=\"Helvetica\", fontsize=10];");
+    chart.graph(outline);
+    chart.indent -= 1;
+    chart.line("}");
+    chart.text
+}
+
+/// What arrows lead to and come from: a point, which stands for the whole box that it is in, if it is in one.
+#[derive(Clone)]
+struct Spot {
+    entry: String,
+    exit: String,
+    cluster: Option<String>,
+}
+
+struct Chart {
+    text: String,
+    next: usize,
+    indent: usize,
+}
+
+impl Chart {
+    fn line(&mut self, text: &str) {
+        let indent = self.indent * 2;
+        let _ = writeln!(self.text, "{:indent$}{text}", "");
+    }
+
+    fn id(&mut self) -> String {
+        self.next += 1;
+        format!("n{}", self.next)
+    }
+
+    /// Draws a graph, and returns its first and its last point.
+    fn graph(&mut self, outline: &Outline) -> (String, String) {
+        let start = self.id();
+        self.line(&format!("{start} [shape=circle, style=filled, fillcolor=black, label=\"\", width=0.15];"));
+        let mut spots = Vec::with_capacity(outline.nodes.len());
+        for node in &outline.nodes {
+            let notes = scene::notes([scene::caption(node), scene::around(&node.middleware)]);
+            let spot = match scene::inside(node) {
+                Inside::Nothing => self.node(&node.name, &notes),
+                Inside::Graph(graph) => self.cluster(&node.name, &notes, |chart| chart.graph(graph)),
+                Inside::Branches(branches) => self.cluster(&node.name, &notes, |chart| {
+                    let mut ends = None;
+                    for branch in branches {
+                        let about = [scene::branch_caption(branch), scene::around(&branch.middleware)];
+                        let notes = scene::notes(about);
+                        let spot = match &branch.graph {
+                            Some(graph) => chart.cluster(&branch.name, &notes, |chart| chart.graph(graph)),
+                            None => chart.node(&branch.name, &notes),
+                        };
+                        ends.get_or_insert((spot.entry, spot.exit));
+                    }
+                    ends.unwrap_or_else(|| {
+                        let point = chart.id();
+                        chart.line(&format!("{point} [shape=point, style=invis];"));
+                        (point.clone(), point)
+                    })
+                }),
+            };
+            spots.push(spot);
+        }
+        let end = self.arrows(outline, &start, &spots);
+        (start.clone(), end.unwrap_or(start))
+    }
+
+    fn arrows(&mut self, outline: &Outline, start: &str, spots: &[Spot]) -> Option<String> {
+        let arrows = scene::arrows(outline);
+        let end = scene::leads_to(&arrows, Goal::End).then(|| self.id());
+        if let Some(end) = &end {
+            self.line(&format!(
+                "{end} [shape=box, style=\"rounded,filled\", fillcolor=\"gray90\", label=\"END\"];"
+            ));
+        }
+        let start = Spot { entry: start.to_owned(), exit: start.to_owned(), cluster: None };
+        for arrow in &arrows {
+            let from = arrow.from.map_or(&start, |at| &spots[at]);
+            let mark = |chart: &mut Self, text: &str| {
+                let id = chart.id();
+                chart.line(&format!("{id} [shape=plaintext, style=\"\", label=\"{text}\"];"));
+                Spot { entry: id.clone(), exit: id, cluster: None }
+            };
+            match arrow.to {
+                // A box around others cannot point at itself.
+                Goal::Node(to) if Some(to) == arrow.from && spots[to].cluster.is_some() => {
+                    let again = mark(self, "again");
+                    self.arrow(from, &again, arrow.chosen);
+                    self.arrow(&again, from, arrow.chosen);
+                }
+                Goal::Node(to) => self.arrow(from, &spots[to], arrow.chosen),
+                Goal::End => {
+                    let id = end.clone().unwrap_or_default();
+                    let end = Spot { entry: id.clone(), exit: id, cluster: None };
+                    self.arrow(from, &end, arrow.chosen);
+                }
+                Goal::Unknown => {
+                    let mark = mark(self, "by function");
+                    self.arrow(from, &mark, true);
+                }
+                Goal::Nowhere => {
+                    let mark = mark(self, "no edge");
+                    self.arrow(from, &mark, arrow.chosen);
+                }
+            }
+        }
+        end
+    }
+
+    fn arrow(&mut self, from: &Spot, to: &Spot, chosen: bool) {
+        let mut attributes = Vec::new();
+        if chosen {
+            attributes.push("style=dashed".to_owned());
+        }
+        attributes.extend(from.cluster.as_ref().map(|it| format!("ltail={it}")));
+        attributes.extend(to.cluster.as_ref().map(|it| format!("lhead={it}")));
+        let attributes =
+            if attributes.is_empty() { String::new() } else { format!(" [{}]", attributes.join(", ")) };
+        self.line(&format!("{} -> {}{attributes};", from.exit, to.entry));
+    }
+
+    fn node(&mut self, name: &str, notes: &[String]) -> Spot {
+        let id = self.id();
+        self.line(&format!("{id} [label=\"{}\"];", label(name, notes)));
+        Spot { entry: id.clone(), exit: id, cluster: None }
+    }
+
+    fn cluster(
+        &mut self,
+        name: &str,
+        notes: &[String],
+        inside: impl FnOnce(&mut Self) -> (String, String),
+    ) -> Spot {
+        let cluster = format!("cluster_{}", self.id());
+        self.line(&format!("subgraph {cluster} {{"));
+        self.indent += 1;
+        self.line(&format!("label=\"{}\"; labeljust=l; style=rounded; color=gray50;", label(name, notes)));
+        let (entry, exit) = inside(self);
+        self.indent -= 1;
+        self.line("}");
+        Spot { entry, exit, cluster: Some(cluster) }
+    }
+}
+
+fn label(name: &str, notes: &[String]) -> String {
+    std::iter::once(name).chain(notes.iter().map(String::as_str)).map(escape).collect::<Vec<_>>().join("\\n")
+}
+
+/// Writes a text so that it is nothing else: no end of the string, no escape, no entity.
+fn escape(text: &str) -> String {
+    shown(text).replace('\\', "\\\\").replace('"', "\\\"").replace('&', "&amp;")
+}

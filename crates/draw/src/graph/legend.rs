@@ -1,0 +1,68 @@
+//! What the signs in a picture of a graph mean, as far as it has them.
+
+use super::board::{Board, Content, Face};
+use crate::flow::{Path, Point, Step};
+use crate::label::sans;
+use crate::svg::{Anchor, Svg};
+
+/// The size of its letters.
+const SIZE: f64 = 10.5;
+/// How long its arrows are.
+const ARROW: f64 = 26.0;
+
+/// Which signs a picture has.
+#[derive(Debug, Default)]
+pub(super) struct Legend {
+    fixed: bool,
+    chosen: bool,
+    back: bool,
+}
+
+impl Legend {
+    /// Looks for signs in a picture, however deep.
+    pub(super) fn see(&mut self, board: &Board) {
+        for (arrow, path) in board.arrows.iter().zip(&board.arranged.paths) {
+            self.fixed |= !arrow.chosen;
+            self.chosen |= arrow.chosen;
+            self.back |= path.is_back;
+        }
+        board.faces.iter().for_each(|it| self.look_into(it));
+    }
+
+    fn look_into(&mut self, face: &Face) {
+        match face {
+            Face::Cluster(_, _, Content::Graph(board)) => self.see(board),
+            Face::Cluster(_, _, Content::Row(row)) => row.iter().for_each(|(_, it)| self.look_into(it)),
+            Face::Start | Face::End | Face::Mark(_) | Face::Node(_) => {}
+        }
+    }
+
+    /// Returns the signs with their meaning; none where there is only one, which says what it says.
+    fn signs(&self) -> Vec<(&'static str, &'static str)> {
+        if !(self.chosen || self.back) {
+            return Vec::new();
+        }
+        let all = [
+            (self.fixed, "always", "always"),
+            (self.chosen, "chosen", "chosen by a function"),
+            (self.back, "always back", "back"),
+        ];
+        all.into_iter().filter(|it| it.0).map(|(_, class, text)| (class, text)).collect()
+    }
+
+    /// Returns how wide it is.
+    pub(super) fn width(&self) -> f64 {
+        self.signs().iter().map(|(_, text)| ARROW + 8.0 + sans(text, SIZE) + 20.0).sum()
+    }
+
+    pub(super) fn draw(&self, svg: &mut Svg, at: Point) {
+        let mut x = at.x;
+        for (class, text) in self.signs() {
+            let ends = [Point { x, y: at.y }, Point { x: x + ARROW, y: at.y }];
+            let path = Path { steps: ends.map(Step::To).to_vec(), is_back: false };
+            svg.arrow(class, &path, Point::default());
+            svg.text("note", Point { x: x + ARROW + 8.0, y: at.y + 3.5 }, Anchor::Start, text);
+            x += ARROW + 8.0 + sans(text, SIZE) + 20.0;
+        }
+    }
+}

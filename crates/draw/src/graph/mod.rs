@@ -1,0 +1,59 @@
+//! Pictures of compiled graphs.
+
+mod board;
+mod dot;
+mod legend;
+mod mermaid;
+mod scene;
+mod svg;
+
+use singletree_engine::Outline;
+
+/// A picture of a compiled graph: nodes by their kind, edges, entry and end, and what is nested as boxes in boxes.
+///
+/// ```
+/// use singletree_draw::GraphPicture;
+/// # use singletree_engine::{END, FieldSpec, Graph, Schema, Shape, Slot, Update};
+/// # let schema = Schema::new("s", vec![FieldSpec::new("n", Shape::Int, Slot::from_json(0.into()))]);
+/// # let graph = Graph::builder_with(schema)
+/// #     .node("ask", |_| async { Ok(Update::new()) })
+/// #     .edge("ask", END)
+/// #     .entry("ask")
+/// #     .compile()?;
+/// let outline = graph.outline();
+/// let picture = GraphPicture::new("my agent", &outline);
+/// assert!(picture.mermaid().starts_with("flowchart TD\n"));
+/// assert!(picture.svg().starts_with("<svg "));
+/// # Ok::<(), singletree_engine::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct GraphPicture<'a> {
+    title: &'a str,
+    outline: &'a Outline,
+}
+
+impl<'a> GraphPicture<'a> {
+    /// Begins a picture under a title.
+    #[must_use]
+    pub fn new(title: &'a str, outline: &'a Outline) -> Self {
+        Self { title, outline }
+    }
+
+    /// Draws it as a flowchart for Mermaid.
+    #[must_use]
+    pub fn mermaid(&self) -> String {
+        mermaid::draw(self.outline)
+    }
+
+    /// Draws it as a directed graph in the language of Graphviz.
+    #[must_use]
+    pub fn dot(&self) -> String {
+        dot::draw(self.title, self.outline)
+    }
+
+    /// Draws it as an SVG that stands alone.
+    #[must_use]
+    pub fn svg(&self) -> String {
+        svg::draw(self.title, self.outline)
+    }
+}

@@ -1,0 +1,131 @@
+//! What all pictures of a graph show: its arrows, and what is said about nodes.
+
+use std::collections::HashMap;
+
+use singletree_engine::{
+    Amount, BranchOutline, ErrorPolicy, NextOutline, NodeKind, NodeOutline, Outline, Over, Target,
+};
+
+/// Where an arrow ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Goal {
+    Node(usize),
+    End,
+    /// Wherever a function says.
+    Unknown,
+    /// The node has no edge.
+    Nowhere,
+}
+
+/// An arrow between the nodes of one graph.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Arrow {
+    /// The node; none for the entry.
+    pub(super) from: Option<usize>,
+    pub(super) to: Goal,
+    /// Whether a function chooses it.
+    pub(super) chosen: bool,
+}
+
+/// Returns the arrows of a graph, that of the entry first, each once.
+pub(super) fn arrows(outline: &Outline) -> Vec<Arrow> {
+    let numbers: HashMap<&str, usize> =
+        outline.nodes.iter().enumerate().map(|(at, it)| (it.name.as_str(), at)).collect();
+    // What no compiled graph has, a dangling name, is drawn as leading nowhere.
+    let node = |name: &str| numbers.get(name).map_or(Goal::Nowhere, |at| Goal::Node(*at));
+    let mut arrows = vec![Arrow { from: None, to: node(&outline.entry), chosen: false }];
+    for (at, it) in outline.nodes.iter().enumerate() {
+        let chosen = matches!(it.next, NextOutline::OneOf { .. } | NextOutline::ByFunction);
+        let goals = it.next.targets().iter().map(|target| match target {
+            Target::Node(name) => node(name),
+            Target::End => Goal::End,
+        });
+        let unnamed = match &it.next {
+            NextOutline::ByFunction => Some(Goal::Unknown),
+            NextOutline::Nowhere => Some(Goal::Nowhere),
+            NextOutline::OneOf { targets } if targets.is_empty() => Some(Goal::Nowhere),
+            NextOutline::Always { .. } | NextOutline::OneOf { .. } => None,
+        };
+        for to in goals.chain(unnamed) {
+            let arrow = Arrow { from: Some(at), to, chosen };
+            if !arrows.contains(&arrow) {
+                arrows.push(arrow);
+            }
+        }
+    }
+    arrows
+}
+
+/// Tells whether a graph has an arrow to this kind of place.
+pub(super) fn leads_to(arrows: &[Arrow], goal: Goal) -> bool {
+    arrows.iter().any(|it| it.to == goal)
+}
+
+/// Says what kind a node is, when it is more than a function.
+pub(super) fn caption(node: &NodeOutline) -> Option<String> {
+    match &node.kind {
+        NodeKind::Function => None,
+        NodeKind::FanOut { over, concurrency, error_policy, instance_middleware, .. } => {
+            let count = match over {
+                Over::Items(field) => format!("fan-out: each of {field}"),
+                Over::Count(Amount::Fixed(count)) => format!("fan-out: {count} times"),
+                Over::Count(Amount::ByFunction | Amount::Unbounded) => {
+                    "fan-out: as often as a function says".into()
+                }
+            };
+            let limit = match concurrency {
+                Amount::Fixed(limit) => format!("{limit} at once"),
+                Amount::ByFunction => "as many at once as a function says".into(),
+                Amount::Unbounded => "all at once".into(),
+            };
+            let each = around(instance_middleware).map(|it| format!(" \u{b7} each {it}")).unwrap_or_default();
+            Some(format!("{count} \u{b7} {limit}{}{each}", policy(*error_policy)))
+        }
+        NodeKind::Branches { error_policy, .. } => {
+            Some(format!("branches, all at once{}", policy(*error_policy)))
+        }
+        NodeKind::Subgraph { .. } => Some("subgraph".into()),
+    }
+}
+
+fn policy(policy: ErrorPolicy) -> &'static str {
+    match policy {
+        ErrorPolicy::FailFast => "",
+        ErrorPolicy::Collect => " \u{b7} failures are collected",
+    }
+}
+
+/// Says what a branch is, beside its name.
+pub(super) fn branch_caption(branch: &BranchOutline) -> Option<String> {
+    match (branch.conditional, branch.graph.is_some()) {
+        (true, _) => Some("branch, if a function says so".into()),
+        (false, true) => Some("branch".into()),
+        (false, false) => None,
+    }
+}
+
+/// Says which middleware stands around something, outermost first.
+pub(super) fn around(middleware: &[String]) -> Option<String> {
+    (!middleware.is_empty()).then(|| format!("in {}", middleware.join(" \u{203a} ")))
+}
+
+/// Joins what is said about something.
+pub(super) fn notes(parts: [Option<String>; 2]) -> Vec<String> {
+    parts.into_iter().flatten().collect()
+}
+
+/// What a node contains.
+pub(super) enum Inside<'a> {
+    Nothing,
+    Graph(&'a Outline),
+    Branches(&'a [BranchOutline]),
+}
+
+/// Returns what a node contains.
+pub(super) fn inside(node: &NodeOutline) -> Inside<'_> {
+    match &node.kind {
+        NodeKind::Subgraph { graph } | NodeKind::FanOut { graph, .. } => Inside::Graph(graph),
+        NodeKind::Branches { branches, .. } => Inside::Branches(branches),
+        NodeKind::Function => Inside::Nothing,
+    }
+}

@@ -1,0 +1,133 @@
+//! A graph as an SVG.
+
+use singletree_engine::Outline;
+
+use super::board::{Board, CARDS, Content, Face, Kind, NAME, NOTE_LINE, Tile};
+use super::legend::Legend;
+use crate::flow::{Point, Size};
+use crate::label::{cut, mono, sans, shown};
+use crate::svg::{Anchor, Svg};
+
+/// The margin around everything.
+const MARGIN: f64 = 28.0;
+/// The height of title and subtitle.
+const HEAD: f64 = 56.0;
+/// The height of the legend.
+const FOOT: f64 = 34.0;
+
+/// How it looks in the light and in the dark. Without variables, for not every viewer knows them.
+const STYLE: &str = include_str!("style.css");
+
+pub(super) fn draw(title: &str, outline: &Outline) -> String {
+    let board = Board::of(outline);
+    let mut legend = Legend::default();
+    legend.see(&board);
+    let name = cut(&shown(title), 60).into_owned();
+    let about = about(outline);
+    let inner = board.arranged.size;
+    let widest = [inner.width, mono(&name, 16.0), sans(&about, 11.0), legend.width()];
+    let width = widest.into_iter().fold(0.0, f64::max) + 2.0 * MARGIN;
+    let foot = if legend.width() > 0.0 { FOOT + 14.0 } else { MARGIN * 0.5 };
+    let height = MARGIN + HEAD + inner.height + foot + MARGIN * 0.5;
+    let size = Size { width, height };
+    let mut svg = Svg::new(size, &format!("Graph of {}", shown(title)), STYLE);
+    svg.rect("page", Point::default(), Size { width: width.ceil(), height: height.ceil() }, 12.0);
+    svg.text("title", Point { x: MARGIN, y: MARGIN + 12.0 }, Anchor::Start, &name);
+    svg.text("note", Point { x: MARGIN, y: MARGIN + 30.0 }, Anchor::Start, &about);
+    paint(&mut svg, &board, Point { x: (width - inner.width) / 2.0, y: MARGIN + HEAD });
+    legend.draw(&mut svg, Point { x: MARGIN, y: height - MARGIN * 0.5 - FOOT / 2.0 });
+    svg.finish()
+}
+
+fn about(outline: &Outline) -> String {
+    let count = outline.nodes.len();
+    let nodes = if count == 1 { "node" } else { "nodes" };
+    let text = format!("{count} {nodes} \u{b7} state {} \u{b7} graph {}", outline.state, outline.digest);
+    cut(&shown(&text), 90).into_owned()
+}
+
+fn paint(svg: &mut Svg, board: &Board, at: Point) {
+    let moved = |it: &Point| Point { x: it.x + at.x, y: it.y + at.y };
+    for (face, corner) in board.faces.iter().zip(&board.arranged.corners) {
+        paint_face(svg, face, moved(corner));
+    }
+    for (arrow, path) in board.arrows.iter().zip(&board.arranged.paths) {
+        let class = match (arrow.chosen, path.is_back) {
+            (false, false) => "always",
+            (false, true) => "always back",
+            (true, false) => "chosen",
+            (true, true) => "chosen back",
+        };
+        svg.arrow(class, path, at);
+    }
+}
+
+fn paint_face(svg: &mut Svg, face: &Face, at: Point) {
+    let size = face.size();
+    let middle = Point { x: at.x + size.width / 2.0, y: at.y + size.height / 2.0 };
+    match face {
+        Face::Start => svg.dot("start", middle, size.width / 2.0),
+        Face::End => {
+            svg.rect("end", at, size, size.height / 2.0);
+            svg.text("endtext", Point { y: middle.y + 3.7, ..middle }, Anchor::Middle, "END");
+        }
+        Face::Mark(text) => {
+            svg.rect("mark", at, size, size.height / 2.0);
+            svg.text("marktext", Point { y: middle.y + 3.7, ..middle }, Anchor::Middle, text);
+        }
+        Face::Node(tile) => {
+            svg.open("node", &tile.title);
+            svg.rect("box", at, size, 8.0);
+            svg.text("name", Point { x: middle.x, y: at.y + 22.5 }, Anchor::Middle, &tile.name);
+            for (line, note) in tile.notes.iter().enumerate() {
+                let y = at.y + 38.0 + line as f64 * NOTE_LINE;
+                svg.text("note", Point { x: middle.x, y }, Anchor::Middle, note);
+            }
+            svg.close();
+        }
+        Face::Cluster(tile, kind, content) => paint_cluster(svg, (tile, *kind, content), at),
+    }
+}
+
+fn paint_cluster(svg: &mut Svg, (tile, kind, content): (&Tile, Kind, &Content), at: Point) {
+    svg.open(class(kind), &tile.title);
+    let mut size = tile.size;
+    if kind == Kind::FanOut {
+        size.height -= CARDS;
+        for card in [2.0, 1.0] {
+            let under = Point { x: at.x + 9.0 * card, y: at.y + 5.0 * card };
+            svg.rect("box card", under, Size { width: size.width - 18.0 * card, ..size }, 10.0);
+        }
+    }
+    svg.rect("box", at, size, 10.0);
+    svg.text("name", Point { x: at.x + 16.0, y: at.y + 23.0 }, Anchor::Start, &tile.name);
+    for (line, note) in tile.notes.iter().enumerate() {
+        let y = at.y + 24.0 + NAME * 0.2 + (line + 1) as f64 * NOTE_LINE;
+        svg.text("note", Point { x: at.x + 16.0, y }, Anchor::Start, note);
+    }
+    let y = at.y + tile.head() + 4.0;
+    match content {
+        Content::Graph(board) => {
+            let x = at.x + (size.width - board.arranged.size.width) / 2.0;
+            paint(svg, board, Point { x, y });
+        }
+        Content::Row(row) => {
+            let right = row.iter().map(|(corner, face)| corner.x + face.size().width);
+            let x = at.x + (size.width - right.fold(0.0, f64::max)) / 2.0;
+            for (corner, face) in row {
+                paint_face(svg, face, Point { x: x + corner.x, y: y + corner.y });
+            }
+        }
+    }
+    svg.close();
+}
+
+fn class(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Subgraph => "subgraph",
+        Kind::FanOut => "fanout",
+        Kind::Branches => "branches",
+        Kind::Branch => "branch",
+        Kind::Maybe => "branch maybe",
+    }
+}

@@ -1,0 +1,95 @@
+//! Text in pictures: what names may contain, how much room they take, where they are cut.
+
+use std::borrow::Cow;
+
+/// Makes a name fit to be shown on one line: what cannot be seen, or would change how the rest is read, is replaced.
+pub(crate) fn shown(name: &str) -> Cow<'_, str> {
+    if name.is_empty() {
+        return Cow::Borrowed("\"\"");
+    }
+    if !name.chars().any(|it| it.is_whitespace() && it != ' ' || is_unfit(it)) {
+        return Cow::Borrowed(name);
+    }
+    let fit = |it: char| match it {
+        it if it.is_whitespace() => ' ',
+        it if is_unfit(it) => char::REPLACEMENT_CHARACTER,
+        it => it,
+    };
+    Cow::Owned(name.chars().map(fit).collect())
+}
+
+/// Control characters, those that turn the direction of writing, and those that are none.
+fn is_unfit(it: char) -> bool {
+    it.is_control()
+        || matches!(it, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+        || matches!(it, '\u{fffe}' | '\u{ffff}')
+}
+
+/// Cuts a text to so many columns, with an ellipsis where something is missing.
+pub(crate) fn cut(text: &str, max: usize) -> Cow<'_, str> {
+    if columns(text) <= max {
+        return Cow::Borrowed(text);
+    }
+    let (mut taken, mut end) = (0, 0);
+    for (at, it) in text.char_indices() {
+        taken += width(it);
+        if taken >= max {
+            break;
+        }
+        end = at + it.len_utf8();
+    }
+    Cow::Owned(format!("{}\u{2026}", text[..end].trim_end()))
+}
+
+/// Returns how many columns a text takes where letters are equally wide.
+pub(crate) fn columns(text: &str) -> usize {
+    text.chars().map(width).sum()
+}
+
+/// Letters of East Asian scripts and pictographs take two columns.
+fn width(it: char) -> usize {
+    let wide = matches!(u32::from(it),
+        0x1100..=0x115f | 0x2e80..=0xa4cf | 0xac00..=0xd7a3 | 0xf900..=0xfaff | 0xfe30..=0xfe6f
+        | 0xff00..=0xff60 | 0xffe0..=0xffe6 | 0x1f300..=0x1faff | 0x20000..=0x3fffd);
+    if wide { 2 } else { 1 }
+}
+
+/// Returns about how wide a text is in a proportional sans serif font of this size: rather more than it is.
+pub(crate) fn sans(text: &str, size: f64) -> f64 {
+    let letters = text.chars().map(|it| match it {
+        'i' | 'j' | 'l' | 'I' | '.' | ',' | ':' | ';' | '\'' | '|' | '!' => 0.32,
+        'f' | 't' | 'r' | ' ' | '(' | ')' | '-' | '/' => 0.40,
+        'm' | 'w' | 'M' | 'W' | '@' => 0.95,
+        'A'..='Z' => 0.70,
+        it if width(it) == 2 => 1.05,
+        it if it.is_ascii() => 0.60,
+        _ => 0.70,
+    });
+    letters.sum::<f64>() * size
+}
+
+/// Returns how wide a text is in a font of equally wide letters of this size.
+pub(crate) fn mono(text: &str, size: f64) -> f64 {
+    columns(text) as f64 * 0.605 * size
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_seen_is_replaced() {
+        assert_eq!(shown("a b"), "a b");
+        assert_eq!(shown(""), "\"\"");
+        assert_eq!(shown("a\nb\t\u{0}\u{202e}c\u{ffff}"), "a b \u{fffd}\u{fffd}c\u{fffd}");
+    }
+
+    #[test]
+    fn a_text_is_cut_to_the_columns_it_may_take() {
+        assert_eq!(cut("abcdef", 6), "abcdef");
+        assert_eq!(cut("abcdefg", 6), "abcde\u{2026}");
+        assert_eq!(cut("\u{4e16}\u{754c}\u{4e16}", 6), "\u{4e16}\u{754c}\u{4e16}");
+        assert_eq!(cut("\u{4e16}\u{754c}\u{4e16}", 5), "\u{4e16}\u{754c}\u{2026}");
+        assert_eq!(cut("abc", 1), "\u{2026}");
+    }
+}

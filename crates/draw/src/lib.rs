@@ -1,0 +1,16 @@
+//! Pictures of graphs and of turns, as text that other tools read and as SVG that people look at.
+//!
+//! [`GraphPicture`] draws the outline of a compiled graph, [`TimelinePicture`] what is stored of a turn. Nothing here runs
+//! or reads anything: equal data give equal pictures, byte by byte.
+//!
+//! An SVG stands alone: no script, no link, no font of its own. It follows the reader's choice of light or dark, and
+//! whatever a name contains is text in it, never markup.
+
+mod flow;
+mod graph;
+mod label;
+mod svg;
+mod timeline;
+
+pub use graph::GraphPicture;
+pub use timeline::{TextLine, TimelinePicture, Tone};

@@ -1,0 +1,169 @@
+//! A timeline as bands and rows: what both pictures show.
+
+use singletree_durable::Timestamp;
+use singletree_harness::{
+    CallSpan, CallStatus, EntryKind, OpenState, SpanStatus, Timeline, TimelineEntry, TurnSpan, WaitSpan,
+};
+
+use super::words;
+
+/// A turn, or the wait after it.
+pub(super) enum Band<'a> {
+    Turn(&'a TurnSpan, Vec<Row>),
+    Wait(&'a WaitSpan),
+}
+
+/// Something that took from one time to another.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Row {
+    pub(super) tint: Tint,
+    pub(super) from: Timestamp,
+    pub(super) to: Timestamp,
+    /// What it is, in a word or two.
+    pub(super) name: String,
+    /// What it is about.
+    pub(super) about: String,
+}
+
+/// What kind of thing it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tint {
+    /// A moment: accepted, a signal.
+    Moment,
+    Message,
+    Tool,
+    /// A tool call that did nothing: denied, cancelled.
+    Left,
+    Good,
+    Bad,
+    /// Suspended, or not over yet.
+    Waiting,
+}
+
+/// Returns turns and waits in the order of time.
+pub(super) fn bands(timeline: &Timeline) -> Vec<Band<'_>> {
+    let last = timeline.turns.len().saturating_sub(1);
+    let mut bands: Vec<(Timestamp, u8, Band<'_>)> = Vec::new();
+    for (at, turn) in timeline.turns.iter().enumerate() {
+        let stands = timeline.stands.as_ref().filter(|_| at == last);
+        let open = stands.map_or(&[][..], |it| &it.open_calls);
+        let mut rows: Vec<Row> = Vec::new();
+        let mut before = turn.accepted_at;
+        for entry in &turn.entries {
+            rows.push(row(turn, entry, before));
+            before = before.max(entry.at);
+        }
+        let end = turn.ended_at.unwrap_or(before);
+        for it in open {
+            let tint = if it.state == OpenState::Asked { Tint::Waiting } else { Tint::Tool };
+            let from = it.call.asked_at.unwrap_or(before).max(turn.accepted_at);
+            let about = format!("{}: {}", words::open_state(it.state), arguments(&it.call));
+            rows.push(Row { tint, from, to: end.max(from), name: it.call.tool.clone(), about });
+        }
+        let place = stands.map(|it| {
+            let at: Vec<String> = it.at.iter().map(words::place).collect();
+            format!("stands {} {}", it.place, at.join("/"))
+        });
+        rows.push(ending(turn, end, place));
+        bands.push((turn.accepted_at, 0, Band::Turn(turn, rows)));
+    }
+    for wait in &timeline.waits {
+        bands.push((wait.since, 1, Band::Wait(wait)));
+    }
+    // A turn that suspends and the one that a signal resumes may have one time: what is recorded first has lower numbers.
+    let ordinal = |band: &Band<'_>| match band {
+        Band::Turn(turn, _) => u64::from(turn.turn.ordinal) * 2,
+        Band::Wait(wait) => timeline
+            .turns
+            .iter()
+            .filter(|it| {
+                it.ended_at.is_some_and(|ended| ended <= wait.since) && it.status == SpanStatus::Suspended
+            })
+            .map(|it| u64::from(it.turn.ordinal) * 2 + 1)
+            .max()
+            .unwrap_or(0),
+    };
+    bands.sort_by_key(|(at, second, band)| (ordinal(band), *at, *second));
+    bands.into_iter().map(|(_, _, band)| band).collect()
+}
+
+fn row(turn: &TurnSpan, entry: &TimelineEntry, before: Timestamp) -> Row {
+    let at = entry.at;
+    let by = entry.made_by.as_ref().map(words::place);
+    let row =
+        |tint, from: Timestamp, name: String, about| Row { tint, from: from.min(at), to: at, name, about };
+    match &entry.what {
+        EntryKind::Accepted { text } => {
+            row(Tint::Moment, at, "accepted".into(), text.clone().unwrap_or_default())
+        }
+        EntryKind::Signal { signal, how, from, .. } => {
+            let by = from.as_ref().map(|it| format!(" by {it}")).unwrap_or_default();
+            row(Tint::Moment, at, "signal".into(), format!("{signal} {how}{by}"))
+        }
+        EntryKind::Message { role, text, calls, interrupted } => {
+            let name = by.unwrap_or_else(|| (*role).to_owned());
+            let about = said(text, calls);
+            let about = if *interrupted { format!("{about} (interrupted)") } else { about };
+            row(Tint::Message, before, name, about)
+        }
+        EntryKind::ToolResult { call, status, text } => {
+            let tint = match status {
+                CallStatus::Done => Tint::Tool,
+                CallStatus::Error | CallStatus::Failed | CallStatus::Unknown => Tint::Bad,
+                CallStatus::Denied | CallStatus::Cancelled => Tint::Left,
+            };
+            let name = if call.tool.is_empty() { "tool".to_owned() } else { call.tool.clone() };
+            let from = call.asked_at.unwrap_or(at).max(turn.accepted_at);
+            let answer = match status {
+                CallStatus::Done => text.clone(),
+                CallStatus::Error => format!("error: {}", text.strip_prefix("error: ").unwrap_or(text)),
+                other => format!("{}: {}", other.as_str(), reason(text)),
+            };
+            let about = format!("{} \u{2192} {answer}", arguments(call)).trim_start().to_owned();
+            row(tint, from, name, about)
+        }
+        EntryKind::Discarded { role, text, calls } => {
+            row(Tint::Left, at, format!("{role}, dropped"), said(text, calls))
+        }
+    }
+}
+
+/// Returns the row that tells how a turn ended, or where it stands.
+fn ending(turn: &TurnSpan, at: Timestamp, stands: Option<String>) -> Row {
+    let place = turn.ended_in.as_ref().map(|it| format!("at {}", words::place(it)));
+    let (tint, about) = match turn.status {
+        SpanStatus::Completed => (Tint::Good, String::new()),
+        SpanStatus::Suspended => (Tint::Waiting, place.unwrap_or_default()),
+        SpanStatus::Open => {
+            (Tint::Waiting, stands.unwrap_or_else(|| "nothing of it was committed yet".into()))
+        }
+        SpanStatus::Errored => {
+            let category = turn.error.as_ref().map(|it| it.category.clone());
+            let parts: Vec<String> = place.into_iter().chain(category).collect();
+            (Tint::Bad, parts.join(": "))
+        }
+    };
+    Row { tint, from: at, to: at, name: turn.status.as_str().to_owned(), about }
+}
+
+fn said(text: &str, calls: &[String]) -> String {
+    match (text.trim().is_empty(), calls.is_empty()) {
+        (_, true) => text.to_owned(),
+        (true, false) => format!("calls {}", calls.join(", ")),
+        (false, false) => format!("{text} (calls {})", calls.join(", ")),
+    }
+}
+
+fn arguments(call: &CallSpan) -> String {
+    let pairs = call.arguments.iter().map(|(name, value)| match value.as_str() {
+        Some(text) => format!("{name}: {text}"),
+        None => format!("{name}: {value}"),
+    });
+    pairs.collect::<Vec<_>>().join(", ")
+}
+
+/// Takes the reason out of the answer of a call that was closed.
+fn reason(text: &str) -> &str {
+    let after = text.strip_prefix("{\"reason\":\"").and_then(|it| it.split_once("\",\"status\""));
+    after.map_or(text, |it| it.0)
+}

@@ -1,0 +1,208 @@
+//! A timeline as an SVG: a band for each turn, with its own scale, and a band for each wait.
+
+use singletree_durable::Timestamp;
+use singletree_harness::{Timeline, TurnId, TurnSpan, WaitSpan};
+
+use super::rows::{Band, Row, Tint, bands};
+use super::words;
+use crate::flow::{Point, Size};
+use crate::label::{cut, sans, shown};
+use crate::svg::{Anchor, Svg};
+
+const STYLE: &str = include_str!("style.css");
+/// The width of the picture.
+const WIDTH: f64 = 960.0;
+const MARGIN: f64 = 28.0;
+/// Where the bars begin, and how long they may be.
+const BARS: f64 = 400.0;
+const LONG: f64 = WIDTH - MARGIN - 24.0 - BARS;
+const ROW: f64 = 36.0;
+const HEAD: f64 = 92.0;
+/// The head of a band, with the scale.
+const BAND_HEAD: f64 = 52.0;
+const WAIT: f64 = 46.0;
+const GAP: f64 = 12.0;
+const NOTE: f64 = 17.0;
+
+pub(super) fn draw(timeline: &Timeline, asked: &TurnId) -> String {
+    let bands = bands(timeline);
+    let notes: Vec<String> = words::notes(timeline).iter().flat_map(|it| fold(it)).collect();
+    let heights: f64 = bands.iter().map(|it| height(it) + GAP).sum();
+    let foot = if notes.is_empty() { 0.0 } else { 10.0 + NOTE * notes.len() as f64 };
+    let size = Size { width: WIDTH, height: HEAD + heights + foot + MARGIN - GAP };
+    let mut svg = Svg::new(size, &format!("Timeline of turn {asked}"), STYLE);
+    svg.rect("page", Point::default(), Size { height: size.height.ceil(), ..size }, 12.0);
+    let line = |y| Point { x: MARGIN, y };
+    svg.text("title", line(MARGIN + 12.0), Anchor::Start, &cut(&shown(&format!("turn {asked}")), 80));
+    let whose = format!("session {} \u{b7} agent {}", timeline.session, timeline.agent);
+    svg.text("note", line(MARGIN + 31.0), Anchor::Start, &cut(&shown(&whose), 120));
+    svg.text("summary", line(MARGIN + 49.0), Anchor::Start, &cut(&shown(&words::summary(timeline)), 120));
+    let mut y = HEAD;
+    for band in &bands {
+        match band {
+            Band::Turn(turn, rows) => paint_turn(&mut svg, timeline, (turn, rows), y),
+            Band::Wait(wait) => paint_wait(&mut svg, wait, y),
+        }
+        y += height(band) + GAP;
+    }
+    for (place, note) in notes.iter().enumerate() {
+        svg.text("note", line(y + 8.0 + NOTE * place as f64), Anchor::Start, note);
+    }
+    svg.finish()
+}
+
+fn height(band: &Band<'_>) -> f64 {
+    match band {
+        Band::Turn(turn, rows) => turn_height(turn, rows),
+        Band::Wait(_) => WAIT,
+    }
+}
+
+fn turn_height(turn: &TurnSpan, rows: &[Row]) -> f64 {
+    let error = if turn.error.is_some() { NOTE } else { 0.0 };
+    BAND_HEAD + ROW * rows.len() as f64 + 10.0 + error
+}
+
+/// Breaks a note into lines.
+fn fold(note: &str) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in shown(note).split(' ') {
+        let last = lines.len() - 1;
+        if !lines[last].is_empty() && sans(&lines[last], 11.0) + sans(word, 11.0) > WIDTH - 2.0 * MARGIN {
+            lines.push(word.to_owned());
+            continue;
+        }
+        if !lines[last].is_empty() {
+            lines[last].push(' ');
+        }
+        lines[last].push_str(word);
+    }
+    lines
+}
+
+/// Where times stand on the scale of one turn.
+struct Scale {
+    begin: Timestamp,
+    /// In milliseconds.
+    whole: f64,
+}
+
+impl Scale {
+    fn x(&self, at: Timestamp) -> f64 {
+        let part = at.since(self.begin).as_millis() as f64 / self.whole;
+        BARS + LONG * part.min(1.0)
+    }
+
+    /// Returns round times, as many as fit well.
+    fn ticks(&self) -> Vec<u64> {
+        const STEPS: [u64; 18] = [
+            1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000, 300_000,
+            900_000, 3_600_000,
+        ];
+        let whole = self.whole as u64;
+        let fits = STEPS.into_iter().find(|it| whole / it <= 6);
+        // Longer turns than this get a tick at their quarters.
+        let step = fits.unwrap_or(whole / 4).max(1);
+        (0..=whole / step).map(|it| it * step).collect()
+    }
+}
+
+fn paint_turn(svg: &mut Svg, timeline: &Timeline, (turn, rows): (&TurnSpan, &[Row]), y: f64) {
+    let size = Size { width: WIDTH - 2.0 * MARGIN, height: turn_height(turn, rows) };
+    svg.open("turn", &format!("turn {}", turn.turn));
+    svg.rect("band", Point { x: MARGIN, y }, size, 10.0);
+    let left = MARGIN + 18.0;
+    let head = words::turn(timeline, turn);
+    svg.text("head", Point { x: left, y: y + 23.0 }, Anchor::Start, &head);
+    svg.text("note", Point { x: left, y: y + 39.0 }, Anchor::Start, &words::time(turn.accepted_at));
+    let end = rows.iter().map(|it| it.to).max().unwrap_or(turn.accepted_at);
+    let whole = end.since(turn.accepted_at).as_millis() as f64;
+    let scale = Scale { begin: turn.accepted_at, whole: whole.max(1.0) };
+    let (top, bottom) = (y + BAND_HEAD - 8.0, y + BAND_HEAD + ROW * rows.len() as f64);
+    let ticks = if whole > 0.0 { scale.ticks() } else { vec![0] };
+    for tick in ticks {
+        let x = BARS + LONG * (tick as f64 / scale.whole);
+        svg.way("tick", &[Point { x, y: top }, Point { x, y: bottom }]);
+        let label = words::length(std::time::Duration::from_millis(tick));
+        svg.text("ticktext", Point { x, y: top - 7.0 }, Anchor::Middle, &label);
+    }
+    for (place, row) in rows.iter().enumerate() {
+        paint_row(svg, row, &scale, y + BAND_HEAD + ROW * place as f64);
+    }
+    if let Some(error) = &turn.error {
+        let why = fit(&shown(&error.diagnostic), WIDTH - 2.0 * left);
+        svg.text("why", Point { x: left, y: bottom + 14.0 }, Anchor::Start, &why);
+    }
+    svg.close();
+}
+
+fn paint_row(svg: &mut Svg, row: &Row, scale: &Scale, y: f64) {
+    let title = format!("{} {}", row.name, row.about);
+    svg.open(class(row.tint), &cut(&shown(&title), 2_000));
+    let left = MARGIN + 18.0;
+    svg.text("name", Point { x: left, y: y + 14.0 }, Anchor::Start, &cut(&shown(&row.name), 40));
+    if !row.about.is_empty() {
+        let about = shown(&row.about).into_owned();
+        let about = fit(&about, BARS - left - 24.0);
+        svg.text("about", Point { x: left, y: y + 28.5 }, Anchor::Start, &about);
+    }
+    let (from, to) = (scale.x(row.from), scale.x(row.to));
+    let middle = y + 15.0;
+    let took = row.to.since(row.from);
+    if took.is_zero() {
+        svg.dot("bar", Point { x: from, y: middle }, 5.0);
+    } else {
+        let width = (to - from).max(4.0);
+        svg.rect("bar", Point { x: from, y: middle - 6.0 }, Size { width, height: 12.0 }, 4.0);
+        let text = words::length(took);
+        let room = sans(&text, 10.5) + 14.0;
+        if from + width + room < BARS + LONG + 20.0 {
+            svg.text("took", Point { x: from + width + 7.0, y: middle + 3.7 }, Anchor::Start, &text);
+        } else if from - room > BARS {
+            svg.text("took", Point { x: from - 7.0, y: middle + 3.7 }, Anchor::End, &text);
+        } else {
+            svg.text("took", Point { x: from + width - 4.0, y: middle + 17.5 }, Anchor::End, &text);
+        }
+    }
+    svg.close();
+}
+
+/// Cuts a text to a width.
+fn fit(text: &str, width: f64) -> String {
+    let mut columns = crate::label::columns(text);
+    loop {
+        let kept = cut(text, columns);
+        if columns <= 1 || sans(&kept, 10.5) <= width {
+            return kept.into_owned();
+        }
+        columns -= 1;
+    }
+}
+
+fn paint_wait(svg: &mut Svg, wait: &WaitSpan, y: f64) {
+    svg.open("wait", &format!("wait {}: {}", wait.wait, shown(&wait.signal)));
+    svg.rect("band", Point { x: MARGIN, y }, Size { width: WIDTH - 2.0 * MARGIN, height: WAIT }, 10.0);
+    let left = MARGIN + 18.0;
+    // An hourglass.
+    let glass = [(0.0, 13.0), (12.0, 13.0), (0.0, 33.0), (12.0, 33.0), (0.0, 13.0)];
+    let glass = glass.map(|(x, down)| Point { x: left + x, y: y + down });
+    svg.way("glass", &glass);
+    let about = words::purpose(wait).map(|it| format!(" \u{b7} {it}")).unwrap_or_default();
+    let text = format!("wait \u{b7} {}", words::wait(wait));
+    svg.text("head", Point { x: left + 24.0, y: y + 20.0 }, Anchor::Start, &cut(&shown(&text), 100));
+    let signal = format!("{}{about}", wait.signal);
+    svg.text("note", Point { x: left + 24.0, y: y + 36.0 }, Anchor::Start, &cut(&shown(&signal), 120));
+    svg.close();
+}
+
+fn class(tint: Tint) -> &'static str {
+    match tint {
+        Tint::Moment => "moment",
+        Tint::Message => "message",
+        Tint::Tool => "tool",
+        Tint::Left => "left",
+        Tint::Good => "good",
+        Tint::Bad => "bad",
+        Tint::Waiting => "waiting",
+    }
+}

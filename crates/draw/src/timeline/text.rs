@@ -1,0 +1,162 @@
+//! A timeline as lines of text.
+
+use singletree_durable::Timestamp;
+use singletree_harness::{Timeline, TurnId, TurnSpan};
+
+use super::rows::{Band, Row, Tint, bands};
+use super::words;
+use crate::label::{columns as width_of, cut, shown};
+
+/// A line of text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TextLine {
+    /// What to make of it where there are colours.
+    pub tone: Tone,
+    /// The text, without control characters.
+    pub text: String,
+}
+
+/// What a line is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tone {
+    /// As it is.
+    Plain,
+    /// What stands back.
+    Quiet,
+    /// A heading.
+    Strong,
+    /// What went wrong.
+    Wrong,
+}
+
+/// The least and the most columns of a name.
+const NAMES: (usize, usize) = (9, 22);
+/// The columns of a bar, where there is room for one.
+const BAR: usize = 24;
+/// From how many columns on there is.
+const WITH_BARS: usize = 92;
+
+pub(super) fn draw(timeline: &Timeline, asked: &TurnId, columns: usize) -> Vec<TextLine> {
+    let mut page = Page { lines: Vec::new(), columns };
+    page.push(Tone::Strong, &format!("turn {asked}"));
+    page.push(Tone::Quiet, &format!("session {} \u{b7} agent {}", timeline.session, timeline.agent));
+    page.push(Tone::Plain, &words::summary(timeline));
+    let bands = bands(timeline);
+    let names = bands.iter().flat_map(|it| match it {
+        Band::Turn(_, rows) => rows.as_slice(),
+        Band::Wait(_) => &[],
+    });
+    let names = names.map(|it| width_of(&shown(&it.name))).max().unwrap_or(0).clamp(NAMES.0, NAMES.1);
+    for band in &bands {
+        page.push(Tone::Plain, "");
+        match band {
+            Band::Turn(turn, rows) => page.turn(timeline, (turn, rows), names),
+            Band::Wait(wait) => {
+                let about = words::purpose(wait).map(|it| format!(" \u{b7} {it}")).unwrap_or_default();
+                page.push(Tone::Strong, &format!("wait {} \u{b7} {}{about}", wait.signal, words::wait(wait)));
+            }
+        }
+    }
+    let notes = words::notes(timeline);
+    if !notes.is_empty() {
+        page.push(Tone::Plain, "");
+    }
+    for note in notes {
+        page.fold(Tone::Quiet, &note);
+    }
+    page.lines
+}
+
+struct Page {
+    lines: Vec<TextLine>,
+    columns: usize,
+}
+
+impl Page {
+    fn push(&mut self, tone: Tone, text: &str) {
+        let shown = if text.is_empty() { text.into() } else { shown(text) };
+        let text = cut(&shown, self.columns).trim_end().to_owned();
+        self.lines.push(TextLine { tone, text });
+    }
+
+    /// Adds a text of several lines, broken at spaces.
+    fn fold(&mut self, tone: Tone, text: &str) {
+        let mut line = String::new();
+        for word in text.split(' ') {
+            if !line.is_empty() && width_of(&line) + 1 + width_of(word) > self.columns {
+                self.push(tone, &line);
+                line.clear();
+            }
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+        self.push(tone, &line);
+    }
+
+    fn turn(&mut self, timeline: &Timeline, (turn, rows): (&TurnSpan, &[Row]), names: usize) {
+        let since = words::time(turn.accepted_at);
+        self.push(Tone::Strong, &format!("{} \u{b7} {since}", words::turn(timeline, turn)));
+        let begin = turn.accepted_at;
+        let end = rows.iter().map(|it| it.to).max().unwrap_or(begin);
+        let times: Vec<[String; 2]> = rows.iter().map(|row| [at(row, begin), took(row)]).collect();
+        let widest = |which: usize| times.iter().map(|it| width_of(&it[which])).max().unwrap_or(0);
+        let (since, long) = (widest(0), widest(1));
+        let bars = if self.columns >= WITH_BARS { BAR + 2 } else { 0 };
+        let room = self.columns.saturating_sub(since + long + names + bars + 8);
+        for (row, [at, took]) in rows.iter().zip(&times) {
+            let (name, about) =
+                (shown(&row.name), if row.about.is_empty() { "".into() } else { shown(&row.about) });
+            let (name, about) = (pad(&cut(&name, names), names), pad(&cut(&about, room), room));
+            let bar = if bars == 0 { String::new() } else { format!("  {}", bar(row, (begin, end))) };
+            let tone = match row.tint {
+                Tint::Bad => Tone::Wrong,
+                Tint::Left => Tone::Quiet,
+                Tint::Moment | Tint::Message | Tint::Tool | Tint::Good | Tint::Waiting => Tone::Plain,
+            };
+            let text = format!("  {at:>since$}  {took:>long$}  {name}  {about}{bar}");
+            let text = cut(&text, self.columns).trim_end().to_owned();
+            self.lines.push(TextLine { tone, text });
+        }
+        if let Some(error) = &turn.error {
+            self.fold(Tone::Wrong, &shown(&error.diagnostic));
+        }
+    }
+}
+
+/// Says when after the beginning of its turn something was recorded.
+fn at(row: &Row, begin: Timestamp) -> String {
+    words::length(row.to.since(begin))
+}
+
+/// Says how long something took, if it took any time.
+fn took(row: &Row) -> String {
+    let took = row.to.since(row.from);
+    if took.is_zero() { String::new() } else { words::length(took) }
+}
+
+fn pad(text: &str, columns: usize) -> String {
+    let missing = columns.saturating_sub(width_of(text));
+    format!("{text}{}", " ".repeat(missing))
+}
+
+/// Draws when in its turn something was.
+fn bar(row: &Row, (begin, end): (Timestamp, Timestamp)) -> String {
+    let whole = end.since(begin).as_millis().max(1);
+    let column = |at: Timestamp| {
+        let part = at.since(begin).as_millis().min(whole) * (BAR as u128 - 1) / whole;
+        usize::try_from(part).unwrap_or(0)
+    };
+    let (from, to) = (column(row.from), column(row.to));
+    let mark = match row.tint {
+        Tint::Moment | Tint::Good => '\u{25cf}',
+        Tint::Message => '\u{2588}',
+        Tint::Tool => '\u{2593}',
+        Tint::Left => '\u{2591}',
+        Tint::Bad => '\u{2715}',
+        Tint::Waiting => '\u{25cb}',
+    };
+    let bar: String = (0..BAR).map(|at| if (from..=to).contains(&at) { mark } else { ' ' }).collect();
+    bar.trim_end().to_owned()
+}

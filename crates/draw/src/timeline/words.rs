@@ -1,0 +1,160 @@
+//! How times, lengths and states are told.
+
+use std::time::{Duration, SystemTime};
+
+use singletree_durable::Timestamp;
+use singletree_harness::{
+    Answers, EntryKind, KeptEvents, MadeBy, OpenState, SpanStatus, Timeline, TurnSpan, WaitSpan,
+};
+
+/// Writes a length: two units at most.
+pub(super) fn length(span: Duration) -> String {
+    let (millis, seconds) = (span.as_millis(), span.as_secs());
+    let two = |many: u64, unit: &str, rest: u64, small: &str| match rest {
+        0 => format!("{many} {unit}"),
+        rest => format!("{many} {unit} {rest} {small}"),
+    };
+    match seconds {
+        0 => format!("{millis} ms"),
+        1..=59 => format!("{}.{:02} s", seconds, millis % 1000 / 10),
+        60..=3599 => two(seconds / 60, "min", seconds % 60, "s"),
+        3600..=86_399 => two(seconds / 3600, "h", seconds % 3600 / 60, "min"),
+        _ => two(seconds / 86_400, "d", seconds % 86_400 / 3600, "h"),
+    }
+}
+
+/// Writes a time: UTC, to the second.
+pub(super) fn time(at: Timestamp) -> String {
+    // Beyond these the form ends, and no clock stands there.
+    let last = SystemTime::UNIX_EPOCH + Duration::from_secs(253_402_300_799);
+    let at = at.to_system_time().clamp(SystemTime::UNIX_EPOCH, last);
+    humantime::format_rfc3339_seconds(at).to_string().replace('T', " ")
+}
+
+/// Writes a place in a graph.
+pub(super) fn place(made: &MadeBy) -> String {
+    match made.attempt {
+        None | Some(0) => made.node.clone(),
+        Some(attempt) => format!("{}, attempt {}", made.node, attempt + 1),
+    }
+}
+
+/// Says how the invocation is, in one line.
+pub(super) fn summary(timeline: &Timeline) -> String {
+    let pending = timeline.waits.iter().find(|it| it.status == "pending");
+    let state = match (timeline.turns.last().map(|it| it.status), pending) {
+        (_, Some(wait)) => format!("suspended: waits for {}", wait.signal),
+        (Some(SpanStatus::Open), None) => "not over: it runs, or waits for its place".to_owned(),
+        (Some(status), None) => status.as_str().to_owned(),
+        (None, None) => "unknown".to_owned(),
+    };
+    let spans = timeline.turns.iter().filter_map(|it| Some(it.ended_at?.since(it.accepted_at)));
+    let (turns, worked) = (timeline.turns.len(), spans.sum::<Duration>());
+    let turns = if turns == 1 { "1 turn".to_owned() } else { format!("{turns} turns") };
+    let ended = timeline.waits.iter().filter_map(|it| Some(it.ended_at?.since(it.since)));
+    let waited: Vec<Duration> = ended.collect();
+    let waits = match waited.len() {
+        0 => String::new(),
+        1 => format!(", {} in a wait", length(waited[0])),
+        many => format!(", {} in {many} waits", length(waited.iter().sum())),
+    };
+    if worked.is_zero() && timeline.turns.iter().all(|it| it.ended_at.is_none()) {
+        return format!("{state}{waits}");
+    }
+    format!("{state} \u{b7} {} in {turns}{waits}", length(worked))
+}
+
+/// Says what a turn answers to, and how it ended.
+pub(super) fn turn(timeline: &Timeline, span: &TurnSpan) -> String {
+    let count = timeline.turns.len();
+    let place = timeline.turns.iter().position(|it| it.turn == span.turn).unwrap_or(0) + 1;
+    let which = if count > 1 { format!("turn {place} of {count} \u{b7} ") } else { String::new() };
+    let answers = match span.answers {
+        Answers::Message => "message",
+        Answers::Signal => "signal",
+        Answers::Close => "end of a wait",
+    };
+    let took =
+        span.ended_at.map(|it| format!(" after {}", length(it.since(span.accepted_at)))).unwrap_or_default();
+    format!("{which}{answers} \u{b7} {}{took}", span.status.as_str())
+}
+
+/// Says how a wait is.
+pub(super) fn wait(span: &WaitSpan) -> String {
+    let by = span.answered_by.as_ref().map(|it| format!(" by {it}")).unwrap_or_default();
+    match (span.ended_at, span.deadline) {
+        (Some(ended), _) => format!("{}{by} after {}", span.status, length(ended.since(span.since))),
+        (None, Some(deadline)) => {
+            format!("{} since {}, until {}", span.status, time(span.since), time(deadline))
+        }
+        (None, None) => format!("{} since {}", span.status, time(span.since)),
+    }
+}
+
+/// Says what a wait is for, as far as its node says.
+pub(super) fn purpose(span: &WaitSpan) -> Option<String> {
+    let metadata = span.metadata.as_ref()?;
+    let tool = metadata["tool"].as_str();
+    let kind = metadata["kind"].as_str();
+    match (kind, tool) {
+        (Some(kind), Some(tool)) => Some(format!("{kind} of {tool}")),
+        (Some(word), None) | (None, Some(word)) => Some(word.to_owned()),
+        (None, None) => None,
+    }
+}
+
+/// Says what is known of a call that has no answer yet.
+pub(super) fn open_state(state: OpenState) -> &'static str {
+    match state {
+        OpenState::Asked => "asked for",
+        OpenState::Begun => "has begun",
+        OpenState::Gave => "gave a result",
+    }
+}
+
+/// Says what a reader must know about what is not there.
+pub(super) fn notes(timeline: &Timeline) -> Vec<String> {
+    let mut notes = Vec::new();
+    for turn in &timeline.turns {
+        match turn.kept {
+            KeptEvents::Whole => {}
+            KeptEvents::Partly => notes.push(format!(
+                "The first events of turn {} were forgotten by a retention; what is shown is what is left.",
+                turn.turn
+            )),
+            KeptEvents::Nothing => notes.push(format!(
+                "The events of turn {} were forgotten by a retention; only its record is left.",
+                turn.turn
+            )),
+        }
+        match turn.deaths {
+            0 => {}
+            1 => notes.push(format!("The process of turn {} died once; another one went on.", turn.turn)),
+            many => {
+                notes.push(format!("The process of turn {} died {many} times; others went on.", turn.turn));
+            }
+        }
+    }
+    let first = timeline.turns.first().map_or(0, |it| it.turn.ordinal);
+    if first > 0 {
+        notes.push("Earlier turns of the invocation were forgotten by a retention.".to_owned());
+    }
+    let entries = || timeline.turns.iter().flat_map(|it| &it.entries);
+    let made = |it: &&singletree_harness::TimelineEntry| {
+        matches!(it.what, EntryKind::Message { .. } | EntryKind::ToolResult { .. })
+    };
+    if entries().any(|it| it.made_by.is_some()) {
+        notes.push(
+            "Times are those of commits, one after each node. Not recorded: nodes that added no message, and \
+             the attempts of nodes that completed."
+                .to_owned(),
+        );
+    } else if entries().any(|it| made(&it)) {
+        notes.push(
+            "Times are those of commits. Not recorded: which nodes ran, and their attempts; an agent at level \
+             `turn` is committed once, at the end."
+                .to_owned(),
+        );
+    }
+    notes
+}

@@ -1,0 +1,155 @@
+//! What a compiled graph looks like from outside: names, edges and what is nested, as plain data.
+
+use serde::{Deserialize, Serialize};
+
+use super::edge::Target;
+use super::policy::ErrorPolicy;
+
+/// A compiled graph as plain data: what pictures are drawn from, and what tools may read.
+///
+/// It is the same for the same graph, and in JSON it is a stable form: fields and kinds may be added, what is here keeps
+/// its name and meaning. A graph that is a node in several places is described in each of them.
+///
+/// Bodies, reducers and projections are no part of it. Where a function of the state decides, it says so.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Outline {
+    /// The name of the schema of its state.
+    pub state: String,
+    /// The digest of its structure ([`Graph::digest`](crate::Graph::digest)).
+    pub digest: String,
+    /// The node at which a run begins.
+    pub entry: String,
+    /// The nodes, in the order of declaration.
+    pub nodes: Vec<NodeOutline>,
+}
+
+/// One node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeOutline {
+    /// Its name, its own within its graph.
+    pub name: String,
+    /// What it is.
+    #[serde(flatten)]
+    pub kind: NodeKind,
+    /// The names of the middleware around it, outermost first ([`Middleware::name`](crate::Middleware::name)).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub middleware: Vec<String>,
+    /// Where a run goes after it.
+    pub next: NextOutline,
+}
+
+/// What a node is. In JSON `kind` names it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum NodeKind {
+    /// A function.
+    Function,
+    /// A graph (graph-engine §2).
+    Subgraph {
+        /// The graph.
+        graph: Outline,
+    },
+    /// One graph, run for each item of a list or a number of times (pipeline-utilities §9).
+    FanOut {
+        /// What it runs for.
+        over: Over,
+        /// How many instances run at once.
+        concurrency: Amount,
+        /// What becomes of failed instances.
+        error_policy: ErrorPolicy,
+        /// The names of the middleware around each instance, outermost first.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        instance_middleware: Vec<String>,
+        /// What each instance runs.
+        graph: Outline,
+    },
+    /// Several graphs or functions at once (pipeline-utilities §11).
+    Branches {
+        /// What becomes of failed branches.
+        error_policy: ErrorPolicy,
+        /// The branches, in the order of declaration.
+        branches: Vec<BranchOutline>,
+    },
+}
+
+/// What a fan-out has instances for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Over {
+    /// The items of this list field.
+    Items(String),
+    /// A number of them.
+    Count(Amount),
+}
+
+/// A number, as far as it is known before a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Amount {
+    /// This many.
+    Fixed(i64),
+    /// As many as a function of the state says.
+    ByFunction,
+    /// Without a bound.
+    Unbounded,
+}
+
+/// One parallel branch.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BranchOutline {
+    /// Its name, its own among the branches of its node.
+    pub name: String,
+    /// Whether a function of the state decides that it runs at all.
+    pub conditional: bool,
+    /// The names of the middleware around it, outermost first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub middleware: Vec<String>,
+    /// The graph that it runs; none when it calls a function.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub graph: Option<Outline>,
+}
+
+/// Where a run goes after a node. In JSON `edge` names it; a target is `"end"` or `{"node": NAME}`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "edge", rename_all = "snake_case")]
+pub enum NextOutline {
+    /// Always to the same target.
+    Always {
+        /// The target.
+        to: Target,
+    },
+    /// To one of several, by a function of the state.
+    OneOf {
+        /// The targets that were declared.
+        targets: Vec<Target>,
+    },
+    /// By a function of the state whose targets were not declared: to any node of the graph, or to its end.
+    ByFunction,
+    /// Nowhere: a run that comes here fails (`routing_error`).
+    Nowhere,
+}
+
+impl NextOutline {
+    /// Returns the targets that are known.
+    #[must_use]
+    pub fn targets(&self) -> &[Target] {
+        match self {
+            Self::Always { to } => std::slice::from_ref(to),
+            Self::OneOf { targets } => targets,
+            Self::ByFunction | Self::Nowhere => &[],
+        }
+    }
+}
+
+impl NodeKind {
+    /// Returns the word that JSON has for it.
+    #[must_use]
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Function => "function",
+            Self::Subgraph { .. } => "subgraph",
+            Self::FanOut { .. } => "fan_out",
+            Self::Branches { .. } => "branches",
+        }
+    }
+}

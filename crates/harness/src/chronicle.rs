@@ -1,0 +1,323 @@
+//! Reading timelines from what is stored. Nothing is written, and no turn is touched: it works beside another process.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+use singletree_durable::{
+    EventRow, ItemRange, Json, SessionKey, TurnKind, TurnQuery, TurnRow, TurnStatus, WaitQuery, WaitRow,
+    WaitStatus,
+};
+use singletree_engine::{Frame, Item, Position as Place};
+use singletree_llm::{ChatMessage, Role};
+
+use crate::calls::{CallLog, Records};
+use crate::chat::Chat;
+use crate::event::{ChatEventKind, kind};
+use crate::position::Position;
+use crate::record::{Recorded, TurnRowExt, message};
+use crate::replay::Replay;
+use crate::stored::corrupt;
+use crate::timeline::{
+    Answers, CallSpan, CallStatus, EntryKind, KeptEvents, MadeBy, OpenCall, OpenState, SpanStatus, Standing,
+    Timeline, TimelineEntry, TurnError, TurnSpan, WaitSpan,
+};
+use crate::turn_id::TurnId;
+use crate::{Error, Result};
+
+/// How many rows are read at once.
+const PAGE: u64 = 256;
+
+/// How the result of a tool that failed begins.
+const FAILED: &str = "error: ";
+
+impl Chat {
+    /// Reads what is stored of an invocation, by one of its turns: what happened when, as far as that was recorded and is
+    /// kept. It reads the session's log up to the end of the last turn.
+    ///
+    /// # Errors
+    /// `chat_turn_unknown` when there is no such turn, or its record was forgotten; `store_corrupt`, `store_unavailable`
+    /// and its kin.
+    ///
+    /// # Cancellation
+    /// Dropping the future changes nothing.
+    pub async fn timeline(&self, turn: &TurnId) -> Result<Timeline> {
+        let unknown = || Error::TurnUnknown { turn: turn.to_string() };
+        let house = &self.house;
+        let key = house.read(house.journal.session_of(&house.tenant, &turn.invocation)).await?;
+        let key = key.ok_or_else(unknown)?;
+        let mut rows =
+            house.read(house.journal.turns(&key, &TurnQuery::Invocation(turn.invocation.clone()))).await?;
+        rows.sort_by_key(|it| (it.ordinal, it.no));
+        let agent = rows.iter().find(|it| it.ordinal == turn.ordinal).ok_or_else(unknown)?.agent.clone();
+        let query = WaitQuery::Invocation(key.tenant.clone(), turn.invocation.clone());
+        let waits = house.read(house.journal.waits(&query)).await?;
+        let mut waits: Vec<WaitRow> = waits.into_iter().filter(|it| it.0 == key).map(|it| it.1).collect();
+        waits.sort_by_key(|it| it.no);
+        let mut chronicle = Chronicle { chat: self, key: &key, open: Vec::new() };
+        let mut turns = rows.iter().map(span).collect::<Result<Vec<_>>>()?;
+        chronicle.tell(&rows, &mut turns).await?;
+        let stands = chronicle.standing(&rows).await?;
+        let waits = waits.iter().map(wait_span).collect::<Result<_>>()?;
+        let (session, invocation) = (key.session.to_string(), turn.invocation.clone());
+        Ok(Timeline { session, agent, invocation, turns, waits, stands })
+    }
+
+    /// Returns the names of the last turns of a session that are kept, at most so many, the last one last.
+    ///
+    /// # Errors
+    /// `chat_session_unknown`, `harness_session_id_unresolved`, `store_unavailable` and its kin.
+    pub async fn last_turns(&self, session_id: &str, count: u64) -> Result<Vec<TurnId>> {
+        let row = self.row(session_id).await?;
+        let mut no = row.counters.turns.saturating_sub(count);
+        let mut ids = Vec::new();
+        loop {
+            let page = TurnQuery::From { no, limit: PAGE };
+            let rows = self.house.read(self.house.journal.turns(&row.key, &page)).await?;
+            ids.extend(rows.iter().map(TurnRowExt::id));
+            match rows.last() {
+                Some(last) if rows.len() as u64 == PAGE => no = last.no + 1,
+                _ => return Ok(ids),
+            }
+        }
+    }
+}
+
+/// An invocation while it is read.
+struct Chronicle<'a> {
+    chat: &'a Chat,
+    key: &'a SessionKey,
+    /// Calls without an answer so far, with the index in their message.
+    open: Vec<(u64, CallSpan)>,
+}
+
+impl Chronicle<'_> {
+    /// Reads the log, and says in each turn what it tells.
+    async fn tell(&mut self, rows: &[TurnRow], turns: &mut [TurnSpan]) -> Result<()> {
+        let house = &self.chat.house;
+        let mut told: BTreeSet<u64> = rows.iter().filter_map(|it| it.message).collect();
+        let mut running: BTreeSet<u64> = rows.iter().map(|it| it.no).collect();
+        let mut replay = Replay::new(self.chat, self.key);
+        let mut from = 0;
+        while !running.is_empty() {
+            let events = house.read(house.journal.events(self.key, from, PAGE)).await?;
+            let Some(last) = events.last() else { break };
+            from = last.seq + 1;
+            for event in events {
+                let Some(at) = rows.iter().position(|it| it.no == event.turn) else { continue };
+                told.extend(event.item);
+                if matches!(event.kind.as_str(), kind::SUSPENDED | kind::COMPLETED | kind::ERRORED) {
+                    running.remove(&event.turn);
+                    turns[at].ended_in = made_by(&event)?;
+                    keeps(&mut turns[at], false);
+                    continue;
+                }
+                let made_by = made_by(&event)?;
+                let event = replay.event(event).await?;
+                keeps(&mut turns[at], event.what.begins_turn());
+                if let Some(what) = self.entry(event.what, event.at) {
+                    turns[at].entries.push(TimelineEntry { at: event.at, made_by, what });
+                }
+            }
+        }
+        for (row, turn) in rows.iter().zip(turns) {
+            if let (TurnStatus::Errored, Some(at)) = (row.status, row.ended_at) {
+                self.discarded(row, &told, (at, turn)).await?;
+            }
+        }
+        Ok(())
+    }
+
+    fn entry(&mut self, what: ChatEventKind, at: singletree_durable::Timestamp) -> Option<EntryKind> {
+        Some(match what {
+            ChatEventKind::TurnAccepted { message } => {
+                EntryKind::Accepted { text: message.map(|it| it.text().into_owned()) }
+            }
+            ChatEventKind::SignalReceived { wait, signal, how, from } => {
+                EntryKind::Signal { wait, signal, how, from }
+            }
+            ChatEventKind::MessageAppended { message, side, .. } => match message.role {
+                Role::Tool => self.result(&message),
+                Role::User | Role::System | Role::Assistant => {
+                    let calls = message.tool_calls.iter().map(|it| CallSpan {
+                        call: it.id.clone(),
+                        tool: it.name.clone(),
+                        arguments: it.arguments.clone().unwrap_or_default(),
+                        asked_at: Some(at),
+                    });
+                    self.open.extend((0..).zip(calls));
+                    EntryKind::Message {
+                        role: message.role.as_str(),
+                        text: message.text().into_owned(),
+                        calls: names(&message),
+                        interrupted: side.is_some_and(|it| it["interrupted"] == true),
+                    }
+                }
+            },
+            // Provisional ones are not stored; ends are told by the turn; a fork tells of no turn of this session.
+            ChatEventKind::Delta { .. }
+            | ChatEventKind::ToolStarted { .. }
+            | ChatEventKind::ToolFinished { .. }
+            | ChatEventKind::TurnSuspended { .. }
+            | ChatEventKind::TurnCompleted { .. }
+            | ChatEventKind::TurnErrored { .. }
+            | ChatEventKind::SessionForked { .. } => return None,
+        })
+    }
+
+    fn result(&mut self, message: &ChatMessage) -> EntryKind {
+        let id = message.tool_call_id.clone().unwrap_or_default();
+        let open = self.open.iter().position(|(_, it)| it.call == id);
+        let call = open.map(|at| self.open.remove(at).1).unwrap_or_else(|| CallSpan {
+            call: id,
+            tool: String::new(),
+            arguments: serde_json::Map::new(),
+            asked_at: None,
+        });
+        let text = message.text().into_owned();
+        EntryKind::ToolResult { call, status: status(&text), text }
+    }
+
+    /// Adds what a failed turn had made and no event tells of.
+    async fn discarded(
+        &self,
+        row: &TurnRow,
+        told: &BTreeSet<u64>,
+        (at, turn): (singletree_durable::Timestamp, &mut TurnSpan),
+    ) -> Result<()> {
+        let house = &self.chat.house;
+        let items = house.read(house.journal.items(self.key, &ItemRange::Turn(row.no))).await?;
+        for item in items.iter().filter(|it| it.placement.is_none() && !told.contains(&it.no)) {
+            // Items of other lists than the history are no messages.
+            let Ok(message) = message(&Item::from_text(item.body.as_str())) else { continue };
+            let (role, text, calls) = (message.role.as_str(), message.text().into_owned(), names(&message));
+            let what = EntryKind::Discarded { role, text, calls };
+            turn.entries.push(TimelineEntry { at, made_by: None, what });
+        }
+        Ok(())
+    }
+
+    /// Reads where the invocation stands, when it is not over.
+    async fn standing(&self, rows: &[TurnRow]) -> Result<Option<Standing>> {
+        let house = &self.chat.house;
+        let Some(row) = rows.last() else { return Ok(None) };
+        let Some(position) = house.read(house.journal.position(self.key, &row.invocation)).await? else {
+            return Ok(None);
+        };
+        let position: Position =
+            position.body.decode().map_err(|it| corrupt("a position".into(), Some(it.into())))?;
+        let records = house.read(house.journal.records(self.key, row.no)).await?;
+        let records: Records =
+            records.into_iter().map(|it| (it.name, Item::from_text(it.body.as_str()))).collect();
+        // All calls that are open are of one message, the last one, and so are the records.
+        let log = records.keys().find_map(|it| CallLog::message_of(it));
+        let log = log.map(|it| CallLog::read(&records, it)).transpose()?.unwrap_or_default();
+        let mut open_calls = Vec::with_capacity(self.open.len());
+        for (index, call) in &self.open {
+            let state = match (log.result(*index), log.is_in_doubt(*index)) {
+                (Some(_), _) => OpenState::Gave,
+                (None, true) => OpenState::Begun,
+                (None, false) => OpenState::Asked,
+            };
+            open_calls.push(OpenCall { call: call.clone(), state });
+        }
+        let frames = &position.cursor.frames;
+        let attempt = |it: &Frame| (it.at == Place::Before).then_some(it.attempt);
+        let at = frames.iter().map(|it| MadeBy { node: it.node.clone(), attempt: attempt(it) }).collect();
+        let place = match frames.last().map(|it| it.at) {
+            Some(Place::Inside) => "inside",
+            Some(Place::After) => "after",
+            Some(Place::Before) | None => "before",
+        };
+        Ok(Some(Standing { at, place, open_calls }))
+    }
+}
+
+/// Notes that an event of a turn is kept: the first one shows whether it is the turn's first.
+fn keeps(turn: &mut TurnSpan, begins: bool) {
+    if turn.kept == KeptEvents::Nothing {
+        turn.kept = if begins { KeptEvents::Whole } else { KeptEvents::Partly };
+    }
+}
+
+fn span(row: &TurnRow) -> Result<TurnSpan> {
+    let recorded = row.outcome.as_ref().map(Json::decode::<Recorded>).transpose();
+    let recorded =
+        recorded.map_err(|it| corrupt(format!("the outcome of turn {}", row.no), Some(it.into())))?;
+    let error = match recorded {
+        Some(Recorded::Errored { bucket, category, diagnostic, retry_safe, .. }) => {
+            Some(TurnError { category, bucket, diagnostic, retry_safe })
+        }
+        Some(Recorded::Completed(_) | Recorded::Suspended { .. }) | None => None,
+    };
+    Ok(TurnSpan {
+        turn: row.id(),
+        answers: match row.kind {
+            TurnKind::Message => Answers::Message,
+            TurnKind::Resume => Answers::Signal,
+            TurnKind::Close => Answers::Close,
+        },
+        status: match row.status {
+            TurnStatus::Accepted => SpanStatus::Open,
+            TurnStatus::Suspended => SpanStatus::Suspended,
+            TurnStatus::Completed => SpanStatus::Completed,
+            TurnStatus::Errored => SpanStatus::Errored,
+        },
+        accepted_at: row.accepted_at,
+        ended_at: row.ended_at,
+        deaths: row.deaths,
+        kept: KeptEvents::Nothing,
+        entries: Vec::new(),
+        ended_in: None,
+        error,
+    })
+}
+
+fn wait_span(row: &WaitRow) -> Result<WaitSpan> {
+    let metadata = row.metadata.as_ref().map(Json::decode).transpose();
+    let metadata =
+        metadata.map_err(|it| corrupt(format!("the metadata of wait {}", row.no), Some(it.into())))?;
+    Ok(WaitSpan {
+        wait: row.no,
+        signal: row.signal.clone(),
+        status: match row.status {
+            WaitStatus::Pending => "pending",
+            WaitStatus::Consumed => "consumed",
+            WaitStatus::Cancelled => "cancelled",
+            WaitStatus::Expired => "expired",
+        },
+        metadata,
+        since: row.created_at,
+        deadline: row.deadline,
+        ended_at: row.ended_at,
+        answered_by: row.answered_by.clone(),
+    })
+}
+
+/// Reads off an event which node it tells of.
+fn made_by(event: &EventRow) -> Result<Option<MadeBy>> {
+    let unreadable = |it: serde_json::Error| corrupt(format!("event {}", event.seq), Some(it.into()));
+    let body: Option<Value> = event.body.as_ref().map(Json::decode).transpose().map_err(unreadable)?;
+    let Some(body) = body else { return Ok(None) };
+    let attempt = body["attempt"].as_u64().and_then(|it| u32::try_from(it).ok());
+    Ok(body["node"].as_str().map(|node| MadeBy { node: node.to_owned(), attempt }))
+}
+
+fn names(message: &ChatMessage) -> Vec<String> {
+    message.tool_calls.iter().map(|it| it.name.clone()).collect()
+}
+
+/// Reads off the answer of a call how it ended (D8).
+fn status(text: &str) -> CallStatus {
+    if text.starts_with(FAILED) {
+        return CallStatus::Error;
+    }
+    let closed: Option<serde_json::Map<String, Value>> = serde_json::from_str(text).ok();
+    let closed = closed.filter(|it| it.len() == 2 && it.contains_key("reason"));
+    match closed.as_ref().and_then(|it| it.get("status")).and_then(Value::as_str) {
+        Some("denied") => CallStatus::Denied,
+        Some("cancelled") => CallStatus::Cancelled,
+        Some("failed") => CallStatus::Failed,
+        Some("unknown") => CallStatus::Unknown,
+        Some(_) | None => CallStatus::Done,
+    }
+}

@@ -1,0 +1,77 @@
+//! Which node made what is recorded: said in the bodies of events, so that no row is added for it.
+
+use serde::Serialize;
+use singletree_durable::Json;
+use singletree_engine::{Cursor, Position};
+
+/// Where the run stands at a commit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Made {
+    /// The node of the outermost graph.
+    outer: String,
+    /// The node, after those that contain it.
+    path: String,
+    /// Which attempt of it runs; of a node that has completed this is not known any more.
+    attempt: Option<u32>,
+}
+
+/// What the event of a message says.
+#[derive(Serialize)]
+struct Said<'a> {
+    k: u64,
+    node: &'a str,
+}
+
+/// What the event of a turn's end says.
+#[derive(Serialize)]
+struct Ended<'a> {
+    node: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attempt: Option<u32>,
+}
+
+impl Made {
+    pub(crate) fn at(cursor: &Cursor) -> Option<Self> {
+        let (first, last) = (cursor.frames.first()?, cursor.frames.last()?);
+        let path: Vec<&str> = cursor.frames.iter().map(|it| it.node.as_str()).collect();
+        let attempt = (last.at == Position::Before).then_some(last.attempt);
+        Some(Self { outer: first.node.clone(), path: path.join("/"), attempt })
+    }
+}
+
+/// What is known of who made what is committed next.
+#[derive(Debug, Clone)]
+pub(crate) struct Making {
+    /// Whether each node is committed by itself: then what is new in a commit was made by one node.
+    by_step: bool,
+    /// Where the run stands, where that is known; set by each transition anew.
+    pub(crate) at: Option<Made>,
+    /// The node of the outermost graph that the run stood inside of at the last commit, if it did.
+    pub(crate) inside: Option<String>,
+}
+
+impl Making {
+    pub(crate) fn new(by_step: bool) -> Self {
+        Self { by_step, at: None, inside: None }
+    }
+
+    /// Returns the body of the event of a turn's end.
+    pub(crate) fn ended(&self) -> Option<Json> {
+        self.at.as_ref().and_then(|it| Json::of(&Ended { node: &it.path, attempt: it.attempt }).ok())
+    }
+
+    /// Returns the body of the event of a message: its place among those that its turn adds, and the node of the outermost
+    /// graph that made it, where that is known. That a subgraph was left is no commit of its own: what is new after a
+    /// commit inside of one is only known to be the subgraph's when the run still stands there.
+    pub(crate) fn said(&self, k: u64) -> Json {
+        let made = self.at.as_ref().filter(|_| self.by_step);
+        let made = made.filter(|at| self.inside.as_ref().is_none_or(|it| *it == at.outer));
+        let said = made.and_then(|it| Json::of(&Said { k, node: &it.outer }).ok());
+        said.unwrap_or_else(|| Json::from_text(format!("{{\"k\":{k}}}")))
+    }
+}
+
+/// Returns the node of the outermost graph that a run stands inside of, if it does.
+pub(crate) fn inside(cursor: &Cursor) -> Option<String> {
+    cursor.frames.first().filter(|_| cursor.frames.len() > 1).map(|it| it.node.clone())
+}

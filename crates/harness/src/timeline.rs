@@ -1,0 +1,308 @@
+//! What is stored of an invocation, in the order of time: the shape of it.
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+use singletree_durable::{InvocationId, Timestamp};
+
+use crate::bucket::Bucket;
+use crate::turn_id::TurnId;
+
+/// What is stored of what one message started: its turn, every turn that resumed or closed it, and the waits between them.
+///
+/// Times are those of the commits that recorded what they stand with, in milliseconds since the Unix epoch: at level
+/// [`Durability::Turn`](crate::Durability::Turn) everything that a turn made has the time of its end. What is not stored
+/// is absent: nodes that added no message, attempts of nodes that completed, and at that level all nodes.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Timeline {
+    /// The session.
+    pub session: String,
+    /// The agent.
+    pub agent: String,
+    /// The invocation.
+    pub invocation: InvocationId,
+    /// Its turns that are kept, in order.
+    pub turns: Vec<TurnSpan>,
+    /// Its waits, in order.
+    pub waits: Vec<WaitSpan>,
+    /// Where it stands, when it is not over and that is stored.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stands: Option<Standing>,
+}
+
+/// One turn.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TurnSpan {
+    /// Its name.
+    pub turn: TurnId,
+    /// What it answers to.
+    pub answers: Answers,
+    /// How far it is.
+    pub status: SpanStatus,
+    /// When it was accepted. It may have waited for others before it ran.
+    pub accepted_at: Timestamp,
+    /// When it ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<Timestamp>,
+    /// How often its process died.
+    pub deaths: u32,
+    /// How much of its events is kept.
+    pub kept: KeptEvents,
+    /// What was recorded of it, in order.
+    pub entries: Vec<TimelineEntry>,
+    /// The node at which it suspended or failed, where that is recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended_in: Option<MadeBy>,
+    /// Why it failed, if it did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<TurnError>,
+}
+
+/// What a turn answers to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answers {
+    /// A message.
+    Message,
+    /// A signal, or a deadline.
+    Signal,
+    /// The end of a wait that is not resumed.
+    Close,
+}
+
+/// How far a turn is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SpanStatus {
+    /// It was accepted: it runs, waits for its place, or for a process that takes it over.
+    Open,
+    /// It ended: its invocation waits or waited for a signal.
+    Suspended,
+    /// It ended at the end of its graph.
+    Completed,
+    /// It failed.
+    Errored,
+}
+
+/// How much of a turn's events is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum KeptEvents {
+    /// All of them.
+    Whole,
+    /// The later ones; a retention has forgotten the others.
+    Partly,
+    /// None; a retention has forgotten them.
+    Nothing,
+}
+
+/// Something that was recorded.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TimelineEntry {
+    /// When it was recorded.
+    pub at: Timestamp,
+    /// The node that made it, where that is recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub made_by: Option<MadeBy>,
+    /// What.
+    #[serde(flatten)]
+    pub what: EntryKind,
+}
+
+/// A node that made something.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct MadeBy {
+    /// The node; the nodes around it before it, parted by `/`.
+    pub node: String,
+    /// Which attempt of it, from 0; of a node that completed this is not recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<u32>,
+}
+
+/// What was recorded.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "entry", rename_all = "snake_case")]
+pub enum EntryKind {
+    /// The turn was accepted, with the user's message if it has one.
+    Accepted {
+        /// The text of the message.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        text: Option<String>,
+    },
+    /// A wait ended or goes on.
+    Signal {
+        /// The number of the wait.
+        wait: u64,
+        /// The signal's id.
+        signal: String,
+        /// `consumed`, `expired`, `cancelled`, or `refused` when the wait goes on.
+        how: &'static str,
+        /// Who answered, when known.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        from: Option<String>,
+    },
+    /// A message of the model, or of the graph.
+    Message {
+        /// Its role.
+        role: &'static str,
+        /// Its text.
+        text: String,
+        /// The names of the tools that it calls.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        calls: Vec<String>,
+        /// Whether it was interrupted.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        interrupted: bool,
+    },
+    /// A tool call has its answer.
+    ToolResult {
+        /// The call.
+        #[serde(flatten)]
+        call: CallSpan,
+        /// How it ended.
+        status: CallStatus,
+        /// What it was answered.
+        text: String,
+    },
+    /// What a turn that failed had made, beside what was told of it: kept, and no part of the conversation (D11).
+    Discarded {
+        /// The role of the message.
+        role: &'static str,
+        /// Its text.
+        text: String,
+        /// The names of the tools that it calls.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        calls: Vec<String>,
+    },
+}
+
+/// A tool call.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CallSpan {
+    /// Its id.
+    pub call: String,
+    /// The tool; empty when the message that called is not kept.
+    pub tool: String,
+    /// The arguments.
+    pub arguments: Map<String, Value>,
+    /// When the message that calls was recorded; none when it is not kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub asked_at: Option<Timestamp>,
+}
+
+/// How a tool call ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CallStatus {
+    /// It gave a result.
+    Done,
+    /// It gave an error.
+    Error,
+    /// A person said no, or nobody answered in time.
+    Denied,
+    /// It was closed because its turn was cancelled.
+    Cancelled,
+    /// It was closed because its turn failed.
+    Failed,
+    /// It had begun, and whether it took effect is not known.
+    Unknown,
+}
+
+/// One wait.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct WaitSpan {
+    /// Its number in the session.
+    pub wait: u64,
+    /// The signal that ends it.
+    pub signal: String,
+    /// `pending`, `consumed`, `cancelled` or `expired`.
+    pub status: &'static str,
+    /// What is waited for, as the node says it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<Value>,
+    /// When it began.
+    pub since: Timestamp,
+    /// When it expires.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Timestamp>,
+    /// When it ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<Timestamp>,
+    /// Who answered, when known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answered_by: Option<String>,
+}
+
+/// Where an invocation stands that is not over.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Standing {
+    /// The node of each graph that is entered, outermost first.
+    pub at: Vec<MadeBy>,
+    /// Where it is with respect to the innermost one: `before`, `inside` or `after`.
+    pub place: &'static str,
+    /// The tool calls that have no answer yet.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub open_calls: Vec<OpenCall>,
+}
+
+/// A tool call that has no answer yet.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct OpenCall {
+    /// The call.
+    #[serde(flatten)]
+    pub call: CallSpan,
+    /// How far it is, as far as it was recorded.
+    pub state: OpenState,
+}
+
+/// How far a tool call is that has no answer yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OpenState {
+    /// Nothing was recorded of it: it waits, or it is one whose beginning is not recorded.
+    Asked,
+    /// That it begins was recorded (D7).
+    Begun,
+    /// Its result was recorded.
+    Gave,
+}
+
+/// Why a turn failed.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TurnError {
+    /// What went wrong.
+    pub category: String,
+    /// What the caller can do.
+    pub bucket: Bucket,
+    /// What happened, for people: redacted and cut to length (D15).
+    pub diagnostic: String,
+    /// Whether sending the same again is known to do nothing twice.
+    pub retry_safe: bool,
+}
+
+impl SpanStatus {
+    /// Returns the word that JSON has for it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Suspended => "suspended",
+            Self::Completed => "completed",
+            Self::Errored => "errored",
+        }
+    }
+}
+
+impl CallStatus {
+    /// Returns the word that JSON has for it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Error => "error",
+            Self::Denied => "denied",
+            Self::Cancelled => "cancelled",
+            Self::Failed => "failed",
+            Self::Unknown => "unknown",
+        }
+    }
+}
