@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use singletree_harness::{
-    Answer, Chat, ChatTurnOutcome, ErroredTurn, Result, SendOptions, SignalAddress, Turn, TurnId,
+    Answer, Chat, ChatTurnOutcome, Delivered, ErroredTurn, Result, SendOptions, SignalAddress, Turn, TurnId,
 };
 use singletree_llm::ChatMessage;
 
@@ -62,6 +62,40 @@ impl Client {
         (call, submitted)
     }
 
+    /// Says a message of a session otherwise, in a fork: `to` names that and the message. Returns the number of the call,
+    /// which is one of the fork, and its turn.
+    ///
+    /// # Cancellation
+    /// As [`Client::send`].
+    pub async fn edit(
+        &self,
+        session: &str,
+        at: u64,
+        (to, text): (&str, &str),
+    ) -> (u64, Result<Turn, Box<ErroredTurn>>) {
+        let call = self.log.call(to, Deed::Send { text: text.to_owned(), key: None });
+        let edited = self.chat.edit(session, at, ChatMessage::user(text), Some(to)).await;
+        self.given(to, call, &edited);
+        (call, edited)
+    }
+
+    /// Asks for another reply, in a fork: `to` names that and the message that is asked again. Returns what
+    /// [`Client::edit`] does.
+    ///
+    /// # Cancellation
+    /// As [`Client::send`].
+    pub async fn regenerate(
+        &self,
+        session: &str,
+        reply: Option<u64>,
+        (to, text): (&str, &str),
+    ) -> (u64, Result<Turn, Box<ErroredTurn>>) {
+        let call = self.log.call(to, Deed::Send { text: text.to_owned(), key: None });
+        let again = self.chat.regenerate(session, reply.map(Into::into), Some(to)).await;
+        self.given(to, call, &again);
+        (call, again)
+    }
+
     /// Answers a signal of a session; returns the number of the call and the turn that resumes.
     ///
     /// # Cancellation
@@ -81,6 +115,29 @@ impl Client {
         let answered = self.chat.answer(address, answer).await;
         self.given(session, call, &answered);
         (call, answered)
+    }
+
+    /// Sends a signal, which may come before anything waits for it; returns the number of the call and what became of it. That
+    /// it is kept ends the call.
+    ///
+    /// # Cancellation
+    /// As [`Client::send`].
+    pub async fn signal(
+        &self,
+        (session, signal): (&str, &str),
+        payload: Map<String, Value>,
+    ) -> (u64, Result<Delivered, Box<ErroredTurn>>) {
+        let deed = Deed::Answer { signal: signal.to_owned(), payload: Value::Object(payload.clone()) };
+        let call = self.log.call(session, deed);
+        let address = SignalAddress::Session { session: session.to_owned(), signal: signal.to_owned() };
+        let answer = self.name.iter().fold(Answer::new(payload), |it, name| it.from(name));
+        let delivered = self.chat.signal(address, answer).await;
+        match &delivered {
+            Ok(Delivered::Kept { .. }) => self.log.note(session, What::Done { call }),
+            Ok(Delivered::Resumed(turn)) => self.given(session, call, &Ok(turn.clone())),
+            Err(errored) => self.given(session, call, &Err(errored.clone())),
+        }
+        (call, delivered)
     }
 
     /// Cancels a turn and waits for the end that this has; returns it with the name of the turn that ended so.

@@ -66,7 +66,7 @@ pub enum What {
         #[serde(flatten)]
         end: End,
     },
-    /// A call without an outcome has succeeded: a delete.
+    /// A call without an outcome has succeeded: a delete, or a signal that is kept until something waits for it.
     Done {
         /// The call.
         call: u64,

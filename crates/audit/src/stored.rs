@@ -182,7 +182,12 @@ impl StoredSession {
         // An import has no parent, and gives its rows to a turn that is never made.
         let imported = || self.messages.iter().take_while(|it| it.turn.is_none()).count() as u64;
         self.inherited = match row.head.parent {
-            Some(parent) => parent.offset,
+            // What closes the calls that are open at the cut came with the fork, too.
+            Some(parent) => {
+                let own = self.messages.iter().skip(usize::try_from(parent.offset).unwrap_or(usize::MAX));
+                let closings = own.take_while(|it| it.turn.is_none() && it.answers.is_some()).count();
+                parent.offset + closings as u64
+            }
             None if rows.iter().all(|it| it.no > 0) => imported(),
             None => 0,
         };

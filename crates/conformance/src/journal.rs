@@ -74,6 +74,7 @@ impl Layer for WatchedJournal {
             | Read::Waits
             | Read::Mail
             | Read::Position
+            | Read::Positions
             | Read::Records
             | Read::Events
             | Read::Ownerless

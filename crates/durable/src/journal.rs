@@ -161,6 +161,9 @@ pub trait Journal: fmt::Debug + Send + Sync {
         invocation: &'a InvocationId,
     ) -> BoxFuture<'a, Result<Option<PositionRow>>>;
 
+    /// Reads all positions of a session, ordered by invocation: also those of which no turn tells.
+    fn positions<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Vec<PositionRow>>>;
+
     /// Reads the records of a turn, ordered by name.
     fn records<'a>(&'a self, key: &'a SessionKey, turn: u64) -> BoxFuture<'a, Result<Vec<RecordRow>>>;
 

@@ -31,6 +31,8 @@ pub enum Read {
     Mail,
     /// [`Journal::position`].
     Position,
+    /// [`Journal::positions`].
+    Positions,
     /// [`Journal::records`].
     Records,
     /// [`Journal::events`].
@@ -132,6 +134,10 @@ impl<L: Layer> Journal for L {
         invocation: &'a InvocationId,
     ) -> BoxFuture<'a, Result<Option<PositionRow>>> {
         self.read(Read::Position, self.journal().position(key, invocation))
+    }
+
+    fn positions<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Vec<PositionRow>>> {
+        self.read(Read::Positions, self.journal().positions(key))
     }
 
     fn records<'a>(&'a self, key: &'a SessionKey, turn: u64) -> BoxFuture<'a, Result<Vec<RecordRow>>> {

@@ -190,6 +190,10 @@ impl Journal for MemoryStore {
         now(Ok(read::position(&self.state(), key, invocation)))
     }
 
+    fn positions<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Vec<PositionRow>>> {
+        now(Ok(read::positions(&self.state(), key)))
+    }
+
     fn records<'a>(&'a self, key: &'a SessionKey, turn: u64) -> BoxFuture<'a, Result<Vec<RecordRow>>> {
         now(Ok(read::records(&self.state(), key, turn)))
     }

@@ -111,7 +111,8 @@ impl House {
     }
 
     /// Takes over every turn of this tenant that has no owner and whose agent this process has. What is wrong with one
-    /// session keeps no other from being served; the first such error is returned in the end.
+    /// session keeps no other from being served; the first such error is returned in the end. Of those that were taken over
+    /// no more are returned than the limit says.
     pub(crate) async fn sweep(self: &Arc<Self>) -> Result<Vec<TakenOver>, Error> {
         const PAGE: u64 = 256;
         let mut taken = Vec::new();
@@ -123,9 +124,9 @@ impl House {
             past = page.last().map(|(key, row)| (key.clone(), row.no));
             let keys: BTreeSet<SessionKey> = page.into_iter().map(|(key, _)| key).collect();
             for key in keys.into_iter().filter(|it| it.tenant == self.tenant) {
-                let hot = self.hot(&key);
+                let Some(hot) = self.hot_in_time(&key).await else { return swept.map(|()| taken) };
                 match self.ready(&hot).await {
-                    Ok(it) => taken.extend(it),
+                    Ok(it) => taken.extend(it.into_iter().take(self.limits.swept - taken.len())),
                     Err(error) => swept = swept.and(Err(error)),
                 }
             }

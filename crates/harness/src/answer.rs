@@ -147,7 +147,7 @@ impl Chat {
 
     /// Returns how many waits a session has had.
     async fn seen(&self, session: &str) -> Result<u64> {
-        let hot = self.house.hot(&self.key(session)?);
+        let hot = self.house.hot(&self.key(session)?)?;
         self.house.ready(&hot).await?;
         Ok(hot.desk().counters.waits)
     }
@@ -160,7 +160,7 @@ impl Chat {
         wait: WaitRow,
         answer: &Answer,
     ) -> Result<Option<Delivered>> {
-        let hot = self.house.hot(&key);
+        let hot = self.house.hot(&key)?;
         self.house.ready(&hot).await?;
         if matches!(wait.status, WaitStatus::Pending | WaitStatus::Consumed) {
             check_approval(&wait, answer)?;
@@ -205,7 +205,7 @@ impl Chat {
             SignalAddress::Session { session, signal } => {
                 let key = self.key(&session)?;
                 // Who answers needs the session anyway, and a session knows what it waits for.
-                let hot = self.house.hot(&key);
+                let hot = self.house.hot(&key)?;
                 self.house.ready(&hot).await?;
                 let waits = hot.desk().wait.clone().filter(|it| it.signal == signal);
                 if let Some(wait) = waits {
@@ -271,7 +271,7 @@ impl Chat {
     /// `chat_turn_unknown`, `store_unavailable` and its kin.
     pub async fn cancel(&self, id: &TurnId) -> Result<Turn> {
         let turn = self.turn(id).await?;
-        let hot = self.house.hot(turn.key());
+        let hot = self.house.hot(turn.key())?;
         self.house.ready(&hot).await?;
         loop {
             if let Some(queued) = take_queued(&hot, id) {

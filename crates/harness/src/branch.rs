@@ -1,13 +1,13 @@
-//! Editing a message and regenerating a reply: a fork before it, and another send there (D12).
+//! Editing a message and regenerating a reply: a fork before it, and another send there, in one commit (D12).
 
 use singletree_durable::{ItemRange, SessionRow, TurnQuery};
 use singletree_llm::{ChatMessage, Role};
 
 use crate::chat::Chat;
-use crate::fork::ForkOptions;
+use crate::fork::ATTEMPTS;
 use crate::history::{HISTORY, Messages};
 use crate::outcome::ErroredTurn;
-use crate::submit::SendOptions;
+use crate::submit::{Acceptance, Place, SendOptions, Unaccepted};
 use crate::transition::fork::history_of;
 use crate::turn::Turn;
 use crate::turn_id::MessageId;
@@ -43,6 +43,14 @@ impl std::fmt::Display for MessageAt {
     }
 }
 
+/// What is said in a fork.
+enum Asked {
+    /// Another message in the place of a user's.
+    Otherwise(MessageAt, ChatMessage),
+    /// The user's message before a reply again; before the last reply, when none is named.
+    Again(Option<MessageAt>),
+}
+
 /// How many messages are looked at at once.
 const WINDOW: u64 = 64;
 
@@ -53,15 +61,15 @@ impl Chat {
     /// Says a user's message otherwise: forks the session before that message, sends the new one there, and returns its
     /// turn, whose [`session`](Turn::session) is the new one (D12). The old session stays as it is.
     ///
-    /// The fork's id is drawn unless `to` names one. Fork and send are two commits: a process that dies between them leaves
-    /// a fork in which nothing was said yet.
+    /// The fork's id is drawn unless `to` names one. Fork and message are one commit: no crash leaves a fork in which nothing
+    /// was said.
     ///
     /// # Errors
     /// Those of [`Chat::fork`] and of [`Chat::submit`], with the same meaning; `chat_message_unknown` when there is no such
     /// message, or it is not a user's.
     ///
     /// # Cancellation
-    /// A dropped call has done both, the fork alone, or nothing.
+    /// A dropped call has done both or nothing.
     pub async fn edit(
         &self,
         session_id: &str,
@@ -69,19 +77,8 @@ impl Chat {
         message: ChatMessage,
         to: Option<&str>,
     ) -> Result<Turn, Box<ErroredTurn>> {
-        let at = at.into();
-        let edited = async {
-            let row = self.row(session_id).await?;
-            let place = self.place_of(&row, &at).await?;
-            match self.role_at(&row, place, &at).await? {
-                Role::User => self.branch(session_id, place, message, to).await,
-                Role::System | Role::Assistant | Role::Tool => {
-                    let (message, why) = (at.to_string(), "it is not a user's".to_owned());
-                    Err(Error::MessageUnknown { message, why })
-                }
-            }
-        };
-        edited.await.map_err(|it| self.refused(&it))
+        let asked = Asked::Otherwise(at.into(), message);
+        self.branch(session_id, &asked, to).await.map_err(|it| self.refused(&it))
     }
 
     /// Asks for another reply: forks the session before the user's message that was answered, sends that same message there
@@ -100,34 +97,64 @@ impl Chat {
         reply: Option<MessageAt>,
         to: Option<&str>,
     ) -> Result<Turn, Box<ErroredTurn>> {
-        let regenerated = async {
-            let row = self.row(session_id).await?;
-            let past = match &reply {
-                Some(at) => self.place_of(&row, at).await? + 1,
-                None => history_of(&row).map_or(0, |(_, len)| len),
-            };
-            let (place, message) = self.asked_before(&row, past).await?;
-            self.branch(session_id, place, message, to).await
-        };
-        regenerated.await.map_err(|it| self.refused(&it))
+        let asked = Asked::Again(reply);
+        self.branch(session_id, &asked, to).await.map_err(|it| self.refused(&it))
     }
 
-    async fn branch(
-        &self,
-        session_id: &str,
-        place: u64,
-        message: ChatMessage,
-        to: Option<&str>,
-    ) -> Result<Turn> {
-        // A message that would be refused leaves no fork behind.
-        self.check_message(&message)?;
-        let options = ForkOptions::new().at(place);
-        let options = match to {
-            Some(id) => options.session(id),
-            None => options,
-        };
-        let fork = self.fork(session_id, options).await?;
-        self.try_submit(&fork.session, message, SendOptions::new()).await
+    async fn branch(&self, session_id: &str, asked: &Asked, to: Option<&str>) -> Result<Turn> {
+        self.key(session_id)?;
+        let id = to.map_or_else(|| self.house.ids.uuid(), str::to_owned);
+        let key = self.key(&id)?;
+        if let Asked::Otherwise(_, message) = asked {
+            // Before any store is touched, as for a send.
+            self.validate(message.clone(), &SendOptions::new())?;
+        }
+        if self.house.is_closing() {
+            return Err(Error::ShuttingDown);
+        }
+        let hot = self.house.hot(&key)?;
+        let mut attempt = 1;
+        loop {
+            self.house.ready(&hot).await?;
+            let source = self.row(session_id).await?;
+            let (place, message) = self.place_asked(&source, asked).await?;
+            let valid = self.validate(message, &SendOptions::new())?;
+            let forking = Some(self.cut(&source, Some(place)).await?);
+            let agent = Some(source.head.agent.as_str()).filter(|it| !it.is_empty());
+            let served = self.house.served(agent.unwrap_or(&self.house.default_agent))?;
+            match self.accept(&hot, Acceptance { served, valid, forking }).await {
+                Ok(Place { id, told, no, from }) => {
+                    let turn = Turn::waiting(self.clone(), key, id, told);
+                    return Ok(turn.beginning_at(no, from, None));
+                }
+                // The old session was written in the meantime, or the new one was made.
+                Err(Unaccepted::Again(_)) if attempt < ATTEMPTS => attempt += 1,
+                Err(Unaccepted::Again(error) | Unaccepted::Refused(error)) => return Err(error),
+            }
+        }
+    }
+
+    /// Finds where a session is forked, and what is said there.
+    async fn place_asked(&self, row: &SessionRow, asked: &Asked) -> Result<(u64, ChatMessage)> {
+        match asked {
+            Asked::Otherwise(at, message) => {
+                let place = self.place_of(row, at).await?;
+                match self.role_at(row, place, at).await? {
+                    Role::User => Ok((place, message.clone())),
+                    Role::System | Role::Assistant | Role::Tool => {
+                        let (message, why) = (at.to_string(), "it is not a user's".to_owned());
+                        Err(Error::MessageUnknown { message, why })
+                    }
+                }
+            }
+            Asked::Again(reply) => {
+                let past = match reply {
+                    Some(at) => self.place_of(row, at).await? + 1,
+                    None => history_of(row).map_or(0, |(_, len)| len),
+                };
+                self.asked_before(row, past).await
+            }
+        }
     }
 
     /// Finds the last user's message before a place.

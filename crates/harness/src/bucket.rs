@@ -70,6 +70,8 @@ const RETRYABLE: &[&str] = &[
     "chat_accept_failed",
     "chat_mailbox_full",
     "chat_queue_full",
+    "chat_sessions_full",
+    "chat_subscriptions_full",
     "checkpoint_save_failed",
     "harness_signal_subscription_failed",
     "provider_model_not_loaded",

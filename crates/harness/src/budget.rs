@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
+use crate::history::HISTORY;
 use crate::limit::Limits;
 use crate::{Error, Result};
 
@@ -43,6 +44,10 @@ pub(crate) struct Bounds {
     position_bytes: u64,
     record_bytes: u64,
     wait_bytes: u64,
+    field_bytes: u64,
+    item_bytes: u64,
+    list_items: u64,
+    list_bytes: u64,
 }
 
 impl Bounds {
@@ -58,6 +63,10 @@ impl Bounds {
             position_bytes: limits.position_bytes as u64,
             record_bytes: limits.record_bytes as u64,
             wait_bytes: limits.wait_bytes as u64,
+            field_bytes: limits.field_bytes as u64,
+            item_bytes: limits.item_bytes as u64,
+            list_items: limits.list_items,
+            list_bytes: limits.list_bytes,
         }
     }
 
@@ -82,13 +91,32 @@ impl Bounds {
         within("record_bytes", bytes as u64, self.record_bytes)
     }
 
+    /// Checks a field that is one value.
+    pub(crate) fn field(&self, bytes: usize) -> Result<()> {
+        within("field_bytes", bytes as u64, self.field_bytes)
+    }
+
+    /// Checks an item of a list of rows.
+    pub(crate) fn item(&self, bytes: usize) -> Result<()> {
+        within("item_bytes", bytes as u64, self.item_bytes)
+    }
+
+    /// Checks what a list of rows beside the history would come to.
+    pub(crate) fn list(&self, name: &str, items: u64, bytes: u64) -> Result<()> {
+        if name == HISTORY {
+            return Ok(());
+        }
+        within("list_items", items, self.list_items)?;
+        within("list_bytes", bytes, self.list_bytes)
+    }
+
     /// Checks what is about to be stored of a wait.
     pub(crate) fn wait(&self, bytes: usize) -> Result<()> {
         within("wait_bytes", bytes as u64, self.wait_bytes)
     }
 }
 
-fn within(budget: &'static str, reached: u64, max: u64) -> Result<()> {
+pub(crate) fn within(budget: &'static str, reached: u64, max: u64) -> Result<()> {
     if reached <= max { Ok(()) } else { Err(Error::Budget { budget, max, reached }) }
 }
 

@@ -193,9 +193,10 @@ impl Chat {
 
     /// Takes over what processes that died have left, and watches deadlines from now on. Call it once at start.
     ///
-    /// Returns the turns that were taken over; they run in the background, or were closed: turns that died with their
+    /// Returns the turns that were taken over, [`Limits::swept`] of them at most; they run in the background, or were closed: turns that died with their
     /// process too often (`chat_turn_crashed`) or are too old (`chat_turn_abandoned`). Turns of agents that this process
-    /// does not have are left alone.
+    /// does not have are left alone. Where more sessions have such turns than may be busy at once, those that are left wait
+    /// for room.
     ///
     /// # Errors
     /// `store_unavailable` and its kin; what was taken over by then runs.

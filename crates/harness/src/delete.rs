@@ -22,7 +22,7 @@ impl Chat {
     /// # Cancellation
     /// A dropped call may have cancelled turns without deleting.
     pub async fn delete_session(&self, session_id: &str, by: Option<&str>) -> Result<()> {
-        let hot = self.house.hot(&self.key(session_id)?);
+        let hot = self.house.hot(&self.key(session_id)?)?;
         self.house.ready(&hot).await?;
         loop {
             self.cancel_all(&hot).await?;

@@ -62,6 +62,18 @@ pub enum Error {
         /// The limit.
         max: usize,
     },
+    /// As many sessions are busy as may be at once.
+    #[error("{max} sessions are busy already")]
+    SessionsFull {
+        /// The limit.
+        max: usize,
+    },
+    /// As many listen to the session as may.
+    #[error("{max} listen to this session already")]
+    SubscriptionsFull {
+        /// The limit.
+        max: usize,
+    },
     /// The turn could not be accepted durably; nothing of it is stored.
     #[error("the turn could not be accepted")]
     Accept {
@@ -226,6 +238,8 @@ impl Error {
             Self::Subscription { .. } => "harness_signal_subscription_failed",
             Self::Correlation { .. } => "harness_signal_correlation_failed",
             Self::QueueFull { .. } => "chat_queue_full",
+            Self::SessionsFull { .. } => "chat_sessions_full",
+            Self::SubscriptionsFull { .. } => "chat_subscriptions_full",
             Self::Accept { .. } => "chat_accept_failed",
             Self::AcceptUnknown { .. } => "session_save_failed",
             Self::Idempotency { .. } => "chat_idempotency_conflict",

@@ -80,7 +80,7 @@ impl House {
         if !self.is_worth(key, &bounds).await? {
             return Ok(forgotten);
         }
-        let hot = self.hot(key);
+        let hot = self.hot(key)?;
         // Who begins to listen meanwhile waits, and then sees what is left.
         let _alone = hot.forgetting.write().await;
         let busy = self.busy(&hot).await?;

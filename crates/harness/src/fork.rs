@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use singletree_durable::{Error as StoreError, FieldValue, ItemRange, SessionRow};
+use singletree_durable::{Error as StoreError, FieldValue, InvocationId, ItemRange, SessionRow};
 use singletree_engine::{Item, List};
 use singletree_llm::Role;
 use tokio::sync::oneshot;
@@ -10,10 +10,11 @@ use tokio::sync::oneshot;
 use crate::calls::{Closing, Records, closings};
 use crate::chat::Chat;
 use crate::history::{HISTORY, Messages};
-use crate::hot::Hot;
+use crate::hot::{Desk, Hot};
 use crate::house::{Commit, House};
 use crate::sessions::{SessionInfo, info};
 use crate::transition::fork::{Forking, fork, history_of};
+use crate::writing::Writing;
 use crate::{Error, Result};
 
 /// How a fork is made.
@@ -46,7 +47,7 @@ impl ForkOptions {
 }
 
 /// How often a fork is tried again whose source was written in the meantime.
-const ATTEMPTS: u32 = 16;
+pub(crate) const ATTEMPTS: u32 = 16;
 
 /// How many messages before the cut are looked at first.
 const WINDOW: u64 = 64;
@@ -63,6 +64,9 @@ impl Chat {
     /// - At the end all other fields of the state are carried along. What they were at an earlier offset is not stored: a
     ///   fork from there begins with the graph's defaults.
     /// - Waits, turns, idempotency keys and events are not inherited. The fork's log begins with `session.forked`.
+    /// - The copy is one statement that writes a row for each message, and the only one of its commit whose work grows with the
+    ///   history: while it runs, other sessions' commits wait. How long a history can be is bounded by
+    ///   [`Limits::messages`](crate::Limits::messages); cut earlier, or begin a session anew, where that is too long a wait.
     /// - The fork stands on its own: deleting the session that it was made of takes nothing from it.
     ///
     /// # Errors
@@ -75,7 +79,7 @@ impl Chat {
     pub async fn fork(&self, session_id: &str, options: ForkOptions) -> Result<SessionInfo> {
         self.key(session_id)?;
         let id = options.session.unwrap_or_else(|| self.house.ids.uuid());
-        let hot = self.house.hot(&self.key(&id)?);
+        let hot = self.house.hot(&self.key(&id)?)?;
         if self.house.is_closing() {
             return Err(Error::ShuttingDown);
         }
@@ -97,6 +101,18 @@ impl Chat {
     }
 
     async fn fork_of(&self, hot: &Arc<Hot>, source: &SessionRow, at: Option<u64>) -> Result<()> {
+        let forking = self.cut(source, at).await?;
+        let commit = {
+            let mut desk = hot.desk();
+            let mut writing = self.house.write(hot, &desk);
+            begin_fork(&mut desk, &mut writing, forking)?;
+            self.house.send(&mut desk, writing)
+        };
+        self.house.land_apart(hot, commit).await
+    }
+
+    /// Reads what a fork at a place is made of; at the end, when none is named.
+    pub(crate) async fn cut<'a>(&self, source: &'a SessionRow, at: Option<u64>) -> Result<Forking<'a>> {
         let (generation, len) = history_of(source).unwrap_or_default();
         let offset = at.unwrap_or(len);
         if offset > len {
@@ -105,21 +121,9 @@ impl Chat {
         }
         let closings = self.open_at(source, generation, offset).await?;
         let bytes = self.bytes_at(source, generation, (offset, len)).await?;
-        let name = singletree_durable::InvocationId::parse(self.house.ids.uuid());
+        let name = InvocationId::parse(self.house.ids.uuid());
         let name = name.map_err(|it| Error::SessionId { why: it.to_string() })?;
-        let commit = {
-            let mut desk = hot.desk();
-            if desk.head.is_some() {
-                return Err(Error::SessionExists { session: hot.key.session.to_string() });
-            }
-            let mut writing = self.house.write(hot, &desk);
-            fork(&mut writing, Forking { source, offset, bytes, closings, name })?;
-            // What is accepted from here on lands behind it, in a session that is there.
-            desk.head = writing.head_put();
-            desk.changes += 1;
-            self.house.send(&mut desk, writing)
-        };
-        self.house.land_apart(hot, commit).await
+        Ok(Forking { source, offset, bytes, closings, name })
     }
 
     /// Makes what closes the calls that are open before a place.
@@ -173,6 +177,18 @@ impl Chat {
         let rows = self.house.read(self.house.journal.items(&source.key, &range)).await?;
         Ok(rows.into_iter().map(|it| Item::from_text(it.body.into_text())).collect())
     }
+}
+
+/// Writes a fork into the session whose desk is held, which must not be there.
+pub(crate) fn begin_fork(desk: &mut Desk, writing: &mut Writing, forking: Forking<'_>) -> Result<()> {
+    if desk.head.is_some() {
+        return Err(Error::SessionExists { session: writing.batch.key.session.to_string() });
+    }
+    fork(writing, forking)?;
+    // What is accepted from here on lands behind it, in a session that is there.
+    desk.head = writing.head_put();
+    desk.changes += 1;
+    Ok(())
 }
 
 impl House {

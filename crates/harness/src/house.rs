@@ -172,18 +172,37 @@ impl House {
     }
 
     /// Returns the session in memory; others that are idle make room for it (INV-12).
-    pub(crate) fn hot(&self, key: &SessionKey) -> Arc<Hot> {
+    ///
+    /// # Errors
+    /// `chat_sessions_full` when too many are not.
+    pub(crate) fn hot(&self, key: &SessionKey) -> Result<Arc<Hot>, Error> {
         let mut hots = self.hots.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(hot) = hots.get(key) {
-            return hot.clone();
+            return Ok(hot.clone());
         }
-        if hots.len() >= self.limits.hot_sessions {
+        let max = self.limits.busy_sessions;
+        if hots.len() >= self.limits.hot_sessions.min(max) {
             // Nobody else holds it, nothing is under way in it: what it knows can be read again.
             hots.retain(|_, it| Arc::strong_count(it) > 1 || !it.desk().is_idle() || it.feed.has_listeners());
         }
+        if hots.len() >= max {
+            return Err(Error::SessionsFull { max });
+        }
         let hot = Hot::new(key.clone(), self.limits.feed_backlog);
         hots.insert(key.clone(), hot.clone());
-        hot
+        Ok(hot)
+    }
+
+    /// As [`House::hot`], when there is room; none once the harness shuts down.
+    pub(crate) async fn hot_in_time(&self, key: &SessionKey) -> Option<Arc<Hot>> {
+        const AGAIN: Duration = Duration::from_millis(20);
+        loop {
+            match self.hot(key) {
+                Ok(hot) => return Some(hot),
+                Err(_) if self.is_closing() => return None,
+                Err(_) => tokio::time::sleep(AGAIN).await,
+            }
+        }
     }
 
     /// Returns all sessions in memory.
@@ -234,7 +253,8 @@ impl House {
     pub(crate) fn write(&self, hot: &Hot, desk: &Desk) -> Writing {
         let mailbox = Mailbox::of(desk, &self.limits);
         let fence = self.journal.fence();
-        Writing::new(&hot.key, fence, desk.counters, self.now(), &self.epoch).with_mailbox(mailbox)
+        let writing = Writing::new(&hot.key, fence, desk.counters, self.now(), &self.epoch);
+        writing.with_mailbox(mailbox).within(self.limits.item_bytes)
     }
 
     /// Sends a transition to the store: its place is taken now, while the desk is held (INV-1).

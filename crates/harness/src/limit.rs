@@ -11,6 +11,13 @@ pub struct Limits {
     pub message_bytes: usize,
     /// Bytes of one state field that is no list of rows; a longer one is `chat_budget_exhausted`.
     pub field_bytes: usize,
+    /// Bytes of one item of a list that is kept as rows, as JSON, messages among them; a longer one is
+    /// `chat_budget_exhausted`.
+    pub item_bytes: usize,
+    /// Items of a list of rows beside the history; more are `chat_budget_exhausted`.
+    pub list_items: u64,
+    /// Bytes of such a list, as JSON; more are `chat_budget_exhausted`.
+    pub list_bytes: u64,
     /// Bytes of where an unfinished turn stands: the fields of its state that the session does not hold, as JSON. More is
     /// `chat_budget_exhausted`.
     pub position_bytes: usize,
@@ -54,6 +61,13 @@ pub struct Limits {
     pub deaths: u32,
     /// Sessions that are kept in memory while nothing happens in them.
     pub hot_sessions: usize,
+    /// Sessions in which something happens at once: a turn that waits or runs, a call, somebody who listens. What needs one
+    /// more is `chat_sessions_full`, before anything of it is stored; what a start takes over, and deadlines, wait for room.
+    pub busy_sessions: usize,
+    /// Callbacks that one session may have, and as many event streams; one more is `chat_subscriptions_full`.
+    pub subscriptions: usize,
+    /// Turns that a sweep returns; it takes over all there are.
+    pub swept: usize,
     /// Events that a slow listener may be behind before it reads them from the store instead.
     pub feed_backlog: usize,
     /// How long to wait before an end that could not be recorded is tried again (D20).
@@ -66,6 +80,9 @@ impl Default for Limits {
             queue: 64,
             message_bytes: 1 << 20,
             field_bytes: 1 << 20,
+            item_bytes: 16 << 20,
+            list_items: 1_000_000,
+            list_bytes: 1 << 32,
             position_bytes: 16 << 20,
             record_bytes: 16 << 20,
             wait_bytes: 1 << 20,
@@ -86,6 +103,9 @@ impl Default for Limits {
             turn_age: Duration::from_secs(30 * 24 * 3600),
             deaths: 3,
             hot_sessions: 1024,
+            busy_sessions: 1 << 16,
+            subscriptions: 1024,
+            swept: 10_000,
             feed_backlog: 1024,
             record_retry: Duration::from_secs(1),
         }

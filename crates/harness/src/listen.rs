@@ -77,13 +77,21 @@ pub(crate) type Live = Receiver<Arc<ChatEvent>>;
 
 impl Events {
     /// Listens from now on; what is committed while the log is read is seen twice and handed out once.
-    pub(crate) fn open(chat: Chat, hot: Arc<Hot>, begin: Begin, only: Option<Only>) -> Self {
+    ///
+    /// # Errors
+    /// `chat_subscriptions_full`.
+    pub(crate) fn open(chat: Chat, hot: Arc<Hot>, begin: Begin, only: Option<Only>) -> Result<Self> {
         let live = hot.feed.listen();
         Self::hearing(chat, hot, (begin, live, true), only)
     }
 
     /// As [`Events::open`], for a listener that has heard everything since `begin`.
-    pub(crate) fn resume(chat: Chat, hot: Arc<Hot>, (begin, live): (Begin, Live), only: Only) -> Self {
+    pub(crate) fn resume(
+        chat: Chat,
+        hot: Arc<Hot>,
+        (begin, live): (Begin, Live),
+        only: Only,
+    ) -> Result<Self> {
         Self::hearing(chat, hot, (begin, live, false), Some(only))
     }
 
@@ -92,16 +100,17 @@ impl Events {
         hot: Arc<Hot>,
         (begin, live, behind): (Begin, Live, bool),
         only: Option<Only>,
-    ) -> Self {
+    ) -> Result<Self> {
         let next = match begin {
             Begin::Oldest => 0,
             Begin::After(seq) => seq.saturating_add(1),
             Begin::At(seq) => seq,
         };
-        let bookmark = hot.readers.enter(next);
+        let max = chat.house.limits.subscriptions;
+        let bookmark = hot.readers.enter(next, max).ok_or(Error::SubscriptionsFull { max })?;
         let (ready, seen, shown) = (VecDeque::new(), None, None);
         let (settled, failed) = (false, false);
-        Self { chat, hot, begin, live, next, seen, bookmark, settled, ready, behind, failed, only, shown }
+        Ok(Self { chat, hot, begin, live, next, seen, bookmark, settled, ready, behind, failed, only, shown })
     }
 
     /// Returns the events as a stream.

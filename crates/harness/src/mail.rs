@@ -206,7 +206,7 @@ impl Chat {
         answer: &Answer,
         seen: u64,
     ) -> Result<Keeping> {
-        let hot = self.house.hot(key);
+        let hot = self.house.hot(key)?;
         self.house.ready(&hot).await?;
         let freed = hot.freed.notified();
         match self.place(&hot, signal, answer, seen)? {

@@ -30,6 +30,10 @@ pub(crate) struct Position {
     pub(crate) schema_version: Option<String>,
     /// The session's version that it stands on (D1).
     pub(crate) version: u64,
+    /// The version of the state's schema, where it is another than the session's as stored: a turn that migrates stands on
+    /// what it made of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) schema: Option<String>,
     pub(crate) marks: Marks,
     /// What the turn had used there (D13).
     #[serde(default, skip_serializing_if = "Spent::is_zero")]

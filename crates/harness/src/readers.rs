@@ -23,13 +23,21 @@ impl Readers {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps the log from this event on for a reader.
-    pub(crate) fn enter(&self, next: u64) -> Bookmark {
+    /// Keeps the log from this event on for a reader, unless there are as many as there may be.
+    pub(crate) fn enter(&self, next: u64, max: usize) -> Option<Bookmark> {
         let at = Arc::new(AtomicU64::new(next));
         let mut all = self.all();
         all.retain(|it| it.strong_count() > 0);
+        if all.len() >= max {
+            return None;
+        }
         all.push(Arc::downgrade(&at));
-        Bookmark(at)
+        Some(Bookmark(at))
+    }
+
+    /// Tells whether another reader may come.
+    pub(crate) fn has_room(&self, max: usize) -> bool {
+        self.all().iter().filter(|it| it.strong_count() > 0).count() < max
     }
 
     /// Returns the first event that somebody still wants.
@@ -46,7 +54,8 @@ mod tests {
     fn the_slowest_reader_counts_until_it_goes() {
         let readers = Readers::default();
         assert_eq!(readers.lowest(), None);
-        let (slow, fast) = (readers.enter(3), readers.enter(3));
+        let (slow, fast) = (readers.enter(3, 2).unwrap(), readers.enter(3, 2).unwrap());
+        assert!(!readers.has_room(2) && readers.enter(3, 2).is_none());
         fast.move_to(9);
         assert_eq!(readers.lowest(), Some(3));
         slow.move_to(5);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use singletree_durable::{
-    Batch, Counters, FieldRow, FieldValue, Head, ItemRange, ItemRow, Json, Placement, Put, Require,
-    SessionId, SessionRow, Timestamp,
+    Batch, Counters, Error as StoreError, FieldRow, FieldValue, Head, ItemRange, ItemRow, Json, Placement,
+    Put, Require, SessionId, SessionKey, SessionRow, Timestamp,
 };
 use singletree_engine::Item;
 use singletree_llm::ChatMessage;
@@ -186,16 +186,20 @@ impl Chat {
     /// Makes a session of a document that [`Chat::export_session`] wrote, under its own id or another.
     ///
     /// # Errors
-    /// `session_load_failed` when the document is of another form; `chat_budget_exhausted` when its history is longer than a
-    /// session's may be; `store_refused` when the session exists.
+    /// `session_load_failed` when the document is of another form; `chat_budget_exhausted` when a part of it is longer than a
+    /// session's may be; `chat_session_exists`; `harness_session_id_unresolved`, `store_unavailable` and its kin.
     pub async fn import_session(&self, export: SessionExport, session_id: Option<&str>) -> Result<()> {
         if export.kind != EXPORT_KIND || export.format != EXPORT_FORMAT {
             let what = format!("a document of kind '{}', format {}", export.kind, export.format);
             return Err(singletree_engine::Error::SessionLoad { source: what.into() }.into());
         }
         let key = self.key(session_id.unwrap_or(&export.session))?;
-        let hot = self.house.hot(&key);
+        let hot = self.house.hot(&key)?;
         self.house.ready(&hot).await?;
+        let exists = || Error::SessionExists { session: key.session.to_string() };
+        if hot.desk().head.is_some() {
+            return Err(exists());
+        }
         let now = self.house.now();
         let first = reserve(&hot, export.lists.values().map(|it| it.len() as u64).sum());
         let mut batch = Batch::new(key.clone(), self.house.journal.fence()).require(Require::SessionAbsent);
@@ -209,10 +213,13 @@ impl Chat {
             created_at: export.created_at,
             updated_at: now,
         }));
-        for (name, value) in export.values {
-            batch.put(Put::Field(FieldRow { name, value: FieldValue::Value(Json::from(&value)) }));
-        }
+        // A document is input, too: what a chat would not have taken piece by piece it does not take at once.
         let bounds = Bounds::of(&self.house.limits, &Budget::default());
+        for (name, value) in export.values {
+            let value = Json::from(&value);
+            bounds.field(value.as_str().len())?;
+            batch.put(Put::Field(FieldRow { name, value: FieldValue::Value(value) }));
+        }
         let mut no = first.items;
         for (name, items) in export.lists {
             let (len, mut bytes) = (items.len() as u64, 0);
@@ -223,21 +230,30 @@ impl Chat {
                 }
                 let placement = Some(Placement { field: name.clone(), generation: 0, seq });
                 let (body, side) = (Json::from(&item.body), item.side.as_ref().map(Json::from));
+                bounds.item(body.as_str().len())?;
                 bytes += body.as_str().len() as u64;
                 batch.put(Put::Item(ItemRow { no, turn: first.turns, placement, body, side }));
                 no += 1;
             }
-            // A document is input, too: what a chat would not have taken piece by piece it does not take at once.
             if name == HISTORY {
                 bounds.history(len, bytes)?;
             }
+            bounds.list(&name, len, bytes)?;
             let value = FieldValue::List { generation: 0, len, bytes };
             batch.put(Put::Field(FieldRow { name, value }));
         }
         batch.put(Put::Counters(Counters { turns: first.turns + 1, items: no, ..first }));
         let landed = self.house.journal.apply(batch).await;
         hot.desk().doubt();
-        Ok(landed?)
+        match landed {
+            // Somebody made it in the meantime, or a writer came after us: the store knows.
+            Err(StoreError::Refused { .. }) if self.exists(&key).await? => Err(exists()),
+            landed => Ok(landed?),
+        }
+    }
+
+    async fn exists(&self, key: &SessionKey) -> Result<bool> {
+        Ok(self.house.read(self.house.journal.session(key)).await?.is_some())
     }
 }
 

@@ -8,13 +8,16 @@ use singletree_engine::Item;
 use singletree_llm::ChatMessage;
 
 use crate::chat::Chat;
-use crate::hot::{Hot, Queued, Ticket, Work};
+use crate::fork::begin_fork;
+use crate::hot::{Hot, Queued, Ticket, Told, Work};
 use crate::house::{House, Served};
 use crate::outcome::ErroredTurn;
 use crate::record::TurnRowExt;
 use crate::runner::load_error;
 use crate::transition::accept::{Accepted, accept};
+use crate::transition::fork::Forking;
 use crate::turn::Turn;
+use crate::turn_id::TurnId;
 use crate::{Error, Result};
 
 /// What a sender may say beside the message.
@@ -58,18 +61,34 @@ impl SendOptions {
 
 /// A message that may be accepted.
 #[derive(Clone)]
-struct Valid {
+pub(crate) struct Valid {
     message: Arc<ChatMessage>,
     item: Item,
     body: Json,
     key: Option<(String, String)>,
 }
 
+/// What is accepted, and by whom it is answered.
+pub(crate) struct Acceptance<'a> {
+    pub(crate) served: &'a Served,
+    pub(crate) valid: Valid,
+    /// What the session is made of, when it begins as a fork with this message.
+    pub(crate) forking: Option<Forking<'a>>,
+}
+
+/// A place that was taken: the turn's name and number, who tells how it ends, and where its events begin.
+pub(crate) struct Place {
+    pub(crate) id: TurnId,
+    pub(crate) told: Told,
+    pub(crate) no: u64,
+    pub(crate) from: u64,
+}
+
 /// How often a message is tried again to be accepted whose place was taken in the meantime.
 const ATTEMPTS: u32 = 8;
 
 /// Why a message was not accepted.
-enum Unaccepted {
+pub(crate) enum Unaccepted {
     /// Something was decided in the meantime: look again.
     Again(Error),
     /// Nothing of it is stored.
@@ -82,7 +101,7 @@ impl Chat {
     /// # Errors
     /// Refused before acceptance, with nothing stored: `chat_message_shape_invalid`, `harness_session_id_unresolved`,
     /// `session_load_failed`, `chat_queue_full`, `chat_accept_failed`, `chat_idempotency_conflict`, `chat_agent_unknown`,
-    /// `chat_shutting_down`.
+    /// `chat_sessions_full`, `chat_shutting_down`; `chat_subscriptions_full` when it would listen.
     /// `session_save_failed`, with the turn's name, when the store says neither that it accepted nor that it did not (D20).
     ///
     /// # Cancellation
@@ -107,11 +126,6 @@ impl Chat {
         Box::new(ErroredTurn { recorded: known, retry_safe: errored.retry_safe && known, ..errored })
     }
 
-    /// Checks a message as a send would, before anything else is done for it.
-    pub(crate) fn check_message(&self, message: &ChatMessage) -> Result<()> {
-        self.validate(message.clone(), &SendOptions::new()).map(drop)
-    }
-
     pub(crate) async fn try_submit(
         &self,
         session_id: &str,
@@ -127,7 +141,11 @@ impl Chat {
         if let Some(agent) = &options.agent {
             self.house.served(agent)?;
         }
-        let hot = self.house.hot(&key);
+        let hot = self.house.hot(&key)?;
+        let max = self.house.limits.subscriptions;
+        if options.listen && !hot.readers.has_room(max) {
+            return Err(Error::SubscriptionsFull { max });
+        }
         let live = options.listen.then(|| hot.feed.listen());
         let mut attempt = 1;
         loop {
@@ -138,12 +156,11 @@ impl Chat {
                 return Ok(turn);
             }
             let served = self.answering(&hot, options.agent.as_deref())?;
-            match self.accept(&hot, &served, valid.clone()).await {
-                Ok((ticket, no, from)) => {
-                    let id = ticket.id().ok_or(Error::ShuttingDown)?;
-                    return Ok(
-                        Turn::waiting(self.clone(), key, id, ticket.told()).beginning_at(no, from, live)
-                    );
+            match self.accept(&hot, Acceptance { served: &served, valid: valid.clone(), forking: None }).await
+            {
+                Ok(Place { id, told, no, from }) => {
+                    let turn = Turn::waiting(self.clone(), key, id, told);
+                    return Ok(turn.beginning_at(no, from, live));
                 }
                 Err(Unaccepted::Again(_)) if attempt < ATTEMPTS => attempt += 1,
                 Err(Unaccepted::Again(error) | Unaccepted::Refused(error)) => return Err(error),
@@ -151,7 +168,8 @@ impl Chat {
         }
     }
 
-    fn validate(&self, message: ChatMessage, options: &SendOptions) -> Result<Valid> {
+    /// Checks a message before anything is done for it.
+    pub(crate) fn validate(&self, message: ChatMessage, options: &SendOptions) -> Result<Valid> {
         let limits = &self.house.limits;
         message.validate().map_err(|it| Error::MessageShape { why: it.to_string() })?;
         let item = Item::from_typed(message);
@@ -204,13 +222,13 @@ impl Chat {
         self.house.served(name).cloned()
     }
 
-    /// Takes a place in the queue and makes it durable.
-    async fn accept(
+    /// Takes a place in the queue and makes it durable, in the commit that makes the session where it is a fork.
+    pub(crate) async fn accept(
         &self,
         hot: &Arc<Hot>,
-        served: &Served,
-        valid: Valid,
-    ) -> Result<(Arc<Ticket>, u64, u64), Unaccepted> {
+        acceptance: Acceptance<'_>,
+    ) -> Result<Place, Unaccepted> {
+        let Acceptance { served, valid, forking } = acceptance;
         let invocation = InvocationId::parse(self.house.ids.uuid());
         let invocation = invocation.map_err(|it| Unaccepted::Refused(Error::Accept { source: it.into() }))?;
         let ticket = Ticket::new(None, valid.key.clone());
@@ -226,6 +244,9 @@ impl Chat {
                 return Err(Unaccepted::Refused(Error::QueueFull { max }));
             }
             let mut writing = self.house.write(hot, &desk);
+            if let Some(forking) = forking {
+                begin_fork(&mut desk, &mut writing, forking).map_err(Unaccepted::Refused)?;
+            }
             let accepted = Accepted {
                 agent: &served.agent,
                 invocation,
@@ -234,6 +255,7 @@ impl Chat {
                 key: valid.key,
                 exists: desk.head.is_some(),
             };
+            let from = writing.counters.events;
             let row = accept(&mut writing, accepted);
             ticket.name(row.id());
             if desk.head.is_none() {
@@ -242,12 +264,11 @@ impl Chat {
             let work = Work::Message { row: row.clone(), message: valid.item, committed: false };
             // The place in the queue and the place in the store's order are taken under one hold of the desk (INV-1).
             desk.queue.push_back(Queued { ticket: ticket.clone(), work });
-            let from = desk.counters.events;
             (self.house.send(&mut desk, writing), row, from)
         };
-        let no = row.no;
+        let (no, id) = (row.no, row.id());
         self.land_accept(hot, commit, row).await?;
-        Ok((ticket, no, from))
+        Ok(Place { id, told: ticket.told(), no, from })
     }
 
     /// Waits, in a task of the chat, until the message is durable; then lets it run.

@@ -38,16 +38,20 @@ impl Chat {
     /// The callback runs in the task of the session and delays its next turn; let it hand over and return.
     ///
     /// # Errors
-    /// `harness_session_id_unresolved`.
+    /// `harness_session_id_unresolved`, `chat_subscriptions_full`, `chat_sessions_full`.
     pub fn subscribe(
         &self,
         session_id: &str,
         callback: impl Fn(Arc<ChatTurnOutcome>) + Send + Sync + 'static,
     ) -> Result<Subscribed> {
-        let hot = self.house.hot(&self.key(session_id)?);
+        let hot = self.house.hot(&self.key(session_id)?)?;
         let callback: Listener = Arc::new(callback);
         let id = {
             let mut desk = hot.desk();
+            let max = self.house.limits.subscriptions;
+            if desk.listeners.len() >= max {
+                return Err(Error::SubscriptionsFull { max });
+            }
             let id = desk.next_listener;
             desk.next_listener += 1;
             desk.listeners.push((id, callback));
@@ -65,8 +69,8 @@ impl Chat {
     ///
     /// # Errors
     /// `harness_session_id_unresolved`; `chat_events_expired`, with the oldest id, when something after `after` is not kept
-    /// any more, or it is of another log; `chat_event_unknown` when this log has never come so far; `store_unavailable`
-    /// and its kin. In the stream the store's errors, as the last item.
+    /// any more, or it is of another log; `chat_event_unknown` when this log has never come so far;
+    /// `chat_subscriptions_full`, `chat_sessions_full`, `store_unavailable` and its kin. In the stream the store's errors, as the last item.
     ///
     /// # Cancellation
     /// Dropping call or stream changes nothing.
@@ -75,13 +79,13 @@ impl Chat {
         session_id: &str,
         after: Option<EventId>,
     ) -> Result<impl Stream<Item = Result<ChatEvent>> + Send + use<>> {
-        let hot = self.house.hot(&self.key(session_id)?);
+        let hot = self.house.hot(&self.key(session_id)?)?;
         if after.as_ref().is_some_and(|it| *it.epoch != *self.house.epoch) {
             let oldest = self.oldest_event(&hot).await?;
             return Err(Error::EventsExpired { oldest: oldest.to_string() });
         }
         let begin = after.map_or(Begin::Oldest, |it| Begin::After(it.seq));
-        let mut events = Events::open(self.clone(), hot, begin, None);
+        let mut events = Events::open(self.clone(), hot, begin, None)?;
         events.settle().await?;
         Ok(events.stream())
     }

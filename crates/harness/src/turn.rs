@@ -3,12 +3,13 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::StreamExt;
-use futures_util::stream::unfold;
+use futures_util::future::ready;
+use futures_util::stream::{once, unfold};
 use singletree_durable::{SessionKey, TurnQuery, TurnRow};
 
 use crate::chat::Chat;
 use crate::event::ChatEvent;
-use crate::hot::Told;
+use crate::hot::{Hot, Told};
 use crate::listen::{Begin, Events, Live, Only};
 use crate::outcome::ChatTurnOutcome;
 use crate::record::{TurnRowExt, read_outcome};
@@ -99,19 +100,23 @@ impl Turn {
     ///
     /// # Errors
     /// The last item of the stream is an error when the log cannot be read, when it does not hold the whole turn any more
-    /// (`chat_events_expired`), or when the session is deleted (`chat_session_unknown`).
+    /// (`chat_events_expired`), or when the session is deleted (`chat_session_unknown`); the only one, when too many listen
+    /// (`chat_subscriptions_full`).
     ///
     /// # Cancellation
     /// Dropping the stream changes nothing.
     pub fn events(&self) -> impl futures_core::Stream<Item = Result<ChatEvent>> + Send + use<> {
         let live = self.live.as_ref().and_then(|it| it.lock().unwrap_or_else(PoisonError::into_inner).take());
-        let (chat, hot) = (self.chat.clone(), self.chat.house.hot(&self.key));
         let only = Only::new(self.id.clone(), self.no, self.is_over());
-        let ours = match live {
+        let chat = self.chat.clone();
+        let ours = self.chat.house.hot(&self.key).and_then(|hot| match live {
             Some(live) => Events::resume(chat, hot, (self.from, live), only),
             None => Events::open(chat, hot, self.from, Some(only)),
+        });
+        let ours = match ours {
+            Ok(events) => events.stream().left_stream(),
+            Err(error) => once(ready(Err(error))).right_stream(),
         };
-        let ours = ours.stream();
         // It ends with the outcome itself: nothing of the turn comes after it that one could wait for.
         Box::pin(unfold(Some(ours), |ours| async {
             let mut ours = ours?;
@@ -145,30 +150,48 @@ impl Chat {
         let end = match outcome {
             Some(outcome) => End::Known(Arc::new(outcome)),
             None => {
-                let hot = self.house.hot(&key);
+                let hot = self.house.hot(&key)?;
                 self.house.ready(&hot).await?;
-                let ticket = hot.desk().ticket(&id);
-                match ticket {
-                    Some(ticket) => End::Waiting(ticket.told()),
-                    // It ended between the two looks.
-                    None => self.ended(&key, &row).await?,
-                }
+                self.end_of(&hot, &row).await?
             }
         };
         Ok(Turn { chat: self.clone(), key, id, end, no: Some(row.no), from: Begin::Oldest, live: None })
     }
 
-    async fn ended(&self, key: &SessionKey, row: &TurnRow) -> Result<End> {
+    /// Finds out how a turn ends that had no outcome just now.
+    async fn end_of(&self, hot: &Hot, row: &TurnRow) -> Result<End> {
+        let id = row.id();
+        loop {
+            let freed = hot.freed.notified();
+            let (ticket, runs) = {
+                let desk = hot.desk();
+                (desk.ticket(&id), desk.running.is_some())
+            };
+            if let Some(ticket) = ticket {
+                return Ok(End::Waiting(ticket.told()));
+            }
+            // It ended between the two looks.
+            if let Some(outcome) = self.ended(&hot.key, row).await? {
+                return Ok(End::Known(outcome));
+            }
+            if !runs || self.house.is_closing() {
+                return Ok(End::Known(self.unfinished(&id)));
+            }
+            // A turn that suspends where its signal has come already has started this one in its commit, and queues it next.
+            freed.await;
+        }
+    }
+
+    async fn ended(&self, key: &SessionKey, row: &TurnRow) -> Result<Option<Arc<ChatTurnOutcome>>> {
         let rows = self.house.read(self.house.journal.turns(key, &TurnQuery::No(row.no))).await?;
         let row = rows.into_iter().next().unwrap_or_else(|| row.clone());
         let reading = read_outcome(self.house.journal.as_ref(), key, &row);
         match self.house.limited(reading).await? {
-            Some(outcome) => Ok(End::Known(Arc::new(outcome))),
             // It waits for a process that has its agent (D28).
             None if !self.house.agents.contains_key(&row.agent) => {
                 Err(Error::AgentUnknown { agent: row.agent })
             }
-            None => Ok(End::Known(self.unfinished(&row.id()))),
+            outcome => Ok(outcome.map(Arc::new)),
         }
     }
 

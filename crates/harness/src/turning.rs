@@ -45,7 +45,6 @@ pub(crate) struct Turning {
     pub(crate) migrated: Option<SessionState>,
     /// The records of the turn that are stored (D7).
     pub(crate) records: Records,
-    pub(crate) field_bytes: usize,
     pub(crate) bounds: Bounds,
     /// What the turn has used, as it is stored with its position.
     pub(crate) spent: Spent,
@@ -116,7 +115,7 @@ impl Turning {
 
     fn write_state(&mut self, writing: &mut Writing, fields: &[(Arc<str>, Slot)]) -> Result<(), Error> {
         let author = self.author();
-        let how = (&self.rows.clone(), &mut self.numbers, self.field_bytes);
+        let how = (&self.rows.clone(), &mut self.numbers, &self.bounds);
         self.stored = write_fields(writing, &author, fields, &self.stored, how)?;
         // What is written was made from this version; from another one it would take back what came after (INV-3).
         writing.require(Require::SessionVersion(self.head.version));

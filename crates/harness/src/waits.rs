@@ -210,8 +210,10 @@ impl House {
         let due_count = due.len() as u64;
         let mut left = due_count == limit;
         for (key, wait) in due.into_iter().filter(|(key, _)| key.tenant == self.tenant) {
-            let hot = self.hot(&key);
-            left |= self.expire(&hot, wait).await.is_err();
+            left |= match self.hot(&key) {
+                Ok(hot) => self.expire(&hot, wait).await.is_err(),
+                Err(_) => true,
+            };
         }
         if left {
             return AGAIN;

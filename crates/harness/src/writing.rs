@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::Error;
+use crate::budget::{Bounds, within};
 use crate::event::{ChatEvent, ChatEventKind, EventId};
 use crate::mail::Mailbox;
 use crate::stored::{self, Kept, StoredField, StoredFields};
@@ -62,6 +63,8 @@ pub(crate) struct Writing {
     pub(crate) now: Timestamp,
     pub(crate) events: Vec<ChatEvent>,
     pub(crate) mailbox: Mailbox,
+    /// The bytes that an item may have.
+    item_bytes: usize,
     epoch: Arc<str>,
     taken: Counters,
 }
@@ -77,7 +80,14 @@ impl Writing {
         let mut batch = Batch::new(key.clone(), fence);
         batch.puts.reserve(PUTS);
         let mailbox = Mailbox::default();
-        Self { batch, counters, now, events: Vec::new(), mailbox, epoch: epoch.clone(), taken: counters }
+        let (events, epoch, item_bytes) = (Vec::new(), epoch.clone(), usize::MAX);
+        Self { batch, counters, now, events, mailbox, item_bytes, epoch, taken: counters }
+    }
+
+    /// Sets how many bytes an item may have.
+    pub(crate) fn within(mut self, item_bytes: usize) -> Self {
+        self.item_bytes = item_bytes;
+        self
     }
 
     pub(crate) fn with_mailbox(mut self, mailbox: Mailbox) -> Self {
@@ -145,6 +155,7 @@ impl Writing {
         let body = item
             .text()
             .map_err(|it| stored::corrupt("an item that JSON cannot represent".into(), Some(it.into())))?;
+        within("item_bytes", body.len() as u64, self.item_bytes as u64)?;
         let no = self.counters.items;
         self.counters.items += 1;
         let body = Json::from_text(body);
@@ -213,7 +224,12 @@ impl Writing {
     }
 
     /// Writes a field that is one value.
-    pub(crate) fn value(&mut self, name: &Arc<str>, slot: &Slot, max: usize) -> Result<StoredField, Error> {
+    pub(crate) fn value(
+        &mut self,
+        name: &Arc<str>,
+        slot: &Slot,
+        bounds: &Bounds,
+    ) -> Result<StoredField, Error> {
         let unfit = |it: serde_json::Error| {
             stored::corrupt(format!("field '{name}', which JSON cannot represent"), Some(it.into()))
         };
@@ -221,11 +237,7 @@ impl Writing {
             Slot::One(item) => Json::from_text(item.text().map_err(unfit)?),
             Slot::Many(list) => Json::from(&list.to_json().map_err(unfit)?),
         };
-        let reached = json.as_str().len();
-        if reached > max {
-            let (max, reached) = (max as u64, reached as u64);
-            return Err(Error::Budget { budget: "field_bytes", max, reached });
-        }
+        bounds.field(json.as_str().len())?;
         let value = FieldValue::Value(json);
         self.put(Put::Field(FieldRow { name: name.as_ref().to_owned(), value }));
         Ok(StoredField { name: name.clone(), slot: slot.clone(), kept: Kept::Value, bytes: 0 })
@@ -241,7 +253,7 @@ pub(crate) fn write_fields(
     author: &Author,
     state: &[(Arc<str>, Slot)],
     before: &StoredFields,
-    (rows, numbers, max): (&RowFields, &mut Numbers, usize),
+    (rows, numbers, bounds): (&RowFields, &mut Numbers, &Bounds),
 ) -> Result<StoredFields, Error> {
     let mut after = Vec::with_capacity(state.len());
     // What a newer version of the state does not have is not kept beside it.
@@ -256,9 +268,11 @@ pub(crate) fn write_fields(
         }
         after.push(match slot {
             Slot::Many(list) if rows.contains(name.as_ref()) => {
-                writing.list(author, (name, list), stored, numbers)?
+                let written = writing.list(author, (name, list), stored, numbers)?;
+                bounds.list(name, list.len(), written.bytes)?;
+                written
             }
-            slot => writing.value(name, slot, max)?,
+            slot => writing.value(name, slot, bounds)?,
         });
     }
     Ok(after)

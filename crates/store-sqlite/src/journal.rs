@@ -86,6 +86,11 @@ impl Journal for SqliteStore {
         self.query(move |snapshot| read::position::of(snapshot, &key, &invocation))
     }
 
+    fn positions<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Vec<PositionRow>>> {
+        let key = key.clone();
+        self.query(move |snapshot| read::position::all_of(snapshot, &key))
+    }
+
     fn records<'a>(&'a self, key: &'a SessionKey, turn: u64) -> BoxFuture<'a, Result<Vec<RecordRow>>> {
         let key = key.clone();
         self.query(move |snapshot| read::position::records(snapshot, &key, turn))

@@ -128,6 +128,12 @@ impl Journal for Gated {
         self.read("mail", async move { store.mail(&key).await })
     }
 
+    fn positions<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Vec<PositionRow>>> {
+        let store = self.store.clone();
+        let key = key.clone();
+        self.read("positions", async move { store.positions(&key).await })
+    }
+
     fn records<'a>(&'a self, key: &'a SessionKey, turn: u64) -> BoxFuture<'a, Result<Vec<RecordRow>>> {
         let store = self.store.clone();
         let (key, turn) = (key.clone(), turn);

@@ -5,6 +5,7 @@ mod gated;
 mod meet;
 mod model;
 mod race;
+mod race_mail;
 mod rig;
 mod saboteur;
 mod scheduler;

@@ -121,7 +121,10 @@ pub(crate) fn error(category: &str) -> End {
     End::Errored { category: category.to_owned(), retry_safe, recorded: true }
 }
 
-fn refused(category: &str) -> Expected {
+/// The message that calls a tool.
+const CALL: &str = "assistant: (c1)";
+
+pub(crate) fn refused(category: &str) -> Expected {
     Expected { turn: None, end: Some(error(category)) }
 }
 
@@ -171,7 +174,7 @@ impl Session {
         self.history.push(format!("user:{text}"));
         let said = match kind {
             Kind::Plain => format!("assistant:{text}"),
-            _ if kind.calls() => "assistant: (c1)".to_owned(),
+            _ if kind.calls() => CALL.to_owned(),
             _ => "assistant:ask".to_owned(),
         };
         self.history.push(said.clone());
@@ -288,6 +291,20 @@ impl Session {
     pub(crate) fn import(&mut self, from: &Self) {
         (self.exists, self.open) = (true, from.open);
         self.history.clone_from(&from.history);
+    }
+
+    /// Begins as the beginning of another session, up to a message. Calls that are open there are closed.
+    pub(crate) fn fork(&mut self, from: &Self, offset: usize) {
+        self.exists = true;
+        self.history = from.history[..offset].to_vec();
+        self.open = self.history.last().is_some_and(|it| it == CALL);
+        self.answer_open("cancelled", "the conversation was forked here");
+    }
+
+    /// Returns the place and the text of the last user's message before a place.
+    pub(crate) fn asked_before(&self, past: usize) -> Option<(usize, &str)> {
+        let told = self.history.iter().enumerate().take(past).rev();
+        told.filter_map(|(at, it)| it.strip_prefix("user:").map(|text| (at, text))).next()
     }
 
     fn add(&mut self, text: &str, root: usize, ordinal: u32) -> usize {

@@ -10,6 +10,7 @@ use singletree_engine::{Ctx, Graph, Signal};
 use singletree_harness::{Agent, Chat, Durability, Error, TurnId, WhileSuspended};
 use tokio::sync::Semaphore;
 
+use crate::race_mail;
 use crate::rig::{Effects, HandClock, MarkedIds, Talk, approve, asking, chain, echo, says};
 
 /// One round's ground: a session of its own, with a chat of its own, over a store that all rounds share.
@@ -20,7 +21,7 @@ pub(crate) struct Ground {
     pub(crate) upkeep: Arc<dyn Upkeep>,
     pub(crate) log: Arc<Recorder>,
     pub(crate) ids: Arc<MarkedIds>,
-    clock: Arc<HandClock>,
+    pub(crate) clock: Arc<HandClock>,
 }
 
 /// What a contender was told.
@@ -47,7 +48,7 @@ pub(crate) struct Race {
     pub(crate) judge: fn(&Ground, &[Said; 2], &StoredSession) -> Result<bool, String>,
 }
 
-pub(crate) const RACES: [Race; 9] = [
+pub(crate) const RACES: [Race; 14] = [
     Race { name: "two sends", sides: ["first", "second"], prepare: two_sends, judge: judge_sends },
     Race {
         name: "two equal approvals",
@@ -92,6 +93,11 @@ pub(crate) const RACES: [Race; 9] = [
         prepare: |it| deadline(it, Signal::new("ok").on_deadline(approve(false))),
         judge: judge_values,
     },
+    race_mail::EARLY,
+    race_mail::AGAIN,
+    race_mail::CONFLICT,
+    race_mail::AGE,
+    race_mail::CANCEL,
 ];
 
 impl Ground {
@@ -101,16 +107,19 @@ impl Ground {
     }
 
     fn open(&self, graph: &Graph<Talk>, durability: Durability, policy: WhileSuspended) -> Chat {
-        let agent = Agent::new("a", graph).durability(durability).while_suspended(policy);
+        self.open_agent(Agent::new("a", graph).durability(durability).while_suspended(policy))
+    }
+
+    pub(crate) fn open_agent(&self, agent: Agent) -> Chat {
         let builder = Chat::builder().agent(agent).clock(self.clock.clone()).ids(self.ids.clone());
         builder.open_shared(self.journal.clone(), self.upkeep.clone()).unwrap()
     }
 
-    fn effects(&self) -> Effects {
+    pub(crate) fn effects(&self) -> Effects {
         Effects { log: self.log.clone(), session: self.session.clone() }
     }
 
-    fn client(&self, chat: &Chat, name: &str) -> (Client, String) {
+    pub(crate) fn client(&self, chat: &Chat, name: &str) -> (Client, String) {
         (Client::new(chat.clone(), self.log.clone()).named(name), self.session.clone())
     }
 
@@ -142,7 +151,7 @@ impl Ground {
 }
 
 impl Said {
-    fn of(outcome: &singletree_harness::ChatTurnOutcome) -> Self {
+    pub(crate) fn of(outcome: &singletree_harness::ChatTurnOutcome) -> Self {
         Self { turn: outcome.turn().map(ToString::to_string), end: outcome.into() }
     }
 }
@@ -153,11 +162,11 @@ fn no_of(said: &Said, stored: &StoredSession) -> Result<u64, String> {
 }
 
 /// Demands that something holds.
-fn must(holds: bool, what: &str, said: &[Said; 2]) -> Result<(), String> {
+pub(crate) fn must(holds: bool, what: &str, said: &[Said; 2]) -> Result<(), String> {
     if holds { Ok(()) } else { Err(format!("{what}: {said:?}")) }
 }
 
-fn completed(said: &Said, reply: &str) -> bool {
+pub(crate) fn completed(said: &Said, reply: &str) -> bool {
     said.end == End::Completed { replies: vec![format!("assistant:{reply}")] }
 }
 

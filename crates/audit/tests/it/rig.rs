@@ -71,7 +71,7 @@ pub(crate) struct Effects {
 }
 
 impl Effects {
-    fn happen(&self) {
+    pub(crate) fn happen(&self) {
         self.log.note(&self.session, What::Effect { key: "act".into() });
     }
 

@@ -95,6 +95,16 @@ fn deadline_against_answer_by_seed() {
     race(8);
 }
 
+// D2
+#[test]
+fn early_signals_against_their_suspension_by_seed() {
+    race(9);
+    race(10);
+    race(11);
+    race(12);
+    race(13);
+}
+
 // INV-11
 #[test]
 fn the_same_seed_is_the_same_interleaving() {

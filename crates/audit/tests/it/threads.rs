@@ -116,3 +116,13 @@ fn deadline_against_answer_on_threads() {
     run(by_name("deadline against answer"));
     run(by_name("deadline with values against answer"));
 }
+
+// D2
+#[test]
+fn early_signals_against_their_suspension_on_threads() {
+    run(by_name("early signal against suspension"));
+    run(by_name("early signal again against suspension"));
+    run(by_name("two early signals that conflict"));
+    run(by_name("age of an early signal against suspension"));
+    run(by_name("cancel against suspension with an early signal"));
+}

@@ -9,12 +9,14 @@ use proptest::sample::select;
 use singletree_audit::{Client, End, Recorder, StoredSession, audit};
 use singletree_durable::{Journal, MemoryStore};
 use singletree_engine::{Ctx, END, Graph, NodeError, Signal, Target};
-use singletree_harness::{Agent, Chat, Durability, Error, Result, TurnId, WhileSuspended};
+use singletree_harness::{
+    Agent, Chat, Durability, Error, ErroredTurn, ForkOptions, Result, Turn, TurnId, WhileSuspended,
+};
 use singletree_llm::{ChatMessage, Role, ToolCall};
 use singletree_store_sqlite::SqliteStore;
 
 use crate::meet::{PATIENCE, is_deep};
-use crate::model::{Expected, Kind, Names, Session};
+use crate::model::{Expected, Kind, Names, Session, refused};
 use crate::rig::{HandClock, Talk, TalkUpdate, acted, approve, key_of, says};
 
 const SESSIONS: [&str; 3] = ["s0", "s1", "s2"];
@@ -28,6 +30,9 @@ enum Op {
     Delete { session: usize },
     Restart { policy: WhileSuspended, level: Durability },
     Copy { from: usize, to: usize },
+    Fork { from: usize, to: usize, at: Option<usize> },
+    Edit { from: usize, to: usize, at: usize, kind: Kind },
+    Regenerate { from: usize, to: usize, reply: Option<usize> },
 }
 
 fn policy() -> impl Strategy<Value = WhileSuspended> {
@@ -59,7 +64,21 @@ fn op() -> impl Strategy<Value = Op> {
         2 => Just(Op::DeadlinesPass),
         1 => session.clone().prop_map(|session| Op::Delete { session }),
         2 => (policy(), level()).prop_map(|(policy, level)| Op::Restart { policy, level }),
-        3 => (session.clone(), session).prop_map(|(from, to)| Op::Copy { from, to }),
+        3 => (session.clone(), session.clone()).prop_map(|(from, to)| Op::Copy { from, to }),
+        6 => branch(),
+    ]
+}
+
+fn branch() -> impl Strategy<Value = Op> {
+    let two = (0..SESSIONS.len(), 0..SESSIONS.len());
+    // Of a session's history, one place beyond its end, too.
+    let at = || 0_usize..60;
+    let maybe = || proptest::option::of(at());
+    prop_oneof![
+        2 => (two.clone(), maybe()).prop_map(|((from, to), at)| Op::Fork { from, to, at }),
+        1 => (two.clone(), at(), select(&Kind::ALL[..]))
+            .prop_map(|((from, to), at, kind)| Op::Edit { from, to, at, kind }),
+        1 => (two, maybe()).prop_map(|((from, to), reply)| Op::Regenerate { from, to, reply }),
     ]
 }
 
@@ -209,6 +228,9 @@ impl Walk {
             }
             Op::Restart { policy, level } => self.restart(policy, level).await,
             Op::Copy { from, to } => self.copy(from, to).await,
+            Op::Fork { from, to, at } => self.fork(from, to, at).await,
+            Op::Edit { from, to, at, kind } => self.edit(from, to, at, kind).await,
+            Op::Regenerate { from, to, reply } => self.regenerate(from, to, reply).await,
         }
         self.compare().await;
     }
@@ -221,7 +243,17 @@ impl Walk {
             None => (format!("{} {}", kind.word(), self.texts), None),
         };
         let expected = self.model[session].send(&text, key.as_deref(), self.policy);
-        let (call, sent) = self.client.submit(SESSIONS[session], &text, key.as_deref()).await;
+        let sent = self.client.submit(SESSIONS[session], &text, key.as_deref()).await;
+        self.sent(session, expected, sent).await;
+    }
+
+    /// Compares how a message was accepted, and how its turn ends unless it is parked.
+    async fn sent(
+        &mut self,
+        session: usize,
+        expected: Expected,
+        (call, sent): (u64, Result<Turn, Box<ErroredTurn>>),
+    ) {
         match sent {
             Err(errored) => assert_eq!((None, Some(errored.as_ref().into())), (expected.turn, expected.end)),
             Ok(turn) if expected.end.is_none() => {
@@ -293,7 +325,7 @@ impl Walk {
         let copied = self.try_copy(from, to).await.map_err(|it| it.category().to_owned());
         let expected = match (self.model[from].exists, self.model[to].exists) {
             (false, _) => Err("chat_session_unknown".to_owned()),
-            (true, true) => Err("store_refused".to_owned()),
+            (true, true) => Err("chat_session_exists".to_owned()),
             (true, false) => Ok(()),
         };
         assert_eq!(copied, expected);
@@ -306,6 +338,77 @@ impl Walk {
     async fn try_copy(&self, from: usize, to: usize) -> Result<(), Error> {
         let export = self.client.chat().export_session(SESSIONS[from]).await?;
         self.client.chat().import_session(export, Some(SESSIONS[to])).await
+    }
+
+    /// Says what a branch from a session's history to another session comes to: its error, or the place.
+    fn place(&self, from: usize, to: usize, found: Option<usize>) -> Result<usize, &'static str> {
+        if !self.model[from].exists {
+            return Err("chat_session_unknown");
+        }
+        let place = found.ok_or("chat_message_unknown")?;
+        if self.model[to].exists { Err("chat_session_exists") } else { Ok(place) }
+    }
+
+    /// Takes a drawn number for a place of a history, or the one after its end.
+    fn drawn(&self, from: usize, at: usize) -> usize {
+        at % (self.model[from].history.len() + 2)
+    }
+
+    async fn fork(&mut self, from: usize, to: usize, at: Option<usize>) {
+        let at = at.map(|it| self.drawn(from, it));
+        let len = self.model[from].history.len();
+        let expected = self.place(from, to, Some(at.unwrap_or(len)).filter(|it| *it <= len));
+        let options = ForkOptions::new().session(SESSIONS[to]);
+        let options = at.into_iter().fold(options, |it, at| it.at(at as u64));
+        let forked = self.client.chat().fork(SESSIONS[from], options).await;
+        let told = forked.map(|it| it.messages).map_err(|it| it.category().to_owned());
+        let expected = expected.map_err(str::to_owned).map(|place| {
+            let source = self.model[from].clone();
+            self.model[to].fork(&source, place);
+            self.model[to].history.len() as u64
+        });
+        assert_eq!(told, expected);
+    }
+
+    async fn edit(&mut self, from: usize, to: usize, at: usize, kind: Kind) {
+        self.texts += 1;
+        let text = format!("{} {}", kind.word(), self.texts);
+        let at = self.drawn(from, at);
+        let asked = self.model[from].asked_before(at + 1).filter(|(place, _)| *place == at);
+        let place = self.place(from, to, asked.map(|(place, _)| place));
+        let expected = self.branch((from, to), place, &text);
+        let sent = self.client.edit(SESSIONS[from], at as u64, (SESSIONS[to], &text)).await;
+        self.sent(to, expected, sent).await;
+    }
+
+    async fn regenerate(&mut self, from: usize, to: usize, reply: Option<usize>) {
+        let reply = reply.map(|it| self.drawn(from, it));
+        let len = self.model[from].history.len();
+        let past = reply.map_or(Some(len), |it| (it < len).then_some(it + 1));
+        let asked = past.and_then(|it| self.model[from].asked_before(it));
+        let text = asked.map_or_else(String::new, |(_, text)| text.to_owned());
+        let place = self.place(from, to, asked.map(|(place, _)| place));
+        let expected = self.branch((from, to), place, &text);
+        let reply = reply.map(|it| it as u64);
+        let sent = self.client.regenerate(SESSIONS[from], reply, (SESSIONS[to], &text)).await;
+        self.sent(to, expected, sent).await;
+    }
+
+    /// Lets the model fork, and send a message there.
+    fn branch(
+        &mut self,
+        (from, to): (usize, usize),
+        place: Result<usize, &'static str>,
+        text: &str,
+    ) -> Expected {
+        match place {
+            Err(category) => refused(category),
+            Ok(place) => {
+                let source = self.model[from].clone();
+                self.model[to].fork(&source, place);
+                self.model[to].send(text, None, self.policy)
+            }
+        }
     }
 
     fn named(&mut self, session: usize, at: usize, id: &TurnId) {

@@ -48,7 +48,7 @@ fn a_session_moves_from_one_database_to_another_whole() {
         "imported: t\n"
     );
     let (code, document) = other.json(&["sessions", "import", file]);
-    assert_eq!((code, &document["error"]["category"]), (4, &json!("store_refused")), "{document}");
+    assert_eq!((code, &document["error"]["category"]), (1, &json!("chat_session_exists")), "{document}");
     let document =
         |home: &Home| serde_json::from_str::<Value>(&home.run(&["sessions", "export", "s"]).out).unwrap();
     assert_eq!(document(&other), document(&home));

@@ -2,6 +2,7 @@
 //!
 //! A kill does not lose what the kernel holds, so that a store that syncs nothing passes every torture. The trace does not.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -22,23 +23,29 @@ struct Trace {
 }
 
 /// Reads a trace of one caller who asks one thing after the other: whatever was written to the log before an answer
-/// belongs to it. An answer is a write to the standard output that has `mark` in it.
+/// belongs to it. An answer is a write to the standard output that has `mark` in it. A sync that strace answered in the
+/// kernel's place was none.
 fn read(trace: &str, mark: &str) -> Trace {
     let mut seen = Trace::default();
     let mut dirty = false;
+    // Who waits in a sync of the log: where such a call is cut in two, the second half names no file.
+    let mut waiting = BTreeSet::new();
     for line in trace.lines() {
-        let Some((_, call)) = line.split_once(' ') else { continue };
+        let Some((thread, call)) = line.split_once(' ') else { continue };
         let call = call.trim_start();
         let is_log = call.contains("-wal>");
+        let begins = (call.starts_with("fdatasync(") || call.starts_with("fsync(")) && is_log;
+        let ends = call.starts_with("<... fdatasync resumed>") || call.starts_with("<... fsync resumed>");
         if (call.starts_with("pwrite64(") || call.starts_with("write(")) && is_log {
             seen.log_writes += 1;
             dirty = true;
-        } else if (call.starts_with("fdatasync(") || call.starts_with("fsync(")) && is_log {
-            // Where the call is cut in two, the thread that writes the log waits in it: nothing is written meanwhile.
-            seen.syncs += 1;
-            dirty = call.contains("unfinished") && dirty;
-        } else if call.starts_with("<... fdatasync resumed>") || call.starts_with("<... fsync resumed>") {
-            dirty = false;
+        } else if begins && call.contains("<unfinished") {
+            waiting.insert(thread);
+        } else if begins || ends && waiting.remove(thread) {
+            if !call.contains("(INJECTED)") {
+                seen.syncs += 1;
+                dirty = false;
+            }
         } else if call.starts_with("write(1<") && call.contains(mark) {
             seen.answers += 1;
             if dirty {
@@ -49,11 +56,14 @@ fn read(trace: &str, mark: &str) -> Trace {
     seen
 }
 
-/// Prepares a program under strace; none where there is no strace that may trace.
-fn traced(home: &Home, program: &str, trace: &Path) -> Option<Command> {
+/// Makes every sync a lie: it is answered with success, and the kernel never hears of it.
+const LIES: &[&str] = &["-e", "inject=fdatasync,fsync:retval=0"];
+
+/// Prepares a program under strace, with more for strace to do; none where there is no strace that may trace.
+fn traced_with(home: &Home, program: &str, trace: &Path, more: &[&str]) -> Option<Command> {
     let calls = "trace=write,pwrite64,fdatasync,fsync";
     let mut command = home.command("strace");
-    command.args(["-f", "-y", "-s", "60", "-e", calls, "-o"]).arg(trace);
+    command.args(["-f", "-y", "-s", "60", "-e", calls]).args(more).arg("-o").arg(trace);
     let works = home.command("strace").args(["-o", "/dev/null", "true"]).stderr(Stdio::null()).status();
     if !works.is_ok_and(|it| it.success()) {
         // Past the test harness, which swallows what a passing test prints.
@@ -63,6 +73,10 @@ fn traced(home: &Home, program: &str, trace: &Path) -> Option<Command> {
     }
     command.arg(program);
     Some(command)
+}
+
+fn traced(home: &Home, program: &str, trace: &Path) -> Option<Command> {
+    traced_with(home, program, trace, &[])
 }
 
 // INV-3
@@ -114,6 +128,42 @@ fn the_trace_of_a_store_that_does_not_sync_its_commits_is_told_apart() {
     assert_eq!((relaxed.answers, relaxed.early.len()), (1, 1), "{relaxed:?}");
 }
 
+/// Lets a mutant of the binary talk, and expects each of its answers to have left too early, and nothing else of it to be
+/// wrong: no torture would tell it apart.
+fn is_caught(program: &str, more: &[&str]) {
+    let home = Home::new();
+    let trace = home.path().join("trace");
+    for (text, code) in [("hello", 0), ("note: buy milk", 0), ("send hello to Bob", 3)] {
+        let Some(mut command) = traced_with(&home, program, &trace, more) else { return };
+        let output = command.args(["send", text, "--session", "s", "--json"]).output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{output:?}");
+        let seen = read(&std::fs::read_to_string(&trace).unwrap(), "{");
+        assert!(seen.answers >= 1 && seen.log_writes >= 2, "{text}: {seen:?}");
+        assert_eq!((seen.syncs, seen.early.len()), (0, seen.answers), "{text}: {seen:?}");
+    }
+    let (code, document) = home.json(&["doctor"]);
+    assert_eq!((code, &document["findings"]), (0, &serde_json::json!([])), "{document:#}");
+}
+
+// INV-3
+#[test]
+fn the_binary_over_a_kernel_that_syncs_nothing_is_caught() {
+    is_caught(BINARY, LIES);
+}
+
+// INV-3: the binary with an SQLite that makes no sync at all; `.ci/mutants` builds it.
+#[test]
+fn the_binary_with_an_sqlite_that_syncs_nothing_is_caught() {
+    match std::env::var_os("SINGLETREE_UNSYNCED") {
+        Some(program) => is_caught(program.to_str().unwrap(), &[]),
+        None => {
+            let mut stderr = std::io::stderr();
+            let why = "SINGLETREE_UNSYNCED names no binary (.ci/mutants builds it)";
+            writeln!(stderr, "not run: the binary with an SQLite that syncs nothing: {why}").unwrap();
+        }
+    }
+}
+
 const MUTANT: &str = "SINGLETREE_MUTANT";
 
 /// Not a test by itself: what the next one runs under strace, as a process of its own. Commits a row and answers.
@@ -161,4 +211,8 @@ fn a_trace_is_read_in_the_order_of_its_calls() {
     assert_eq!(early(&[written, begun, ended, answer]), 0);
     assert_eq!(early(&["7 fdatasync(4</d/a.db>) = 0\n", answer]), 0);
     assert_eq!(early(&[written, "7 fdatasync(4</d/a.db>) = 0\n", answer]), 1, "another file");
+    let other = "9 fdatasync(4</d/a.db> <unfinished ...>\n9 <... fdatasync resumed>) = 0\n";
+    assert_eq!(early(&[written, other, answer]), 1, "another file, cut in two");
+    assert_eq!(early(&[written, "7 fdatasync(3</d/a.db-wal>) = 0 (INJECTED)\n", answer]), 1, "a lie");
+    assert_eq!(early(&[written, begun, "7 <... fdatasync resumed>) = 0 (INJECTED)\n", answer]), 1, "a lie");
 }

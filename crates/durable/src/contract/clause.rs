@@ -125,6 +125,7 @@ clauses! {
     WaitsOfTenantSignal, waits::signal_of, "A tenant's pending waits of a signal are found, at most so many.";
     WaitsOfInvocation, waits::of_invocation, "An invocation's waits are found, whatever their status.";
     MailOrdered, waits::mail_ordered, "A session's early signals are read in order of their ids.";
+    PositionsOrdered, waits::positions_ordered, "A session's positions are read in order of their invocations.";
     RecordsOrdered, reads::records_ordered, "The records of a turn are ordered by name.";
     DossierAgrees, dossier::agrees, "A dossier says what the single reads say.";
     EventsFrom, reads::events_from, "Events are read from a sequence number on, at most so many.";

@@ -2,7 +2,7 @@
 
 use super::Stores;
 use super::bench::{Bench, Verdict, same};
-use super::rows::{consumed, invocation, key, mail, make, tenant, wait};
+use super::rows::{consumed, invocation, key, mail, make, position, tenant, wait};
 use crate::{Put, Result, SessionKey, WaitQuery, WaitRow, WaitStatus};
 
 /// Makes three sessions with waits: of signal `approval` and invocation `inv`, but for those named otherwise.
@@ -80,4 +80,13 @@ pub(super) async fn mail_ordered(bench: &dyn Bench) -> Verdict {
     let expected = ["a", "b", "c"].map(|it| mail(it, "1")).to_vec();
     same("a session's early signals", &stores.journal.mail(&key("a")).await?, &expected)?;
     same("those of an absent session", &stores.journal.mail(&key("none")).await?, &vec![])
+}
+
+pub(super) async fn positions_ordered(bench: &dyn Bench) -> Verdict {
+    let stores = bench.open().await?;
+    make(&stores, &key("a"), ["b", "c", "a"].map(|it| Put::Position(position(it, "1")))).await?;
+    make(&stores, &key("b"), [Put::Position(position("d", "2"))]).await?;
+    let expected = ["a", "b", "c"].map(|it| position(it, "1")).to_vec();
+    same("a session's positions", &stores.journal.positions(&key("a")).await?, &expected)?;
+    same("those of an absent session", &stores.journal.positions(&key("none")).await?, &vec![])
 }

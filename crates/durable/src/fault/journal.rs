@@ -69,6 +69,10 @@ impl<S: Journal + ?Sized> Journal for FailAt<S> {
         self.inner.position(key, invocation)
     }
 
+    fn positions<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Vec<PositionRow>>> {
+        self.inner.positions(key)
+    }
+
     fn records<'a>(&'a self, key: &'a SessionKey, turn: u64) -> BoxFuture<'a, Result<Vec<RecordRow>>> {
         self.inner.records(key, turn)
     }

@@ -129,6 +129,10 @@ pub(super) fn mail(state: &State, key: &SessionKey) -> Vec<MailRow> {
     state.session(key).into_iter().flat_map(|it| it.mail.values().cloned()).collect()
 }
 
+pub(super) fn positions(state: &State, key: &SessionKey) -> Vec<PositionRow> {
+    state.session(key).into_iter().flat_map(|it| it.positions.values().cloned()).collect()
+}
+
 pub(super) fn position(state: &State, key: &SessionKey, invocation: &InvocationId) -> Option<PositionRow> {
     state.session(key)?.positions.get(invocation).cloned()
 }

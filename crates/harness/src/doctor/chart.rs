@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
 
 use singletree_durable::{
-    EventRow, Fence, FieldValue, InvocationId, ItemRange, ItemRow, Journal, Placement, PositionRow,
+    EventRow, Fence, FieldValue, InvocationId, ItemRange, ItemRow, Journal, MailRow, Placement, PositionRow,
     SessionRow, TurnQuery, TurnRow, WaitQuery, WaitRow,
 };
 use singletree_engine::Item;
@@ -25,6 +25,8 @@ pub(super) struct Chart {
     pub(super) turns: Vec<TurnRow>,
     pub(super) waits: BTreeMap<u64, WaitRow>,
     pub(super) positions: BTreeMap<InvocationId, PositionRow>,
+    /// The early signals.
+    pub(super) mail: Vec<MailRow>,
     /// The turns that have records.
     pub(super) recorded: BTreeSet<u64>,
     pub(super) items: BTreeMap<u64, Body>,
@@ -58,6 +60,7 @@ impl Chart {
             turns: Vec::new(),
             waits: BTreeMap::new(),
             positions: BTreeMap::new(),
+            mail: Vec::new(),
             recorded: BTreeSet::new(),
             items: BTreeMap::new(),
             places: BTreeMap::new(),
@@ -95,13 +98,13 @@ impl Chart {
             pending.into_iter().map(|(_, it)| it.invocation).collect();
         invocations.extend(self.turns.iter().map(|it| it.invocation.clone()));
         for invocation in invocations {
-            let query = WaitQuery::Invocation(key.tenant.clone(), invocation.clone());
+            let query = WaitQuery::Invocation(key.tenant.clone(), invocation);
             let waits = journal.waits(&query).await?;
             self.waits.extend(waits.into_iter().filter(|(of, _)| *of == key).map(|(_, it)| (it.no, it)));
-            if let Some(position) = journal.position(&key, &invocation).await? {
-                self.positions.insert(invocation, position);
-            }
         }
+        let positions = journal.positions(&key).await?;
+        self.positions = positions.into_iter().map(|it| (it.invocation.clone(), it)).collect();
+        self.mail = journal.mail(&key).await?;
         for turn in &self.turns {
             if !journal.records(&key, turn.no).await?.is_empty() {
                 self.recorded.insert(turn.no);

@@ -118,9 +118,15 @@ symptoms! {
     /// More than one wait of a session is pending.
     WaitsDoubled => ("waits_doubled", 8,
         "a session waits for one thing at a time; the others are not seen until it ends"),
-    /// A position is kept of an invocation that has ended.
+    /// A position is kept of an invocation that has ended, or that no turn is of.
     PositionOrphaned => ("position_orphaned", 8,
         "it takes space, and a later turn could mistake it for its own"),
+    /// An early signal cannot be read.
+    MailDamaged => ("mail_damaged", 8,
+        "the turn that comes to wait for it fails, each time"),
+    /// An early signal is kept beside the wait that it is for.
+    MailUntaken => ("mail_untaken", 8,
+        "its sender was told that it is kept, and the wait goes on without it"),
     /// Records are kept of a turn that has ended.
     RecordOrphaned => ("record_orphaned", 8,
         "they take space and are never read"),
@@ -169,6 +175,8 @@ pub(super) enum Mend {
     CancelWait { wait: u64 },
     /// Removes a position.
     DropPosition { invocation: InvocationId },
+    /// Removes an early signal that cannot be read.
+    DropMail { signal: String },
     /// Removes the records of a turn.
     DropRecords { turn: u64 },
     /// Answers open calls as unknown.
@@ -186,6 +194,9 @@ impl Mend {
             Self::EndInvocation { .. } => "ends the invocation as errored, its wait as cancelled",
             Self::CancelWait { .. } => "ends the wait as cancelled",
             Self::DropPosition { .. } => "removes the position",
+            Self::DropMail { .. } => {
+                "removes the signal, of which nothing can be read; its sender may send it again"
+            }
             Self::DropRecords { .. } => "removes the records",
             Self::CloseCalls => "answers the open calls as unknown",
         }

@@ -5,7 +5,8 @@
 //! checksums, foreign keys) is the store's to check.
 //!
 //! # Inside
-//! `chart` reads one session whole; each of `turns`, `waits`, `lists`, `history` and `log` looks at it for one kind of
+//! `chart` reads one session whole; each of `turns`, `waits`, `mail`, `lists`, `history` and
+//! `log` looks at it for one kind of
 //! harm and names a `finding`; `repair` turns a finding into one batch.
 
 mod chart;
@@ -13,6 +14,7 @@ mod finding;
 mod history;
 mod lists;
 mod log;
+mod mail;
 mod repair;
 mod turns;
 mod waits;
@@ -221,6 +223,7 @@ fn diagnose(chart: &Chart) -> Vec<Finding> {
     lists::look(chart, &mut findings);
     turns::look(chart, &mut findings);
     waits::look(chart, &mut findings);
+    mail::look(chart, &mut findings);
     history::look(chart, &mut findings);
     log::look(chart, &mut findings);
     findings

@@ -77,6 +77,7 @@ pub(super) async fn repair(journal: &dyn Journal, chart: &Chart, mend: &Mend, no
             cancel(&mut writing, wait, None);
         }
         Mend::DropPosition { invocation } => writing.put(Put::DropPosition(invocation.clone())),
+        Mend::DropMail { signal } => writing.put(Put::DropMail(signal.clone())),
         Mend::DropRecords { turn } => writing.put(Put::DropRecords { turn: *turn }),
         Mend::CloseCalls => {
             let last = chart.turns.last().ok_or_else(|| corrupt("there is no turn".into()))?;

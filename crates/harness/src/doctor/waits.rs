@@ -26,6 +26,13 @@ pub(super) fn look(chart: &Chart, findings: &mut Vec<Finding>) {
             }
         }
     }
+    let told: BTreeSet<_> = chart.turns.iter().map(|it| &it.invocation).collect();
+    for position in chart.positions.values().filter(|it| !told.contains(&it.invocation)) {
+        let what =
+            format!("a position is kept of invocation {}, of which there is no turn", position.invocation);
+        let mend = Mend::DropPosition { invocation: position.invocation.clone() };
+        findings.push(chart.finding(Symptom::PositionOrphaned, what, Some(mend)));
+    }
     let pending = || chart.waits.values().filter(|it| it.status == WaitStatus::Pending);
     for wait in pending().filter(|it| !awaited.contains(&it.no)) {
         let what =

@@ -40,6 +40,7 @@ pub(crate) fn write_position(
         graph: turning.row.graph.clone(),
         schema_version: schema,
         version: turning.head.version,
+        schema: turning.migrated.as_ref().map(|it| it.schema_version.clone()),
         marks: turning.marks,
         spent: turning.spent,
         cursor: progress.cursor.clone(),

@@ -382,3 +382,28 @@ async fn a_fork_of_a_suspended_session_carries_the_fields_that_are_stored() {
         check_rows(&store, session).await;
     }
 }
+
+// D12, INV-4: one commit, one statement for all rows, whatever the length; what grows is the rows that are copied.
+#[tokio::test]
+async fn a_fork_is_one_commit_that_copies_a_row_for_each_message_and_binds_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(folder.path().join("s.db")).await.unwrap();
+    let chat = chat_of(&plain(&Log::default())).open(store.clone()).unwrap();
+    chat.send("short", user("m")).await;
+    let mut long = chat.export_session("short").await.unwrap();
+    let messages = long.lists.get_mut("messages").unwrap();
+    *messages = messages.iter().cycle().take(4000).cloned().collect();
+    chat.import_session(long, Some("long")).await.unwrap();
+    let mut bound = Vec::new();
+    for (of, cut, rows) in [("short", None, 2), ("long", None, 4000), ("long", Some(3000), 3000)] {
+        let options = to(&format!("{of}-{rows}"));
+        let options = cut.into_iter().fold(options, ForkOptions::at);
+        let before = (store.commits(), store.bytes_written());
+        let forked = chat.fork(of, options).await.unwrap();
+        assert_eq!((forked.messages, store.commits() - before.0), (rows, 1));
+        assert_eq!(items(&store, &forked.session).await.len() as u64, rows);
+        bound.push(store.bytes_written() - before.1);
+    }
+    // Names, numbers and the fields that are carried along.
+    assert!(bound.iter().all(|it| *it < 512), "{bound:?}");
+}

@@ -17,6 +17,7 @@ use crate::bench::{
     Door, Log, Talk, TokioClock, agent, approve, asking, at, chain, check_rows, fields, gate, history, key,
     line, name, says, user,
 };
+use crate::sky::Sky;
 
 /// A graph that waits at a door before it asks; what `asking` does then.
 fn held(log: &Log, door: &Door, signal: Signal) -> Graph<Talk> {
@@ -203,6 +204,27 @@ async fn a_signal_that_is_too_old_ends_no_wait() {
         assert_eq!(chat.pending(None, 9).await.unwrap().len(), told);
         assert_eq!(store.mail(&name("s")).await.unwrap(), []);
     }
+}
+
+// D2, INV-3: from the commit on that starts it, a turn is under way: also before it has its place in the queue.
+#[tokio::test]
+async fn a_turn_that_an_early_signal_has_started_is_waited_for_from_its_commit_on() {
+    let (sky, door) = (Sky::over(MemoryStore::new()), Door::shut());
+    let graph = held(&Log::default(), &door, Signal::new("ok"));
+    let agent = agent(&graph, Durability::Turn).early_signals(["ok"]);
+    let chat = Chat::builder().agent(agent).open(sky.clone()).unwrap();
+    let first = begin(&chat, &door).await;
+    chat.signal(at("s", "ok"), approve(true)).await.unwrap();
+    sky.hold();
+    door.open();
+    sky.holds(1).await;
+    let started = TurnId::new(first.id().invocation.clone(), 1);
+    let mut turn = std::pin::pin!(chat.turn(&started));
+    let early = turn.as_mut().now_or_never();
+    assert!(early.is_none(), "{early:?}");
+    sky.release();
+    let turn = turn.await.unwrap();
+    assert_eq!(line(turn.outcome().await.as_ref()), "completed 3.3 [a:done]");
 }
 
 // D2: an approval cannot be given in advance, and what does not fit leaves the wait as it is.

@@ -115,10 +115,18 @@ async fn a_session_is_written_out_and_read_in_again() {
     let mut again = chat.export_session("t").await.unwrap();
     again.session = "s".into();
     assert_eq!(again, export);
-    assert_eq!(chat.import_session(export.clone(), None).await.unwrap_err().category(), "store_refused");
+    assert_eq!(
+        chat.import_session(export.clone(), None).await.unwrap_err().category(),
+        "chat_session_exists"
+    );
     assert_eq!(line(&chat.send("t", user("n")).await), "completed 3.2 [a:hello]");
     assert_eq!(history(&chat, "t").await, ["u:m", "a:hello", "u:n", "a:hello"]);
-    let mut foreign = export;
+    // Of two at once one makes it, and the other is told that it is there.
+    let twice = || chat.import_session(export.clone(), Some("u"));
+    let (one, other) = tokio::join!(twice(), twice());
+    let refused = [one, other].into_iter().filter_map(Result::err).map(|it| it.category().to_owned());
+    assert_eq!(refused.collect::<Vec<_>>(), ["chat_session_exists"]);
+    let mut foreign = export.clone();
     foreign.format = 2;
     assert_eq!(chat.import_session(foreign, None).await.unwrap_err().category(), "session_load_failed");
 }

@@ -1,6 +1,6 @@
 //! Positions and records.
 
-use rusqlite::{Connection, OptionalExtension, Result, params};
+use rusqlite::{Connection, OptionalExtension, Result, Row, params};
 use singletree_durable::{InvocationId, PositionRow, RecordRow, SessionKey};
 
 use super::all;
@@ -18,14 +18,27 @@ pub(crate) fn of(
             "SELECT p.invocation, p.turn, p.body FROM session s JOIN position p ON p.session = s.id \
              WHERE s.tenant = ? AND s.session = ? AND p.invocation = ?",
         )?
-        .query_row(params![key.tenant.as_str(), key.session.as_str(), invocation.as_str()], |row| {
-            Ok(PositionRow {
-                invocation: column::invocation(row, 0)?,
-                turn: column::number(row, 1)?,
-                body: column::json(row, 2)?,
-            })
-        })
+        .query_row(params![key.tenant.as_str(), key.session.as_str(), invocation.as_str()], position)
         .optional()
+}
+
+/// Reads all positions of a session, ordered by invocation.
+pub(crate) fn all_of(connection: &Connection, key: &SessionKey) -> Result<Vec<PositionRow>> {
+    all(
+        connection,
+        "SELECT p.invocation, p.turn, p.body FROM session s JOIN position p ON p.session = s.id \
+         WHERE s.tenant = ? AND s.session = ? ORDER BY p.invocation",
+        params![key.tenant.as_str(), key.session.as_str()],
+        position,
+    )
+}
+
+fn position(row: &Row<'_>) -> Result<PositionRow> {
+    Ok(PositionRow {
+        invocation: column::invocation(row, 0)?,
+        turn: column::number(row, 1)?,
+        body: column::json(row, 2)?,
+    })
 }
 
 /// Reads the records of a turn, ordered by name.

@@ -11,6 +11,7 @@ mod file;
 mod group;
 mod lock;
 mod made;
+mod opening;
 mod paused;
 mod rows;
 mod rules;

@@ -364,6 +364,16 @@ impl Journal for TrickedJournal {
         })
     }
 
+    fn positions<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<Vec<PositionRow>>> {
+        Box::pin(async move {
+            let mut rows = self.inner.positions(key).await?;
+            if self.trick.breaks(Clause::PositionsOrdered) {
+                rows.reverse();
+            }
+            Ok(rows)
+        })
+    }
+
     fn records<'a>(&'a self, key: &'a SessionKey, turn: u64) -> BoxFuture<'a, Result<Vec<RecordRow>>> {
         Box::pin(async move {
             let mut rows = self.inner.records(key, turn).await?;

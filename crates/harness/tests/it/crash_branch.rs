@@ -1,0 +1,85 @@
+//! The process dies at every write of forks, edits and regenerated replies, on both stores (D12, INV-2, INV-3, INV-8).
+
+use singletree_engine::Signal;
+use singletree_harness::{Chat, Durability, ForkOptions};
+
+use crate::bench::{agent, approve, at, calling, key, user};
+use crate::dying::{Kind, Round, Sweep, Views, is_swept};
+
+const SESSIONS: [&str; 6] = ["s", "open", "short", "edited", "again", "of-fork"];
+
+/// A tool call that waits: forked while it is open, then cut, said otherwise, asked again, and forked from the fork.
+async fn branches(chat: &Chat) {
+    let fork = |of: &'static str, to: &str| chat.fork(of, ForkOptions::new().session(to));
+    if let Ok(turn) = chat.submit("s", user("m1"), key("m1")).await {
+        turn.outcome().await;
+    }
+    drop(fork("s", "open").await);
+    decide(chat, "s").await;
+    drop(chat.fork("s", ForkOptions::new().at(1).session("short")).await);
+    drop(fork("open", "of-fork").await);
+    let edited = chat.edit("s", 0, user("other"), Some("edited")).await;
+    let again = chat.regenerate("s", None, Some("again")).await;
+    for turn in [edited, again].into_iter().flatten() {
+        turn.outcome().await;
+    }
+    for session in ["edited", "again"] {
+        decide(chat, session).await;
+    }
+    if let Ok(turn) = chat.submit("open", user("m2"), key("m2")).await {
+        turn.outcome().await;
+    }
+}
+
+async fn decide(chat: &Chat, session: &str) {
+    if let Ok(turn) = chat.answer(at(session, "ok"), approve(true)).await {
+        turn.outcome().await;
+    }
+}
+
+/// What a crash leaves of a branch: nothing, or all of it; and never more than there would be without one.
+fn whole_or_nothing(at: &str, found: &Views, whole: &Views) {
+    for session in SESSIONS {
+        let (Some(found), Some(whole)) = (&found[session], &whole[session]) else { continue };
+        assert!(whole.history.starts_with(&found.history), "{at}: {session} {found:?}");
+        assert!(whole.turns.starts_with(&found.turns), "{at}: {session} {found:?}");
+        assert_eq!(found.parent, whole.parent, "{at}: {session}");
+        // What was said in it is there with it: an edit is no fork in which nothing was said.
+        assert!(
+            !["edited", "again"].contains(&session) || !found.turns.is_empty(),
+            "{at}: {session} {found:?}"
+        );
+    }
+}
+
+async fn sweep(kind: Kind) {
+    for (durability, again) in
+        [(Durability::Turn, 1), (Durability::Step, 1)].into_iter().filter(|(it, _)| is_swept(kind, *it))
+    {
+        let what = format!("branches at {durability:?}");
+        let sweep = Sweep { what: &what, kind, sessions: &SESSIONS, again };
+        let writes = sweep
+            .run(
+                Round {
+                    prepare: async |_: &_| {},
+                    builder: |log: &_| {
+                        Chat::builder().agent(agent(&calling(log, Signal::new("ok")), durability))
+                    },
+                    drive: branches,
+                },
+                whole_or_nothing,
+            )
+            .await;
+        assert!(writes > 15, "{what}: {writes} writes");
+    }
+}
+
+#[tokio::test]
+async fn a_branch_is_whole_or_not_there_wherever_a_process_over_memory_dies() {
+    sweep(Kind::Memory).await;
+}
+
+#[tokio::test]
+async fn a_branch_is_whole_or_not_there_wherever_a_process_over_a_file_dies() {
+    sweep(Kind::File).await;
+}
