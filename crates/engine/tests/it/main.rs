@@ -32,6 +32,7 @@ mod middleware;
 mod observers;
 mod outline;
 mod properties;
+mod random;
 mod retry;
 mod rig;
 mod runs;
