@@ -1,5 +1,6 @@
-//! Where an invocation stands, as it is stored: the cursor, and of each frame only what the session does not hold; what it
-//! does hold is named. A position says by itself of which schema version its states are: it may be read by another one.
+//! Where an invocation stands, as it is stored: the cursor, and of each frame only what the session does not hold. What it
+//! does hold is named, unless that is everything, and under its own name. A position may be read by a process whose states
+//! are of another schema version: it says of which one its own are, unless that is the session's.
 //!
 //! A list is named by what it extends, a stored generation up to a length, and by the numbers of the items after that;
 //! never by content (INV-4).
@@ -25,15 +26,11 @@ pub(crate) struct Position {
     /// Which agent, and which graph (D28).
     pub(crate) agent: String,
     pub(crate) graph: String,
-    /// The version of the state's schema; none in records that were written before it was kept.
+    /// The version of the state's schema, where it is another than the session's as stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) schema_version: Option<String>,
     /// The session's version that it stands on (D1).
     pub(crate) version: u64,
-    /// The version of the state's schema, where it is another than the session's as stored: a turn that migrates stands on
-    /// what it made of it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) schema: Option<String>,
     pub(crate) marks: Marks,
     /// What the turn had used there (D13).
     #[serde(default, skip_serializing_if = "Spent::is_zero")]
@@ -102,9 +99,19 @@ impl Encoder<'_> {
                 };
                 fields.insert(name.to_owned(), encoded);
             }
+            if depth == 0 && self.holds_all(&fields) {
+                fields.retain(|_, it| !matches!(it, Encoded::Held(_)));
+            }
             encoded.push(fields);
         }
         Ok(encoded)
+    }
+
+    /// Tells whether all that is stored is in the frame, and what is held is held under its own name: then it need not be
+    /// named.
+    fn holds_all(&self, fields: &BTreeMap<String, Encoded>) -> bool {
+        let own = |(name, it): (&String, &Encoded)| !matches!(it, Encoded::Held(held) if held != name);
+        self.stored.iter().all(|it| fields.contains_key(it.name.as_ref())) && fields.iter().all(own)
     }
 
     /// Returns the session's field that holds exactly this already.
@@ -156,8 +163,9 @@ pub(crate) struct Decoder<'a> {
     pub(crate) journal: &'a dyn Journal,
     pub(crate) key: &'a SessionKey,
     pub(crate) stored: &'a StoredFields,
-    /// Pairs of (session field, state field) of what the outermost frame leaves out: in records that do not name it.
-    pub(crate) unnamed: Option<&'a [(Arc<str>, Arc<str>)]>,
+    /// Pairs of (session field, state field), where the states are of the version that knows them; what is held has its own
+    /// name otherwise.
+    pub(crate) names: Option<&'a [(Arc<str>, Arc<str>)]>,
     pub(crate) numbers: &'a mut Numbers,
     pub(crate) window: Option<Window>,
 }
@@ -171,11 +179,10 @@ impl Decoder<'_> {
         let mut frames = Vec::with_capacity(encoded.len());
         for (depth, fields) in encoded.into_iter().enumerate() {
             let mut frame: Fields = Vec::new();
-            if let Some(names) = self.unnamed.filter(|_| depth == 0) {
-                let held = names.iter().filter(|(_, state)| !fields.contains_key(state.as_ref()));
-                frame.extend(held.filter_map(|(session, state)| {
-                    stored::find(self.stored, session).map(|it| (state.clone(), it.slot.clone()))
-                }));
+            if depth == 0 && !fields.values().any(|it| matches!(it, Encoded::Held(_))) {
+                let held = self.stored.iter().filter_map(|it| Some((self.state_field(&it.name)?, it)));
+                let held = held.filter(|(state, _)| !fields.contains_key(state.as_ref()));
+                frame.extend(held.map(|(state, it)| (state, it.slot.clone())));
             }
             for (name, value) in fields {
                 let slot = match value {
@@ -188,6 +195,13 @@ impl Decoder<'_> {
             frames.push(frame);
         }
         Ok(frames)
+    }
+
+    fn state_field(&self, session: &Arc<str>) -> Option<Arc<str>> {
+        match self.names {
+            Some(names) => names.iter().find(|(held, _)| held == session).map(|(_, state)| state.clone()),
+            None => Some(session.clone()),
+        }
     }
 
     fn held(&self, session: &str) -> Result<Slot, Error> {

@@ -183,11 +183,6 @@ impl Preparing<'_> {
         let beginning = match position {
             Some(position) if position.turn == turning.row.no => {
                 let position = decode(&position.body)?;
-                let (found, known) = (version_at(&position, &turning.head), self.version());
-                if found != known {
-                    let reason = format!("its state is of version '{found}', the graph's is '{known}'");
-                    return Err(RunError::Position { reason }.into());
-                }
                 let records = self.records(turning.row.no).await?;
                 let (standing, numbers) = self.standing(&mut turning, &position, records.clone()).await?;
                 turning.stands = true;
@@ -246,7 +241,7 @@ impl Preparing<'_> {
         records: Records,
     ) -> Result<(Standing, Numbers), Error> {
         let (journal, graph) = (self.house.journal.as_ref(), &self.served.agent.graph);
-        let from = position.schema_version.as_deref().unwrap_or_else(|| graph.schema().version());
+        let from = position.schema_version.clone().unwrap_or_else(|| version_of(&turning.head).to_owned());
         let is_old = from != graph.schema().version();
         let window = self.window().filter(|_| !is_old);
         if is_old {
@@ -254,9 +249,9 @@ impl Preparing<'_> {
             turning.stored = self.read_fields(None).await?;
         }
         let mut numbers = Numbers::default();
-        let unnamed = position.schema_version.is_none().then_some(turning.names.as_ref());
+        let names = (!is_old).then_some(turning.names.as_ref());
         let (key, stored) = (&self.hot.key, &turning.stored);
-        let mut decoder = Decoder { journal, key, stored, unnamed, numbers: &mut numbers, window };
+        let mut decoder = Decoder { journal, key, stored, names, numbers: &mut numbers, window };
         let frames = self.house.limited(decoder.frames(position.frames.clone())).await?;
         let invocation = &turning.row.invocation;
         let identity = Some(Identity {
@@ -267,7 +262,7 @@ impl Preparing<'_> {
         let (cursor, containers, completed) = (position.cursor.clone(), Vec::new(), Positions::new());
         let standing = Standing { identity, cursor, frames, records, containers, completed };
         let migrations = self.served.agent.run_migrations();
-        Ok((graph.migrate_standing(standing, from, &migrations)?, numbers))
+        Ok((graph.migrate_standing(standing, &from, &migrations)?, numbers))
     }
 
     async fn records(&self, turn: u64) -> Result<Records, Error> {
@@ -286,10 +281,7 @@ impl Preparing<'_> {
             let what = format!("version {} became {}", position.version, turning.head.version);
             return Err(RunError::SessionConflict { source: what.into() }.into());
         }
-        let (mut standing, numbers) = self.standing(turning, position, records.clone()).await?;
-        if version_at(position, &turning.head) != self.version() {
-            self.migrate_pause(turning, position, &mut standing.frames)?;
-        }
+        let (standing, numbers) = self.standing(turning, position, records.clone()).await?;
         Ok(Beginning {
             entered: Entered::Standing(standing),
             start: Begun::Payload(payload),
@@ -300,42 +292,6 @@ impl Preparing<'_> {
             records,
             claim: None,
         })
-    }
-
-    /// Brings a paused run to the graph's version: its outermost state is the session's, which was written with the pause,
-    /// and fields that no session has, which are as they were.
-    fn migrate_pause(
-        &self,
-        turning: &mut Turning,
-        position: &Position,
-        frames: &mut [singletree_engine::Fields],
-    ) -> Result<(), Error> {
-        let invocation = turning.row.invocation.to_string();
-        let unfit = |reason: &str| RunError::SuspensionRecord { invocation, reason: reason.into() };
-        let Some(session) = self.loaded(turning)? else { return Ok(()) };
-        let own = position.frames.first();
-        let is_own = |name: &str| own.is_some_and(|it| it.contains_key(name));
-        let len = session.fields.iter().find(|(name, _)| name.as_ref() == HISTORY);
-        let len = len.and_then(|(_, slot)| slot.as_list()).map_or(0, singletree_engine::List::len);
-        if len != turning.committed().len() {
-            return Err(unfit("its migration changes how many messages there are").into());
-        }
-        if turning.stored.iter().any(|it| is_own(&it.name)) {
-            return Err(unfit("it has more of the session than was saved with it").into());
-        }
-        if let Some(frame) = frames.first_mut() {
-            frame.retain(|(name, _)| is_own(name));
-            for (name, slot) in session.fields {
-                let state = turning.names.iter().find(|(held, _)| *held == name).map(|(_, it)| it.clone());
-                frame.extend(state.map(|it| (it, slot)));
-            }
-        }
-        Ok(())
-    }
-
-    /// Returns the version of the graph's session schema.
-    fn version(&self) -> &str {
-        self.served.agent.graph.session_version()
     }
 
     /// Gets the turn ready that a signal starts. Nothing is written yet: the claim does that.
@@ -478,11 +434,6 @@ fn version_of(head: &Head) -> &str {
         "" => UNVERSIONED,
         version => version,
     }
-}
-
-/// Returns the version of the state that a position holds.
-fn version_at<'a>(position: &'a Position, head: &'a Head) -> &'a str {
-    position.schema.as_deref().unwrap_or_else(|| version_of(head))
 }
 
 fn decode(body: &singletree_durable::Json) -> Result<Position, Error> {

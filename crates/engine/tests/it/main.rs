@@ -39,6 +39,7 @@ mod outline;
 mod panics;
 mod projection_types;
 mod properties;
+mod random;
 mod reducers;
 mod retry;
 mod rig;

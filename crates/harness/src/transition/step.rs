@@ -34,13 +34,13 @@ pub(crate) fn write_position(
     let mut encoder = Encoder { author: &author, stored: &turning.stored, names, numbers };
     let frames = encoder.frames(writing, &progress.frames)?;
     // Whoever runs it may have another version of the graph than who accepted the turn.
-    let schema = progress.frames.first().map(|it| it.schema().version().to_owned());
+    let own = progress.frames.first().map(|it| it.schema().version());
+    let schema_version = own.filter(|it| *it != turning.head.schema_version).map(str::to_owned);
     let position = Position {
         agent: turning.row.agent.clone(),
         graph: turning.row.graph.clone(),
-        schema_version: schema,
+        schema_version,
         version: turning.head.version,
-        schema: turning.migrated.as_ref().map(|it| it.schema_version.clone()),
         marks: turning.marks,
         spent: turning.spent,
         cursor: progress.cursor.clone(),
