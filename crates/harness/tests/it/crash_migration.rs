@@ -186,16 +186,24 @@ async fn a_wait_of_an_older_version_goes_on_with_what_its_migration_makes_of_it(
 // it; without one it ends, and nothing is guessed.
 #[tokio::test]
 async fn a_turn_that_died_midway_in_an_older_version_goes_on_or_ends() {
-    let (ground, log) = (Ground::new(Kind::File).await, Log::default());
-    let builder = agents(&log, OLD, Durability::Step);
-    let dies = async |chat: &Chat| sent(chat, "s", "plain", "m").await;
-    assert!(ground.dies(builder, (2, Land::After), dies).await);
-    assert_eq!(log.all()[0], "greet");
-    let ground = ground.reopen().await;
-    let chat = ground.open(agents(&log, NEW, Durability::Step));
-    let turns = chat.sweep().await.unwrap();
-    let told = crate::bench::category(turns[0].outcome().await);
-    assert_eq!((turns.len(), told.as_str()), (1, "checkpoint_record_invalid"));
-    sent(&chat, "s", "plain", "n").await;
-    assert_eq!(crate::bench::history(&chat, "s").await, ["u:n", "a:hello"]);
+    for (migrates, end) in [(true, "completed"), (false, "checkpoint_state_migration_missing")] {
+        let (ground, log) = (Ground::new(Kind::File).await, Log::default());
+        let builder = agents(&log, OLD, Durability::Step);
+        let dies = async |chat: &Chat| sent(chat, "s", "plain", "m").await;
+        assert!(ground.dies(builder, (2, Land::After), dies).await);
+        assert_eq!(log.all()[0], "greet");
+        let ground = ground.reopen().await;
+        let agent = Agent::new("plain", &graph(&log, NEW, false)).durability(Durability::Step);
+        let agent = if migrates { agent.session_migrations(migrations()) } else { agent };
+        let turns = ground.open(Chat::builder().agent(agent)).sweep().await.unwrap();
+        let outcome = turns[0].outcome().await;
+        let told = if outcome.as_str() == "errored" {
+            crate::bench::category(outcome)
+        } else {
+            outcome.as_str().into()
+        };
+        assert_eq!((turns.len(), told.as_str()), (1, end));
+        // What was committed is not done again.
+        assert_eq!(log.all().iter().filter(|it| *it == "greet").count(), 1);
+    }
 }
