@@ -3,6 +3,9 @@
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
+/// How many pauses of the processor lie between two looks at a queue: below a microsecond.
+const PAUSES: u32 = 16;
+
 /// Why nothing was added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rejected {
@@ -52,6 +55,25 @@ impl<T> Queue<T> {
             self.ready.notify_one();
         }
         Ok(())
+    }
+
+    /// As [`Self::take`], but looks so many times whether something has come before it goes to sleep. Who sleeps must be
+    /// woken, by a call of the kernel and often on another core that sleeps, too; that takes longer than a short work.
+    pub(crate) fn take_awake(&self, most: usize, looks: u32) -> Vec<T> {
+        for _ in 0..looks {
+            if !self.is_idle() {
+                break;
+            }
+            for _ in 0..PAUSES {
+                std::hint::spin_loop();
+            }
+        }
+        self.take(most)
+    }
+
+    fn is_idle(&self) -> bool {
+        // Whoever holds the lock is about to add something, or to take it.
+        self.state.try_lock().is_ok_and(|state| state.waiting.is_empty() && state.open)
     }
 
     /// Waits for elements and takes as many as there are, at most `most`. Nothing is left to come when it returns none.
@@ -113,9 +135,9 @@ mod tests {
         let queue = Queue::new(3);
         let pushed: Vec<_> = (0..4).map(|it| queue.push(it)).collect();
         assert_eq!(pushed, [Ok(()), Ok(()), Ok(()), Err(Rejected::Full)]);
-        assert_eq!(queue.take(2), [0, 1]);
+        assert_eq!(queue.take_awake(2, u32::MAX), [0, 1]);
         queue.close();
         assert_eq!(queue.push(9), Err(Rejected::Closed));
-        assert_eq!((queue.take(2), queue.take(2)), (vec![2], vec![]));
+        assert_eq!((queue.take(2), queue.take_awake(2, 3)), (vec![2], vec![]));
     }
 }
