@@ -97,7 +97,7 @@ def w5(runs, folder):
 
 
 def main():
-    figures = {"counts": (counts, 1000), "growth": (growth, 100_000), "w3": (w3, 5), "engine": (engine, 3), "w5": (w5, 10)}
+    figures = {"counts": (counts, 1000), "growth": (growth, 100_000), "w3": (w3, 5), "engine": (engine, 7), "w5": (w5, 10)}
     p = argparse.ArgumentParser()
     p.add_argument("figure", choices=figures)
     p.add_argument("--turns", type=int, default=0)
