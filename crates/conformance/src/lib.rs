@@ -69,6 +69,8 @@ mod schema;
 mod sessions;
 mod suite;
 mod tape;
+#[cfg(test)]
+mod trial;
 mod yaml;
 
 pub use failure::{Failure, FailureKind};

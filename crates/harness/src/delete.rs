@@ -90,7 +90,7 @@ impl Chat {
             let commit = self.house.send(&mut desk, writing);
             // What is accepted from here on lands behind it, in a new session. The numbers go on: an event's is never
             // given twice.
-            desk.changes += 1;
+            desk.changed();
             (desk.head, desk.fields, desk.wait) = (None, None, None);
             commit
         };

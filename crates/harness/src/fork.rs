@@ -187,7 +187,7 @@ pub(crate) fn begin_fork(desk: &mut Desk, writing: &mut Writing, forking: Forkin
     fork(writing, forking)?;
     // What is accepted from here on lands behind it, in a session that is there.
     desk.head = writing.head_put();
-    desk.changes += 1;
+    desk.changed();
     Ok(())
 }
 

@@ -75,12 +75,10 @@ pub(crate) struct Desk {
     pub(crate) next_listener: u64,
 }
 
-/// What is read together with head and wait because most who ask for these need it next. Each part is taken once; who comes
-/// later, or after a commit, reads it.
+/// What is read together with head and wait because most who ask for these need it next. Each part is taken once and gone
+/// with the next commit; who comes later reads it.
 #[derive(Default)]
 pub(crate) struct Ahead {
-    /// The desk's changes when it was read.
-    changes: u64,
     fields: Option<Vec<FieldRow>>,
     open: Option<Vec<TurnRow>>,
     paused: Option<Paused>,
@@ -203,6 +201,13 @@ impl Desk {
     pub(crate) fn doubt(&mut self) {
         self.known = false;
         self.fields = None;
+        self.ahead = Ahead::default();
+    }
+
+    /// Notes that a commit changes head or wait: what was read before is stale.
+    pub(crate) fn changed(&mut self) {
+        self.changes += 1;
+        self.ahead = Ahead::default();
     }
 
     /// Notes what is stored. Numbers that were handed out to batches on their way are higher than those that are stored.
@@ -217,7 +222,6 @@ impl Desk {
         self.landed_waits = self.counters.waits;
         self.mail = if keeps_mail { stored.mail } else { Vec::new() };
         self.ahead = Ahead {
-            changes: self.changes,
             fields: Some(fields.unwrap_or_default()),
             open: Some(stored.open),
             paused: stored.paused,
@@ -227,18 +231,17 @@ impl Desk {
 
     /// Takes the rows of the session's fields, if they were read ahead and nothing has changed.
     pub(crate) fn fields_ahead(&mut self) -> Option<Vec<FieldRow>> {
-        self.ahead.fields.take().filter(|_| self.ahead.changes == self.changes)
+        self.ahead.fields.take()
     }
 
     /// Takes the turns without an outcome, if they were read ahead. Nobody adds one before they are taken over.
     pub(crate) fn open_ahead(&mut self) -> Option<Vec<TurnRow>> {
-        self.ahead.open.take().filter(|_| self.ahead.changes == self.changes)
+        self.ahead.open.take()
     }
 
     /// Takes what waits in the turn of this number, if it was read ahead and nothing has changed.
     pub(crate) fn paused_ahead(&mut self, turn: u64) -> Option<Paused> {
-        let unchanged = self.ahead.changes == self.changes;
-        self.ahead.paused.take().filter(|it| unchanged && it.turn.no == turn)
+        self.ahead.paused.take().filter(|it| it.turn.no == turn)
     }
 
     /// Notes whether the message of a turn that waits has become durable; one that has not leaves the queue.

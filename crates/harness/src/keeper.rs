@@ -178,7 +178,7 @@ impl Keeper {
         self.stream.recorded(turning.marks.announced);
         {
             let mut desk = self.hot.desk();
-            desk.changes += 1;
+            desk.changed();
             // A turn that is ended while another one runs knows the state of before: it has nothing to say about it.
             if writes_state {
                 desk.head = Some(turning.head.clone());
@@ -272,7 +272,7 @@ impl Keeper {
 
     fn set_wait(&self, wait: Option<WaitRow>) {
         let mut desk = self.hot.desk();
-        desk.changes += 1;
+        desk.changed();
         desk.wait = wait;
         desk.landed_waits = desk.counters.waits;
     }

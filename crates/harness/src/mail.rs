@@ -217,7 +217,7 @@ impl Chat {
             }
             Placed::Sent(commit, until) => {
                 self.house.land(&hot, commit).await?;
-                hot.desk().changes += 1;
+                hot.desk().changed();
                 Ok(Keeping::Kept(until))
             }
         }

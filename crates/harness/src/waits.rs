@@ -63,7 +63,7 @@ pub(crate) async fn close(
     house.land(hot, commit).await?;
     let listeners = {
         let mut desk = hot.desk();
-        desk.changes += 1;
+        desk.changed();
         desk.wait = None;
         desk.head = Some(head);
         desk.fields = Some(stored);

@@ -4,6 +4,7 @@
 mod gated;
 mod meet;
 mod model;
+mod ops;
 mod race;
 mod race_mail;
 mod rig;

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use proptest::sample::select;
 use singletree_audit::{Client, End, Recorder, StoredSession, audit};
 use singletree_durable::{Journal, MemoryStore};
 use singletree_engine::{Ctx, END, Graph, NodeError, Signal, Target};
@@ -17,70 +16,8 @@ use singletree_store_sqlite::SqliteStore;
 
 use crate::meet::{PATIENCE, is_deep};
 use crate::model::{Expected, Kind, Names, Session, refused};
+use crate::ops::{Op, SESSIONS, level, op, policy};
 use crate::rig::{HandClock, Talk, TalkUpdate, acted, approve, key_of, says};
-
-const SESSIONS: [&str; 3] = ["s0", "s1", "s2"];
-
-#[derive(Debug, Clone)]
-enum Op {
-    Send { session: usize, kind: Kind, key: Option<(u8, bool)> },
-    Answer { session: usize, approved: bool, names: Names },
-    Cancel { session: usize, back: usize },
-    DeadlinesPass,
-    Delete { session: usize },
-    Restart { policy: WhileSuspended, level: Durability },
-    Copy { from: usize, to: usize },
-    Fork { from: usize, to: usize, at: Option<usize> },
-    Edit { from: usize, to: usize, at: usize, kind: Kind },
-    Regenerate { from: usize, to: usize, reply: Option<usize> },
-}
-
-fn policy() -> impl Strategy<Value = WhileSuspended> {
-    select(vec![WhileSuspended::Reject, WhileSuspended::Queue, WhileSuspended::Supersede])
-}
-
-fn level() -> impl Strategy<Value = Durability> {
-    select(vec![Durability::Turn, Durability::Step])
-}
-
-fn op() -> impl Strategy<Value = Op> {
-    let session = 0..SESSIONS.len();
-    let key = proptest::option::weighted(0.4, (0_u8..2, any::<bool>()));
-    let send = (session.clone(), select(&Kind::ALL[..]), key).prop_map(|(session, kind, key)| Op::Send {
-        session,
-        kind,
-        key,
-    });
-    let names = select(vec![Names::Nothing, Names::TheWait, Names::TheWait, Names::Another]);
-    let answer = (session.clone(), any::<bool>(), names).prop_map(|(session, approved, names)| Op::Answer {
-        session,
-        approved,
-        names,
-    });
-    prop_oneof![
-        8 => send,
-        4 => answer,
-        2 => (session.clone(), 0_usize..4).prop_map(|(session, back)| Op::Cancel { session, back }),
-        2 => Just(Op::DeadlinesPass),
-        1 => session.clone().prop_map(|session| Op::Delete { session }),
-        2 => (policy(), level()).prop_map(|(policy, level)| Op::Restart { policy, level }),
-        3 => (session.clone(), session.clone()).prop_map(|(from, to)| Op::Copy { from, to }),
-        6 => branch(),
-    ]
-}
-
-fn branch() -> impl Strategy<Value = Op> {
-    let two = (0..SESSIONS.len(), 0..SESSIONS.len());
-    // Of a session's history, one place beyond its end, too.
-    let at = || 0_usize..60;
-    let maybe = || proptest::option::of(at());
-    prop_oneof![
-        2 => (two.clone(), maybe()).prop_map(|((from, to), at)| Op::Fork { from, to, at }),
-        1 => (two.clone(), at(), select(&Kind::ALL[..]))
-            .prop_map(|((from, to), at, kind)| Op::Edit { from, to, at, kind }),
-        1 => (two, maybe()).prop_map(|((from, to), reply)| Op::Regenerate { from, to, reply }),
-    ]
-}
 
 /// A graph that does what the message's first word says.
 fn obedient() -> Graph<Talk> {

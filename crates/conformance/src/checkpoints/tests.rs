@@ -1,8 +1,6 @@
 //! Cases of checkpoints that must fail, and where.
 
-use crate::case::split;
-use crate::execute::execute;
-use crate::yaml::parse;
+use crate::trial::{changed, failures};
 
 const CASE: &str = "
 state: {fields: {v: {type: int, default: 0}, log: {type: list<string>, reducer: append, default: []}}}
@@ -24,11 +22,6 @@ resume:
     nodes_executed_during_resume: [b]
     nodes_skipped_during_resume: [a]
 ";
-
-fn failures(text: &str) -> Vec<String> {
-    let cases = split(parse(text).unwrap(), "case").unwrap();
-    cases.into_iter().flat_map(execute).map(|it| it.to_string()).collect()
-}
 
 #[test]
 fn the_case_itself_passes_with_each_store() {
@@ -55,8 +48,7 @@ fn what_is_not_so_fails_in_its_assertion() {
         ("resume: [b]", "resume: [a, b]", "assertion: resume.expected.nodes_executed_during_resume"),
         ("resume: [a]", "resume: []", "assertion: resume.expected.nodes_skipped_during_resume"),
     ] {
-        assert!(CASE.contains(from), "{from}");
-        let failed = failures(&CASE.replacen(from, to, 1));
+        let failed = changed(CASE, from, to);
         assert!(failed.iter().any(|it| it.starts_with(told)), "{to}: {failed:?}");
     }
 }
@@ -89,8 +81,7 @@ fn what_cannot_be_asserted_or_is_unknown_fails_by_name() {
         ),
         ("  completed_positions", "  finished_positions", "unknown key 'finished_positions'"),
     ] {
-        assert!(CASE.contains(from), "{from}");
-        let failed = failures(&CASE.replacen(from, to, 1));
+        let failed = changed(CASE, from, to);
         assert!(failed.iter().any(|it| it.contains(told)), "{to}: {failed:?}");
     }
 }

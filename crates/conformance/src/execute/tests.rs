@@ -1,8 +1,6 @@
 //! Cases that must fail: a runner that never fails is worth nothing.
 
-use super::*;
-use crate::case::split;
-use crate::yaml::parse;
+use crate::trial::{changed, failures};
 
 const CASE: &str = "
 state: {fields: {v: {type: int, default: 0}, log: {type: list<string>, reducer: append, default: []}}}
@@ -26,11 +24,6 @@ expected:
   loaded_session_state: null
 invariants: {no_events_for_node: c}
 ";
-
-fn failures(text: &str) -> Vec<String> {
-    let cases = split(parse(text).unwrap(), "case").unwrap();
-    cases.into_iter().flat_map(execute).map(|it| it.to_string()).collect()
-}
 
 #[test]
 fn the_case_itself_passes() {
@@ -71,8 +64,7 @@ fn what_is_unknown_fails_by_name() {
         ("session_id: s", "session_id: s\ninvoke: {drain: {timeout_seconds: -1}}", "the drain's time limit"),
         ("entry: a", "entry: a\nconformance_version: '9.0.0'", "fixture_version_unsupported"),
     ] {
-        assert!(CASE.contains(from), "{from}");
-        let failed = failures(&CASE.replacen(from, to, 1));
+        let failed = changed(CASE, from, to);
         assert!(failed.iter().any(|it| it.contains(told)), "{to}: {failed:?}");
     }
 }
@@ -98,8 +90,7 @@ fn what_is_not_so_fails_in_its_assertion() {
         ("a: {update: {v: 1, log: [a]}}", "a: {raises: no}", "(completes)"),
         ("expected:", "expected_compile_error: dangling_edge\nexpected:", "expected_compile_error"),
     ] {
-        assert!(CASE.contains(from), "{from}");
-        let failed = failures(&CASE.replacen(from, to, 1));
+        let failed = changed(CASE, from, to);
         let told = failed.iter().any(|it| it.starts_with("assertion: ") && it.contains(at));
         assert!(told, "{to}: {failed:?}");
     }

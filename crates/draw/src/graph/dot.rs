@@ -1,23 +1,22 @@
 //! Directed graphs in the language of Graphviz.
 
-use std::fmt::Write;
-
 use singletree_engine::Outline;
 
 use super::scene::{self, Goal, Inside};
+use super::script::Script;
 use crate::label::shown;
 
 pub(super) fn draw(title: &str, outline: &Outline) -> String {
-    let mut chart = Chart { text: String::new(), next: 0, indent: 0 };
-    chart.line(&format!("digraph \"{}\" {{", escape(title)));
-    chart.indent += 1;
-    chart.line("compound=true; rankdir=TB; fontname=\"Helvetica\"; fontsize=11;");
-    chart.line("node [shape=box, style=rounded, fontname=\"Helvetica\", fontsize=11];");
-    chart.line("edge [fontname=\"Helvetica\", fontsize=10];");
+    let mut chart = Chart::default();
+    chart.0.line(&format!("digraph \"{}\" {{", escape(title)));
+    chart.0.depth += 1;
+    chart.0.line("compound=true; rankdir=TB; fontname=\"Helvetica\"; fontsize=11;");
+    chart.0.line("node [shape=box, style=rounded, fontname=\"Helvetica\", fontsize=11];");
+    chart.0.line("edge [fontname=\"Helvetica\", fontsize=10];");
     chart.graph(outline);
-    chart.indent -= 1;
-    chart.line("}");
-    chart.text
+    chart.0.depth -= 1;
+    chart.0.line("}");
+    chart.0.text
 }
 
 /// What arrows lead to and come from: a point, which stands for the whole box that it is in, if it is in one.
@@ -28,27 +27,16 @@ struct Spot {
     cluster: Option<String>,
 }
 
-struct Chart {
-    text: String,
-    next: usize,
-    indent: usize,
-}
+/// A script that draws graphs.
+#[derive(Default)]
+struct Chart(Script);
 
 impl Chart {
-    fn line(&mut self, text: &str) {
-        let indent = self.indent * 2;
-        let _ = writeln!(self.text, "{:indent$}{text}", "");
-    }
-
-    fn id(&mut self) -> String {
-        self.next += 1;
-        format!("n{}", self.next)
-    }
-
     /// Draws a graph, and returns its first and its last point.
     fn graph(&mut self, outline: &Outline) -> (String, String) {
-        let start = self.id();
-        self.line(&format!("{start} [shape=circle, style=filled, fillcolor=black, label=\"\", width=0.15];"));
+        let start = self.0.id();
+        self.0
+            .line(&format!("{start} [shape=circle, style=filled, fillcolor=black, label=\"\", width=0.15];"));
         let mut spots = Vec::with_capacity(outline.nodes.len());
         for node in &outline.nodes {
             let notes = scene::notes([scene::caption(node), scene::around(&node.middleware)]);
@@ -67,8 +55,8 @@ impl Chart {
                         ends.get_or_insert((spot.entry, spot.exit));
                     }
                     ends.unwrap_or_else(|| {
-                        let point = chart.id();
-                        chart.line(&format!("{point} [shape=point, style=invis];"));
+                        let point = chart.0.id();
+                        chart.0.line(&format!("{point} [shape=point, style=invis];"));
                         (point.clone(), point)
                     })
                 }),
@@ -81,9 +69,9 @@ impl Chart {
 
     fn arrows(&mut self, outline: &Outline, start: &str, spots: &[Spot]) -> Option<String> {
         let arrows = scene::arrows(outline);
-        let end = scene::leads_to(&arrows, Goal::End).then(|| self.id());
+        let end = scene::leads_to(&arrows, Goal::End).then(|| self.0.id());
         if let Some(end) = &end {
-            self.line(&format!(
+            self.0.line(&format!(
                 "{end} [shape=box, style=\"rounded,filled\", fillcolor=\"gray90\", label=\"END\"];"
             ));
         }
@@ -91,8 +79,8 @@ impl Chart {
         for arrow in &arrows {
             let from = arrow.from.map_or(&start, |at| &spots[at]);
             let mark = |chart: &mut Self, text: &str| {
-                let id = chart.id();
-                chart.line(&format!("{id} [shape=plaintext, style=\"\", label=\"{text}\"];"));
+                let id = chart.0.id();
+                chart.0.line(&format!("{id} [shape=plaintext, style=\"\", label=\"{text}\"];"));
                 Spot { entry: id.clone(), exit: id, cluster: None }
             };
             match arrow.to {
@@ -130,12 +118,12 @@ impl Chart {
         attributes.extend(to.cluster.as_ref().map(|it| format!("lhead={it}")));
         let attributes =
             if attributes.is_empty() { String::new() } else { format!(" [{}]", attributes.join(", ")) };
-        self.line(&format!("{} -> {}{attributes};", from.exit, to.entry));
+        self.0.line(&format!("{} -> {}{attributes};", from.exit, to.entry));
     }
 
     fn node(&mut self, name: &str, notes: &[String]) -> Spot {
-        let id = self.id();
-        self.line(&format!("{id} [label=\"{}\"];", label(name, notes)));
+        let id = self.0.id();
+        self.0.line(&format!("{id} [label=\"{}\"];", label(name, notes)));
         Spot { entry: id.clone(), exit: id, cluster: None }
     }
 
@@ -145,13 +133,13 @@ impl Chart {
         notes: &[String],
         inside: impl FnOnce(&mut Self) -> (String, String),
     ) -> Spot {
-        let cluster = format!("cluster_{}", self.id());
-        self.line(&format!("subgraph {cluster} {{"));
-        self.indent += 1;
-        self.line(&format!("label=\"{}\"; labeljust=l; style=rounded; color=gray50;", label(name, notes)));
+        let cluster = format!("cluster_{}", self.0.id());
+        self.0.line(&format!("subgraph {cluster} {{"));
+        self.0.depth += 1;
+        self.0.line(&format!("label=\"{}\"; labeljust=l; style=rounded; color=gray50;", label(name, notes)));
         let (entry, exit) = inside(self);
-        self.indent -= 1;
-        self.line("}");
+        self.0.depth -= 1;
+        self.0.line("}");
         Spot { entry, exit, cluster: Some(cluster) }
     }
 }

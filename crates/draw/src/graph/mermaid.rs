@@ -5,38 +5,28 @@ use std::fmt::Write;
 use singletree_engine::Outline;
 
 use super::scene::{self, Goal, Inside};
+use super::script::Script;
 use crate::label::shown;
 
 /// What cannot stand in a quoted label as it is, or would be read as Markdown or markup.
 const ESCAPED: &str = "\"#&<>`*_~\\[]{}()|$%;";
 
 pub(super) fn draw(outline: &Outline) -> String {
-    let mut chart = Chart { text: "flowchart TD\n".into(), next: 0, indent: 1 };
+    let mut chart = Chart::default();
+    chart.0.line("flowchart TD");
+    chart.0.depth += 1;
     chart.graph(outline);
-    chart.text
+    chart.0.text
 }
 
-struct Chart {
-    text: String,
-    /// The next free number: names are no identifiers here.
-    next: usize,
-    indent: usize,
-}
+/// A script that draws graphs.
+#[derive(Default)]
+struct Chart(Script);
 
 impl Chart {
-    fn line(&mut self, text: &str) {
-        let indent = self.indent * 2;
-        let _ = writeln!(self.text, "{:indent$}{text}", "");
-    }
-
-    fn id(&mut self) -> String {
-        self.next += 1;
-        format!("n{}", self.next)
-    }
-
     fn graph(&mut self, outline: &Outline) {
-        let start = self.id();
-        self.line(&format!("{start}([\"START\"])"));
+        let start = self.0.id();
+        self.0.line(&format!("{start}([\"START\"])"));
         let mut nodes = Vec::with_capacity(outline.nodes.len());
         for node in &outline.nodes {
             let notes = scene::notes([scene::caption(node), scene::around(&node.middleware)]);
@@ -57,9 +47,9 @@ impl Chart {
             nodes.push(id);
         }
         let arrows = scene::arrows(outline);
-        let end = scene::leads_to(&arrows, Goal::End).then(|| self.id());
+        let end = scene::leads_to(&arrows, Goal::End).then(|| self.0.id());
         if let Some(end) = &end {
-            self.line(&format!("{end}([\"END\"])"));
+            self.0.line(&format!("{end}([\"END\"])"));
         }
         for arrow in &arrows {
             let from = arrow.from.map_or(&start, |at| &nodes[at]);
@@ -67,12 +57,12 @@ impl Chart {
             match arrow.to {
                 // A box around others cannot point at itself.
                 Goal::Node(to) if Some(to) == arrow.from && !is_plain(outline, to) => {
-                    let again = self.id();
-                    self.line(&format!("{from} {line} {again}([\"again\"])"));
-                    self.line(&format!("{again} {line} {from}"));
+                    let again = self.0.id();
+                    self.0.line(&format!("{from} {line} {again}([\"again\"])"));
+                    self.0.line(&format!("{again} {line} {from}"));
                 }
-                Goal::Node(to) => self.line(&format!("{from} {line} {}", nodes[to])),
-                Goal::End => self.line(&format!("{from} {line} {}", end.as_deref().unwrap_or_default())),
+                Goal::Node(to) => self.0.line(&format!("{from} {line} {}", nodes[to])),
+                Goal::End => self.0.line(&format!("{from} {line} {}", end.as_deref().unwrap_or_default())),
                 Goal::Unknown => self.mark(from, line, "by function"),
                 Goal::Nowhere => self.mark(from, line, "no edge"),
             }
@@ -80,24 +70,24 @@ impl Chart {
     }
 
     fn mark(&mut self, from: &str, line: &str, text: &str) {
-        let id = self.id();
-        self.line(&format!("{from} {line} {id}{{{{\"{text}\"}}}}"));
+        let id = self.0.id();
+        self.0.line(&format!("{from} {line} {id}{{{{\"{text}\"}}}}"));
     }
 
     fn node(&mut self, name: &str, notes: &[String]) -> String {
-        let id = self.id();
-        self.line(&format!("{id}[\"{}\"]", label(name, notes)));
+        let id = self.0.id();
+        self.0.line(&format!("{id}[\"{}\"]", label(name, notes)));
         id
     }
 
     fn cluster(&mut self, name: &str, notes: &[String], inside: impl FnOnce(&mut Self)) -> String {
-        let id = self.id();
-        self.line(&format!("subgraph {id}[\"{}\"]", label(name, notes)));
-        self.indent += 1;
-        self.line("direction TB");
+        let id = self.0.id();
+        self.0.line(&format!("subgraph {id}[\"{}\"]", label(name, notes)));
+        self.0.depth += 1;
+        self.0.line("direction TB");
         inside(self);
-        self.indent -= 1;
-        self.line("end");
+        self.0.depth -= 1;
+        self.0.line("end");
         id
     }
 }

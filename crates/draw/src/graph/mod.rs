@@ -5,6 +5,7 @@ mod dot;
 mod legend;
 mod mermaid;
 mod scene;
+mod script;
 mod svg;
 
 use singletree_engine::Outline;

@@ -37,6 +37,7 @@ mod middleware;
 mod observers;
 mod outline;
 mod panics;
+mod panics_beside;
 mod projection_types;
 mod properties;
 mod random;

@@ -1,0 +1,17 @@
+//! What tests of the runner share: a case, changed in one place.
+
+use crate::case::split;
+use crate::execute::execute;
+use crate::yaml::parse;
+
+/// Runs the cases of a text and returns everything that failed.
+pub(crate) fn failures(text: &str) -> Vec<String> {
+    let cases = split(parse(text).unwrap(), "case").unwrap();
+    cases.into_iter().flat_map(execute).map(|it| it.to_string()).collect()
+}
+
+/// Changes a case in one place, which it must have, and returns what fails then.
+pub(crate) fn changed(case: &str, from: &str, to: &str) -> Vec<String> {
+    assert!(case.contains(from), "{from}");
+    failures(&case.replacen(from, to, 1))
+}

@@ -1,0 +1,28 @@
+//! The lines of a picture that is a text.
+
+use std::fmt::Write as _;
+
+/// Lines, each indented by how deep it is nested, and names for what they draw.
+#[derive(Default)]
+pub(super) struct Script {
+    pub(super) text: String,
+    /// How many names were given; those of nodes are no identifiers.
+    named: usize,
+    /// How deep the next line is nested.
+    pub(super) depth: usize,
+}
+
+impl Script {
+    /// Adds a line.
+    pub(super) fn line(&mut self, text: &str) {
+        let indent = self.depth * 2;
+        // A text takes everything.
+        let _ = writeln!(self.text, "{:indent$}{text}", "");
+    }
+
+    /// Returns a name that nothing else has.
+    pub(super) fn id(&mut self) -> String {
+        self.named += 1;
+        format!("n{}", self.named)
+    }
+}
