@@ -9,23 +9,24 @@ use crate::packages::Package;
 /// What each crate may depend on. An edge that is not here is forbidden.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("durable", &[]),
+    ("http", &[]),
     ("llm", &[]),
     ("narration", &[]),
     ("protocol", &[]),
     ("xtask", &[]),
     ("engine", &["durable"]),
     ("macros", &["engine"]),
-    ("tools", &["llm"]),
+    ("tools", &["http", "llm"]),
     ("prompts", &["llm"]),
-    ("providers", &["llm"]),
-    ("mcp", &["tools"]),
+    ("providers", &["http", "llm"]),
+    ("mcp", &["http", "tools", "llm"]),
     ("client", &["protocol"]),
     ("harness", &["engine", "durable", "llm", "narration"]),
     ("draw", &["harness", "engine", "durable"]),
     ("audit", &["harness", "durable", "llm"]),
     ("torture", &["audit", "agent", "harness", "engine", "durable", "llm", "tools"]),
     ("agent", &["harness", "engine", "macros", "llm", "tools", "prompts"]),
-    ("config", &["agent", "providers", "mcp", "harness", "engine", "llm", "tools", "prompts"]),
+    ("config", &["agent", "providers", "mcp", "harness", "engine", "http", "llm", "tools", "prompts"]),
     ("server", &["harness", "agent", "protocol", "narration"]),
 ];
 

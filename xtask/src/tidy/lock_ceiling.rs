@@ -4,9 +4,11 @@ use super::Finding;
 use crate::Repo;
 
 /// Packages in `Cargo.lock`: 177 on the day the house was first whole (165 for the frame,
-/// twelve of our own crate and of what reads fixtures and names their cases), and ten to
-/// grow. Raise it only in a commit that says here what the new ones are for.
-const CEILING: usize = 187;
+/// twelve of our own crate and of what reads fixtures and names their cases); 315 since it
+/// speaks HTTP (reqwest with rustls and ring, most of them; a quarter is for other systems
+/// than this one), MCP (rmcp), templates and TOML; and ten to grow. Raise it only in a
+/// commit that says here what the new ones are for.
+const CEILING: usize = 325;
 
 pub(super) fn check(repo: &Repo) -> Vec<Finding> {
     let count = repo.lock.count;
@@ -25,7 +27,7 @@ mod tests {
     fn one_package_too_many_is_found() {
         let repo =
             |packages| Repo { lock: Lock::parse(&"[[package]]\n".repeat(packages)), ..Repo::default() };
-        assert_finds(check, &repo(187), &[]);
-        assert_finds(check, &repo(188), &["Cargo.lock: 188 packages, 187 is the ceiling"]);
+        assert_finds(check, &repo(325), &[]);
+        assert_finds(check, &repo(326), &["Cargo.lock: 326 packages, 325 is the ceiling"]);
     }
 }

@@ -1,0 +1,1 @@
+//! Agents as files: singletree.toml, read, checked and built.

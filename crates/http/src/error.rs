@@ -1,0 +1,74 @@
+//! What can go wrong between us and a server.
+
+/// An error of anyone, kept as the source of ours.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// What the operations of this crate return.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Everything that an HTTP call can fail with. `Display` names the host, never a query, a header or a body.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The address, a header or the method cannot be sent.
+    #[error("the HTTP request is malformed: {problem}")]
+    Request {
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The server cannot be reached: no address, no connection, no TLS.
+    #[error("{host} cannot be reached")]
+    Unreachable {
+        /// Which server.
+        host: String,
+        /// The error underneath.
+        source: BoxError,
+    },
+    /// The server took longer than it may.
+    #[error("{host} did not answer in time: {what}")]
+    Timeout {
+        /// Which server.
+        host: String,
+        /// What was waited for, and how long.
+        what: String,
+    },
+    /// The answer broke off, or is no HTTP.
+    #[error("the answer of {host} broke off")]
+    Broken {
+        /// Which server.
+        host: String,
+        /// The error underneath.
+        source: BoxError,
+    },
+    /// The answer is larger than it may be.
+    #[error("the answer of {host} is larger than {limit} bytes")]
+    TooLarge {
+        /// Which server.
+        host: String,
+        /// The bound, in bytes.
+        limit: u64,
+    },
+    /// The call may not go there.
+    #[error("calls may not go to {host}: {reason}")]
+    Egress {
+        /// Which server.
+        host: String,
+        /// Why.
+        reason: String,
+    },
+}
+
+impl Error {
+    /// Returns the stable, machine-readable category of this error.
+    #[must_use]
+    pub fn category(&self) -> &'static str {
+        match self {
+            Self::Request { .. } => "http_request_invalid",
+            Self::Unreachable { .. } => "http_unreachable",
+            Self::Timeout { .. } => "http_timeout",
+            Self::Broken { .. } => "http_broken_off",
+            Self::TooLarge { .. } => "http_too_large",
+            Self::Egress { .. } => "http_egress_denied",
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! Named, versioned prompt templates rendered to messages (spec: prompt-management).

@@ -1,0 +1,94 @@
+//! What every wire must say: how a request is written and what an answer means.
+
+use std::fmt;
+
+use serde_json::Value;
+use singletree_llm::{Delta, Error, Request, Response, Result};
+
+/// How a request is to be asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Manner {
+    /// Delta by delta.
+    pub(crate) streaming: bool,
+    /// Whether the server takes a response schema by itself; else the mapping falls back (llm-provider §8.1.5, §8.2.5,
+    /// §8.3.5).
+    pub(crate) structured_output: bool,
+}
+
+/// A request as a wire wants it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Composed {
+    /// What follows the base address.
+    pub(crate) path: String,
+    /// The body; written to bytes by the canonical writer, keys sorted at every depth (llm-provider §8).
+    pub(crate) body: Value,
+    /// The made-up tool whose arguments are the structured answer, where that is the fallback.
+    pub(crate) answer_tool: Option<String>,
+}
+
+/// A failed answer of a server.
+#[derive(Debug)]
+pub(crate) struct Refusal<'a> {
+    pub(crate) status: u16,
+    /// The body, if it is JSON.
+    pub(crate) body: Option<&'a Value>,
+    /// The value of `retry-after`.
+    pub(crate) retry_after: Option<&'a str>,
+}
+
+/// One vendor's protocol. Pure: no I/O, no clock.
+pub(crate) trait Mapping: fmt::Debug + Send + Sync {
+    /// Returns the headers that carry a key and say which version of the protocol is spoken.
+    fn headers(&self, key: Option<&str>) -> Vec<(String, String)>;
+
+    /// Writes a checked request.
+    ///
+    /// # Errors
+    /// `provider_invalid_request` for what this wire cannot say, and for an extra that contradicts a managed field.
+    fn compose(&self, model: &str, request: &Request, manner: Manner) -> Result<Composed>;
+
+    /// Reads a successful answer; nobody has validated it yet.
+    ///
+    /// # Errors
+    /// `provider_invalid_response`.
+    fn read(&self, body: Value, composed: &Composed) -> Result<Response>;
+
+    /// Says what a failed answer means (the table of llm-provider §8.x.3).
+    fn refuse(&self, refusal: &Refusal<'_>) -> Error;
+
+    /// Starts to read a stream.
+    fn decoder(&self, composed: &Composed) -> Box<dyn Decoder>;
+
+    /// Returns the path of the request that [`ready`](Self::read_probe) is answered from.
+    fn probe(&self, model: &str) -> String;
+
+    /// Reads the answer of a probe.
+    ///
+    /// # Errors
+    /// `provider_invalid_model`, `provider_model_not_loaded`, `provider_invalid_response`.
+    fn read_probe(&self, model: &str, body: &Value) -> Result<()>;
+}
+
+/// Reads the events of one stream.
+pub(crate) trait Decoder: Send {
+    /// Takes the data of one event, and its name where the wire names them.
+    ///
+    /// # Errors
+    /// Any category: an error in the stream is classified as one outside it.
+    fn event(&mut self, name: Option<&str>, data: &str, out: &mut Vec<Delta>) -> Result<Flow>;
+
+    /// Is told that the body ended. A stream that ends before its wire says so is `provider_unavailable`.
+    ///
+    /// # Errors
+    /// `provider_unavailable`.
+    fn end(&mut self, out: &mut Vec<Delta>) -> Result<()>;
+}
+
+/// Whether more is to come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Flow {
+    /// Go on reading.
+    More,
+    /// The wire said that it was all.
+    Done,
+}
