@@ -55,14 +55,20 @@ impl Refusal<'_> {
     }
 }
 
-/// Returns a field of the `error` object of a body. A plain string for `error` is its message.
+/// Returns a field of the `error` object of a body. A plain string for `error` is its message; some servers of the OpenAI
+/// wire send the object itself, and Gemini a list of one.
 pub(crate) fn told<'a>(body: &'a Value, field: &str) -> Option<&'a str> {
-    let error = body.get("error")?;
-    let value = match error {
-        Value::String(_) if field == "message" => error,
-        other => other.get(field)?,
-    };
-    value.as_str().filter(|it| !it.trim().is_empty())
+    error_field(body, field)?.as_str().filter(|it| !it.trim().is_empty())
+}
+
+/// As [`told`], whatever the field holds.
+pub(crate) fn error_field<'a>(body: &'a Value, field: &str) -> Option<&'a Value> {
+    let body = body.get(0).unwrap_or(body);
+    match body.get("error") {
+        Some(message @ Value::String(_)) => Some(message).filter(|_| field == "message"),
+        Some(error) => error.get(field),
+        None => body.get(field).filter(|_| body.get("object").is_some_and(|it| it == "error")),
+    }
 }
 
 /// How many characters of what a server says are kept in a diagnostic (D15).
