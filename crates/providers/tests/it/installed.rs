@@ -7,7 +7,8 @@ use std::path::PathBuf;
 pub(crate) fn installed(test: &str, file: &str) -> Option<PathBuf> {
     let missing = |reason: &str| {
         // `eprintln!` of a test that passes is swallowed.
-        writeln!(std::io::stderr(), "not run: {test}: {reason}").expect("the test's error stream takes a line");
+        writeln!(std::io::stderr(), "not run: {test}: {reason}")
+            .expect("the test's error stream takes a line");
         None
     };
     let Some(tools) = std::env::var_os("SINGLETREE_TOOLS").map(PathBuf::from) else {

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use singletree_http::{HttpClient, HttpLimits};
 use singletree_llm::{
-    ChatMessage, ContentBlock, Content, Error, Request, Response, ResponseLimits, ToolDefinition, complete_streaming,
+    ChatMessage, Content, ContentBlock, Error, Request, Response, ResponseLimits, ToolDefinition,
+    complete_streaming,
 };
 use singletree_providers::{HttpProvider, Wire};
 
@@ -17,7 +18,8 @@ use crate::served::{Answer, Asked, Served};
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/streams");
 
-const WIRES: [(&str, Wire); 3] = [("openai", Wire::OpenAi), ("anthropic", Wire::Anthropic), ("gemini", Wire::Gemini)];
+const WIRES: [(&str, Wire); 3] =
+    [("openai", Wire::OpenAi), ("anthropic", Wire::Anthropic), ("gemini", Wire::Gemini)];
 
 /// The streams of a wire, by name.
 fn names(wire: &str) -> Vec<String> {
@@ -27,7 +29,10 @@ fn names(wire: &str) -> Vec<String> {
         .map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned())
         .collect();
     names.sort();
-    assert!(["error", "text", "thinking", "tools"].iter().all(|it| names.iter().any(|name| name == it)), "{names:?}");
+    assert!(
+        ["error", "text", "thinking", "tools"].iter().all(|it| names.iter().any(|name| name == it)),
+        "{names:?}"
+    );
     names
 }
 
@@ -92,7 +97,9 @@ async fn we_make_of_each_stream_what_the_sdk_of_the_vendor_makes_of_it() {
             match (got, expected.get("error")) {
                 (Ok(response), None) => assert_eq!(plain(&response), expected, "{folder}/{name}"),
                 // Each of these says that the server could not, so trying again may help. spec: llm-provider §7
-                (Err(error), Some(_)) => assert_eq!(error.category(), "provider_unavailable", "{folder}/{name}"),
+                (Err(error), Some(_)) => {
+                    assert_eq!(error.category(), "provider_unavailable", "{folder}/{name}")
+                }
                 (got, expected) => panic!("{folder}/{name}: {got:?}, the SDK: {expected:?}"),
             }
         }
@@ -105,15 +112,20 @@ fn the_sdks_of_the_vendors_make_of_each_stream_what_is_kept() {
     let Some(python) = installed(test, "python/bin/python") else { return };
     let server = streams();
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/sdk/decode.py");
-    let mut child =
-        Command::new(python).arg(script).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("python starts");
+    let mut child = Command::new(python)
+        .arg(script)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("python starts");
     let mut tasks = child.stdin.take().unwrap();
     let mut answers = BufReader::new(child.stdout.take().unwrap()).lines();
     for (folder, _) in WIRES {
         for name in names(folder) {
             let url = format!("{}/{folder}/{name}", server.url());
             writeln!(tasks, "{}", json!({"wire": folder, "url": url})).unwrap();
-            let answer = answers.next().unwrap_or_else(|| panic!("{folder}/{name}: the script ended")).unwrap();
+            let answer =
+                answers.next().unwrap_or_else(|| panic!("{folder}/{name}: the script ended")).unwrap();
             let answer: Value = serde_json::from_str(&answer).unwrap();
             assert_eq!(answer, kept(folder, &name), "{folder}/{name}");
         }
