@@ -46,7 +46,9 @@ impl Refusal<'_> {
     /// Returns what an error of any category keeps: status, wait, and what the server said (D15). Nobody but the provider
     /// knows the key; it takes it out of every diagnostic, and cuts what is left to a length that a person reads.
     pub(crate) fn detail(&self) -> Detail {
-        let text = self.told("message").map_or_else(|| format!("the server answered {}", self.status), str::to_owned);
+        let text = self
+            .told("message")
+            .map_or_else(|| format!("the server answered {}", self.status), str::to_owned);
         let detail = Detail::new(text).with_status(self.status);
         match self.retry_after {
             Some(wait) => detail.with_retry_after(wait),

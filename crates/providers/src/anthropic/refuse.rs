@@ -23,7 +23,8 @@ pub(super) fn in_band(event: &Value) -> Error {
         Some("rate_limit_error") => 429,
         Some(_) | None => 500,
     };
-    let text = told(event, "message").map_or_else(|| "the server failed on the way".to_owned(), str::to_owned);
+    let text =
+        told(event, "message").map_or_else(|| "the server failed on the way".to_owned(), str::to_owned);
     category(status, Some(event))(Detail::new(text))
 }
 

@@ -88,7 +88,8 @@ async fn streamed(sequence: &Sequence, answer: Answer) -> singletree_llm::Result
 async fn a_stream_comes_to_what_the_answer_at_once_comes_to() {
     for sequence in tables() {
         let name = sequence.name;
-        let (atomic, streamed) = (at_once(&sequence).await, streamed(&sequence, Answer::events(sequence.events.clone())).await);
+        let (atomic, streamed) =
+            (at_once(&sequence).await, streamed(&sequence, Answer::events(sequence.events.clone())).await);
         assert_eq!(end(&atomic), sequence.end, "{name}, at once: {atomic:?}");
         assert_eq!(end(&streamed), sequence.end, "{name}, streamed: {streamed:?}");
         if let (Ok(atomic), Ok(streamed)) = (&atomic, &streamed) {
@@ -106,7 +107,12 @@ async fn how_the_bytes_of_a_stream_are_cut_does_not_matter() {
             let cut = streamed(&sequence, Answer::typed(200, "text/event-stream", pieces)).await;
             assert_eq!(end(&cut), end(&whole), "{}, in pieces of {size}", sequence.name);
             if let (Ok(cut), Ok(whole)) = (&cut, &whole) {
-                assert_eq!((told(cut), &cut.raw), (told(whole), &whole.raw), "{}, in pieces of {size}", sequence.name);
+                assert_eq!(
+                    (told(cut), &cut.raw),
+                    (told(whole), &whole.raw),
+                    "{}, in pieces of {size}",
+                    sequence.name
+                );
             }
         }
     }
@@ -127,12 +133,22 @@ async fn line_ends_of_every_kind_come_to_the_same() {
 }
 
 /// A stream that is cut is unavailable, or has failed as the whole one does, or was over for the message before the cut.
-fn check_cut(sequence: &Sequence, at: usize, whole: &singletree_llm::Result<Response>, cut: &singletree_llm::Result<Response>) {
+fn check_cut(
+    sequence: &Sequence,
+    at: usize,
+    whole: &singletree_llm::Result<Response>,
+    cut: &singletree_llm::Result<Response>,
+) {
     let place = || format!("{} cut at byte {at}", sequence.name);
     match (cut, whole) {
         (Ok(cut), Ok(whole)) => {
             // The usage may be behind the cut, the message may not.
-            assert_eq!((&cut.message, cut.finish_reason), (&whole.message, whole.finish_reason), "{}", place());
+            assert_eq!(
+                (&cut.message, cut.finish_reason),
+                (&whole.message, whole.finish_reason),
+                "{}",
+                place()
+            );
         }
         (Err(error), _) if error.category() == "provider_unavailable" => {}
         (Err(error), Err(_)) => assert_eq!(End::Failed(error.category()), sequence.end, "{}", place()),
@@ -168,7 +184,8 @@ async fn a_connection_lost_before_the_end_of_the_stream_is_unavailable() {
 #[tokio::test]
 async fn an_answer_at_once_is_taken_where_a_stream_was_asked_for() {
     for sequence in tables() {
-        let (atomic, streamed) = (at_once(&sequence).await, streamed(&sequence, Answer::json(200, &sequence.atomic)).await);
+        let (atomic, streamed) =
+            (at_once(&sequence).await, streamed(&sequence, Answer::json(200, &sequence.atomic)).await);
         assert_eq!(end(&streamed), end(&atomic), "{}", sequence.name);
         if let (Ok(atomic), Ok(streamed)) = (&atomic, &streamed) {
             assert_eq!((told(streamed), &streamed.raw), (told(atomic), &atomic.raw), "{}", sequence.name);
@@ -192,4 +209,11 @@ async fn an_answer_at_once_that_is_cut_anywhere_is_invalid() {
             assert_eq!(end(&lost), End::Failed("provider_unavailable"), "{} at {at}", sequence.name);
         }
     }
+}
+
+/// Returns a stream with a text and two calls, for the tests of tool loops.
+pub(crate) fn tool_turn(wire: Wire) -> String {
+    let name = "two calls interleaved";
+    let found = tables().into_iter().find(|it| it.wire == wire && it.name == name);
+    found.expect("every wire has it").events
 }
