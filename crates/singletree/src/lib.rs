@@ -33,7 +33,7 @@
 //!
 //! # Where things are
 //! The most used names are at the root. Everything else is in the module of its part: [`engine`] (graphs), [`harness`]
-//! (chat), [`llm`] (messages and model calls), [`tools`], [`agent`] (the ready agent loop and the demo), [`durable`] (what
+//! (chat), [`llm`] (messages and model calls), [`providers`] (models over HTTP) and [`http`] (their client), [`tools`], [`agent`] (the ready agent loop and the demo), [`durable`] (what
 //! stores promise), [`draw`] (pictures of graphs and turns), [`narration`].
 
 pub use singletree_agent as agent;
@@ -41,8 +41,10 @@ pub use singletree_draw as draw;
 pub use singletree_durable as durable;
 pub use singletree_engine as engine;
 pub use singletree_harness as harness;
+pub use singletree_http as http;
 pub use singletree_llm as llm;
 pub use singletree_narration as narration;
+pub use singletree_providers as providers;
 pub use singletree_store_sqlite as store_sqlite;
 pub use singletree_tools as tools;
 
