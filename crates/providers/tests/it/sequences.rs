@@ -3,6 +3,8 @@
 //!
 //! A wire joins by adding its table to [`tables`].
 
+mod anthropic;
+mod gemini;
 mod openai;
 
 use serde_json::Value;
@@ -43,7 +45,7 @@ impl Sequence {
 }
 
 fn tables() -> Vec<Sequence> {
-    openai::table()
+    [openai::table(), anthropic::table(), gemini::table()].into_iter().flatten().collect()
 }
 
 /// What must be the same both ways. Usage too: it stands at the end of a stream.
