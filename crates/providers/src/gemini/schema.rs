@@ -13,7 +13,9 @@ pub(super) fn is_plain(schema: &Value) -> bool {
         "items" => is_plain(value),
         "anyOf" => value.as_array().is_some_and(|all| all.iter().all(is_plain)),
         "properties" => value.as_object().is_some_and(|all| all.values().all(is_plain)),
-        "title" | "description" | "default" | "example" | "nullable" | "required" | "propertyOrdering" => true,
+        "title" | "description" | "default" | "example" | "nullable" | "required" | "propertyOrdering" => {
+            true
+        }
         "format" | "pattern" | "minLength" | "maxLength" | "minimum" | "maximum" => true,
         "minItems" | "maxItems" | "minProperties" | "maxProperties" => true,
         _ => false,

@@ -88,7 +88,8 @@ fn assistant(blocks: &[Value], open: &mut BTreeSet<String>) -> Option<String> {
         Some("redacted_thinking") => is_said(&block["data"]),
         _ => false,
     };
-    let last_thinks = blocks.last().is_none_or(|it| it["type"] == "thinking" || it["type"] == "redacted_thinking");
+    let last_thinks =
+        blocks.last().is_none_or(|it| it["type"] == "thinking" || it["type"] == "redacted_thinking");
     (last_thinks || !blocks.iter().all(good)).then(|| format!("{blocks:?} are no blocks of the model"))
 }
 

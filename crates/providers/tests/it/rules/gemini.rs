@@ -75,7 +75,9 @@ fn is_said(text: &Value) -> bool {
 fn tools(body: &Value) -> Option<String> {
     let declared = &body.get("tools")?[0]["functionDeclarations"];
     let all = declared.as_array().map_or(&[][..], Vec::as_slice);
-    let good = |it: &Value| is_said(&it["name"]) && (it.get("parameters").is_some() != it.get("parametersJsonSchema").is_some());
+    let good = |it: &Value| {
+        is_said(&it["name"]) && (it.get("parameters").is_some() != it.get("parametersJsonSchema").is_some())
+    };
     (all.is_empty() || !all.iter().all(good)).then(|| format!("{declared} are no declarations"))
 }
 
@@ -86,12 +88,16 @@ fn the_rules_of_gemini_refuse_what_its_server_refuses() {
     let model = |parts: Value| json!({ "role": "model", "parts": parts });
     let said = || user(json!([{ "text": "a" }]));
     let call = |id: &str| json!({ "functionCall": { "id": id, "name": "f", "args": {} } });
-    let result = |id: &str| json!({ "functionResponse": { "id": id, "name": "f", "response": { "result": "" } } });
+    let result =
+        |id: &str| json!({ "functionResponse": { "id": id, "name": "f", "response": { "result": "" } } });
     let calls = |ids: &[&str]| model(ids.iter().map(|it| call(it)).collect());
     let results = |ids: &[&str]| user(ids.iter().map(|it| result(it)).collect());
 
     assert_eq!(of(json!([said(), calls(&["a", "b"]), results(&["b", "a"]), said()])), 0);
-    assert_eq!(of(json!([said(), model(json!([{ "text": "h", "thought": true }, { "text": "b" }])), said()])), 0);
+    assert_eq!(
+        of(json!([said(), model(json!([{ "text": "h", "thought": true }, { "text": "b" }])), said()])),
+        0
+    );
     assert_eq!(of(json!([])), 2);
     assert_eq!(of(json!([model(json!([{ "text": "b" }])), said()])), 1);
     for wrong in [

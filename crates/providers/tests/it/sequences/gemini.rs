@@ -14,7 +14,8 @@ fn counted() -> Value {
 
 /// An answer at once.
 fn atomic(parts: Value, finish_reason: &str) -> Value {
-    let candidate = json!({ "content": { "role": "model", "parts": parts }, "finishReason": finish_reason, "index": 0 });
+    let candidate =
+        json!({ "content": { "role": "model", "parts": parts }, "finishReason": finish_reason, "index": 0 });
     json!({ "candidates": [candidate], "usageMetadata": counted(), "modelVersion": "test-model", "responseId": "r" })
 }
 
@@ -49,10 +50,25 @@ fn events(chunks: &[Value]) -> String {
 }
 
 /// Streams parts in chunks; the last chunk has the finish reason.
-fn sequence(name: &'static str, parts: Value, reason: &str, chunks: &[Value], last: Value, end: End) -> Sequence {
+fn sequence(
+    name: &'static str,
+    parts: Value,
+    reason: &str,
+    chunks: &[Value],
+    last: Value,
+    end: End,
+) -> Sequence {
     let chunks: Vec<Value> = chunks.iter().cloned().map(chunk).chain([atomic(last, reason)]).collect();
     let atomic = atomic(parts, reason);
-    Sequence { name, wire: Wire::Gemini, atomic, events: events(&chunks), last: "finishReason", tools: true, end }
+    Sequence {
+        name,
+        wire: Wire::Gemini,
+        atomic,
+        events: events(&chunks),
+        last: "finishReason",
+        tools: true,
+        end,
+    }
 }
 
 pub(super) fn table() -> Vec<Sequence> {
@@ -73,8 +89,22 @@ fn texts() -> Vec<Sequence> {
         of("a malformed call", "MALFORMED_FUNCTION_CALL", End::Finished(FinishReason::Error)),
         of("an unknown reason", "TIRED", End::Finished(FinishReason::Error)),
         sequence("text in one chunk", hello(), "STOP", &[], hello(), stop),
-        sequence("empty parts", hello(), "STOP", &[json!([]), json!([text("")]), first(), json!([text(""), text(", 世界 😀")])], json!([text("")]), stop),
-        sequence("parts that we do not know", json!([other, text("1")]), "STOP", &[json!([other])], json!([text("1")]), stop),
+        sequence(
+            "empty parts",
+            hello(),
+            "STOP",
+            &[json!([]), json!([text("")]), first(), json!([text(""), text(", 世界 😀")])],
+            json!([text("")]),
+            stop,
+        ),
+        sequence(
+            "parts that we do not know",
+            json!([other, text("1")]),
+            "STOP",
+            &[json!([other])],
+            json!([text("1")]),
+            stop,
+        ),
         sequence("finish without content", json!([]), "STOP", &[], json!([]), INVALID),
         sequence("an empty text", json!([text("")]), "STOP", &[json!([text("")])], json!([]), INVALID),
     ]
@@ -134,7 +164,14 @@ fn calling() -> Vec<Sequence> {
         of("two calls", &[text("Let me look."), weather(), time("b")], end),
         of("calls without ids", &[time(""), bare], end),
         of("text after a call", &[weather(), text("So.")], end),
-        sequence("calls before the finish", json!([weather(), time("b")]), "STOP", &[json!([weather(), time("b")])], json!([]), end),
+        sequence(
+            "calls before the finish",
+            json!([weather(), time("b")]),
+            "STOP",
+            &[json!([weather(), time("b")])],
+            json!([]),
+            end,
+        ),
         of("duplicate ids", &[time("a"), time("a")], INVALID),
         of("a tool that was not offered", &[call("a", "launch", json!({}))], INVALID),
         of("arguments that are no object", &[call("a", "time", json!([1]))], INVALID),
