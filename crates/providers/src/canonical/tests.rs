@@ -10,14 +10,18 @@ fn check(value: &Value, expected: &str) {
 // spec: llm-provider §8, wire-byte stability
 #[test]
 fn keys_are_sorted_at_every_depth_and_lists_are_not() {
-    check(&json!({ "b": [3, 1, { "d": 1, "c": 2 }], "a": { "z": null, "é": true, "Z": false } }), r#"{"a":{"Z":false,"z":null,"é":true},"b":[3,1,{"c":2,"d":1}]}"#);
+    check(
+        &json!({ "b": [3, 1, { "d": 1, "c": 2 }], "a": { "z": null, "é": true, "Z": false } }),
+        r#"{"a":{"Z":false,"z":null,"é":true},"b":[3,1,{"c":2,"d":1}]}"#,
+    );
 }
 
 #[test]
 fn the_order_in_which_a_map_was_built_does_not_matter() {
     let keys = ["model", "messages", "a", "stream", "tools"];
     let forward: Map<_, _> = keys.iter().map(|it| ((*it).to_owned(), json!({ "y": 1, "x": 2 }))).collect();
-    let backward: Map<_, _> = keys.iter().rev().map(|it| ((*it).to_owned(), json!({ "x": 2, "y": 1 }))).collect();
+    let backward: Map<_, _> =
+        keys.iter().rev().map(|it| ((*it).to_owned(), json!({ "x": 2, "y": 1 }))).collect();
     assert_eq!(string(&forward.into()), string(&backward.into()));
 }
 

@@ -42,7 +42,11 @@ fn what_is_not_managed_is_passed_on_untouched() {
 fn a_field_is_managed_while_it_is_there() {
     check(json!({ "t": 0.7 }), ("t", json!(0.7)), Some(json!({ "t": 0.7 })));
     check(json!({ "t": 1 }), ("t", json!(1.0)), Some(json!({ "t": 1 })));
-    check(json!({ "t": { "a": 1, "b": [1, 2] } }), ("t", json!({ "b": [1.0, 2], "a": 1 })), Some(json!({ "t": { "a": 1, "b": [1, 2] } })));
+    check(
+        json!({ "t": { "a": 1, "b": [1, 2] } }),
+        ("t", json!({ "b": [1.0, 2], "a": 1 })),
+        Some(json!({ "t": { "a": 1, "b": [1, 2] } })),
+    );
     check(json!({ "t": { "b": [1, 2] } }), ("t", json!({ "b": [2, 1] })), None);
     check(json!({ "t": 0.7 }), ("t", json!(0.2)), None);
     check(json!({ "t": 0.7 }), ("t", json!(null)), None);

@@ -4,8 +4,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 use serde_json::json;
 use singletree_llm::{
-    Map,
-    ChatMessage, ContentBlock, Delta, ImageDetail, ImageSource, Schema, ToolCall, ToolChoice, ToolDefinition,
+    ChatMessage, ContentBlock, Delta, ImageDetail, ImageSource, Map, Schema, ToolCall, ToolChoice,
+    ToolDefinition,
 };
 
 use super::*;
@@ -30,7 +30,8 @@ fn question() -> Request {
 // spec: llm-provider §8.1.1
 #[test]
 fn messages_of_every_role_are_written() {
-    let call = ToolCall::new("id", "calculate", serde_json::from_value(json!({ "b": 1, "a": "2+2" })).unwrap());
+    let call =
+        ToolCall::new("id", "calculate", serde_json::from_value(json!({ "b": 1, "a": "2+2" })).unwrap());
     let written = messages(vec![
         ChatMessage::system("Be brief."),
         ChatMessage::user("2+2?"),
@@ -55,11 +56,19 @@ fn messages_of_every_role_are_written() {
 // spec: llm-provider §8.1.1.1; fixtures 009, 011
 #[test]
 fn blocks_of_a_user_are_parts_also_when_there_is_one() {
-    let image = |source, media_type: Option<&str>, detail| ContentBlock::Image { source, media_type: media_type.map(str::to_owned), detail };
+    let image = |source, media_type: Option<&str>, detail| ContentBlock::Image {
+        source,
+        media_type: media_type.map(str::to_owned),
+        detail,
+    };
     let blocks = vec![
         ContentBlock::text_of("What is it?"),
         image(ImageSource::Url { url: "https://example.com/x.png".to_owned() }, Some("image/png"), None),
-        image(ImageSource::Inline { base64_data: "AAAA".to_owned() }, Some("image/webp"), Some(ImageDetail::High)),
+        image(
+            ImageSource::Inline { base64_data: "AAAA".to_owned() },
+            Some("image/webp"),
+            Some(ImageDetail::High),
+        ),
     ];
     let expected = json!([{ "role": "user", "content": [
         { "type": "text", "text": "What is it?" },
@@ -95,14 +104,21 @@ fn reasoning_and_signatures_of_others_are_left_out() {
 #[test]
 fn a_call_that_could_not_be_read_is_sent_back_without_arguments() {
     let call = ToolCall { arguments: None, ..ToolCall::new("id", "f", Map::new()) };
-    let written = messages(vec![ChatMessage::user("a"), ChatMessage::assistant("").with_tool_calls([call]), ChatMessage::tool("id", "failed")]);
+    let written = messages(vec![
+        ChatMessage::user("a"),
+        ChatMessage::assistant("").with_tool_calls([call]),
+        ChatMessage::tool("id", "failed"),
+    ]);
     assert_eq!(written[1]["tool_calls"][0]["function"]["arguments"], "{}");
 }
 
 // spec: llm-provider §6, null-skip; §8.1.1; fixture 005
 #[test]
 fn what_is_not_set_is_not_sent() {
-    assert_eq!(body(&question(), WHOLE), json!({ "model": "m", "messages": [{ "role": "user", "content": "Hi" }] }));
+    assert_eq!(
+        body(&question(), WHOLE),
+        json!({ "model": "m", "messages": [{ "role": "user", "content": "Hi" }] })
+    );
     let mut request = question();
     request.config.temperature = Some(0.7);
     request.config.max_tokens = Some(100);
@@ -135,7 +151,10 @@ fn tools_the_choice_among_them_and_streaming_are_written() {
         let request = question().with_tools(vec![tool.clone()]).with_tool_choice(choice);
         let body = body(&request, Manner { streaming: true, structured_output: true });
         assert_eq!((&body["tools"], &body["tool_choice"]), (&written, &expected));
-        assert_eq!((&body["stream"], &body["stream_options"]), (&json!(true), &json!({ "include_usage": true })));
+        assert_eq!(
+            (&body["stream"], &body["stream_options"]),
+            (&json!(true), &json!({ "include_usage": true }))
+        );
     }
 }
 
@@ -145,7 +164,10 @@ fn a_schema_is_sent_natively_or_written_into_the_system_message() {
     let schema = json!({ "type": "object", "properties": { "v": { "type": "integer" } }, "required": ["v"], "additionalProperties": false });
     let request = question().with_response_schema(Arc::new(Schema::compile(schema.clone()).unwrap()));
     let native = body(&request, WHOLE)["response_format"].clone();
-    assert_eq!((&native["type"], &native["json_schema"]["schema"], &native["json_schema"]["strict"]), (&json!("json_schema"), &schema, &json!(true)));
+    assert_eq!(
+        (&native["type"], &native["json_schema"]["schema"], &native["json_schema"]["strict"]),
+        (&json!("json_schema"), &schema, &json!(true))
+    );
     let fallback = Manner { streaming: false, structured_output: false };
     let mut with_extra = request.clone();
     with_extra.config.extras.insert("response_format".to_owned(), json!({ "type": "json_object" }));
@@ -166,12 +188,20 @@ fn a_malformed_counter_is_not_reported_and_stays_as_it_was_on_raw() {
     for bad in [json!("5"), json!(5.0), json!(-1), json!(true), json!(null), json!([5]), json!(1e3)] {
         let usage = json!({ "prompt_tokens": bad, "completion_tokens": 5, "total_tokens": 15, "prompt_tokens_details": { "cached_tokens": bad } });
         let response = response::read(answer(json!({ "content": "a" }), usage.clone())).unwrap();
-        let told = (response.usage.prompt_tokens, response.usage.completion_tokens, response.usage.total_tokens, response.usage.cached_tokens);
+        let told = (
+            response.usage.prompt_tokens,
+            response.usage.completion_tokens,
+            response.usage.total_tokens,
+            response.usage.cached_tokens,
+        );
         assert_eq!(told, (None, Some(5), Some(15), None), "{bad}");
         assert_eq!(response.raw["usage"], usage);
     }
     for bad in [json!(null), json!(7), json!([]), json!("x"), json!({})] {
-        assert_eq!(response::read(answer(json!({ "content": "a" }), bad)).unwrap().usage, singletree_llm::Usage::default());
+        assert_eq!(
+            response::read(answer(json!({ "content": "a" }), bad)).unwrap().usage,
+            singletree_llm::Usage::default()
+        );
     }
 }
 
@@ -185,12 +215,24 @@ fn raw_is_the_body_verbatim() {
 #[test]
 fn an_answer_that_is_none_is_refused() {
     let bodies = [
-        json!(null), json!([]), json!("x"), json!({}), json!({ "choices": [] }), json!({ "choices": {} }), json!({ "choices": [{}] }),
-        json!({ "choices": [{ "message": "x" }] }), json!({ "choices": [{ "message": { "content": 5 } }] }),
-        json!({ "choices": [{ "message": { "tool_calls": 5 } }] }), json!({ "choices": [{ "message": { "tool_calls": [{}] } }] }),
+        json!(null),
+        json!([]),
+        json!("x"),
+        json!({}),
+        json!({ "choices": [] }),
+        json!({ "choices": {} }),
+        json!({ "choices": [{}] }),
+        json!({ "choices": [{ "message": "x" }] }),
+        json!({ "choices": [{ "message": { "content": 5 } }] }),
+        json!({ "choices": [{ "message": { "tool_calls": 5 } }] }),
+        json!({ "choices": [{ "message": { "tool_calls": [{}] } }] }),
     ];
     for body in bodies {
-        assert_eq!(response::read(body.clone()).unwrap_err().category(), "provider_invalid_response", "{body}");
+        assert_eq!(
+            response::read(body.clone()).unwrap_err().category(),
+            "provider_invalid_response",
+            "{body}"
+        );
     }
 }
 
@@ -214,17 +256,45 @@ fn a_probe_tells_unknown_from_not_loaded() {
 fn how_long_to_wait_is_kept_whatever_the_category() {
     let refusal = Refusal { status: 503, body: None, retry_after: Some(Duration::from_secs(9)) };
     let error = refusal::refuse(&refusal);
-    assert_eq!((error.category(), error.status(), error.retry_after()), ("provider_unavailable", Some(503), Some(Duration::from_secs(9))));
+    assert_eq!(
+        (error.category(), error.status(), error.retry_after()),
+        ("provider_unavailable", Some(503), Some(Duration::from_secs(9)))
+    );
     assert_eq!(error.to_string(), "the server answered 503");
 }
 
 fn json_like() -> impl Strategy<Value = Value> {
-    let key = prop::sample::select(vec!["choices", "delta", "message", "content", "tool_calls", "index", "id", "function", "name", "arguments", "finish_reason", "usage", "error", "code", "refusal", "reasoning"]);
-    let leaf = prop_oneof![Just(json!(null)), Just(json!(0)), Just(json!(-1)), Just(json!("stop")), Just(json!("{")), Just(json!(true))];
+    let key = prop::sample::select(vec![
+        "choices",
+        "delta",
+        "message",
+        "content",
+        "tool_calls",
+        "index",
+        "id",
+        "function",
+        "name",
+        "arguments",
+        "finish_reason",
+        "usage",
+        "error",
+        "code",
+        "refusal",
+        "reasoning",
+    ]);
+    let leaf = prop_oneof![
+        Just(json!(null)),
+        Just(json!(0)),
+        Just(json!(-1)),
+        Just(json!("stop")),
+        Just(json!("{")),
+        Just(json!(true))
+    ];
     leaf.prop_recursive(6, 40, 5, move |inner| {
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..3).prop_map(Value::from),
-            prop::collection::vec((key.clone(), inner), 0..5).prop_map(|it| it.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()),
+            prop::collection::vec((key.clone(), inner), 0..5)
+                .prop_map(|it| it.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()),
         ]
     })
 }

@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use serde_json::{Value, json};
 use singletree_http::{BoxFuture, Error, HttpRequest, HttpResponse, Result, Transport};
-use singletree_llm::{ChatMessage, Delta, Request, Response, ResponseLimits, ToolDefinition, complete_streaming};
+use singletree_llm::{
+    ChatMessage, Delta, Request, Response, ResponseLimits, ToolDefinition, complete_streaming,
+};
 use singletree_providers::{HttpProvider, HttpProviderBuilder, Wire};
 
 /// One answer: what is there of it, and how it ends.

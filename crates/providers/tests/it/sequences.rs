@@ -90,7 +90,8 @@ async fn streamed(sequence: &Sequence, answer: Answer) -> singletree_llm::Result
 async fn a_stream_comes_to_what_the_answer_at_once_comes_to() {
     for sequence in tables() {
         let name = sequence.name;
-        let (atomic, streamed) = (at_once(&sequence).await, streamed(&sequence, Answer::events(sequence.events.clone())).await);
+        let (atomic, streamed) =
+            (at_once(&sequence).await, streamed(&sequence, Answer::events(sequence.events.clone())).await);
         assert_eq!(end(&atomic), sequence.end, "{name}, at once: {atomic:?}");
         assert_eq!(end(&streamed), sequence.end, "{name}, streamed: {streamed:?}");
         if let (Ok(atomic), Ok(streamed)) = (&atomic, &streamed) {
@@ -108,7 +109,12 @@ async fn how_the_bytes_of_a_stream_are_cut_does_not_matter() {
             let cut = streamed(&sequence, Answer::typed(200, "text/event-stream", pieces)).await;
             assert_eq!(end(&cut), end(&whole), "{}, in pieces of {size}", sequence.name);
             if let (Ok(cut), Ok(whole)) = (&cut, &whole) {
-                assert_eq!((told(cut), &cut.raw), (told(whole), &whole.raw), "{}, in pieces of {size}", sequence.name);
+                assert_eq!(
+                    (told(cut), &cut.raw),
+                    (told(whole), &whole.raw),
+                    "{}, in pieces of {size}",
+                    sequence.name
+                );
             }
         }
     }
@@ -128,13 +134,35 @@ async fn line_ends_of_every_kind_come_to_the_same() {
     }
 }
 
+/// Returns where a text is cut: everywhere under `.ci/run --deep`, else at every eleventh byte and around the ends of lines.
+fn cuts(text: &str) -> Vec<usize> {
+    const STRIDE: usize = 11;
+    const AROUND: usize = 2;
+    let deep = std::env::var_os("SINGLETREE_DEEP").is_some();
+    let near_an_end = |at: usize| {
+        let around = at.saturating_sub(AROUND)..(at + AROUND).min(text.len());
+        text.as_bytes()[around].contains(&b'\n')
+    };
+    (0..text.len()).filter(|&at| deep || at % STRIDE == 0 || near_an_end(at)).collect()
+}
+
 /// A stream that is cut is unavailable, or has failed as the whole one does, or was over for the message before the cut.
-fn check_cut(sequence: &Sequence, at: usize, whole: &singletree_llm::Result<Response>, cut: &singletree_llm::Result<Response>) {
+fn check_cut(
+    sequence: &Sequence,
+    at: usize,
+    whole: &singletree_llm::Result<Response>,
+    cut: &singletree_llm::Result<Response>,
+) {
     let place = || format!("{} cut at byte {at}", sequence.name);
     match (cut, whole) {
         (Ok(cut), Ok(whole)) => {
             // The usage may be behind the cut, the message may not.
-            assert_eq!((&cut.message, cut.finish_reason), (&whole.message, whole.finish_reason), "{}", place());
+            assert_eq!(
+                (&cut.message, cut.finish_reason),
+                (&whole.message, whole.finish_reason),
+                "{}",
+                place()
+            );
         }
         (Err(error), _) if error.category() == "provider_unavailable" => {}
         (Err(error), Err(_)) => assert_eq!(End::Failed(error.category()), sequence.end, "{}", place()),
@@ -147,7 +175,7 @@ async fn a_stream_that_ends_at_any_byte_is_the_answer_or_a_category() {
     for sequence in tables() {
         let asker = Asker::new(&sequence);
         let whole = asker.ask(Answer::events(sequence.events.clone())).await;
-        for at in 0..sequence.events.len() {
+        for at in cuts(&sequence.events) {
             let bytes = sequence.events.as_bytes()[..at].to_vec();
             let ended = asker.ask(Answer::events(bytes.clone())).await;
             check_cut(&sequence, at, &whole, &ended);
@@ -170,7 +198,8 @@ async fn a_connection_lost_before_the_end_of_the_stream_is_unavailable() {
 #[tokio::test]
 async fn an_answer_at_once_is_taken_where_a_stream_was_asked_for() {
     for sequence in tables() {
-        let (atomic, streamed) = (at_once(&sequence).await, streamed(&sequence, Answer::json(200, &sequence.atomic)).await);
+        let (atomic, streamed) =
+            (at_once(&sequence).await, streamed(&sequence, Answer::json(200, &sequence.atomic)).await);
         assert_eq!(end(&streamed), end(&atomic), "{}", sequence.name);
         if let (Ok(atomic), Ok(streamed)) = (&atomic, &streamed) {
             assert_eq!((told(streamed), &streamed.raw), (told(atomic), &atomic.raw), "{}", sequence.name);
@@ -182,7 +211,7 @@ async fn an_answer_at_once_is_taken_where_a_stream_was_asked_for() {
 async fn an_answer_at_once_that_is_cut_anywhere_is_invalid() {
     for sequence in tables() {
         let (text, request) = (sequence.atomic.to_string(), sequence.request());
-        for at in 0..text.len() {
+        for at in cuts(&text) {
             let answer = |piece: &str| Answer::typed(200, "application/json", vec![piece.to_owned().into()]);
             let cut = text.is_char_boundary(at).then(|| answer(&text[..at]));
             let Some(cut) = cut else { continue };
@@ -194,4 +223,24 @@ async fn an_answer_at_once_that_is_cut_anywhere_is_invalid() {
             assert_eq!(end(&lost), End::Failed("provider_unavailable"), "{} at {at}", sequence.name);
         }
     }
+}
+
+/// Returns the answers of every table that came to a message, beside the name of their sequence.
+pub(crate) async fn answers() -> Vec<(&'static str, Wire, Response)> {
+    let mut all = Vec::new();
+    for sequence in tables() {
+        match streamed(&sequence, Answer::events(sequence.events.clone())).await {
+            Ok(response) if response.finish_reason != FinishReason::Error => {
+                all.push((sequence.name, sequence.wire, response));
+            }
+            Ok(_) | Err(_) => {}
+        }
+    }
+    all
+}
+
+/// Returns a stream with a text and two calls, for the tests of tool loops.
+pub(crate) fn tool_turn(wire: Wire) -> String {
+    let found = tables().into_iter().find(|it| it.wire == wire && it.name.starts_with("two calls"));
+    found.expect("every wire has it").events
 }

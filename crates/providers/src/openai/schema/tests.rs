@@ -61,7 +61,10 @@ fn the_fallback_extends_the_system_message_or_makes_one() {
     assert_eq!(messages.len(), 2);
     assert_eq!(messages[0]["role"], "system");
     assert!(messages[0]["content"].as_str().unwrap().ends_with(r#"{"required":["a"],"type":"object"}"#));
-    let mut messages = vec![json!({ "role": "system", "content": "Be brief." }), json!({ "role": "user", "content": "Go." })];
+    let mut messages = vec![
+        json!({ "role": "system", "content": "Be brief." }),
+        json!({ "role": "user", "content": "Go." }),
+    ];
     direct(&mut messages, &schema);
     assert_eq!(messages.len(), 2);
     assert!(messages[0]["content"].as_str().unwrap().starts_with("Be brief.\n\n"));

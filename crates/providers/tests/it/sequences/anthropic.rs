@@ -204,6 +204,13 @@ fn thoughts() -> Vec<Sequence> {
             stop,
         ),
         sequence(
+            "cut while thinking",
+            json!([thinking("Hm, so.", "sig")]),
+            "max_tokens",
+            &[opened(0), thinks(0, "Hm, so."), signs(0, "sig"), close(0)],
+            End::Finished(FinishReason::Length),
+        ),
+        sequence(
             "thinking whose text is withheld",
             json!([thinking("", "sig"), text("42")]),
             "end_turn",
@@ -272,6 +279,14 @@ fn calling() -> Vec<Sequence> {
                     argues(2, "ty\":\"Oslo\""),
                 ],
                 vec![argues(1, "\"Köln\"}"), close(1), argues(2, "}"), close(2)],
+            ],
+        ),
+        of(
+            "blank text before a call",
+            json!([text("\n\n"), weather()]),
+            &[
+                vec![open(0, text("")), says(0, "\n\n"), close(0)],
+                vec![open(1, call("a", "weather", json!({}))), argues(1, "{\"city\":\"Köln\"}"), close(1)],
             ],
         ),
         of(

@@ -122,6 +122,14 @@ fn thoughts() -> Vec<Sequence> {
             stop,
         ),
         sequence(
+            "cut while thinking",
+            json!([thought("Hm, so.")]),
+            "MAX_TOKENS",
+            &[json!([thought("Hm")])],
+            json!([thought(", so.")]),
+            End::Finished(FinishReason::Length),
+        ),
+        sequence(
             "a signature with the last piece",
             json!([signed(text("Forty-two."), "sig")]),
             "STOP",

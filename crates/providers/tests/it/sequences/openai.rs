@@ -75,21 +75,40 @@ fn texts() -> Vec<Sequence> {
     let stop = End::Finished(FinishReason::Stop);
     let said = |content: &str| json!({ "role": "assistant", "content": content });
     let hello = || json!({ "role": "assistant", "content": "Grüße, 世界 😀" });
-    let pieces = [delta(json!({ "role": "assistant", "content": "" })), delta(json!({ "content": "Grüße" })), delta(json!({ "content": ", 世界 😀" }))];
+    let pieces = [
+        delta(json!({ "role": "assistant", "content": "" })),
+        delta(json!({ "content": "Grüße" })),
+        delta(json!({ "content": ", 世界 😀" })),
+    ];
     let [role, one, two] = pieces;
     let thinking = json!({ "role": "assistant", "reasoning_content": "Hm, so.", "content": "42" });
     let other = json!({ "role": "assistant", "reasoning": "Hm, so.", "content": "42" });
     let refusal = json!({ "role": "assistant", "content": null, "refusal": "I can't." });
     let reason = |name: &str, text: &str| delta(json!({ name: text }));
     vec![
-        sequence("text", hello(), "stop", &[role.clone(), one.clone(), two.clone(), finish("stop"), last()], stop),
+        sequence(
+            "text",
+            hello(),
+            "stop",
+            &[role.clone(), one.clone(), two.clone(), finish("stop"), last()],
+            stop,
+        ),
         sequence(
             "empty and null deltas",
             hello(),
             "stop",
             &[
-                role.clone(), delta(json!({ "content": null })), delta(json!({})), one.clone(), delta(json!({ "content": "", "tool_calls": null })),
-                delta(Value::Null), chunk(json!([])), two.clone(), delta(json!({ "tool_calls": [], "refusal": null })), finish("stop"), last(),
+                role.clone(),
+                delta(json!({ "content": null })),
+                delta(json!({})),
+                one.clone(),
+                delta(json!({ "content": "", "tool_calls": null })),
+                delta(Value::Null),
+                chunk(json!([])),
+                two.clone(),
+                delta(json!({ "tool_calls": [], "refusal": null })),
+                finish("stop"),
+                last(),
             ],
             stop,
         ),
@@ -97,17 +116,86 @@ fn texts() -> Vec<Sequence> {
             "finish with the last text",
             hello(),
             "stop",
-            &[one.clone(), chunk(json!([{ "index": 0, "delta": { "content": ", 世界 😀" }, "finish_reason": "stop" }])), last()],
+            &[
+                one.clone(),
+                chunk(json!([{ "index": 0, "delta": { "content": ", 世界 😀" }, "finish_reason": "stop" }])),
+                last(),
+            ],
             stop,
         ),
-        sequence("cut by the budget", hello(), "length", &[one.clone(), two.clone(), finish("length"), last()], End::Finished(FinishReason::Length)),
-        sequence("filtered", hello(), "content_filter", &[one.clone(), two.clone(), finish("content_filter"), last()], End::Finished(FinishReason::ContentFilter)),
-        sequence("an unknown reason", hello(), "tired", &[one.clone(), two.clone(), finish("tired"), last()], End::Finished(FinishReason::Error)),
-        sequence("finish without content", said(""), "stop", &[role, finish("stop"), last()], End::Failed("provider_invalid_response")),
-        sequence("nothing at all", json!({ "role": "assistant", "content": null }), "stop", &[finish("stop"), last()], End::Failed("provider_invalid_response")),
-        sequence("thinking", thinking, "stop", &[reason("reasoning_content", "Hm"), reason("reasoning_content", ", so."), delta(json!({ "content": "42" })), finish("stop"), last()], stop),
-        sequence("thinking by the other name", other, "stop", &[reason("reasoning", "Hm"), reason("reasoning", ", so."), delta(json!({ "content": "42" })), finish("stop"), last()], stop),
-        sequence("a refusal", refusal, "stop", &[delta(json!({ "refusal": "I " })), delta(json!({ "refusal": "can't." })), finish("stop"), last()], End::Finished(FinishReason::ContentFilter)),
+        sequence(
+            "cut by the budget",
+            hello(),
+            "length",
+            &[one.clone(), two.clone(), finish("length"), last()],
+            End::Finished(FinishReason::Length),
+        ),
+        sequence(
+            "filtered",
+            hello(),
+            "content_filter",
+            &[one.clone(), two.clone(), finish("content_filter"), last()],
+            End::Finished(FinishReason::ContentFilter),
+        ),
+        sequence(
+            "an unknown reason",
+            hello(),
+            "tired",
+            &[one.clone(), two.clone(), finish("tired"), last()],
+            End::Finished(FinishReason::Error),
+        ),
+        sequence(
+            "finish without content",
+            said(""),
+            "stop",
+            &[role, finish("stop"), last()],
+            End::Failed("provider_invalid_response"),
+        ),
+        sequence(
+            "nothing at all",
+            json!({ "role": "assistant", "content": null }),
+            "stop",
+            &[finish("stop"), last()],
+            End::Failed("provider_invalid_response"),
+        ),
+        sequence(
+            "thinking",
+            thinking,
+            "stop",
+            &[
+                reason("reasoning_content", "Hm"),
+                reason("reasoning_content", ", so."),
+                delta(json!({ "content": "42" })),
+                finish("stop"),
+                last(),
+            ],
+            stop,
+        ),
+        sequence(
+            "thinking by the other name",
+            other,
+            "stop",
+            &[
+                reason("reasoning", "Hm"),
+                reason("reasoning", ", so."),
+                delta(json!({ "content": "42" })),
+                finish("stop"),
+                last(),
+            ],
+            stop,
+        ),
+        sequence(
+            "a refusal",
+            refusal,
+            "stop",
+            &[
+                delta(json!({ "refusal": "I " })),
+                delta(json!({ "refusal": "can't." })),
+                finish("stop"),
+                last(),
+            ],
+            End::Finished(FinishReason::ContentFilter),
+        ),
     ]
 }
 
@@ -115,47 +203,89 @@ fn calling() -> Vec<Sequence> {
     let end = End::Finished(FinishReason::ToolCalls);
     let one = || json!({ "role": "assistant", "content": null, "tool_calls": [whole_call("a", "weather", "{\"city\":\"Köln\"}")] });
     let two = || {
-        let calls = json!([whole_call("a", "weather", "{\"city\":\"Köln\"}"), whole_call("b", "time", "{\"city\": \"Oslo\"}")]);
+        let calls = json!([
+            whole_call("a", "weather", "{\"city\":\"Köln\"}"),
+            whole_call("b", "time", "{\"city\": \"Oslo\"}")
+        ]);
         json!({ "role": "assistant", "content": "Let me look.", "tool_calls": calls })
     };
     let text = delta(json!({ "content": "Let me look." }));
     let done = || [finish("tool_calls"), last()];
-    let of = |name, message, chunks: &[Value]| sequence(name, message, "tool_calls", &[chunks, &done()].concat(), end);
+    let of = |name, message, chunks: &[Value]| {
+        sequence(name, message, "tool_calls", &[chunks, &done()].concat(), end)
+    };
     vec![
-        of("a call", one(), &[calls(json!([call(0, "a", "weather", "")])), calls(json!([more(0, "{\"city\":")])), calls(json!([more(0, "\"Köln\"}")]))]),
+        of(
+            "a call",
+            one(),
+            &[
+                calls(json!([call(0, "a", "weather", "")])),
+                calls(json!([more(0, "{\"city\":")])),
+                calls(json!([more(0, "\"Köln\"}")])),
+            ],
+        ),
         of("a call in one piece", one(), &[calls(json!([call(0, "a", "weather", "{\"city\":\"Köln\"}")]))]),
         of(
             "two calls one after the other",
             two(),
             &[
-                text.clone(), calls(json!([call(0, "a", "weather", "")])), calls(json!([more(0, "{\"city\":\"Köln\"}")])),
-                calls(json!([call(1, "b", "time", "")])), calls(json!([more(1, "{\"city\": \"Oslo\"}")])),
+                text.clone(),
+                calls(json!([call(0, "a", "weather", "")])),
+                calls(json!([more(0, "{\"city\":\"Köln\"}")])),
+                calls(json!([call(1, "b", "time", "")])),
+                calls(json!([more(1, "{\"city\": \"Oslo\"}")])),
             ],
         ),
         of(
             "two calls interleaved",
             two(),
             &[
-                text.clone(), calls(json!([call(0, "a", "weather", ""), call(1, "b", "time", "")])), calls(json!([more(0, "{\"ci")])),
-                calls(json!([more(1, "{\"city\": ")])), calls(json!([more(0, "ty\":\"Köln\"}"), more(1, "\"Oslo\"}")])),
+                text.clone(),
+                calls(json!([call(0, "a", "weather", ""), call(1, "b", "time", "")])),
+                calls(json!([more(0, "{\"ci")])),
+                calls(json!([more(1, "{\"city\": ")])),
+                calls(json!([more(0, "ty\":\"Köln\"}"), more(1, "\"Oslo\"}")])),
             ],
         ),
         of(
             "two calls under one index",
             two(),
-            &[text.clone(), calls(json!([call(0, "a", "weather", "{\"city\":\"Köln\"}")])), calls(json!([call(0, "b", "time", "{\"city\":")])), calls(json!([more(0, " \"Oslo\"}")]))],
+            &[
+                text.clone(),
+                calls(json!([call(0, "a", "weather", "{\"city\":\"Köln\"}")])),
+                calls(json!([call(0, "b", "time", "{\"city\":")])),
+                calls(json!([more(0, " \"Oslo\"}")])),
+            ],
         ),
         of(
             "an id and a name that are repeated",
             one(),
-            &[calls(json!([call(0, "a", "weather", "")])), calls(json!([call(0, "a", "weather", "{\"city\":")])), calls(json!([call(0, "", "", "\"Köln\"}")]))],
+            &[
+                calls(json!([call(0, "a", "weather", "")])),
+                calls(json!([call(0, "a", "weather", "{\"city\":")])),
+                calls(json!([call(0, "", "", "\"Köln\"}")])),
+            ],
         ),
         of(
             "indexes with holes",
             two(),
-            &[text, calls(json!([call(3, "a", "weather", "{\"city\":\"Köln\"}")])), calls(json!([call(7, "b", "time", "{\"city\": \"Oslo\"}")]))],
+            &[
+                text,
+                calls(json!([call(3, "a", "weather", "{\"city\":\"Köln\"}")])),
+                calls(json!([call(7, "b", "time", "{\"city\": \"Oslo\"}")])),
+            ],
         ),
-        of("empty fragments", one(), &[calls(json!([call(0, "a", "weather", "")])), calls(json!([more(0, "")])), calls(json!([{ "index": 0 }])), calls(json!([more(0, "{\"city\":\"Köln\"}")])), calls(json!([{ "index": 0, "function": null }]))]),
+        of(
+            "empty fragments",
+            one(),
+            &[
+                calls(json!([call(0, "a", "weather", "")])),
+                calls(json!([more(0, "")])),
+                calls(json!([{ "index": 0 }])),
+                calls(json!([more(0, "{\"city\":\"Köln\"}")])),
+                calls(json!([{ "index": 0, "function": null }])),
+            ],
+        ),
     ]
 }
 
@@ -167,26 +297,71 @@ fn odd_calling() -> Vec<Sequence> {
         sequence(name, message, "tool_calls", &[chunks, &[finish("tool_calls"), last()]].concat(), end)
     };
     vec![
-        of("a call without arguments", json!([whole_call("a", "time", "")]), &[calls(json!([call(0, "a", "time", "")]))], end),
+        of(
+            "a call without arguments",
+            json!([whole_call("a", "time", "")]),
+            &[calls(json!([call(0, "a", "time", "")]))],
+            end,
+        ),
         of(
             "calls without ids",
             json!([whole_call("", "time", "{}"), { "function": { "name": "weather", "arguments": "{}" } }]),
-            &[calls(json!([call(0, "", "time", "{}")])), calls(json!([{ "index": 1, "function": { "name": "weather", "arguments": "{}" } }]))],
+            &[
+                calls(json!([call(0, "", "time", "{}")])),
+                calls(json!([{ "index": 1, "function": { "name": "weather", "arguments": "{}" } }])),
+            ],
             end,
         ),
         of(
             "arguments that are an object",
             json!([{ "id": "a", "function": { "name": "time", "arguments": { "city": "Oslo" } } }]),
-            &[calls(json!([{ "index": 0, "id": "a", "function": { "name": "time", "arguments": { "city": "Oslo" } } }]))],
+            &[calls(
+                json!([{ "index": 0, "id": "a", "function": { "name": "time", "arguments": { "city": "Oslo" } } }]),
+            )],
             end,
         ),
-        of("calls without an index", json!([whole_call("a", "time", "{}"), whole_call("b", "time", "{}")]), &[calls(json!([whole_call("a", "time", "{}"), whole_call("b", "time", "{}")]))], end),
-        of("duplicate ids", json!([whole_call("a", "time", "{}"), whole_call("a", "weather", "{}")]), &[calls(json!([call(0, "a", "time", "{}"), call(1, "a", "weather", "{}")]))], invalid),
-        of("a tool that was not offered", json!([whole_call("a", "launch", "{}")]), &[calls(json!([call(0, "a", "launch", "{}")]))], invalid),
-        of("arguments that are no JSON", json!([whole_call("a", "time", "{\"ci")]), &[calls(json!([call(0, "a", "time", "{\"ci")]))], invalid),
-        of("arguments that are no object", json!([whole_call("a", "time", "[1]")]), &[calls(json!([call(0, "a", "time", "[1]")]))], invalid),
-        of("arguments that do not fit", json!([whole_call("a", "time", "{\"city\":1}")]), &[calls(json!([call(0, "a", "time", "{\"city\":1}")]))], invalid),
-        of("a call without a name", json!([whole_call("a", "", "{}")]), &[calls(json!([call(0, "a", "", "{}")]))], invalid),
+        of(
+            "calls without an index",
+            json!([whole_call("a", "time", "{}"), whole_call("b", "time", "{}")]),
+            &[calls(json!([whole_call("a", "time", "{}"), whole_call("b", "time", "{}")]))],
+            end,
+        ),
+        of(
+            "duplicate ids",
+            json!([whole_call("a", "time", "{}"), whole_call("a", "weather", "{}")]),
+            &[calls(json!([call(0, "a", "time", "{}"), call(1, "a", "weather", "{}")]))],
+            invalid,
+        ),
+        of(
+            "a tool that was not offered",
+            json!([whole_call("a", "launch", "{}")]),
+            &[calls(json!([call(0, "a", "launch", "{}")]))],
+            invalid,
+        ),
+        of(
+            "arguments that are no JSON",
+            json!([whole_call("a", "time", "{\"ci")]),
+            &[calls(json!([call(0, "a", "time", "{\"ci")]))],
+            invalid,
+        ),
+        of(
+            "arguments that are no object",
+            json!([whole_call("a", "time", "[1]")]),
+            &[calls(json!([call(0, "a", "time", "[1]")]))],
+            invalid,
+        ),
+        of(
+            "arguments that do not fit",
+            json!([whole_call("a", "time", "{\"city\":1}")]),
+            &[calls(json!([call(0, "a", "time", "{\"city\":1}")]))],
+            invalid,
+        ),
+        of(
+            "a call without a name",
+            json!([whole_call("a", "", "{}")]),
+            &[calls(json!([call(0, "a", "", "{}")]))],
+            invalid,
+        ),
     ]
 }
 
@@ -215,7 +390,12 @@ fn framing() -> Vec<Sequence> {
         }
         it
     });
-    let others = [chunk(json!([{ "index": 1, "delta": { "content": "No." }, "finish_reason": "length" }])), chunks[0].clone(), chunks[1].clone(), chunks[2].clone()];
+    let others = [
+        chunk(json!([{ "index": 1, "delta": { "content": "No." }, "finish_reason": "length" }])),
+        chunks[0].clone(),
+        chunks[1].clone(),
+        chunks[2].clone(),
+    ];
     vec![
         of("usage with the finish", events(&usage_with_finish)),
         of("usage in every chunk", events(&usage_everywhere)),
@@ -227,7 +407,10 @@ fn framing() -> Vec<Sequence> {
         of("a byte order mark", format!("\u{feff}{text}")),
         of("data on several lines", text.replace(",\"created\"", ",\ndata: \"created\"")),
         of("more after the end", format!("{text}data: {{\"no\": 1}}\n\ndata: nonsense\n\n")),
-        of("text as parts", text.replace("\"content\":\"Hi.\"", "\"content\":[{\"type\":\"text\",\"text\":\"Hi.\"}]")),
+        of(
+            "text as parts",
+            text.replace("\"content\":\"Hi.\"", "\"content\":[{\"type\":\"text\",\"text\":\"Hi.\"}]"),
+        ),
     ]
 }
 
@@ -235,17 +418,49 @@ fn failing() -> Vec<Sequence> {
     let of = |name, error: Value, category| {
         let body = json!({ "error": error });
         let events = events(&[delta(json!({ "content": "Half an ans" })), body.clone()]);
-        Sequence { name, wire: Wire::OpenAi, atomic: body, events, last: "[DONE]", tools: false, end: End::Failed(category) }
+        Sequence {
+            name,
+            wire: Wire::OpenAi,
+            atomic: body,
+            events,
+            last: "[DONE]",
+            tools: false,
+            end: End::Failed(category),
+        }
     };
     vec![
-        of("overloaded on the way", json!({ "message": "Overloaded", "type": "server_error" }), "provider_unavailable"),
+        of(
+            "overloaded on the way",
+            json!({ "message": "Overloaded", "type": "server_error" }),
+            "provider_unavailable",
+        ),
         of("an error of unknown kind", json!({ "message": "Oh" }), "provider_unavailable"),
         of("an error that is a string", json!("Oh"), "provider_unavailable"),
         of("too many calls", json!({ "message": "Slow down", "code": 429 }), "provider_rate_limit"),
-        of("too many calls, in words", json!({ "message": "Slow down", "type": "rate_limit_exceeded" }), "provider_rate_limit"),
-        of("a key that is over", json!({ "message": "No", "code": "invalid_api_key" }), "provider_authentication"),
-        of("a request too long", json!({ "message": "Too long", "type": "invalid_request_error", "code": "context_length_exceeded" }), "provider_invalid_request"),
-        of("a model that went away", json!({ "message": "loading model", "code": 503 }), "provider_model_not_loaded"),
-        of("a model that is not there", json!({ "message": "no such model", "code": "model_not_found" }), "provider_invalid_model"),
+        of(
+            "too many calls, in words",
+            json!({ "message": "Slow down", "type": "rate_limit_exceeded" }),
+            "provider_rate_limit",
+        ),
+        of(
+            "a key that is over",
+            json!({ "message": "No", "code": "invalid_api_key" }),
+            "provider_authentication",
+        ),
+        of(
+            "a request too long",
+            json!({ "message": "Too long", "type": "invalid_request_error", "code": "context_length_exceeded" }),
+            "provider_invalid_request",
+        ),
+        of(
+            "a model that went away",
+            json!({ "message": "loading model", "code": 503 }),
+            "provider_model_not_loaded",
+        ),
+        of(
+            "a model that is not there",
+            json!({ "message": "no such model", "code": "model_not_found" }),
+            "provider_invalid_model",
+        ),
     ]
 }
