@@ -1,8 +1,20 @@
 //! Gemini `generateContent` (spec: llm-provider §8.3). Streaming is our extension: the specification's mapping has none.
 //!
-//! Whose a signature is, nothing in a message says; where it stands does. Gemini signs text and calls, Anthropic signs
-//! thinking, and nobody else signs. So signed text and signed calls keep their token here; signed and redacted thinking is
-//! stripped (spec: llm-provider §3.1.7). Thinking without a signature goes back as the summary that Gemini's is.
+//! What the specification leaves open is decided so:
+//!
+//! - Whose a signature is, nothing in a message says; where it stands does. Gemini signs text and calls, Anthropic signs
+//!   thinking, nobody else signs. So signed text and signed calls keep their token here; signed and redacted thinking is
+//!   stripped (§3.1.7). Thinking without a signature goes back as the summary that Gemini's is.
+//! - A call without an id gets one made of the request's digest and its place in the answer: asking again makes it again.
+//! - A schema of parameters goes under `parameters`, as the specification says, while Gemini reads it there; what goes
+//!   beyond its part of OpenAPI would be refused, and goes under `parametersJsonSchema`.
+//! - The media type of a picture behind a URL is what its path ends in, else what the block says, else left out.
+//! - A signature in a part without text belongs to the text before it.
+//! - A blocked prompt has no candidate: it finishes with `content_filter`.
+//! - A key that is wrong comes as 400 with the reason `API_KEY_INVALID`: an authentication error. How long to wait may stand
+//!   in `RetryInfo`.
+//! - A stream is over where its body ends after a finish reason; else it broke off.
+//! - Parts that we do not know are passed over, and are on `raw`; so are other candidates.
 
 mod compose;
 mod contents;

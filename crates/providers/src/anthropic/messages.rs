@@ -33,19 +33,25 @@ fn user(content: &Content) -> Value {
     }
 }
 
-/// Writes what the model said. `None` when nothing of it can be sent: reasoning of another provider only, or blank text,
-/// which Anthropic refuses in a message of the model.
+/// Writes what the model said. `None` when nothing of it can be sent.
+///
+/// What Anthropic refuses in a message of the model is left out: blank text, and thinking at the end, where the budget or a
+/// cancel cut the answer off before it said anything.
 fn assistant(message: &ChatMessage) -> Option<Value> {
-    let blocks = match &message.content {
-        Content::Text(text) if message.tool_calls.is_empty() => return (!blank(text)).then(|| json!(text)),
+    if let (Content::Text(text), true) = (&message.content, message.tool_calls.is_empty()) {
+        return (!blank(text)).then(|| json!(text));
+    }
+    let mut all: Vec<Value> = match &message.content {
         Content::Text(text) if blank(text) => Vec::new(),
         Content::Text(text) => vec![json!({"type": "text", "text": text})],
         Content::Blocks(blocks) => {
             blocks.iter().filter(|it| !it.text().is_some_and(blank)).filter_map(block).collect()
         }
     };
-    let calls = message.tool_calls.iter().map(call);
-    let all: Vec<Value> = blocks.into_iter().chain(calls).collect();
+    all.extend(message.tool_calls.iter().map(call));
+    while all.last().is_some_and(|it| it["type"] == "thinking" || it["type"] == "redacted_thinking") {
+        all.pop();
+    }
     (!all.is_empty()).then_some(Value::Array(all))
 }
 

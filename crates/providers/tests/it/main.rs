@@ -1,5 +1,6 @@
 //! Providers through their public surface: over a transport made of data, and over real sockets; beside the vendors' SDKs
 //! and a mock of someone else.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod aimock;
 mod canary;
@@ -14,3 +15,4 @@ mod secrets;
 mod sequences;
 mod served;
 mod sockets;
+mod vendors;

@@ -12,10 +12,9 @@ use singletree_providers::Wire;
 
 use crate::rig::{Answer, Canned, provider, question_with_tools, stream};
 use crate::rules::faults;
-use crate::sequences::tool_turn;
+use crate::sequences::{answers, tool_turn};
 
-/// The wires whose rules are written.
-const WIRES: &[Wire] = &[Wire::OpenAi];
+const WIRES: &[Wire] = &[Wire::OpenAi, Wire::Anthropic, Wire::Gemini];
 
 /// Closes the calls that are open in the last assistant message, as whoever ends a turn early does.
 fn closed(mut history: Vec<Arc<ChatMessage>>) -> Vec<Arc<ChatMessage>> {
@@ -94,6 +93,20 @@ async fn a_tool_loop_that_ends_at_any_point_leaves_an_acceptable_history() {
                 history.push(Arc::new(ChatMessage::tool(call.id.clone(), "")));
             }
             assert_eq!(refused(wire, history.clone()).await, [""; 0], "{wire:?}, after round {round}");
+        }
+    }
+}
+
+// spec: llm-provider §3.1.7
+#[tokio::test]
+async fn what_the_model_of_one_wire_said_goes_back_over_every_wire() {
+    let answers = answers().await;
+    assert!(answers.len() > 50, "the tables have answers");
+    for (name, from, answer) in answers {
+        for &to in WIRES {
+            let mut history = question_with_tools().messages;
+            history.push(Arc::new(answer.message.clone()));
+            assert_eq!(refused(to, closed(history)).await, [""; 0], "{name:?} of {from:?} over {to:?}");
         }
     }
 }

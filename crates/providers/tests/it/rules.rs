@@ -1,5 +1,8 @@
 //! What the vendors' servers accept, as rules over the body of a request. A wire joins by an arm of [`faults`].
 
+mod anthropic;
+mod gemini;
+
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
@@ -9,7 +12,8 @@ use singletree_providers::Wire;
 pub(crate) fn faults(wire: Wire, body: &Value) -> Vec<String> {
     match wire {
         Wire::OpenAi => openai(body),
-        Wire::Anthropic | Wire::Gemini => vec![format!("nobody has written the rules of {wire:?}")],
+        Wire::Anthropic => anthropic::faults(body),
+        Wire::Gemini => gemini::faults(body),
     }
 }
 

@@ -27,6 +27,8 @@ fn told(error: &Error) -> String {
     told
 }
 
+const WIRES: [Wire; 3] = [Wire::OpenAi, Wire::Anthropic, Wire::Gemini];
+
 /// Every way to fail, each with the key wherever a server could put it.
 fn failures() -> Vec<Result<Answer, HttpError>> {
     let message = || format!("Incorrect API key provided: {KEY} ({HEADER}).");
@@ -51,7 +53,14 @@ fn failures() -> Vec<Result<Answer, HttpError>> {
         200,
         &json!({ "choices": [{ "message": { "tool_calls": call }, "finish_reason": "stop" }] }),
     )));
+    let block = json!({ "type": "tool_use", "id": KEY, "name": KEY, "input": message() });
+    failures.push(Ok(Answer::json(200, &json!({ "content": [block], "stop_reason": "tool_use" }))));
+    let part = json!({ "functionCall": { "id": KEY, "name": KEY, "args": message() } });
+    let candidate = json!({ "content": { "parts": [part] }, "finishReason": "STOP" });
+    failures.push(Ok(Answer::json(200, &json!({ "candidates": [candidate] }))));
     failures.push(Ok(Answer::events(format!("data: {}\n\n", error()))));
+    let typed = json!({ "type": "error", "error": { "type": KEY, "message": message(), "status": KEY } });
+    failures.push(Ok(Answer::events(format!("event: error\ndata: {typed}\n\n"))));
     failures.push(Ok(Answer::events(format!("data: {KEY}\n\n"))));
     failures.push(Ok(Answer::events(format!("data: {{\"choices\": \"{KEY}\"}}\n\n"))));
     failures.push(Ok(Answer::events(vec![b"data: ", KEY.as_bytes(), b"\xff\n\n"].concat())));
@@ -65,8 +74,8 @@ fn broken() -> HttpError {
     HttpError::Broken { host: KEY.to_owned(), source: "reset".into() }
 }
 
-fn provider(transport: &Arc<Canned>) -> HttpProvider {
-    builder(Wire::OpenAi, transport)
+fn provider(wire: Wire, transport: &Arc<Canned>) -> HttpProvider {
+    builder(wire, transport)
         .key(Secret::new(format!("{KEY}\n")))
         .header("X-Org", Secret::new(HEADER))
         .build()
@@ -75,10 +84,10 @@ fn provider(transport: &Arc<Canned>) -> HttpProvider {
 
 #[tokio::test]
 async fn no_error_of_any_path_holds_the_key() {
-    for at in 0..failures().len() {
+    for (at, wire) in (0..failures().len()).flat_map(|at| WIRES.map(|wire| (at, wire))) {
         let answer = || failures().remove(at);
         let transport = Canned::fallible([answer(), answer(), answer()]);
-        let provider = provider(&transport);
+        let provider = provider(wire, &transport);
         let request = question_with_tools();
         let whole = provider.complete(&request).await.unwrap_err();
         let streamed = stream(&provider, &request).await.end.unwrap_err();
@@ -93,26 +102,33 @@ async fn no_error_of_any_path_holds_the_key() {
 async fn what_was_redacted_is_still_told() {
     let body = json!({ "error": { "message": format!("Incorrect API key provided: {KEY}.") } });
     let transport = Canned::new([Answer::json(401, &body)]);
-    let error = provider(&transport).complete(&question()).await.unwrap_err();
+    let error = provider(Wire::OpenAi, &transport).complete(&question()).await.unwrap_err();
     assert_eq!(error.to_string(), "Incorrect API key provided: [redacted].");
 }
 
 #[tokio::test]
 async fn the_key_is_sent_and_shown_nowhere() {
-    let transport = Canned::new([Answer::json(500, &json!({}))]);
-    let builder = builder(Wire::OpenAi, &transport)
-        .key(Secret::new(format!(" {KEY}\n")))
-        .header("X-Org", Secret::new(HEADER));
-    assert_clean(&format!("{builder:?}"));
-    let provider = builder.build().unwrap();
-    assert_clean(&format!("{provider:?} {provider:#?}"));
-    provider.complete(&question()).await.unwrap_err();
-    let request = &transport.requests()[0];
-    assert_clean(&format!("{request:?}"));
-    assert_clean(&request.url);
-    let sent = |name: &str| request.headers.iter().find(|(it, _)| it == name).map(|(_, value)| value.clone());
-    assert_eq!(sent("authorization"), Some(format!("Bearer {KEY}")));
-    assert_eq!(sent("x-org"), Some(HEADER.to_owned()));
+    for (wire, header, value) in [
+        (Wire::OpenAi, "authorization", format!("Bearer {KEY}")),
+        (Wire::Anthropic, "x-api-key", KEY.to_owned()),
+        (Wire::Gemini, "x-goog-api-key", KEY.to_owned()),
+    ] {
+        let transport = Canned::new([Answer::json(500, &json!({}))]);
+        let builder = builder(wire, &transport)
+            .key(Secret::new(format!(" {KEY}\n")))
+            .header("X-Org", Secret::new(HEADER));
+        assert_clean(&format!("{builder:?}"));
+        let provider = builder.build().unwrap();
+        assert_clean(&format!("{provider:?} {provider:#?}"));
+        provider.complete(&question()).await.unwrap_err();
+        let request = &transport.requests()[0];
+        assert_clean(&format!("{request:?}"));
+        assert_clean(&request.url);
+        let sent =
+            |name: &str| request.headers.iter().find(|(it, _)| it == name).map(|(_, value)| value.clone());
+        assert_eq!(sent(header), Some(value));
+        assert_eq!(sent("x-org"), Some(HEADER.to_owned()));
+    }
 }
 
 #[tokio::test]

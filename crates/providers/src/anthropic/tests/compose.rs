@@ -126,6 +126,18 @@ fn what_only_another_provider_can_have_made_is_stripped() {
 }
 
 #[test]
+fn thinking_at_the_end_of_a_message_is_not_sent_because_anthropic_refuses_it() {
+    check_messages(vec![ChatMessage::assistant(vec![signed("cut")])], json!([]));
+    let redacted = ContentBlock::RedactedThinking { data: "blob".to_owned() };
+    let blocks = vec![signed("hm"), ContentBlock::text_of("So"), signed("cut"), redacted];
+    let wire = json!([{"role": "assistant", "content": [
+        {"type": "thinking", "thinking": "hm", "signature": "sig"},
+        {"type": "text", "text": "So"},
+    ]}]);
+    check_messages(vec![ChatMessage::assistant(blocks)], wire);
+}
+
+#[test]
 fn blank_text_of_the_model_is_not_sent_because_anthropic_refuses_it() {
     check_messages(vec![ChatMessage::assistant(" \n")], json!([]));
     let blocks = vec![ContentBlock::text_of("\n\n"), ContentBlock::text_of("b")];

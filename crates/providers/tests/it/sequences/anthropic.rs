@@ -83,11 +83,20 @@ fn events(all: &[Value]) -> String {
 fn sequence(name: &'static str, content: Value, stop_reason: &str, blocks: &[Value], end: End) -> Sequence {
     let all = [&[start()], blocks, &ends(stop_reason)].concat();
     let atomic = atomic(content, stop_reason);
-    Sequence { name, wire: Wire::Anthropic, atomic, events: events(&all), last: "message_stop", tools: true, end }
+    Sequence {
+        name,
+        wire: Wire::Anthropic,
+        atomic,
+        events: events(&all),
+        last: "message_stop",
+        tools: true,
+        end,
+    }
 }
 
 pub(super) fn table() -> Vec<Sequence> {
-    [texts(), thoughts(), calling(), odd_calling(), framing(), failing()].into_iter().flatten().collect()
+    let rows = [texts(), odd_texts(), thoughts(), calling(), odd_calling(), framing(), failing()];
+    rows.into_iter().flatten().collect()
 }
 
 fn texts() -> Vec<Sequence> {
@@ -95,10 +104,6 @@ fn texts() -> Vec<Sequence> {
     let hello = || json!([text("Grüße, 世界 😀")]);
     let pieces = || vec![open(0, text("")), says(0, "Grüße"), says(0, ", 世界 😀"), close(0)];
     let of = |name, stop_reason, end| sequence(name, hello(), stop_reason, &pieces(), end);
-    let search = json!({ "type": "server_tool_use", "id": "s", "name": "web_search", "input": { "query": "q" } });
-    let found = json!({ "type": "web_search_tool_result", "tool_use_id": "s", "content": [] });
-    let mut searching = search.clone();
-    searching["input"] = json!({});
     vec![
         of("text", "end_turn", stop),
         of("a stop sequence", "stop_sequence", stop),
@@ -106,6 +111,18 @@ fn texts() -> Vec<Sequence> {
         of("cut by the budget", "max_tokens", End::Finished(FinishReason::Length)),
         of("filtered", "refusal", End::Finished(FinishReason::ContentFilter)),
         of("an unknown reason", "tired", End::Finished(FinishReason::Error)),
+    ]
+}
+
+fn odd_texts() -> Vec<Sequence> {
+    let stop = End::Finished(FinishReason::Stop);
+    let hello = || json!([text("Grüße, 世界 😀")]);
+    let search =
+        json!({ "type": "server_tool_use", "id": "s", "name": "web_search", "input": { "query": "q" } });
+    let found = json!({ "type": "web_search_tool_result", "tool_use_id": "s", "content": [] });
+    let mut searching = search.clone();
+    searching["input"] = json!({});
+    vec![
         sequence(
             "empty deltas and pings",
             hello(),
@@ -117,13 +134,32 @@ fn texts() -> Vec<Sequence> {
             .concat(),
             stop,
         ),
-        sequence("text that begins its block", hello(), "end_turn", &[open(0, text("Grüße")), says(0, ", 世界 😀"), close(0)], stop),
-        sequence("a block that nobody closed", hello(), "end_turn", &pieces()[..3], stop),
+        sequence(
+            "text that begins its block",
+            hello(),
+            "end_turn",
+            &[open(0, text("Grüße")), says(0, ", 世界 😀"), close(0)],
+            stop,
+        ),
+        sequence(
+            "a block that nobody closed",
+            hello(),
+            "end_turn",
+            &[open(0, text("")), says(0, "Grüße, 世界 😀")],
+            stop,
+        ),
         sequence(
             "two texts",
             json!([text("Grüße"), text(", 世界 😀")]),
             "end_turn",
-            &[open(0, text("")), says(0, "Grüße"), close(0), open(1, text("")), says(1, ", 世界 😀"), close(1)],
+            &[
+                open(0, text("")),
+                says(0, "Grüße"),
+                close(0),
+                open(1, text("")),
+                says(1, ", 世界 😀"),
+                close(1),
+            ],
             stop,
         ),
         sequence(
@@ -138,7 +174,13 @@ fn texts() -> Vec<Sequence> {
             stop,
         ),
         sequence("finish without content", json!([]), "end_turn", &[], INVALID),
-        sequence("an empty text", json!([text("")]), "end_turn", &[open(0, text("")), says(0, ""), close(0)], INVALID),
+        sequence(
+            "an empty text",
+            json!([text("")]),
+            "end_turn",
+            &[open(0, text("")), says(0, ""), close(0)],
+            INVALID,
+        ),
     ]
 }
 
@@ -152,7 +194,8 @@ fn thoughts() -> Vec<Sequence> {
             "thinking",
             json!([thinking("Hm, so.", "sig"), text("42")]),
             "end_turn",
-            &[vec![opened(0), thinks(0, "Hm"), thinks(0, ", so."), signs(0, "sig"), close(0)], answer(1)].concat(),
+            &[vec![opened(0), thinks(0, "Hm"), thinks(0, ", so."), signs(0, "sig"), close(0)], answer(1)]
+                .concat(),
             stop,
         ),
         sequence(
@@ -161,11 +204,25 @@ fn thoughts() -> Vec<Sequence> {
             "end_turn",
             &[
                 vec![opened(0), thinks(0, "Hm,"), signs(0, "s1"), close(0)],
-                vec![opened(1), thinks(1, " so."), signs(1, "s2"), close(1), open(2, redacted.clone()), close(2)],
+                vec![
+                    opened(1),
+                    thinks(1, " so."),
+                    signs(1, "s2"),
+                    close(1),
+                    open(2, redacted.clone()),
+                    close(2),
+                ],
                 answer(3),
             ]
             .concat(),
             stop,
+        ),
+        sequence(
+            "cut while thinking",
+            json!([thinking("Hm, so.", "sig")]),
+            "max_tokens",
+            &[opened(0), thinks(0, "Hm, so."), signs(0, "sig"), close(0)],
+            End::Finished(FinishReason::Length),
         ),
         sequence(
             "thinking whose text is withheld",
@@ -193,8 +250,10 @@ fn calling() -> Vec<Sequence> {
     let weather = || call("a", "weather", json!({ "city": "Köln" }));
     let two = || json!([text("Let me look."), weather(), call("b", "time", json!({ "city": "Oslo" }))]);
     let said = || vec![open(0, text("")), says(0, "Let me look."), close(0)];
-    let (first, second) = (|| open(1, call("a", "weather", json!({}))), || open(2, call("b", "time", json!({}))));
-    let of = |name, content, blocks: &[Vec<Value>]| sequence(name, content, "tool_use", &blocks.concat(), end);
+    let (first, second) =
+        (|| open(1, call("a", "weather", json!({}))), || open(2, call("b", "time", json!({}))));
+    let of =
+        |name, content, blocks: &[Vec<Value>]| sequence(name, content, "tool_use", &blocks.concat(), end);
     let alone = |name, pieces: &[Value]| {
         let blocks = [&[open(0, call("a", "weather", json!({})))], pieces, &[close(0)]].concat();
         sequence(name, json!([weather()]), "tool_use", &blocks, end)
@@ -202,9 +261,16 @@ fn calling() -> Vec<Sequence> {
     vec![
         alone("a call", &[argues(0, ""), argues(0, "{\"city\":"), argues(0, "\"Köln\"}")]),
         alone("a call in one piece", &[argues(0, "{\"city\": \"Köln\"}")]),
-        alone("a call with empty pieces", &[argues(0, ""), argues(0, "{\"city\":\"Köln\""), argues(0, ""), argues(0, "}")]),
+        alone(
+            "a call with empty pieces",
+            &[argues(0, ""), argues(0, "{\"city\":\"Köln\""), argues(0, ""), argues(0, "}")],
+        ),
         of("input that comes with the block", json!([weather()]), &[vec![open(0, weather()), close(0)]]),
-        of("a call without input", json!([call("a", "time", json!({}))]), &[vec![open(0, call("a", "time", json!({}))), close(0)]]),
+        of(
+            "a call without input",
+            json!([call("a", "time", json!({}))]),
+            &[vec![open(0, call("a", "time", json!({}))), close(0)]],
+        ),
         of(
             "two calls one after the other",
             two(),
@@ -219,8 +285,22 @@ fn calling() -> Vec<Sequence> {
             two(),
             &[
                 said(),
-                vec![first(), second(), argues(2, "{\"ci"), argues(1, "{\"city\":"), argues(2, "ty\":\"Oslo\"")],
+                vec![
+                    first(),
+                    second(),
+                    argues(2, "{\"ci"),
+                    argues(1, "{\"city\":"),
+                    argues(2, "ty\":\"Oslo\""),
+                ],
                 vec![argues(1, "\"Köln\"}"), close(1), argues(2, "}"), close(2)],
+            ],
+        ),
+        of(
+            "blank text before a call",
+            json!([text("\n\n"), weather()]),
+            &[
+                vec![open(0, text("")), says(0, "\n\n"), close(0)],
+                vec![open(1, call("a", "weather", json!({}))), argues(1, "{\"city\":\"Köln\"}"), close(1)],
             ],
         ),
         of(
@@ -252,7 +332,13 @@ fn odd_calling() -> Vec<Sequence> {
         of("input that does not fit", &[time("a", json!({ "city": 1 }))], &["{\"city\":1}"], INVALID),
         of("an empty id", &[time("", json!({}))], &["{}"], INVALID),
         of("an empty name", &[call("a", "", json!({}))], &["{}"], INVALID),
-        sequence("a call without an id", json!([{ "type": "tool_use", "name": "time" }]), "tool_use", &[open(0, json!({ "type": "tool_use", "name": "time" }))], INVALID),
+        sequence(
+            "a call without an id",
+            json!([{ "type": "tool_use", "name": "time" }]),
+            "tool_use",
+            &[open(0, json!({ "type": "tool_use", "name": "time" }))],
+            INVALID,
+        ),
     ]
 }
 
@@ -264,7 +350,8 @@ fn framing() -> Vec<Sequence> {
     let written = plain().events;
     let mut counted = [&[start()], &blocks[..], &ends("end_turn")].concat();
     counted[4]["usage"] = json!({ "input_tokens": 7, "output_tokens": 3 });
-    let unnamed: String = written.lines().filter(|it| !it.starts_with("event")).map(|it| format!("{it}\n")).collect();
+    let unnamed: String =
+        written.lines().filter(|it| !it.starts_with("event")).map(|it| format!("{it}\n")).collect();
     vec![
         of("comments between events", written.replace("event: ", ": ping\n\nevent: ")),
         of("events without names", unnamed),
@@ -273,7 +360,13 @@ fn framing() -> Vec<Sequence> {
         of("data on several lines", written.replace(",\"type\"", ",\ndata: \"type\"")),
         of("all counters at the end", events(&counted)),
         of("more after the end", format!("{written}data: {{\"no\": 1}}\n\ndata: nonsense\n\n")),
-        of("events of a later version", written.replace("event: message_delta", "event: news\ndata: {\"type\":\"news\"}\n\nevent: message_delta")),
+        of(
+            "events of a later version",
+            written.replace(
+                "event: message_delta",
+                "event: news\ndata: {\"type\":\"news\"}\n\nevent: message_delta",
+            ),
+        ),
     ]
 }
 
@@ -282,7 +375,15 @@ fn failing() -> Vec<Sequence> {
         let body = json!({ "type": "error", "error": { "type": kind, "message": "Oh." }, "request_id": "r" });
         let all = [start(), open(0, text("")), says(0, "Half an ans"), body.clone()];
         let end = End::Failed(category);
-        Sequence { name, wire: Wire::Anthropic, atomic: body, events: events(&all), last: "message_stop", tools: false, end }
+        Sequence {
+            name,
+            wire: Wire::Anthropic,
+            atomic: body,
+            events: events(&all),
+            last: "message_stop",
+            tools: false,
+            end,
+        }
     };
     vec![
         of("overloaded on the way", "overloaded_error", "provider_unavailable"),
