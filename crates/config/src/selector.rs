@@ -6,7 +6,7 @@
 use singletree_tools::Effect;
 
 use crate::server::Server;
-use crate::suggest::did_you_mean;
+use crate::suggest::{did_you_mean, nearest};
 use crate::tool::{BUILTINS, Builtin};
 
 /// What a name means.
@@ -38,6 +38,10 @@ impl<'a> Selector<'a> {
             None => (name, None),
         };
         let Some(index) = servers.iter().position(|it| it.name.value == server) else {
+            let tools = BUILTINS.iter().flat_map(|it| it.tools).map(|(it, _)| *it);
+            if let Some(near) = nearest(name, names(servers).chain(tools)) {
+                return Err(Some(format!("did you mean `{near}`?")));
+            }
             let known: Vec<&str> = names(servers).collect();
             return Err(did_you_mean(name, known.iter().copied()));
         };

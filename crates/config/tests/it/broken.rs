@@ -7,7 +7,7 @@ const AGENT: &str = "agents.a = { instructions = \"x\" }\n";
 
 #[test]
 fn what_is_no_toml_is_told_where_it_is_none() {
-    check("a = [1,\n", &["2:1: this is no TOML: unclosed array, expected `]`"]);
+    check("a = [1,\n", &["1:8: this is no TOML: unclosed array, expected `]`"]);
     check(
         "[models.main]\nwire = openai\nname = \n",
         &[
@@ -46,7 +46,7 @@ fn unknown_keys_are_told_with_what_was_meant() {
             "4:1: `agents.a` has no key `system_prompt`",
             "hint: it is called `instructions` here",
             "5:1: `agents.a` has no key `hand-offs`",
-            "hint: it is called `hand_offs` here",
+            "hint: did you mean `hand_offs`?",
             "6:1: `agents.a` has no key `windwo`",
             "hint: did you mean `window`?",
             "7:1: `agents.a` has no key `handoffs`",
@@ -93,7 +93,7 @@ fn a_model_says_how_it_is_reached() {
     check(
         "{ wire = \"opanai\", name = \"x\", key = { env = \"KEY\" } }",
         &[
-            "2:23: `models.m.wire` must be one of \"openai\", \"anthropic\", \"gemini\", \"script\"",
+            "2:21: `models.m.wire` must be one of \"openai\", \"anthropic\", \"gemini\", \"script\"",
             "hint: did you mean `openai`?",
         ],
     );
@@ -110,16 +110,16 @@ fn a_model_says_how_it_is_reached() {
     check(
         "{ wire = \"script\", file = \"s.json\", name = \"x\", retry = {} }",
         &[
-            "2:42: the script cannot be read: entity not found",
+            "2:38: the script cannot be read: entity not found",
             "hint: the path is relative to the folder of this file",
-            "2:52: `name` says nothing to a model of wire \"script\"",
-            "2:64: `retry` says nothing to a model of wire \"script\"",
+            "2:48: `name` says nothing to a model of wire \"script\"",
+            "2:60: `retry` says nothing to a model of wire \"script\"",
         ],
     );
-    check("{ wire = \"openai\", name = \"x\", base_url = \"127.0.0.1\" }", &["2:56: `models.m.base_url` must begin with http:// or https://"]);
+    check("{ wire = \"openai\", name = \"x\", base_url = \"127.0.0.1\" }", &["2:54: `models.m.base_url` must begin with http:// or https://"]);
     check(
         "{ wire = \"openai\", name = \"x\", base_url = \"https://me:hunter2@host/v1\" }",
-        &["2:56: `models.m.base_url` must hold no name and no password"],
+        &["2:54: `models.m.base_url` must hold no name and no password"],
     );
 }
 
@@ -136,7 +136,7 @@ fn values_are_of_their_type_and_within_reason() {
             "7:10: `agents.a.hidden` must be true or false, not this whole number",
             "8:20: `agents.a.budget.steps` must be a whole number, 1 or more, not this whole number",
             "8:36: `agents.a.budget.turn_time` must be a length of time as in \"30s\" (ms, s, m, h, d), not this whole number",
-            "8:74: `agents.a.budget.tokens` must be a whole number, 1 or more, not this number",
+            "8:72: `agents.a.budget.tokens` must be a whole number, 1 or more, not this number",
         ],
     );
     let sampling = |text: &str, expect: &[&str]| {
@@ -144,10 +144,10 @@ fn values_are_of_their_type_and_within_reason() {
         check(&format!("{AGENT}models.m = {model}{text} }}\n"), expect);
     };
     sampling("{ temperature = 0, max_tokens = 5, stop = [\"x\"], extras = { a = [1, { b = true }] } }", &[]);
-    sampling("{ temperature = inf }", &["2:95: `models.m.sampling.temperature` must be a number, not this number"]);
-    sampling("{ max_tokens = 0 }", &["2:94: `models.m.sampling.max_tokens` must be a whole number, 1 or more, not this whole number"]);
-    sampling("{ extras = { a = 1979-05-27 } }", &["2:90: `models.m.sampling.extras` must be a table of plain values, not a table"]);
-    sampling("3", &["2:79: `models.m.sampling` must be a table, not this whole number"]);
+    sampling("{ temperature = inf }", &["2:93: `models.m.sampling.temperature` must be a number, not this number"]);
+    sampling("{ max_tokens = 0 }", &["2:92: `models.m.sampling.max_tokens` must be a whole number, 1 or more, not this whole number"]);
+    sampling("{ extras = { a = 1979-05-27 } }", &["2:88: `models.m.sampling.extras` must be a table of plain values, not a table"]);
+    sampling("3", &["2:77: `models.m.sampling` must be a table, not this whole number"]);
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn a_secret_by_value_is_a_mistake_and_never_repeated() {
     ]);
     check_agents(
         &format!("{AGENT}[mcp.s]\ncommand = \"x\"\nenv = {{ MODE = \"ro\", API_TOKEN = \"canary-4711\" }}\n"),
-        &["5:35: `mcp.s.env.API_TOKEN` holds a secret itself", hint],
+        &["5:34: `mcp.s.env.API_TOKEN` holds a secret itself", hint],
     );
     check_agents(
         &format!("{AGENT}[mcp.s]\nurl = \"https://h/mcp\"\nheaders = {{ Authorization = \"Bearer canary-4711\" }}\n"),

@@ -56,8 +56,8 @@ fn a_tool_stands_in_a_list_once() {
     check_agents(
         "agents.a = { instructions = \"x\", tools = [\"notes\", \"clock\", \"notes_add\", \"clock\"] }\n",
         &[
-            "2:62: `agents.a.tools` has `notes_add` already, by `notes`",
-            "2:75: `agents.a.tools` names `clock` twice",
+            "2:61: `agents.a.tools` has `notes_add` already, by `notes`",
+            "2:74: `agents.a.tools` names `clock` twice",
         ],
     );
 }
@@ -91,20 +91,20 @@ fn what_cannot_be_undone_is_asked_about_or_trusted_by_name() {
         &[
             "4:10: `agents.a` may run `send_message`, which cannot be undone, and nobody is asked",
             "hint: put \"destructive\" into `approval.ask`, or \"send_message\" into `approval.trust`",
-            "5:22: `agents.a.approval.ask` names `send_mesage`, which is no tool here",
+            "5:21: `agents.a.approval.ask` names `send_mesage`, which is no tool here",
             "hint: did you mean `send_message`?",
-            "5:37: `agents.a.approval.ask` names `destructiv`, which is no tool here",
+            "5:36: `agents.a.approval.ask` names `destructiv`, which is no tool here",
             "hint: did you mean `destructive`?",
-            "5:51: `agents.a.approval.ask` names `clock`, which is no tool here",
+            "5:50: `agents.a.approval.ask` names `clock`, which is no tool here",
             "hint: there is `read`, `safe_write`, `destructive`, `local`, `notes`, `notes_add`, `notes_list`, \
              `notes_search`, `outbox`, `send_message`",
-            "5:70: `agents.a.approval.trust` names `local`, which is no tool here",
+            "5:69: `agents.a.approval.trust` names `local`, which is no tool here",
             "hint: there is `notes`, `notes_add`, `notes_list`, `notes_search`, `outbox`, `send_message`",
         ],
     );
     approval(
         "{ ask = [\"outbox\"], trust = [\"outbox\"] }",
-        &["5:42: `agents.a.approval` both asks about `outbox` and trusts it"],
+        &["5:41: `agents.a.approval` both asks about `outbox` and trusts it"],
     );
 }
 
@@ -114,7 +114,7 @@ fn the_approval_of_the_file_holds_for_agents_without_one() {
         "approval.ask = []\nagents.a = { instructions = \"x\", tools = [\"outbox\"] }\n\
          agents.b = { instructions = \"x\", tools = [\"outbox\"], approval = {} }\n",
         &[
-            "3:42: `agents.a` may run `send_message`, which cannot be undone, and nobody is asked",
+            "3:43: `agents.a` may run `send_message`, which cannot be undone, and nobody is asked",
             "hint: put \"destructive\" into `approval.ask`, or \"send_message\" into `approval.trust`",
         ],
     );

@@ -50,7 +50,7 @@ fn a_script_is_read_with_the_file() {
     check("s.json", &[]);
     check(
         "wrong.json",
-        &["2:42: the script cannot be used: the script does not read at line 2, column 12: invalid type: integer `3`, \
+        &["2:38: the script cannot be used: the script does not read at line 2, column 12: invalid type: integer `3`, \
            expected a sequence at line 2 column 12"],
     );
 }
