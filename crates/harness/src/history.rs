@@ -115,6 +115,10 @@ impl Messages {
         self.iter_from(start.unwrap_or_else(|| list.first_held()))
     }
 
+    pub(crate) fn list(&self) -> &List {
+        self.0.list()
+    }
+
     pub(crate) fn of(list: &List) -> Self {
         Self(list.clone().into())
     }
