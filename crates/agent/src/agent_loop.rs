@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use singletree_engine::{END, Graph, SessionShape, Target};
 use singletree_harness::{Agent, Durability, HISTORY};
-use singletree_llm::{ChatMessage, Provider};
+use singletree_llm::{ChatMessage, Provider, RuntimeConfig};
 use singletree_tools::{Effect, Toolbox};
 
 use crate::approve::Approve;
@@ -32,6 +32,7 @@ impl AgentLoop {
         AgentLoopBuilder {
             parts: Parts {
                 provider,
+                sampling: RuntimeConfig::default(),
                 system: None,
                 window: None,
                 toolbox: None,
@@ -56,6 +57,13 @@ impl AgentLoopBuilder {
     pub fn system(mut self, text: impl Into<String>) -> Self {
         let text = text.into();
         self.parts.system = (!text.is_empty()).then(|| Arc::new(ChatMessage::system(text)));
+        self
+    }
+
+    /// Sets how the model samples; as the provider does otherwise.
+    #[must_use]
+    pub fn sampling(mut self, config: RuntimeConfig) -> Self {
+        self.parts.sampling = config;
         self
     }
 

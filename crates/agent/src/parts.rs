@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use singletree_engine::{END, Target};
 use singletree_harness::Messages;
-use singletree_llm::{ChatMessage, Provider, Request, ToolCall};
+use singletree_llm::{ChatMessage, Provider, Request, RuntimeConfig, ToolCall};
 use singletree_tools::{Recovery, Tool, Toolbox};
 
 use crate::approve::Approve;
@@ -20,6 +20,7 @@ pub(crate) const TOOLS: &str = "tools";
 #[derive(Debug)]
 pub(crate) struct Parts {
     pub(crate) provider: Arc<dyn Provider>,
+    pub(crate) sampling: RuntimeConfig,
     pub(crate) system: Option<Arc<ChatMessage>>,
     pub(crate) window: Option<u64>,
     pub(crate) toolbox: Option<Toolbox>,
@@ -36,7 +37,8 @@ impl Parts {
         let request = Request::new(match self.window {
             Some(window) => system.chain(messages.window(window)).collect(),
             None => system.chain(messages.iter()).collect(),
-        });
+        })
+        .with_config(self.sampling.clone());
         match &self.toolbox {
             Some(toolbox) => request.with_tools(toolbox.definitions()),
             None => request,
@@ -62,7 +64,7 @@ impl Parts {
         asking: &'a Asking,
     ) -> Option<(u64, &'a ToolCall)> {
         asking.calls().find(|(index, call)| {
-            let held_back = self.runnable(call).is_some_and(|it| self.approve.needs(it.effect()));
+            let held_back = self.runnable(call).is_some_and(|it| self.approve.needs(&call.name, it.effect()));
             held_back && state.decisions.0.about(asking.position, *index).is_none()
         })
     }
