@@ -1,0 +1,63 @@
+//! Words of a server, fit to be shown: without secrets, without control characters, not too long.
+
+use singletree_http::Secret;
+
+/// How long a reason may be, in bytes.
+const PROBLEM_BYTES: usize = 500;
+
+/// Cleans what a server says before anybody sees it (INV-16).
+#[derive(Debug, Clone)]
+pub(crate) struct Words {
+    secrets: Vec<String>,
+}
+
+impl Words {
+    pub(crate) fn new(secrets: &[Secret]) -> Self {
+        let mut known = Vec::new();
+        for secret in secrets {
+            let text = secret.expose();
+            known.push(text.to_owned());
+            // A server may print the key without the scheme that stands before it in the header.
+            known.extend(text.split_whitespace().filter(|it| it.len() >= 8).map(str::to_owned));
+        }
+        known.retain(|it| !it.is_empty());
+        // The longest first: one may begin with another.
+        known.sort_by_key(|it| std::cmp::Reverse(it.len()));
+        Self { secrets: known }
+    }
+
+    /// Cleans a reason.
+    pub(crate) fn problem(&self, text: &str) -> String {
+        let mut clean = self.clean(text).replace('\n', " ");
+        if clean.len() > PROBLEM_BYTES {
+            clean.truncate(clean.floor_char_boundary(PROBLEM_BYTES));
+            clean.push('…');
+        }
+        clean
+    }
+
+    /// Cleans an error with all that stands beneath it.
+    pub(crate) fn error(&self, error: &dyn std::error::Error) -> String {
+        let mut text = error.to_string();
+        let mut source = error.source();
+        while let Some(it) = source {
+            let below = it.to_string();
+            if !text.contains(&below) {
+                text.push_str(": ");
+                text.push_str(&below);
+            }
+            source = it.source();
+        }
+        self.problem(&text)
+    }
+
+    /// Takes secrets and control characters out; lines stay.
+    pub(crate) fn clean(&self, text: &str) -> String {
+        let mut text = text.to_owned();
+        for secret in &self.secrets {
+            text = text.replace(secret, "[redacted]");
+        }
+        text.retain(|it| it == '\n' || !it.is_control());
+        text.trim_end().to_owned()
+    }
+}
