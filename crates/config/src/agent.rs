@@ -48,6 +48,28 @@ const WHILE_SUSPENDED: &[(&str, WhileSuspended)] = &[
 ];
 
 impl AgentTable {
+    /// Makes an agent of a name and nothing else.
+    pub(crate) fn bare(name: At<String>) -> Self {
+        Self {
+            name,
+            model: None,
+            instructions: None,
+            forbidden: None,
+            prompt: None,
+            title: None,
+            description: None,
+            tools: Vec::new(),
+            hand_offs: Vec::new(),
+            approval: None,
+            budget: Budget::default(),
+            model_calls: None,
+            window: None,
+            durability: None,
+            while_suspended: None,
+            hidden: false,
+        }
+    }
+
     pub(crate) fn read((name, mut section): (At<String>, Section<'_>)) -> Self {
         let instructions = section.text("instructions");
         let prompt = prompt(&mut section);

@@ -23,7 +23,7 @@ const TEXT_BYTES_MAX: usize = 1 << 20;
 const SYNTAX_MAX: usize = 20;
 
 /// The whole file.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct File {
     pub(crate) models: Vec<Model>,
     pub(crate) agents: Vec<AgentTable>,

@@ -25,7 +25,7 @@
 //! approval = { ask = ["destructive"] }
 //! "#;
 //! let around =
-//!     Surroundings { folder: Path::new("."), data: Path::new("."), env: &|_| Some("a key".to_owned()) };
+//!     Surroundings { folder: Path::new("."), env: &|_| Some("a key".to_owned()) };
 //! let config = Config::check("singletree.toml", text, &around).unwrap();
 //! assert_eq!(config.agents(), ["support"]);
 //!
@@ -57,10 +57,12 @@ mod check;
 mod resolve;
 mod selector;
 
+mod build;
 mod config;
 mod sample;
 
-pub use config::Config;
+pub use build::{Built, Means};
+pub use config::{BareModel, Config};
 pub use error::{Error, Result};
 pub use sample::SAMPLE;
 pub use report::{Mistake, MistakeKind, Report};

@@ -8,8 +8,6 @@ use std::path::Path;
 pub struct Surroundings<'a> {
     /// The folder that relative paths start from: that of the file.
     pub folder: &'a Path,
-    /// The folder in which tools keep what they write, unless the file says otherwise.
-    pub data: &'a Path,
     /// Looks an environment variable up.
     pub env: &'a dyn Fn(&str) -> Option<String>,
 }
@@ -18,7 +16,6 @@ impl fmt::Debug for Surroundings<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Surroundings")
             .field("folder", &self.folder)
-            .field("data", &self.data)
             .finish_non_exhaustive()
     }
 }

@@ -15,7 +15,7 @@ pub(crate) fn env(name: &str) -> Option<String> {
 
 /// Reads a text in a folder.
 pub(crate) fn read_in(folder: &Path, text: &str) -> Result<Config, String> {
-    let around = Surroundings { folder, data: folder, env: &env };
+    let around = Surroundings { folder, env: &env };
     Config::check("f", text, &around).map_err(|it| it.to_string())
 }
 
