@@ -10,7 +10,7 @@ use crate::agent::AgentTable;
 use crate::check;
 use crate::error::{Error, Result};
 use crate::file::File;
-use crate::report::{Faults, Mistake, MistakeKind, Report};
+use crate::report::{Faults, Report};
 use crate::model::{Backend, HttpModel, Model, ModelRetry, ModelTime};
 use crate::resolve::{ReadyBackend, ReadyModel, Resolved, read_text, resolve};
 use crate::spot::At;
@@ -111,6 +111,13 @@ impl Config {
         names
     }
 
+    /// Returns the names of the agents whom a person picks: [`Config::agents`] without the hidden ones.
+    #[must_use]
+    pub fn listed(&self) -> Vec<&str> {
+        let hidden = |name: &str| self.file.agents.iter().any(|it| it.hidden && it.name.value == name);
+        self.agents().into_iter().filter(|it| !hidden(it)).collect()
+    }
+
     /// Returns what takes the secrets of this configuration out of a text.
     #[must_use]
     pub fn redactor(&self) -> Redactor {
@@ -121,14 +128,5 @@ impl Config {
         let settings = self.resolved.servers.iter().flat_map(|it| &it.settings);
         let secrets = settings.filter(|(_, _, secret)| *secret).map(|(_, value, _)| value.clone());
         Redactor::new(keys.chain(secrets).collect::<Vec<Secret>>())
-    }
-}
-
-impl Report {
-    /// Makes the report about a file that cannot be read at all.
-    pub(crate) fn unreadable(file: &str, why: &str) -> Self {
-        let what = format!("the file cannot be read: {why}");
-        let mistake = Mistake { line: 1, column: 1, kind: MistakeKind::Unreadable, what, hint: None };
-        Self { file: file.to_owned(), mistakes: vec![mistake] }
     }
 }

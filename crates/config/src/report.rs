@@ -60,8 +60,16 @@ pub struct Mistake {
 pub struct Report {
     /// Which file, as whoever asked calls it.
     pub file: String,
-    /// What is wrong; never empty in an error.
+    /// What is wrong; in an error always something.
     pub mistakes: Vec<Mistake>,
+}
+
+impl Report {
+    /// Makes the report about a file in which nothing is wrong.
+    #[must_use]
+    pub fn sound(file: &str) -> Self {
+        Self { file: file.to_owned(), mistakes: Vec::new() }
+    }
 }
 
 impl fmt::Display for Report {
