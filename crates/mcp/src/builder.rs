@@ -84,7 +84,7 @@ impl McpServerBuilder {
             return Err(Error::Configuration { server: self.name, problem });
         }
         self.secrets.extend(self.place.secrets());
-        let words = Words::new(&self.secrets);
+        let words = Words::new(self.secrets);
         let terms = Terms { server: self.name, place: self.place, limits: self.limits, words };
         Ok(McpServer::new(terms, self.judgement))
     }

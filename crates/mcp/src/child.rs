@@ -38,6 +38,7 @@ impl ChildTransport {
     /// Starts the program.
     pub(crate) fn start(command: &McpCommand, limits: &McpLimits, link: &Arc<Link>) -> io::Result<Self> {
         let mut child = prepared(command).spawn()?;
+        link.runs_as(child.id());
         let (Some(input), Some(output), Some(error)) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take())
         else {
@@ -103,13 +104,24 @@ impl Transport<RoleClient> for ChildTransport {
         &mut self,
         item: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
-        self.messages.send(item)
+        let sent = self.messages.send(item);
+        async move {
+            match sent.await {
+                // The program is gone. The end of its output comes too, and there is known how it ended.
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+                sent => sent,
+            }
+        }
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         let message = self.messages.receive().await;
         if message.is_none() {
             self.link.close();
+            if self.link.end().is_some() {
+                // It says too much: it may be stuck with the rest for ever.
+                self.kill();
+            }
             self.bury().await;
         }
         message

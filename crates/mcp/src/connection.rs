@@ -204,9 +204,10 @@ impl Connection {
             ServiceError::UnexpectedResponse => self.refused("its answer is none to what was asked"),
             _ => {
                 self.link.close();
-                let problem = match self.link.end() {
-                    Some(end) => said_of(&end),
-                    None => self.terms.words.error(error),
+                let problem = match (self.link.end(), error) {
+                    (Some(end), _) => said_of(&end),
+                    (None, ServiceError::TransportSend(it)) => self.terms.words.error(it.error.as_ref()),
+                    (None, other) => self.terms.words.error(other),
                 };
                 Error::Lost { server, problem, said: self.terms.words.clean(&self.link.said()) }
             }
@@ -236,7 +237,7 @@ impl Terms {
                 if is_unauthorised(error) {
                     return "it wants other credentials (HTTP 401 or 403)".to_owned();
                 }
-                self.words.error(error)
+                self.words.error(error.error.as_ref())
             }
             ClientInitializeError::JsonRpcError(it) => {
                 format!("it refused the greeting: {}", it.message)

@@ -1,13 +1,14 @@
 //! What both sides of a connection know of it.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// What both sides of a connection know of it: who carries its messages, and who waits for answers.
 #[derive(Debug)]
 pub(crate) struct Link {
     closed: AtomicBool,
     changes: AtomicU64,
+    process: OnceLock<u32>,
     end: Mutex<Option<End>>,
     said: Mutex<Vec<u8>>,
     said_bytes: usize,
@@ -27,6 +28,7 @@ impl Link {
         Self {
             closed: AtomicBool::new(false),
             changes: AtomicU64::new(0),
+            process: OnceLock::new(),
             end: Mutex::default(),
             said: Mutex::default(),
             said_bytes,
@@ -50,6 +52,17 @@ impl Link {
     /// Returns how often the tools have changed.
     pub(crate) fn changes(&self) -> u64 {
         self.changes.load(Ordering::Acquire)
+    }
+
+    /// Takes down the number of the program's process.
+    pub(crate) fn runs_as(&self, process: Option<u32>) {
+        if let Some(process) = process {
+            self.process.get_or_init(|| process);
+        }
+    }
+
+    pub(crate) fn process(&self) -> Option<u32> {
+        self.process.get().copied()
     }
 
     /// Takes down how it ended; the first reason stays.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use singletree_http::Secret;
+use singletree_http::{HttpClient, Secret};
 
 /// A server that is a program: it is started, and spoken to on its standard input and output.
 ///
@@ -76,11 +76,10 @@ pub struct McpEndpoint {
 }
 
 impl McpEndpoint {
-    /// Names an address, `http` or `https`, and the client that goes there: its TLS, its proxies. It should follow no
-    /// redirect to another origin, since headers go along.
+    /// Names an address, `http` or `https`, and the client that goes there. No redirect is followed: headers would go along.
     #[must_use]
-    pub fn new(url: impl Into<String>, client: reqwest::Client) -> Self {
-        Self { url: url.into(), headers: Vec::new(), client }
+    pub fn new(url: impl Into<String>, client: &HttpClient) -> Self {
+        Self { url: url.into(), headers: Vec::new(), client: client.underneath() }
     }
 
     /// Sends a header with every request, as `authorization` with `Bearer KEY`.

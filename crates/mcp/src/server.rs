@@ -64,6 +64,8 @@ struct Listed {
 pub struct McpReport {
     /// Whether it is connected now.
     pub connected: bool,
+    /// The number of its process, while it is a program that runs.
+    pub process: Option<u32>,
     /// How often it was connected.
     pub connections: u64,
     /// The names of its tools as models see them, in the server's order.
@@ -128,9 +130,11 @@ impl McpServer {
         let listed = self.shared.listed.lock().await;
         let desk = self.shared.desk.lock().await;
         let connection = desk.connection.as_ref();
+        let live = connection.filter(|it| !it.link().is_closed());
         let tools = listed.tools.iter().flat_map(|it| it.iter());
         McpReport {
-            connected: connection.is_some_and(|it| !it.link().is_closed()),
+            connected: live.is_some(),
+            process: live.and_then(|it| it.link().process()),
             connections: desk.connected,
             tools: tools.map(|it| it.definition().name().to_owned()).collect(),
             problems: listed.problems.clone(),

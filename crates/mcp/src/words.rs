@@ -1,6 +1,6 @@
 //! Words of a server, fit to be shown: without secrets, without control characters, not too long.
 
-use singletree_http::Secret;
+use singletree_http::{Redactor, Secret};
 
 /// How long a reason may be, in bytes.
 const PROBLEM_BYTES: usize = 500;
@@ -8,22 +8,21 @@ const PROBLEM_BYTES: usize = 500;
 /// Cleans what a server says before anybody sees it (INV-16).
 #[derive(Debug, Clone)]
 pub(crate) struct Words {
-    secrets: Vec<String>,
+    redactor: Redactor,
 }
 
 impl Words {
-    pub(crate) fn new(secrets: &[Secret]) -> Self {
-        let mut known = Vec::new();
+    pub(crate) fn new(secrets: impl IntoIterator<Item = Secret>) -> Self {
+        let mut redactor = Redactor::default();
         for secret in secrets {
-            let text = secret.expose();
-            known.push(text.to_owned());
             // A server may print the key without the scheme that stands before it in the header.
-            known.extend(text.split_whitespace().filter(|it| it.len() >= 8).map(str::to_owned));
+            let parts: Vec<Secret> = secret.expose().split_whitespace().skip(1).map(Secret::new).collect();
+            for part in parts {
+                redactor.add(part);
+            }
+            redactor.add(secret);
         }
-        known.retain(|it| !it.is_empty());
-        // The longest first: one may begin with another.
-        known.sort_by_key(|it| std::cmp::Reverse(it.len()));
-        Self { secrets: known }
+        Self { redactor }
     }
 
     /// Cleans a reason.
@@ -53,10 +52,7 @@ impl Words {
 
     /// Takes secrets and control characters out; lines stay.
     pub(crate) fn clean(&self, text: &str) -> String {
-        let mut text = text.to_owned();
-        for secret in &self.secrets {
-            text = text.replace(secret, "[redacted]");
-        }
+        let mut text = self.redactor.redact(text).into_owned();
         text.retain(|it| it == '\n' || !it.is_control());
         text.trim_end().to_owned()
     }

@@ -43,6 +43,7 @@ mod typed;
 
 mod calculator;
 mod clock;
+mod http_get;
 mod notes;
 mod outbox;
 
@@ -50,6 +51,7 @@ pub use calculator::Calculator;
 pub use clock::Clock;
 pub use effect::{Effect, Recovery};
 pub use error::{BoxError, Error, Result};
+pub use http_get::HttpGet;
 pub use key::IdempotencyKey;
 pub use limits::ToolLimits;
 pub use live::LiveToolbox;

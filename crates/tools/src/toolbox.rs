@@ -166,7 +166,7 @@ impl Toolbox {
     fn find(&self, name: &str) -> Result<&dyn Tool> {
         self.get(name).ok_or_else(|| {
             let known: Vec<&str> = self.definitions.iter().map(ToolDefinition::name).collect();
-            let mut known = known.join(", ");
+            let mut known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
             let gone: BTreeSet<&str> = self.missing.iter().map(|it| it.set.as_str()).collect();
             if !gone.is_empty() {
                 let gone: Vec<&str> = gone.into_iter().collect();

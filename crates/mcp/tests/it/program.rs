@@ -41,8 +41,9 @@ async fn tools_are_discovered_page_by_page_and_judged_by_hints_and_settings() {
     assert_eq!(*echo.parameters(), schema);
 
     let report = rig.server.report().await;
-    let McpReport { connected, connections, tools, problems, said: _ } = report;
+    let McpReport { connected, process, connections, tools, problems, said: _ } = report;
     assert_eq!((connected, connections, tools.len()), (true, 1, 10));
+    assert_eq!(process.map(|it| it.to_string()), rig.noted("starts").pop());
     assert_eq!(problems[0], "save.and die: offered as script__save_and_die");
     assert!(problems[1].starts_with("crooked: not offered: "), "{problems:?}");
     assert_eq!(problems.len(), 2);
@@ -149,6 +150,6 @@ async fn a_call_of_what_is_gone_names_who_is_out_of_reach() {
     let unknown = ToolCall::new("call", "script__echo", serde_json::Map::new());
     assert_eq!(
         toolbox.check(&unknown).expect_err("it is not there").to_string(),
-        "there is no tool \"script__echo\"; the tools are: ; not all tools can be reached now of: script"
+        "there is no tool \"script__echo\"; the tools are: none; not all tools can be reached now of: script"
     );
 }

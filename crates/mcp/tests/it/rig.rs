@@ -69,14 +69,19 @@ impl Rig {
         listener
     }
 
-    /// Kills the program that was started last, as the system would.
+    /// Kills the program that was started last.
     #[cfg(unix)]
     pub(crate) fn kill(&self) {
-        let starts = self.noted("starts");
-        let number = starts.last().and_then(|it| it.parse().ok()).expect("was started");
-        let program = rustix::process::Pid::from_raw(number).expect("a number");
-        rustix::process::kill_process(program, rustix::process::Signal::KILL).expect("runs");
+        kill(self.noted("starts").last().and_then(|it| it.parse().ok()));
     }
+}
+
+/// Kills a program as the system would.
+#[cfg(unix)]
+pub(crate) fn kill(process: Option<u32>) {
+    let number = process.and_then(|it| i32::try_from(it).ok()).expect("was started");
+    let program = rustix::process::Pid::from_raw(number).expect("a number");
+    rustix::process::kill_process(program, rustix::process::Signal::KILL).expect("runs");
 }
 
 /// Limits under which nothing is ever cut short that does not hang.
@@ -85,7 +90,7 @@ pub(crate) fn limits() -> McpLimits {
 }
 
 pub(crate) fn live(server: &McpServer) -> LiveToolbox {
-    let none = Toolbox::new([], ToolLimits { time: Duration::from_secs(1), output_bytes: 10 });
+    let none = Toolbox::new([], ToolLimits { time: Duration::from_secs(1), output_bytes: 1_000 });
     let set: Arc<dyn Toolset> = Arc::new(server.clone());
     LiveToolbox::new(none.expect("no duplicate"), [set])
 }
