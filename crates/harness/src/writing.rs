@@ -12,6 +12,7 @@ use crate::Error;
 use crate::budget::{Bounds, within};
 use crate::event::{ChatEvent, ChatEventKind, EventId};
 use crate::mail::Mailbox;
+use crate::steer::Offered;
 use crate::stored::{self, Kept, StoredField, StoredFields};
 use crate::turn_id::TurnId;
 
@@ -63,6 +64,8 @@ pub(crate) struct Writing {
     pub(crate) now: Timestamp,
     pub(crate) events: Vec<ChatEvent>,
     pub(crate) mailbox: Mailbox,
+    /// The messages that the turn that runs was handed.
+    pub(crate) offered: Vec<Offered>,
     /// The bytes that an item may have.
     item_bytes: usize,
     epoch: Arc<str>,
@@ -79,14 +82,19 @@ impl Writing {
     ) -> Self {
         let mut batch = Batch::new(key.clone(), fence);
         batch.puts.reserve(PUTS);
-        let mailbox = Mailbox::default();
+        let (mailbox, offered) = (Mailbox::default(), Vec::new());
         let (events, epoch, item_bytes) = (Vec::new(), epoch.clone(), usize::MAX);
-        Self { batch, counters, now, events, mailbox, item_bytes, epoch, taken: counters }
+        Self { batch, counters, now, events, mailbox, offered, item_bytes, epoch, taken: counters }
     }
 
     /// Sets how many bytes an item may have.
     pub(crate) fn within(mut self, item_bytes: usize) -> Self {
         self.item_bytes = item_bytes;
+        self
+    }
+
+    pub(crate) fn with_offered(mut self, offered: Vec<Offered>) -> Self {
+        self.offered = offered;
         self
     }
 

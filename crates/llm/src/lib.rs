@@ -42,20 +42,29 @@ mod assemble;
 mod delta;
 mod provider;
 
+mod ask;
+mod backoff;
+mod pace;
+mod retry;
+
 mod script;
 
+pub use ask::{Ask, Attempt, AttemptObserver, Shown};
 pub use assemble::{Assembler, ResponseLimits, parse_arguments};
+pub use backoff::Backoff;
 pub use config::RuntimeConfig;
 pub use content::{Content, ContentBlock, ImageDetail, ImageSource};
 pub use conversation::{open_calls, validate_messages};
 pub use delta::Delta;
 pub use error::{BoxError, Detail, Error, InvalidOutput, Result};
 pub use message::{ChatMessage, Role, ToolCall};
+pub use pace::{NoPause, Pace};
 pub use provider::{BoxFuture, BoxStream, Provider, complete_streaming};
 pub use request::Request;
 pub use response::{FinishReason, Response, Usage};
+pub use retry::{Retry, RetryReason};
 pub use schema::{Mismatch, Schema};
-pub use script::{NoPause, Pace, Script, ScriptedProvider};
+pub use script::{Script, ScriptedProvider};
 pub use tool::{ToolChoice, ToolDefinition};
 
 /// A JSON object: argument names to values, field names to values.

@@ -37,6 +37,7 @@
 //! stores promise), [`draw`] (pictures of graphs and turns), [`narration`].
 
 pub use singletree_agent as agent;
+pub use singletree_config as config;
 pub use singletree_draw as draw;
 pub use singletree_durable as durable;
 pub use singletree_engine as engine;

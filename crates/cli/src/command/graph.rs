@@ -11,8 +11,8 @@ use crate::wire;
 
 /// Runs the command. It needs no database.
 pub(crate) fn run(args: Graph) -> Result<u8> {
-    let Graph::Show { agent, format } = args;
-    let outline = wire::outline(&agent)?;
+    let Graph::Show { agent, format, who } = args;
+    let outline = wire::outline(&agent, &who)?;
     let picture = GraphPicture::new(&agent, &outline);
     let mut screen = Screen::out();
     match format {

@@ -2,9 +2,12 @@
 #![expect(clippy::unwrap_used, reason = "a test may unwrap")]
 
 mod home;
+mod model_server;
 mod screen;
 mod terminal;
 
+mod agents_file;
+mod bare_model;
 mod branches;
 mod colours;
 mod doctor;

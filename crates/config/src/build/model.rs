@@ -1,0 +1,85 @@
+//! Models that are ready to be asked.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use singletree_http::{HttpClient, HttpLimits};
+use singletree_llm::{Backoff, Provider, Retry, RuntimeConfig, ScriptedProvider};
+use singletree_providers::{Capabilities, HttpProvider};
+
+use super::Means;
+use crate::config::Config;
+use crate::error::{Error, Result};
+use crate::model::{HttpModel, ModelRetry, ModelTime};
+use crate::resolve::{ReadyBackend, ReadyModel};
+
+/// A model that is ready to be asked, and how.
+#[derive(Debug)]
+pub(crate) struct Ready {
+    pub(crate) provider: Arc<dyn Provider>,
+    pub(crate) sampling: RuntimeConfig,
+    pub(crate) answer: Option<Duration>,
+    pub(crate) retry: Retry,
+}
+
+/// Makes the models that agents use, by name.
+pub(crate) fn build<'c>(config: &'c Config, means: &Means) -> Result<BTreeMap<&'c str, Ready>> {
+    let model = |it: &'c ReadyModel| Ok((it.table.name.value.as_str(), ready(it, means)?));
+    config.resolved.models.iter().map(model).collect()
+}
+
+fn ready(model: &ReadyModel, means: &Means) -> Result<Ready> {
+    let table = &model.table;
+    let provider: Arc<dyn Provider> = match &model.source {
+        ReadyBackend::Script(script) => {
+            Arc::new(ScriptedProvider::new(script.clone()).with_pace(means.pace.clone()))
+        }
+        ReadyBackend::Http { model: http, key } => {
+            let limits = limits(&table.time);
+            let transport = Arc::new(HttpClient::new(limits)?);
+            let mut builder = HttpProvider::builder(http.wire, http.model.as_str(), transport)
+                .limits(limits)
+                .capabilities(capabilities(http));
+            if let Some(base_url) = &http.base_url {
+                builder = builder.base_url(base_url.as_str());
+            }
+            if let Some(key) = key {
+                builder = builder.key(key.clone());
+            }
+            let name = table.name.value.clone();
+            Arc::new(builder.build().map_err(|source| Error::Model { name, source })?)
+        }
+    };
+    let sampling = table.sampling.clone();
+    Ok(Ready { provider, sampling, answer: table.time.answer, retry: retry(&table.retry) })
+}
+
+fn limits(time: &ModelTime) -> HttpLimits {
+    let mut limits = HttpLimits::standard();
+    limits.connect = time.connect.unwrap_or(limits.connect);
+    limits.head = time.first.unwrap_or(limits.head);
+    limits.idle = time.idle.unwrap_or(limits.idle);
+    limits
+}
+
+fn capabilities(model: &HttpModel) -> Capabilities {
+    let mut capabilities = Capabilities::of(model.wire);
+    capabilities.streaming = model.streaming.unwrap_or(capabilities.streaming);
+    capabilities.images = model.images.unwrap_or(capabilities.images);
+    capabilities.structured_output = model.structured_output.unwrap_or(capabilities.structured_output);
+    capabilities
+}
+
+fn retry(table: &ModelRetry) -> Retry {
+    let mut backoff = Backoff::default();
+    if let Backoff::Jittered { base, cap, .. } = &mut backoff {
+        *base = table.pause.unwrap_or(*base);
+        *cap = table.longest_pause.unwrap_or(*cap);
+    }
+    let retry = Retry::new().backoff(backoff);
+    match table.attempts {
+        Some(attempts) => retry.max_attempts(u32::try_from(attempts).unwrap_or(u32::MAX)),
+        None => retry,
+    }
+}

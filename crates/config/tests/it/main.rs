@@ -1,0 +1,9 @@
+//! Files as people write them, with every mistake that there is.
+#![expect(clippy::unwrap_used, reason = "a test may unwrap")]
+
+mod broken;
+mod names;
+mod outside;
+mod property;
+mod sound;
+mod table;
