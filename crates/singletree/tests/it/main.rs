@@ -1,4 +1,5 @@
 //! What the facade shows: the blocks of the README, and the examples.
 
+mod canary;
 mod examples;
 mod readme;
