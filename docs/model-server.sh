@@ -43,7 +43,7 @@ run() {
 
 start_server() {
   "$LLAMA_SERVER" -m "$MODEL" --host 127.0.0.1 --port "$port" -t "${THREADS:-1}" -c 8192 -n "$1" --temp 0 --seed 1 --jinja \
-    --alias gemma "${@:2}" >"$scratch/server.log" 2>&1 &
+    --alias gemma "${@:2}" >"$scratch/server.log" 2>&1 3>&- &
   server=$!
   # Without its word the shell would report the death that this script is about.
   disown "$server"
@@ -151,19 +151,15 @@ EOF
 call='<tool_call>
 {"name": "clock", "arguments": {}}
 </tool_call>'
-shown="What time is it?<|im_end|>
-<|im_start|>assistant
-$call<|im_end|>
-<|im_start|>user
-<tool_response>
-2026-01-01T08:00:00Z
-</tool_response><|im_end|>
-<|im_start|>assistant
-It is eight.<|im_end|>
-<|im_start|>user
-What time is it?"
+# shot TIME ANSWER: a question, the call, its result and the answer, as the template writes them.
+shot() {
+  printf 'What time is it?<|im_end|>\n<|im_start|>assistant\n%s<|im_end|>\n' "$call"
+  printf '<|im_start|>user\n<tool_response>\n%s\n</tool_response><|im_end|>\n' "$1"
+  printf '<|im_start|>assistant\n%s<|im_end|>\n<|im_start|>user\n' "$2"
+}
+shown="$(shot 2026-01-01T08:00:00Z 'It is eight.'; shot 2026-01-01T12:00:00Z 'It is noon.'; echo 'What time is it?')"
 cd "$scratch"
 run check
-echo '$ singletree send (a conversation with one call, as the template writes it, and the question again)'
+echo '$ singletree send (a conversation with two such calls, as the template writes it, and the question again)'
 "$singletree" send "$shown" --session clock --db "$db" 2>&1 || true
 run doctor --db "$db"
