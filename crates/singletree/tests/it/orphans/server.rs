@@ -76,11 +76,11 @@ impl Transport for Server {
         self.sent.lock().unwrap().push(body);
         let gate = (Arc::clone(&self.pieces), Arc::clone(&self.waiting), reply);
         let body = futures_util::stream::unfold(gate, |(pieces, waiting, mut reply)| async move {
+            let piece = reply.next()?;
             if pieces.available_permits() == 0 {
                 waiting.notify_one();
             }
             pieces.acquire().await.unwrap().forget();
-            let piece = reply.next()?;
             Some((Ok(piece), (pieces, waiting, reply)))
         });
         let headers = vec![("content-type".to_owned(), "text/event-stream".to_owned())];
