@@ -97,6 +97,27 @@ impl Error {
         self.detail().and_then(|it| it.status)
     }
 
+    /// Rewrites the diagnostic and keeps everything else. For those who know a secret that it must not hold.
+    #[must_use]
+    pub fn map_diagnostic(self, rewrite: impl Fn(&str) -> String) -> Self {
+        let mapped = |detail: Detail| Detail { diagnostic: rewrite(&detail.diagnostic), ..detail };
+        match self {
+            Self::Authentication(detail) => Self::Authentication(mapped(detail)),
+            Self::Unavailable(detail) => Self::Unavailable(mapped(detail)),
+            Self::InvalidModel(detail) => Self::InvalidModel(mapped(detail)),
+            Self::ModelNotLoaded(detail) => Self::ModelNotLoaded(mapped(detail)),
+            Self::RateLimit(detail) => Self::RateLimit(mapped(detail)),
+            Self::InvalidResponse(detail) => Self::InvalidResponse(mapped(detail)),
+            Self::InvalidRequest(detail) => Self::InvalidRequest(mapped(detail)),
+            Self::UnsupportedContentBlock(detail) => Self::UnsupportedContentBlock(mapped(detail)),
+            Self::Script(detail) => Self::Script(mapped(detail)),
+            Self::StructuredOutputInvalid(output) => {
+                let error_message = rewrite(&output.error_message);
+                Self::StructuredOutputInvalid(Box::new(InvalidOutput { error_message, ..*output }))
+            }
+        }
+    }
+
     fn detail(&self) -> Option<&Detail> {
         match self {
             Self::Authentication(detail)

@@ -1,5 +1,10 @@
 //! The vendors' protocols.
 
+use singletree_llm::{Detail, Error, Result};
+
+use crate::mapping::Mapping;
+use crate::openai::OpenAi;
+
 /// A vendor's protocol for asking a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Wire {
@@ -9,4 +14,26 @@ pub enum Wire {
     Anthropic,
     /// `POST /v1beta/models/{model}:generateContent`: Gemini.
     Gemini,
+}
+
+impl Wire {
+    /// Returns the address of the vendor's own server.
+    #[must_use]
+    pub fn vendor_url(self) -> &'static str {
+        match self {
+            Self::OpenAi => "https://api.openai.com",
+            Self::Anthropic => "https://api.anthropic.com",
+            Self::Gemini => "https://generativelanguage.googleapis.com",
+        }
+    }
+
+    /// Returns how the protocol is spoken.
+    pub(crate) fn mapping(self) -> Result<Box<dyn Mapping>> {
+        match self {
+            Self::OpenAi => Ok(Box::new(OpenAi)),
+            Self::Anthropic | Self::Gemini => {
+                Err(Error::InvalidRequest(Detail::new(format!("{self:?} is not spoken yet"))))
+            }
+        }
+    }
 }
