@@ -13,6 +13,8 @@ mod node;
 mod peer;
 mod rules;
 mod spec;
+mod streamed;
+mod tried;
 mod values;
 mod wire;
 
@@ -39,11 +41,11 @@ pub(crate) const NO_SPANS: &str = "captured spans: telemetry is not built";
 pub(crate) async fn perform(case: RawCase, checker: &mut Checker) -> Outcome<()> {
     let case = LlmCase::read(case)?;
     let peer = Arc::new(Peer::new(case.mapping, case.answers.clone(), case.health.clone()));
-    let provider = case.provider(peer.clone())?;
+    let provider = Arc::new(case.provider(peer.clone())?);
     let mut all = Vec::new();
     for spec in &case.calls {
         let called = calling::perform(spec, &provider, &peer).await?;
-        expect::expect(checker, spec, &called)?;
+        expect::expect(checker, spec, case.mapping, &called)?;
         all.push(called);
     }
     if let Some(identical) = case.identical {

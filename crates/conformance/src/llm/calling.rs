@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use singletree::llm::{Ask, Backoff, Delta, Error, Provider, Request, Response, Retry, Shown};
-use singletree::providers::HttpProvider;
+use singletree_providers::HttpProvider;
 
 use super::attempts::{Attempts, Pauses, Tried};
 use super::call::{CallSpec, Operation, RetrySpec};
 use super::node;
-use super::peer::{Answer, Captured, Peer};
+use super::peer::{Answer, BASE_URL, Captured, Peer};
+use super::spec::Mapping;
 use crate::failure::Outcome;
 
 /// What came of a call.
@@ -29,8 +30,10 @@ pub(super) struct Called {
     pub(super) sent: Vec<Captured>,
     /// How it ended.
     pub(super) ended: Result<Ended, Error>,
-    /// The deltas that were shown.
+    /// The deltas that were shown of the last attempt.
     pub(super) shown: Vec<Delta>,
+    /// How many deltas were shown in all.
+    pub(super) shown_ever: usize,
     /// Its attempts.
     pub(super) tried: Vec<Tried>,
     /// The waits between them.
@@ -82,7 +85,7 @@ impl Called {
 ///
 /// # Errors
 /// When something that the case describes cannot be built.
-pub(super) async fn perform(spec: &CallSpec, provider: &HttpProvider, peer: &Peer) -> Outcome<Called> {
+pub(super) async fn perform(spec: &CallSpec, provider: &Arc<HttpProvider>, peer: &Peer) -> Outcome<Called> {
     let mut called = Called {
         asked: None,
         asked_after: None,
@@ -91,6 +94,7 @@ pub(super) async fn perform(spec: &CallSpec, provider: &HttpProvider, peer: &Pee
         sent: Vec::new(),
         ended: Ok(Ended::Ready),
         shown: Vec::new(),
+        shown_ever: 0,
         tried: Vec::new(),
         pauses: Vec::new(),
         announced: 0,
@@ -132,9 +136,12 @@ async fn complete(request: &Request, provider: &HttpProvider, called: &mut Calle
         ask = ask.retrying(retry, &pauses, &|| 1.0);
     }
     let ended = if called.is_streamed {
-        let shown = &mut called.shown;
+        let (shown, ever) = (&mut called.shown, &mut called.shown_ever);
         ask.stream(request, |it| match it {
-            Shown::Delta(delta) => shown.push(delta.clone()),
+            Shown::Delta(delta) => {
+                shown.push(delta.clone());
+                *ever += 1;
+            }
             Shown::Void => shown.clear(),
         })
         .await
@@ -208,8 +215,17 @@ fn render(template: &str, output: &str, error: &str) -> String {
 async fn asked_whole(called: &Called, provider: &HttpProvider) -> Option<Result<Response, Error>> {
     let request = called.asked.as_ref()?;
     let chunks = called.answers().next_back().filter(|it| it.is_streamed())?.parts();
-    let peer = Arc::new(Peer::answering(provider.model(), at_once(chunks)));
-    let provider = peer.provider()?;
+    let answer = Answer::of_body(at_once(chunks));
+    let mapping = Mapping { wire: provider.wire(), streams: provider.capabilities().streaming };
+    let peer = Arc::new(Peer::new(mapping, vec![answer], None));
+    let built = HttpProvider::builder(provider.wire(), provider.model(), peer)
+        .base_url(BASE_URL)
+        .capabilities(provider.capabilities())
+        .build();
+    let provider = match built {
+        Ok(provider) => provider,
+        Err(error) => return Some(Err(error)),
+    };
     Some(provider.complete(request).await)
 }
 

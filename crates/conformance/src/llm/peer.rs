@@ -7,12 +7,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt, stream};
 use serde_json::{Value, json};
-use singletree::http::{BoxFuture, Error, HttpRequest, HttpResponse, Method, Result, Transport};
-use singletree::providers::Wire;
+use singletree_http::{BoxFuture, Error, HttpRequest, HttpResponse, Method, Result, Transport};
+use singletree_providers::Wire;
 
 use super::spec::Mapping;
 use crate::failure::{Failure, Outcome};
-use crate::fields::Spot;
+use crate::fields::{Fields, Spot};
 
 /// Where the server is said to be. No such host exists.
 pub(super) const BASE_URL: &str = "https://provider.invalid";
@@ -63,7 +63,13 @@ impl Answer {
         Ok(answer)
     }
 
-    fn take(block: &mut crate::fields::Fields) -> Outcome<Self> {
+    /// Makes the answer of a server that succeeds.
+    #[must_use]
+    pub(super) fn of_body(body: Value) -> Self {
+        Self::Response { status: 200, headers: Vec::new(), body: Body::Json(body) }
+    }
+
+    fn take(block: &mut Fields) -> Outcome<Self> {
         if let Some(failure) = block.take("connection_failure")
             && failure.truth()?
         {

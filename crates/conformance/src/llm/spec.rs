@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use singletree::http::{Secret, Transport};
-use singletree::providers::{Capabilities, HttpProvider, Wire};
+use singletree_http::{Secret, Transport};
+use singletree_providers::{Capabilities, HttpProvider, Wire};
 
 use super::call::CallSpec;
 use super::peer::{Answer, BASE_URL, Health, KEY};

@@ -1,0 +1,1 @@
+//! The judge of llm-provider's cases, judged.
