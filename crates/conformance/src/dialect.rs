@@ -23,7 +23,9 @@ impl Dialect {
     #[must_use]
     pub(crate) fn shared(self) -> &'static [&'static str] {
         match self {
-            Self::Graph => &["subgraph", "subgraph_with_idx", "subgraphs", "invariants", "conformance_version"],
+            Self::Graph => {
+                &["subgraph", "subgraph_with_idx", "subgraphs", "invariants", "conformance_version"]
+            }
             Self::Llm => &["mapping", "mock_provider", "invariants", "conformance_version"],
         }
     }

@@ -127,7 +127,11 @@ pub(super) async fn perform(spec: &CallSpec, provider: &Arc<HttpProvider>, peer:
     Ok(called)
 }
 
-async fn complete(request: &Request, provider: &HttpProvider, called: &mut Called) -> Result<Response, Error> {
+async fn complete(
+    request: &Request,
+    provider: &HttpProvider,
+    called: &mut Called,
+) -> Result<Response, Error> {
     let (attempts, pauses) = (Attempts::default(), Pauses::default());
     let heard = Arc::new(Heard::default());
     let retry = called.retry.as_ref().map(|it| it.build(&heard));
@@ -165,11 +169,10 @@ struct Heard {
 impl RetrySpec {
     fn build(&self, heard: &Arc<Heard>) -> Retry {
         let announcing = heard.clone();
-        let mut retry =
-            Retry::new().per_attempt_override(self.overrides.clone()).on_retry(move |_, _| {
-                *announcing.announced.lock().unwrap_or_else(PoisonError::into_inner) += 1;
-                Box::pin(async { ControlFlow::Continue(()) })
-            });
+        let mut retry = Retry::new().per_attempt_override(self.overrides.clone()).on_retry(move |_, _| {
+            *announcing.announced.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+            Box::pin(async { ControlFlow::Continue(()) })
+        });
         if let Some(attempts) = self.max_attempts {
             retry = retry.max_attempts(attempts);
         }
@@ -294,12 +297,15 @@ mod tests {
 
     #[test]
     fn fragments_of_calls_come_together_by_index() {
-        let chunk = |delta: Value| json!({"id": "1", "model": "m", "choices": [{"index": 0, "delta": delta}]});
-        let call = |index: u64, name: &str, arguments: &str| {
-            json!({"tool_calls": [{"index": index, "function": {"name": name, "arguments": arguments}}]})
-        };
-        let whole =
-            at_once(&[chunk(call(1, "b", "{")), chunk(call(0, "a", "{}")), chunk(call(1, "", "}")), json!("[DONE]")]);
+        let chunk =
+            |delta: Value| json!({"id": "1", "model": "m", "choices": [{"index": 0, "delta": delta}]});
+        let call = |index: u64, name: &str, arguments: &str| json!({"tool_calls": [{"index": index, "function": {"name": name, "arguments": arguments}}]});
+        let whole = at_once(&[
+            chunk(call(1, "b", "{")),
+            chunk(call(0, "a", "{}")),
+            chunk(call(1, "", "}")),
+            json!("[DONE]"),
+        ]);
         let calls = &whole["choices"][0]["message"]["tool_calls"];
         assert_eq!(
             [&calls[0]["function"], &calls[1]["function"]],

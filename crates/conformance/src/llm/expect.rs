@@ -5,8 +5,8 @@ use std::error::Error as StdError;
 use serde_json::{Value, json};
 use singletree::llm::{ChatMessage, Error, Response};
 
-use super::calling::Called;
 use super::call::CallSpec;
+use super::calling::Called;
 use super::peer::{Answer, KEY};
 use super::spec::Mapping;
 use super::{NO_SPANS, invariants, wire};
@@ -15,6 +15,7 @@ use crate::errors::exposes;
 use crate::failure::{Failure, Outcome};
 use crate::fields::{Fields, Spot};
 use crate::matcher::Extra;
+use crate::yaml::Yaml;
 
 /// Asserts everything that a case says of a call.
 ///
@@ -158,11 +159,11 @@ fn message(checker: &mut Checker, spot: Spot, message: &ChatMessage) -> Outcome<
         checker.exactly(&spot, actual);
     }
     if let Some(spot) = wanted.take("tool_calls") {
-        if spot.is_null() {
+        if matches!(spot.node.value, Yaml::List(_)) {
+            tool_calls(checker, spot, message)?;
+        } else {
             let calls = serde_json::to_value(&message.tool_calls).unwrap_or_default();
             checker.exactly(&spot, if message.tool_calls.is_empty() { Value::Null } else { calls });
-        } else {
-            tool_calls(checker, spot, message)?;
         }
     }
     wanted.finish()

@@ -80,7 +80,9 @@ fn no_request(called: &Called) -> Result<(), String> {
 }
 
 fn shows_nothing(called: &Called) -> Result<(), String> {
-    ensure(called.is_streamed && called.shown_ever == 0, || format!("{} deltas were shown", called.shown_ever))
+    ensure(called.is_streamed && called.shown_ever == 0, || {
+        format!("{} deltas were shown", called.shown_ever)
+    })
 }
 
 fn needs_spans(_: &Called) -> Result<(), String> {

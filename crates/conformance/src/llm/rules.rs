@@ -125,7 +125,8 @@ fn merge(called: &Called) -> Result<Merge<'_>, String> {
     let declared = config.stop_sequences.as_ref().ok_or("no stop sequences were declared")?;
     let found = STOPS.into_iter().find_map(|key| Some((key, config.extras.get(key)?)));
     let (key, extra) = found.ok_or("no extra collides with the stop sequences")?;
-    let sent = sent(called, key)?.and_then(Value::as_array).ok_or_else(|| format!("no list '{key}' was sent"))?;
+    let sent =
+        sent(called, key)?.and_then(Value::as_array).ok_or_else(|| format!("no list '{key}' was sent"))?;
     let declared = declared.iter().map(|it| json!(it)).collect();
     Ok(Merge { declared, extra, sent: sent.clone() })
 }

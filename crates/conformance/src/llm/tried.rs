@@ -1,6 +1,6 @@
 //! Invariants of calls that are tried again (llm-provider §7.1).
 
-use singletree::llm::{Role, RetryReason};
+use singletree::llm::{RetryReason, Role};
 
 use super::attempts::{Failed, Tried};
 use super::calling::Called;
@@ -69,7 +69,8 @@ fn last_error_propagates(called: &Called) -> Holds {
 }
 
 fn budget_is_used(called: &Called) -> Holds {
-    let most = called.retry.as_ref().and_then(|it| it.max_attempts).ok_or("there is no number of attempts")?;
+    let most =
+        called.retry.as_ref().and_then(|it| it.max_attempts).ok_or("there is no number of attempts")?;
     let (tried, sent) = (called.tried.len(), called.sent.len());
     ensure(u32::try_from(tried) == Ok(most) && sent == tried, || format!("{tried} attempts, {sent} requests"))
 }
@@ -122,7 +123,8 @@ fn appended(called: &Called, role: Role) -> Vec<String> {
 }
 
 fn outputs_are_appended(called: &Called) -> Holds {
-    let outputs = reasks(called).iter().filter_map(|(before, _)| failure(before)?.output.clone()).collect::<Vec<_>>();
+    let outputs =
+        reasks(called).iter().filter_map(|(before, _)| failure(before)?.output.clone()).collect::<Vec<_>>();
     some(&outputs, "reask")?;
     let found = appended(called, Role::Assistant);
     ensure(found == outputs, || format!("expected {outputs:?}, found {found:?}"))
@@ -155,7 +157,8 @@ fn both_at_once(called: &Called) -> Holds {
     overrides_are_for_retries(called)?;
     let base = called.asked.as_ref().ok_or("nothing was asked")?;
     let each = reasks(called).into_iter();
-    let mut each = each.map(|(_, it)| it.request.config != base.config && !it.appended(own(called)).is_empty());
+    let mut each =
+        each.map(|(_, it)| it.request.config != base.config && !it.appended(own(called)).is_empty());
     ensure(each.all(|it| it), || "a reask lacks one of them".into())
 }
 
@@ -188,5 +191,7 @@ fn both_reasons(called: &Called) -> Holds {
         Some(RetryReason::Transient) => failure(before).is_some_and(|it| it.is_transient),
         None => false,
     });
-    ensure(right && has(RetryReason::Reask) && has(RetryReason::Transient), || "not both, or not right".into())
+    ensure(right && has(RetryReason::Reask) && has(RetryReason::Transient), || {
+        "not both, or not right".into()
+    })
 }

@@ -211,7 +211,10 @@ fn appends(
     let appended = all.get(own.len()..).unwrap_or_default();
     let wanted = list.items()?;
     let (count, found) = (wanted.len(), appended.len());
-    checker.holds(&path, ensure(count == found, || format!("expected {count} more messages, found {appended:?}")));
+    checker.holds(
+        &path,
+        ensure(count == found, || format!("expected {count} more messages, found {appended:?}")),
+    );
     for (spot, (role, content)) in wanted.into_iter().zip(appended) {
         let here = spot.path.clone();
         let mut wanted = spot.fields()?;
