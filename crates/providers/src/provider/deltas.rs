@@ -1,5 +1,6 @@
 //! The body of a streamed answer, as deltas.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::fmt;
 use std::pin::Pin;
@@ -94,7 +95,7 @@ impl Stream for Deltas<'_> {
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         loop {
             if let Some(delta) = self.decoded.pop_front() {
-                return Poll::Ready(Some(Ok(delta)));
+                return Poll::Ready(Some(Ok(clean_call(delta, self.redactor))));
             }
             if let Some(error) = self.failure.take() {
                 return Poll::Ready(Some(Err(clean(error, self.redactor))));
@@ -125,6 +126,25 @@ impl fmt::Debug for Deltas<'_> {
     }
 }
 
+/// Takes the secrets out of the id and the name of a call: who assembles the deltas repeats them in errors.
+pub(super) fn clean_call(delta: Delta, redactor: &Redactor) -> Delta {
+    let clean = |text: Option<String>| {
+        text.map(|it| match redactor.redact(&it) {
+            Cow::Borrowed(_) => it,
+            Cow::Owned(clean) => clean,
+        })
+    };
+    match delta {
+        Delta::ToolCall { index, id, name, arguments, signature } => {
+            Delta::ToolCall { index, id: clean(id), name: clean(name), arguments, signature }
+        }
+        other @ (Delta::Text { .. }
+        | Delta::Thinking { .. }
+        | Delta::RedactedThinking { .. }
+        | Delta::Finish { .. }) => other,
+    }
+}
+
 /// Takes an answer that came whole apart again, for who asked for a stream.
 pub(super) fn deltas_of(response: Response) -> Vec<Delta> {
     let mut deltas = Vec::new();
@@ -140,7 +160,9 @@ pub(super) fn deltas_of(response: Response) -> Vec<Delta> {
             id: Some(call.id),
             name: Some(call.name),
             // What could not be read stays what cannot be read.
-            arguments: Some(call.arguments.map_or_else(|| "null".to_owned(), |it| canonical::string(&it.into()))),
+            arguments: Some(
+                call.arguments.map_or_else(|| "null".to_owned(), |it| canonical::string(&it.into())),
+            ),
             signature: call.signature,
         });
     }

@@ -1,0 +1,5 @@
+//! The client over real sockets, and where it may go.
+
+mod client;
+mod egress;
+mod server;
