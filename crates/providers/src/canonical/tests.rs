@@ -1,3 +1,5 @@
+//! One way to write, one way to compare.
+
 use proptest::prelude::*;
 use serde_json::{Map, json};
 

@@ -1,3 +1,5 @@
+//! The rule of extras, case by case.
+
 use serde_json::json;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! The mapping, field by field.
+
 use std::sync::Arc;
 use std::time::Duration;
 

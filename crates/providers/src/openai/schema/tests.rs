@@ -1,3 +1,5 @@
+//! Strictness, names, the fallback.
+
 use super::*;
 
 fn closed(properties: Value, required: Value) -> Value {

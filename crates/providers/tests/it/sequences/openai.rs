@@ -36,340 +36,222 @@ fn last() -> Value {
     chunk
 }
 
-fn call(index: u32, id: &str, name: &str, arguments: &str) -> Value {
-    json!({ "index": index, "id": id, "type": "function", "function": { "name": name, "arguments": arguments } })
-}
-
-fn more(index: u32, arguments: &str) -> Value {
-    json!({ "index": index, "function": { "arguments": arguments } })
-}
-
-fn calls(calls: Value) -> Value {
-    delta(json!({ "tool_calls": calls }))
-}
-
-fn whole_call(id: &str, name: &str, arguments: &str) -> Value {
-    json!({ "id": id, "type": "function", "function": { "name": name, "arguments": arguments } })
-}
-
 fn events(chunks: &[Value]) -> String {
     let chunks: String = chunks.iter().map(|it| format!("data: {it}\n\n")).collect();
     format!("{chunks}data: [DONE]\n\n")
 }
 
-fn sequence(name: &'static str, message: Value, reason: &str, chunks: &[Value], end: End) -> Sequence {
-    let atomic = atomic(message, json!(reason), counted());
+fn sequence(name: &'static str, message: &str, reason: &str, chunks: &[Value], end: End) -> Sequence {
+    let atomic = atomic(read(message), json!(reason), counted());
     Sequence { name, wire: Wire::OpenAi, atomic, events: events(chunks), last: "[DONE]", tools: true, end }
+}
+
+fn read(text: &str) -> Value {
+    serde_json::from_str(text).expect("the table is JSON")
+}
+
+/// Makes a sequence of deltas, one a line, with finish and usage behind them.
+fn of(name: &'static str, message: &str, reason: &str, deltas: &str, end: End) -> Sequence {
+    let deltas = deltas.lines().map(str::trim).filter(|it| !it.is_empty());
+    let chunks: Vec<Value> = deltas.map(|it| delta(read(it))).chain([finish(reason), last()]).collect();
+    sequence(name, message, reason, &chunks, end)
 }
 
 pub(super) fn table() -> Vec<Sequence> {
     let mut table = texts();
-    table.extend(calling());
-    table.extend(odd_calling());
+    table.extend(thoughts());
+    table.extend(calls());
+    table.extend(mixed_calls());
+    table.extend(odd_calls());
+    table.extend(invalid_calls());
     table.extend(framing());
     table.extend(failing());
     table
 }
 
+const STOP: End = End::Finished(FinishReason::Stop);
+const CALLS: End = End::Finished(FinishReason::ToolCalls);
+const INVALID: End = End::Failed("provider_invalid_response");
+
 fn texts() -> Vec<Sequence> {
-    let stop = End::Finished(FinishReason::Stop);
-    let said = |content: &str| json!({ "role": "assistant", "content": content });
-    let hello = || json!({ "role": "assistant", "content": "Grüße, 世界 😀" });
-    let pieces = [
-        delta(json!({ "role": "assistant", "content": "" })),
-        delta(json!({ "content": "Grüße" })),
-        delta(json!({ "content": ", 世界 😀" })),
-    ];
-    let [role, one, two] = pieces;
-    let thinking = json!({ "role": "assistant", "reasoning_content": "Hm, so.", "content": "42" });
-    let other = json!({ "role": "assistant", "reasoning": "Hm, so.", "content": "42" });
-    let refusal = json!({ "role": "assistant", "content": null, "refusal": "I can't." });
-    let reason = |name: &str, text: &str| delta(json!({ name: text }));
+    let hello = r#"{"role":"assistant","content":"Grüße, 世界 😀"}"#;
+    let deltas = r#"
+        {"role":"assistant","content":""}
+        {"content":"Grüße"}
+        {"content":", 世界 😀"}"#;
+    let empty = r#"
+        {"role":"assistant","content":""}
+        {"content":null}
+        {}
+        {"content":"Grüße"}
+        {"content":"","tool_calls":null}
+        null
+        {"content":", 世界 😀"}
+        {"tool_calls":[],"refusal":null}"#;
+    let with_text =
+        chunk(json!([{ "index": 0, "delta": { "content": ", 世界 😀" }, "finish_reason": "stop" }]));
+    let together = [delta(json!({ "content": "Grüße" })), chunk(json!([])), with_text, last()];
+    let nothing = r#"{"role":"assistant","content":null}"#;
+    let finished = End::Finished;
     vec![
-        sequence(
-            "text",
-            hello(),
-            "stop",
-            &[role.clone(), one.clone(), two.clone(), finish("stop"), last()],
-            stop,
-        ),
-        sequence(
-            "empty and null deltas",
-            hello(),
-            "stop",
-            &[
-                role.clone(),
-                delta(json!({ "content": null })),
-                delta(json!({})),
-                one.clone(),
-                delta(json!({ "content": "", "tool_calls": null })),
-                delta(Value::Null),
-                chunk(json!([])),
-                two.clone(),
-                delta(json!({ "tool_calls": [], "refusal": null })),
-                finish("stop"),
-                last(),
-            ],
-            stop,
-        ),
-        sequence(
-            "finish with the last text",
-            hello(),
-            "stop",
-            &[
-                one.clone(),
-                chunk(json!([{ "index": 0, "delta": { "content": ", 世界 😀" }, "finish_reason": "stop" }])),
-                last(),
-            ],
-            stop,
-        ),
-        sequence(
-            "cut by the budget",
-            hello(),
-            "length",
-            &[one.clone(), two.clone(), finish("length"), last()],
-            End::Finished(FinishReason::Length),
-        ),
-        sequence(
-            "filtered",
-            hello(),
-            "content_filter",
-            &[one.clone(), two.clone(), finish("content_filter"), last()],
-            End::Finished(FinishReason::ContentFilter),
-        ),
-        sequence(
-            "an unknown reason",
-            hello(),
-            "tired",
-            &[one.clone(), two.clone(), finish("tired"), last()],
-            End::Finished(FinishReason::Error),
-        ),
-        sequence(
+        of("text", hello, "stop", deltas, STOP),
+        of("empty and null deltas", hello, "stop", empty, STOP),
+        sequence("finish with the last text", hello, "stop", &together, STOP),
+        of("cut by the budget", hello, "length", deltas, finished(FinishReason::Length)),
+        of("filtered", hello, "content_filter", deltas, finished(FinishReason::ContentFilter)),
+        of("an unknown reason", hello, "tired", deltas, finished(FinishReason::Error)),
+        of(
             "finish without content",
-            said(""),
+            r#"{"content":""}"#,
             "stop",
-            &[role, finish("stop"), last()],
-            End::Failed("provider_invalid_response"),
+            r#"{"role":"assistant","content":""}"#,
+            INVALID,
         ),
-        sequence(
-            "nothing at all",
-            json!({ "role": "assistant", "content": null }),
-            "stop",
-            &[finish("stop"), last()],
-            End::Failed("provider_invalid_response"),
-        ),
-        sequence(
-            "thinking",
-            thinking,
-            "stop",
-            &[
-                reason("reasoning_content", "Hm"),
-                reason("reasoning_content", ", so."),
-                delta(json!({ "content": "42" })),
-                finish("stop"),
-                last(),
-            ],
-            stop,
-        ),
-        sequence(
-            "thinking by the other name",
-            other,
-            "stop",
-            &[
-                reason("reasoning", "Hm"),
-                reason("reasoning", ", so."),
-                delta(json!({ "content": "42" })),
-                finish("stop"),
-                last(),
-            ],
-            stop,
-        ),
-        sequence(
-            "a refusal",
-            refusal,
-            "stop",
-            &[
-                delta(json!({ "refusal": "I " })),
-                delta(json!({ "refusal": "can't." })),
-                finish("stop"),
-                last(),
-            ],
-            End::Finished(FinishReason::ContentFilter),
-        ),
+        of("nothing at all", nothing, "stop", "", INVALID),
     ]
 }
 
-fn calling() -> Vec<Sequence> {
-    let end = End::Finished(FinishReason::ToolCalls);
-    let one = || json!({ "role": "assistant", "content": null, "tool_calls": [whole_call("a", "weather", "{\"city\":\"Köln\"}")] });
-    let two = || {
-        let calls = json!([
-            whole_call("a", "weather", "{\"city\":\"Köln\"}"),
-            whole_call("b", "time", "{\"city\": \"Oslo\"}")
-        ]);
-        json!({ "role": "assistant", "content": "Let me look.", "tool_calls": calls })
-    };
-    let text = delta(json!({ "content": "Let me look." }));
-    let done = || [finish("tool_calls"), last()];
-    let of = |name, message, chunks: &[Value]| {
-        sequence(name, message, "tool_calls", &[chunks, &done()].concat(), end)
-    };
+fn thoughts() -> Vec<Sequence> {
+    let one = r#"{"role":"assistant","reasoning_content":"Hm, so.","content":"42"}"#;
+    let one_deltas = r#"
+        {"reasoning_content":"Hm"}
+        {"reasoning_content":", so."}
+        {"content":"42"}"#;
+    let both = r#"{"role":"assistant","reasoning_content":"Hm, so.","reasoning":"Hm, so.","content":"42"}"#;
+    let both_deltas = r#"
+        {"reasoning_content":"Hm","reasoning":"Hm"}
+        {"reasoning_content":", so.","reasoning":", so."}
+        {"content":"42"}"#;
+    let refusal = r#"{"role":"assistant","content":null,"refusal":"I can't."}"#;
+    let refused = r#"
+        {"refusal":"I "}
+        {"refusal":"can't."}"#;
+    let (other, other_deltas) = (one.replace("_content\"", "\""), one_deltas.replace("_content\"", "\""));
     vec![
-        of(
-            "a call",
-            one(),
-            &[
-                calls(json!([call(0, "a", "weather", "")])),
-                calls(json!([more(0, "{\"city\":")])),
-                calls(json!([more(0, "\"Köln\"}")])),
-            ],
-        ),
-        of("a call in one piece", one(), &[calls(json!([call(0, "a", "weather", "{\"city\":\"Köln\"}")]))]),
-        of(
-            "two calls one after the other",
-            two(),
-            &[
-                text.clone(),
-                calls(json!([call(0, "a", "weather", "")])),
-                calls(json!([more(0, "{\"city\":\"Köln\"}")])),
-                calls(json!([call(1, "b", "time", "")])),
-                calls(json!([more(1, "{\"city\": \"Oslo\"}")])),
-            ],
-        ),
-        of(
-            "two calls interleaved",
-            two(),
-            &[
-                text.clone(),
-                calls(json!([call(0, "a", "weather", ""), call(1, "b", "time", "")])),
-                calls(json!([more(0, "{\"ci")])),
-                calls(json!([more(1, "{\"city\": ")])),
-                calls(json!([more(0, "ty\":\"Köln\"}"), more(1, "\"Oslo\"}")])),
-            ],
-        ),
-        of(
-            "two calls under one index",
-            two(),
-            &[
-                text.clone(),
-                calls(json!([call(0, "a", "weather", "{\"city\":\"Köln\"}")])),
-                calls(json!([call(0, "b", "time", "{\"city\":")])),
-                calls(json!([more(0, " \"Oslo\"}")])),
-            ],
-        ),
-        of(
-            "an id and a name that are repeated",
-            one(),
-            &[
-                calls(json!([call(0, "a", "weather", "")])),
-                calls(json!([call(0, "a", "weather", "{\"city\":")])),
-                calls(json!([call(0, "", "", "\"Köln\"}")])),
-            ],
-        ),
-        of(
-            "indexes with holes",
-            two(),
-            &[
-                text,
-                calls(json!([call(3, "a", "weather", "{\"city\":\"Köln\"}")])),
-                calls(json!([call(7, "b", "time", "{\"city\": \"Oslo\"}")])),
-            ],
-        ),
-        of(
-            "empty fragments",
-            one(),
-            &[
-                calls(json!([call(0, "a", "weather", "")])),
-                calls(json!([more(0, "")])),
-                calls(json!([{ "index": 0 }])),
-                calls(json!([more(0, "{\"city\":\"Köln\"}")])),
-                calls(json!([{ "index": 0, "function": null }])),
-            ],
-        ),
+        of("thinking", one, "stop", one_deltas, STOP),
+        of("thinking by the other name", &other, "stop", &other_deltas, STOP),
+        of("thinking by both names", both, "stop", both_deltas, STOP),
+        of("a refusal", refusal, "stop", refused, End::Finished(FinishReason::ContentFilter)),
     ]
 }
 
-fn odd_calling() -> Vec<Sequence> {
-    let end = End::Finished(FinishReason::ToolCalls);
-    let invalid = End::Failed("provider_invalid_response");
-    let of = |name, tool_calls: Value, chunks: &[Value], end| {
-        let message = json!({ "role": "assistant", "content": null, "tool_calls": tool_calls });
-        sequence(name, message, "tool_calls", &[chunks, &[finish("tool_calls"), last()]].concat(), end)
-    };
+const ONE: &str = r#"{"role":"assistant","content":null,"tool_calls":[
+    {"id":"a","type":"function","function":{"name":"weather","arguments":"{\"city\":\"Köln\"}"}}]}"#;
+
+const TWO: &str = r#"{"role":"assistant","content":"Let me look.","tool_calls":[
+    {"id":"a","type":"function","function":{"name":"weather","arguments":"{\"city\":\"Köln\"}"}},
+    {"id":"b","type":"function","function":{"name":"time","arguments":"{\"city\": \"Oslo\"}"}}]}"#;
+
+fn calls() -> Vec<Sequence> {
+    let pieces = r#"
+        {"tool_calls":[{"index":0,"id":"a","type":"function","function":{"name":"weather","arguments":""}}]}
+        {"tool_calls":[{"index":0,"function":{"arguments":"{\"city\":"}}]}
+        {"tool_calls":[{"index":0,"function":{"arguments":"\"Köln\"}"}}]}"#;
+    let at_once = r#"
+        {"tool_calls":[{"index":0,"id":"a","function":{"name":"weather","arguments":"{\"city\":\"Köln\"}"}}]}"#;
+    let repeated = r#"
+        {"tool_calls":[{"index":0,"id":"a","function":{"name":"weather","arguments":""}}]}
+        {"tool_calls":[{"index":0,"id":"a","function":{"name":"weather","arguments":"{\"city\":"}}]}
+        {"tool_calls":[{"index":0,"id":"","function":{"name":"","arguments":"\"Köln\"}"}}]}"#;
+    let empty = r#"
+        {"tool_calls":[{"index":0,"id":"a","function":{"name":"weather","arguments":""}}]}
+        {"tool_calls":[{"index":0,"function":{"arguments":""}}]}
+        {"tool_calls":[{"index":0}]}
+        {"tool_calls":[{"index":0,"function":{"arguments":"{\"city\":\"Köln\"}"}}]}
+        {"tool_calls":[{"index":0,"function":null}]}"#;
     vec![
-        of(
-            "a call without arguments",
-            json!([whole_call("a", "time", "")]),
-            &[calls(json!([call(0, "a", "time", "")]))],
-            end,
-        ),
-        of(
-            "calls without ids",
-            json!([whole_call("", "time", "{}"), { "function": { "name": "weather", "arguments": "{}" } }]),
-            &[
-                calls(json!([call(0, "", "time", "{}")])),
-                calls(json!([{ "index": 1, "function": { "name": "weather", "arguments": "{}" } }])),
-            ],
-            end,
-        ),
-        of(
-            "arguments that are an object",
-            json!([{ "id": "a", "function": { "name": "time", "arguments": { "city": "Oslo" } } }]),
-            &[calls(
-                json!([{ "index": 0, "id": "a", "function": { "name": "time", "arguments": { "city": "Oslo" } } }]),
-            )],
-            end,
-        ),
-        of(
-            "calls without an index",
-            json!([whole_call("a", "time", "{}"), whole_call("b", "time", "{}")]),
-            &[calls(json!([whole_call("a", "time", "{}"), whole_call("b", "time", "{}")]))],
-            end,
-        ),
-        of(
-            "duplicate ids",
-            json!([whole_call("a", "time", "{}"), whole_call("a", "weather", "{}")]),
-            &[calls(json!([call(0, "a", "time", "{}"), call(1, "a", "weather", "{}")]))],
-            invalid,
-        ),
-        of(
-            "a tool that was not offered",
-            json!([whole_call("a", "launch", "{}")]),
-            &[calls(json!([call(0, "a", "launch", "{}")]))],
-            invalid,
-        ),
-        of(
-            "arguments that are no JSON",
-            json!([whole_call("a", "time", "{\"ci")]),
-            &[calls(json!([call(0, "a", "time", "{\"ci")]))],
-            invalid,
-        ),
-        of(
-            "arguments that are no object",
-            json!([whole_call("a", "time", "[1]")]),
-            &[calls(json!([call(0, "a", "time", "[1]")]))],
-            invalid,
-        ),
-        of(
-            "arguments that do not fit",
-            json!([whole_call("a", "time", "{\"city\":1}")]),
-            &[calls(json!([call(0, "a", "time", "{\"city\":1}")]))],
-            invalid,
-        ),
-        of(
-            "a call without a name",
-            json!([whole_call("a", "", "{}")]),
-            &[calls(json!([call(0, "a", "", "{}")]))],
-            invalid,
-        ),
+        of("a call", ONE, "tool_calls", pieces, CALLS),
+        of("a call in one piece", ONE, "tool_calls", at_once, CALLS),
+        of("an id and a name that are repeated", ONE, "tool_calls", repeated, CALLS),
+        of("empty fragments", ONE, "tool_calls", empty, CALLS),
+        of("the old name of the reason", ONE, "function_call", pieces, CALLS),
+        of("a call that finishes with stop", ONE, "stop", pieces, STOP),
+    ]
+}
+
+fn mixed_calls() -> Vec<Sequence> {
+    let in_turn = r#"
+        {"content":"Let me look."}
+        {"tool_calls":[{"index":0,"id":"a","function":{"name":"weather","arguments":""}}]}
+        {"tool_calls":[{"index":0,"function":{"arguments":"{\"city\":\"Köln\"}"}}]}
+        {"tool_calls":[{"index":1,"id":"b","function":{"name":"time","arguments":""}}]}
+        {"tool_calls":[{"index":1,"function":{"arguments":"{\"city\": \"Oslo\"}"}}]}"#;
+    let interleaved = r#"
+        {"content":"Let me look."}
+        {"tool_calls":[{"index":0,"id":"a","function":{"name":"weather"}},{"index":1,"id":"b","function":{"name":"time"}}]}
+        {"tool_calls":[{"index":0,"function":{"arguments":"{\"ci"}}]}
+        {"tool_calls":[{"index":1,"function":{"arguments":"{\"city\": "}}]}
+        {"tool_calls":[{"index":0,"function":{"arguments":"ty\":\"Köln\"}"}},{"index":1,"function":{"arguments":"\"Oslo\"}"}}]}"#;
+    let text_between = r#"
+        {"tool_calls":[{"index":0,"id":"a","function":{"name":"weather","arguments":"{\"city\":\"Köln\"}"}}]}
+        {"content":"Let me "}
+        {"tool_calls":[{"index":1,"id":"b","function":{"name":"time","arguments":"{\"city\": \"Oslo\"}"}}]}
+        {"content":"look."}"#;
+    let one_index = r#"
+        {"content":"Let me look."}
+        {"tool_calls":[{"index":0,"id":"a","function":{"name":"weather","arguments":"{\"city\":\"Köln\"}"}}]}
+        {"tool_calls":[{"index":0,"id":"b","function":{"name":"time","arguments":"{\"city\":"}}]}
+        {"tool_calls":[{"index":0,"function":{"arguments":" \"Oslo\"}"}}]}"#;
+    let holes = r#"
+        {"content":"Let me look."}
+        {"tool_calls":[{"index":3,"id":"a","function":{"name":"weather","arguments":"{\"city\":\"Köln\"}"}}]}
+        {"tool_calls":[{"index":7,"id":"b","function":{"name":"time","arguments":"{\"city\": \"Oslo\"}"}}]}"#;
+    vec![
+        of("two calls one after the other", TWO, "tool_calls", in_turn, CALLS),
+        of("two calls interleaved", TWO, "tool_calls", interleaved, CALLS),
+        of("text between calls", TWO, "tool_calls", text_between, CALLS),
+        of("two calls under one index", TWO, "tool_calls", one_index, CALLS),
+        of("indexes with holes", TWO, "tool_calls", holes, CALLS),
+    ]
+}
+
+/// Makes a sequence of calls that come in one piece; `calls` is their list as it is at once.
+fn of_calls(name: &'static str, calls: &str, end: End) -> Sequence {
+    let message = format!(r#"{{"role":"assistant","content":null,"tool_calls":{calls}}}"#);
+    let mut streamed = read(calls);
+    for (index, call) in streamed.as_array_mut().into_iter().flatten().enumerate() {
+        call["index"] = index.into();
+    }
+    of(name, &message, "tool_calls", &json!({ "tool_calls": streamed }).to_string(), end)
+}
+
+fn odd_calls() -> Vec<Sequence> {
+    let no_arguments = r#"[{"id":"a","function":{"name":"time","arguments":""}}]"#;
+    let no_ids = r#"[{"id":"","function":{"name":"time","arguments":"{}"}},{"function":{"name":"weather","arguments":"{}"}}]"#;
+    let object = r#"[{"id":"a","function":{"name":"time","arguments":{"city":"Oslo"}}}]"#;
+    let two = r#"[{"id":"a","function":{"name":"time","arguments":"{}"}},{"id":"b","function":{"name":"time","arguments":"{}"}}]"#;
+    let message = format!(r#"{{"content":null,"tool_calls":{two}}}"#);
+    let no_index = format!(r#"{{"tool_calls":{two}}}"#);
+    vec![
+        of_calls("a call without arguments", no_arguments, CALLS),
+        of_calls("calls without ids", no_ids, CALLS),
+        of_calls("arguments that are an object", object, CALLS),
+        of("calls without an index", &message, "tool_calls", &no_index, CALLS),
+    ]
+}
+
+fn invalid_calls() -> Vec<Sequence> {
+    let duplicate = r#"[{"id":"a","function":{"name":"time","arguments":"{}"}},{"id":"a","function":{"name":"weather","arguments":"{}"}}]"#;
+    let unknown = r#"[{"id":"a","function":{"name":"launch","arguments":"{}"}}]"#;
+    let no_json = r#"[{"id":"a","function":{"name":"time","arguments":"{\"ci"}}]"#;
+    let no_object = r#"[{"id":"a","function":{"name":"time","arguments":"[1]"}}]"#;
+    let no_fit = r#"[{"id":"a","function":{"name":"time","arguments":"{\"city\":1}"}}]"#;
+    let nameless = r#"[{"id":"a","function":{"name":"","arguments":"{}"}}]"#;
+    vec![
+        of_calls("duplicate ids", duplicate, INVALID),
+        of_calls("a tool that was not offered", unknown, INVALID),
+        of_calls("arguments that are no JSON", no_json, INVALID),
+        of_calls("arguments that are no object", no_object, INVALID),
+        of_calls("arguments that do not fit", no_fit, INVALID),
+        of_calls("a call without a name", nameless, INVALID),
     ]
 }
 
 /// The same answer in other dress.
 fn framing() -> Vec<Sequence> {
-    let message = || json!({ "role": "assistant", "content": "Hi." });
+    let message = r#"{"role":"assistant","content":"Hi."}"#;
     let chunks = [delta(json!({ "content": "Hi." })), finish("stop"), last()];
-    let plain = || sequence("", message(), "stop", &chunks, End::Finished(FinishReason::Stop));
+    let plain = || sequence("", message, "stop", &chunks, End::Finished(FinishReason::Stop));
     let of = |name, events: String| Sequence { name, events, ..plain() };
     let text = plain().events;
     let usage_with_finish = {
