@@ -31,7 +31,7 @@ pub(super) const FAMILIES: &[Row] = &[
     ("*_unmanaged_rides_untouched", extras_ride),
     ("*_no_op", is_no_op),
     ("*_is_merged_union", is_merged),
-    ("declared_*first_in_merge_order", declared_come_first),
+    ("*first_in_merge_order", declared_come_first),
     ("*_collapses_to_single_element", is_one),
     ("malformed_extras_*_treated_as_absent", is_declared_only),
     ("wire_*_is_declared_value_only", is_declared_only),
