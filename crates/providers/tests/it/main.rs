@@ -9,3 +9,4 @@ mod rules;
 mod secrets;
 mod sequences;
 mod sockets;
+mod vendors;
