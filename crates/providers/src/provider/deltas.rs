@@ -106,7 +106,11 @@ impl Stream for Deltas<'_> {
             let step = match ready!(body.as_mut().poll_next(cx)) {
                 Some(Ok(piece)) => self.take(&piece),
                 Some(Err(error)) => Err(of_http(error)),
-                None => self.end().map(|()| Flow::Done),
+                None => {
+                    // Over: a stream is not asked again after its end.
+                    self.body = None;
+                    self.end().map(|()| Flow::Done)
+                }
             };
             match step {
                 Ok(Flow::More) => {}
