@@ -106,9 +106,9 @@ mod tests {
             (node().max_attempts(1), vec![]),
             (node().classifier(|error, _| error.category() != Some("provider_rate_limit")), vec![]),
             (
-                node().max_attempts(4).backoff(singletree_engine::Backoff::by(|it| {
-                    Duration::from_secs(u64::from(it) + 1)
-                })),
+                node()
+                    .max_attempts(4)
+                    .backoff(singletree_engine::Backoff::by(|it| Duration::from_secs(u64::from(it) + 1))),
                 vec![seconds(1), seconds(2), seconds(3)],
             ),
             (hearing, vec![seconds(1)]),
