@@ -41,6 +41,8 @@ mod toolbox;
 mod toolset;
 mod typed;
 
+mod grade;
+
 mod calculator;
 mod clock;
 mod http_get;
@@ -51,6 +53,7 @@ pub use calculator::Calculator;
 pub use clock::Clock;
 pub use effect::{Effect, Recovery};
 pub use error::{BoxError, Error, Result};
+pub use grade::{Grade, Platform, Rule, Severity, grade, rules};
 pub use http_get::HttpGet;
 pub use key::IdempotencyKey;
 pub use limits::ToolLimits;
