@@ -56,5 +56,5 @@ pub use singletree_harness::{
     SignalAddress, Turn, TurnId,
 };
 pub use singletree_llm::ChatMessage;
-pub use singletree_macros::State;
+pub use singletree_macros::{State, tool};
 pub use singletree_store_sqlite::SqliteStore;
