@@ -89,9 +89,9 @@ impl HttpClient {
         if let Some(resolver) = resolver {
             builder = builder.dns_resolver(resolver);
         }
-        let client = builder
-            .build()
-            .map_err(|it| Error::Request { problem: format!("no client can be made: {}", it.without_url()) })?;
+        let client = builder.build().map_err(|it| Error::Request {
+            problem: format!("no client can be made: {}", it.without_url()),
+        })?;
         Ok(Self { client, limits, egress, rootless: rootless.map(Arc::from) })
     }
 
@@ -153,7 +153,9 @@ fn outgoing(request: HttpRequest, url: Url) -> Result<reqwest::Request> {
     };
     let mut out = reqwest::Request::new(method, url);
     for (name, value) in &request.headers {
-        let problem = |what: &str| Error::Request { problem: format!("the {what} of the header {name:?} cannot be sent") };
+        let problem = |what: &str| Error::Request {
+            problem: format!("the {what} of the header {name:?} cannot be sent"),
+        };
         let key = HeaderName::from_bytes(name.as_bytes()).map_err(|_| problem("name"))?;
         let mut value = HeaderValue::from_str(value).map_err(|_| problem("value"))?;
         value.set_sensitive(true);

@@ -34,7 +34,9 @@ impl Egress {
             (Self::PublicOnly, Some(UrlHost::Ipv6(it))) => IpAddr::V6(it),
         };
         match reserved(address) {
-            Some(kind) => Err(Error::Egress { host: Host::of(url).into(), reason: format!("it is a {kind} address") }),
+            Some(kind) => {
+                Err(Error::Egress { host: Host::of(url).into(), reason: format!("it is a {kind} address") })
+            }
             None => Ok(()),
         }
     }

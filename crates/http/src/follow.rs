@@ -21,7 +21,11 @@ use crate::transport::{HttpRequest, HttpResponse, Method, Transport};
 /// # Cancellation
 ///
 /// Dropping the future ends the call.
-pub async fn get_following(transport: &dyn Transport, url: &str, hops_max: usize) -> Result<(String, HttpResponse)> {
+pub async fn get_following(
+    transport: &dyn Transport,
+    url: &str,
+    hops_max: usize,
+) -> Result<(String, HttpResponse)> {
     let mut at = address::read(url)?;
     for _ in 0..=hops_max {
         let request =
@@ -44,9 +48,9 @@ fn target(response: &HttpResponse) -> Option<&str> {
 }
 
 fn step(from: &Url, location: &str) -> Result<Url> {
-    let next = from
-        .join(location)
-        .map_err(|it| Error::Request { problem: format!("the redirect of {} does not read: {it}", Host::of(from)) })?;
+    let next = from.join(location).map_err(|it| Error::Request {
+        problem: format!("the redirect of {} does not read: {it}", Host::of(from)),
+    })?;
     address::check(&next)?;
     if from.scheme() == "https" && next.scheme() == "http" {
         return Err(denied(&next, "the redirect gives up https".to_owned()));

@@ -49,7 +49,8 @@ fn date(text: &str) -> Option<u64> {
     Some(((days(year, month, day) * 24 + hour) * 60 + minute) * 60 + second)
 }
 
-const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+const MONTHS: [&str; 12] =
+    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
 fn bounded(text: &str, least: u64, most: u64) -> Option<u64> {
     let digits = !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
@@ -70,7 +71,8 @@ mod tests {
     use super::*;
 
     fn check(headers: &[(&str, &str)], expected: Option<Duration>) {
-        let headers: Vec<_> = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let headers: Vec<_> =
+            headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let body = Box::pin(futures_util::stream::empty());
         let response = HttpResponse { status: 429, headers: headers.clone(), body };
         assert_eq!(retry_after(&response), expected, "{headers:?}");
@@ -92,7 +94,17 @@ mod tests {
 
     #[test]
     fn what_is_not_understood_is_no_wait() {
-        for text in ["", "soon", "-1", "inf", "NaN", "1e3", "1.2.3", "Tue, 29 Feb 2028 00:00:10 GMT", "Sun, 32 Nov 1994 08:49:37 GMT"] {
+        for text in [
+            "",
+            "soon",
+            "-1",
+            "inf",
+            "NaN",
+            "1e3",
+            "1.2.3",
+            "Tue, 29 Feb 2028 00:00:10 GMT",
+            "Sun, 32 Nov 1994 08:49:37 GMT",
+        ] {
             check(&[("retry-after", text)], None);
         }
         check(&[("retry-after", "99999999999999999999999999")], None);

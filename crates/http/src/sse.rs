@@ -77,7 +77,11 @@ impl EventReader {
     }
 
     fn line(&mut self, line: &[u8], out: &mut Vec<Event>) -> Result<()> {
-        let line = if std::mem::replace(&mut self.begun, true) { line } else { line.strip_prefix(BOM).unwrap_or(line) };
+        let line = if std::mem::replace(&mut self.begun, true) {
+            line
+        } else {
+            line.strip_prefix(BOM).unwrap_or(line)
+        };
         if line.is_empty() {
             let name = self.name.take();
             out.extend(self.data.take().map(|data| Event { name, data }));
@@ -111,7 +115,8 @@ impl EventReader {
 const BOM: &[u8] = b"\xef\xbb\xbf";
 
 fn text(bytes: &[u8]) -> Result<&str> {
-    std::str::from_utf8(bytes).map_err(|it| Error::Stream { problem: format!("the data of an event is not UTF-8: {it}") })
+    std::str::from_utf8(bytes)
+        .map_err(|it| Error::Stream { problem: format!("the data of an event is not UTF-8: {it}") })
 }
 
 #[cfg(test)]

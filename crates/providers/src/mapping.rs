@@ -46,7 +46,8 @@ impl Refusal<'_> {
     /// Returns what an error of any category keeps: status, wait, and what the server said (D15). Nobody but the provider
     /// knows the key; it takes it out of every diagnostic.
     pub(crate) fn detail(&self) -> Detail {
-        let text = self.told("message").map_or_else(|| format!("the server answered {}", self.status), clipped);
+        let text =
+            self.told("message").map_or_else(|| format!("the server answered {}", self.status), clipped);
         let detail = Detail::new(text).with_status(self.status);
         match self.retry_after {
             Some(wait) => detail.with_retry_after(wait),

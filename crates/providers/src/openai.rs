@@ -57,11 +57,15 @@ impl Mapping for OpenAi {
         };
         let known = models.iter().find(|it| it.get("id").is_some_and(|id| id == model));
         let Some(known) = known else {
-            return Err(Error::InvalidModel(Detail::new(format!("the server does not have the model {model:?}"))));
+            return Err(Error::InvalidModel(Detail::new(format!(
+                "the server does not have the model {model:?}"
+            ))));
         };
         match known.get("status").and_then(Value::as_str) {
             None | Some("loaded") => Ok(()),
-            Some(status) => Err(Error::ModelNotLoaded(Detail::new(format!("the model {model:?} is {status:?}")))),
+            Some(status) => {
+                Err(Error::ModelNotLoaded(Detail::new(format!("the model {model:?} is {status:?}"))))
+            }
         }
     }
 }

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::Value;
 use singletree_http::{
-    BoxStream as HttpBody, HttpLimits, HttpRequest, HttpResponse, Method, Redactor, Secret, Transport, read_body,
-    retry_after,
+    BoxStream as HttpBody, HttpLimits, HttpRequest, HttpResponse, Method, Redactor, Secret, Transport,
+    read_body, retry_after,
 };
 use singletree_llm::{
     BoxFuture, BoxStream, ContentBlock, Delta, Detail, Error, Provider, Request, Response, Result,
@@ -75,7 +75,11 @@ pub struct HttpProvider {
 impl HttpProvider {
     /// Starts to describe a provider of a model.
     #[must_use]
-    pub fn builder(wire: Wire, model: impl Into<String>, transport: Arc<dyn Transport>) -> HttpProviderBuilder {
+    pub fn builder(
+        wire: Wire,
+        model: impl Into<String>,
+        transport: Arc<dyn Transport>,
+    ) -> HttpProviderBuilder {
         HttpProviderBuilder::new(wire, model.into(), transport)
     }
 
@@ -108,9 +112,11 @@ impl HttpProvider {
             return Ok(());
         }
         for (index, message) in request.messages.iter().enumerate() {
-            let image = message.content.blocks().iter().position(|it| matches!(it, ContentBlock::Image { .. }));
+            let image =
+                message.content.blocks().iter().position(|it| matches!(it, ContentBlock::Image { .. }));
             if let Some(at) = image {
-                let problem = format!("messages[{index}].content[{at}]: {:?} does not take images", self.model);
+                let problem =
+                    format!("messages[{index}].content[{at}]: {:?} does not take images", self.model);
                 return Err(Error::UnsupportedContentBlock(Detail::new(problem)));
             }
         }
@@ -121,7 +127,8 @@ impl HttpProvider {
         let mut headers = self.sent_headers(accept);
         headers.push(("content-type".to_owned(), "application/json".to_owned()));
         let body = Bytes::from(canonical::string(&composed.body));
-        self.send(HttpRequest { method: Method::Post, url: self.endpoint.at(&composed.path), headers, body }).await
+        self.send(HttpRequest { method: Method::Post, url: self.endpoint.at(&composed.path), headers, body })
+            .await
     }
 
     /// Sends a request; an answer that is no success is an error.
@@ -140,7 +147,8 @@ impl HttpProvider {
     fn sent_headers(&self, accept: &str) -> Vec<(String, String)> {
         let own = [("accept", accept), ("user-agent", concat!("singletree/", env!("CARGO_PKG_VERSION")))];
         let own = own.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
-        own.chain(self.headers.iter().map(|(name, value)| (name.clone(), value.expose().to_owned()))).collect()
+        own.chain(self.headers.iter().map(|(name, value)| (name.clone(), value.expose().to_owned())))
+            .collect()
     }
 
     async fn json(&self, body: HttpBody<'static, singletree_http::Result<Bytes>>) -> Result<Value> {
@@ -180,7 +188,8 @@ impl HttpProvider {
     async fn probe(&self) -> Result<()> {
         let url = self.endpoint.at(&self.mapping.probe(&self.model));
         let headers = self.sent_headers("application/json");
-        let response = self.send(HttpRequest { method: Method::Get, url, headers, body: Bytes::new() }).await?;
+        let response =
+            self.send(HttpRequest { method: Method::Get, url, headers, body: Bytes::new() }).await?;
         let body = self.json(response.body).await?;
         self.mapping.read_probe(&self.model, &body)
     }

@@ -16,7 +16,11 @@ struct Body<S> {
 }
 
 /// Returns the pieces of a body as they arrive. Ends after an error; dropping it closes the connection.
-pub(super) fn pieces(response: reqwest::Response, host: Host, limits: HttpLimits) -> BoxStream<'static, Result<Bytes>> {
+pub(super) fn pieces(
+    response: reqwest::Response,
+    host: Host,
+    limits: HttpLimits,
+) -> BoxStream<'static, Result<Bytes>> {
     let pieces = Box::pin(response.bytes_stream());
     let body = Body { pieces, host, limits, seen: 0 };
     Box::pin(futures_util::stream::unfold(Some(body), |body| async move {

@@ -18,7 +18,8 @@ pub(super) fn config() -> Result<(ClientConfig, Option<String>)> {
     match builder()?.with_platform_verifier() {
         Ok(verified) => Ok((verified.with_no_client_auth(), None)),
         Err(error) => {
-            let trusting_nobody = builder()?.with_root_certificates(RootCertStore::empty()).with_no_client_auth();
+            let trusting_nobody =
+                builder()?.with_root_certificates(RootCertStore::empty()).with_no_client_auth();
             Ok((trusting_nobody, Some(format!("the system trusts no certificate authority: {error}"))))
         }
     }

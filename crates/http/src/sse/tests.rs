@@ -102,7 +102,8 @@ fn many_short_lines_of_one_event_meet_the_limit_too() {
 /// Text that looks like a stream of events often enough.
 fn stream() -> impl Strategy<Value = Vec<u8>> {
     let token = prop::sample::select(vec![
-        "data:", "data: ", "event: x", "id: 1", ":", "a", "€", "😀", "\n", "\n\n", "\r", "\r\n", "\r\n\r\n", "\u{feff}",
+        "data:", "data: ", "event: x", "id: 1", ":", "a", "€", "😀", "\n", "\n\n", "\r", "\r\n", "\r\n\r\n",
+        "\u{feff}",
     ]);
     prop::collection::vec(token, 0..40).prop_map(|it| it.concat().into_bytes())
 }

@@ -26,7 +26,8 @@ async fn an_answer_comes_back_whatever_its_status() {
 
 #[tokio::test]
 async fn a_redirect_is_handed_out_and_not_followed() {
-    let url = answer("HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n").await;
+    let url =
+        answer("HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n").await;
     let response = HttpClient::new(short()).unwrap().send(get(&url)).await.unwrap();
     assert_eq!((response.status, response.header("location")), (302, Some("http://127.0.0.1:1/")));
 }
@@ -42,14 +43,19 @@ async fn a_request_goes_out_as_it_was_given() {
         stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").await.unwrap();
         (head, body)
     });
-    let headers = vec![("authorization".to_owned(), "Bearer k".to_owned()), ("accept".to_owned(), "a/b".to_owned())];
-    let sent = HttpRequest { method: Method::Post, url: format!("{url}p?q=1"), headers, body: "content".into() };
+    let headers =
+        vec![("authorization".to_owned(), "Bearer k".to_owned()), ("accept".to_owned(), "a/b".to_owned())];
+    let sent =
+        HttpRequest { method: Method::Post, url: format!("{url}p?q=1"), headers, body: "content".into() };
     assert_eq!(HttpClient::new(short()).unwrap().send(sent).await.unwrap().status, 204);
     let (head, body) = server.await.unwrap();
     assert_eq!(&body, b"content");
     let mut lines: Vec<&str> = head.trim_end().lines().filter(|it| !it.starts_with("host: ")).collect();
     lines[1..].sort_unstable();
-    assert_eq!(lines, ["POST /p?q=1 HTTP/1.1", "accept: a/b", "authorization: Bearer k", "content-length: 7"]);
+    assert_eq!(
+        lines,
+        ["POST /p?q=1 HTTP/1.1", "accept: a/b", "authorization: Bearer k", "content-length: 7"]
+    );
 }
 
 #[tokio::test]
@@ -73,7 +79,9 @@ async fn a_head_that_does_not_come_has_a_limit() {
     let (listener, url) = listen().await;
     let error = fetch(&url).await.unwrap_err();
     assert_eq!(error.category(), "http_timeout");
-    assert!(error.to_string().ends_with("did not answer in time: the head of the answer took longer than 200ms"));
+    assert!(
+        error.to_string().ends_with("did not answer in time: the head of the answer took longer than 200ms")
+    );
     drop(listener);
 }
 
@@ -89,7 +97,8 @@ async fn a_body_that_stalls_has_a_limit() {
     });
     let response = HttpClient::new(short()).unwrap().send(get(&url)).await.unwrap();
     let pieces: Vec<_> = response.body.collect().await;
-    let told: Vec<_> = pieces.iter().map(|it| it.as_ref().map(|it| it.len()).map_err(Error::category)).collect();
+    let told: Vec<_> =
+        pieces.iter().map(|it| it.as_ref().map(|it| it.len()).map_err(Error::category)).collect();
     assert_eq!(told, [Ok(5), Err("http_timeout")]);
     // Closed by the client, in whichever way the system tells it.
     assert!(matches!(server.await.unwrap(), Ok(0) | Err(_)));

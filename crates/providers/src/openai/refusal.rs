@@ -60,23 +60,31 @@ impl<'a> Said<'a> {
 
     fn unknown_model(&self) -> bool {
         self.is(&["model_not_found", "invalid_model"])
-            || (self.says(&["model"]) && self.says(&["not found", "does not exist", "not a valid model", "invalid model"]))
+            || (self.says(&["model"])
+                && self.says(&["not found", "does not exist", "not a valid model", "invalid model"]))
     }
 
     fn loading(&self) -> bool {
-        self.is(&["model_not_loaded", "model_loading"]) || (self.says(&["model"]) && self.says(&["loading", "not loaded"]))
+        self.is(&["model_not_loaded", "model_loading"])
+            || (self.says(&["model"]) && self.says(&["loading", "not loaded"]))
     }
 
     fn refused_block(&self) -> bool {
-        self.is(&["image_content_not_supported", "unsupported_image", "invalid_image_format", "unsupported_content"])
-            || (self.says(&["image", "audio", "multimodal", "media type", "content block", "content type"])
-                && self.says(&["not support", "unsupported", "only text", "not allowed", "no vision"]))
+        self.is(&[
+            "image_content_not_supported",
+            "unsupported_image",
+            "invalid_image_format",
+            "unsupported_content",
+        ]) || (self.says(&["image", "audio", "multimodal", "media type", "content block", "content type"])
+            && self.says(&["not support", "unsupported", "only text", "not allowed", "no vision"]))
     }
 
     /// Returns the status that an error under a successful one stands for.
     fn status(&self) -> u16 {
         let written = self.code.and_then(|it| it.as_u64().or_else(|| it.as_str()?.parse().ok()));
-        if let Some(status) = written.and_then(|it| u16::try_from(it).ok()).filter(|it| (400..600).contains(it)) {
+        if let Some(status) =
+            written.and_then(|it| u16::try_from(it).ok()).filter(|it| (400..600).contains(it))
+        {
             return status;
         }
         match () {
@@ -84,7 +92,15 @@ impl<'a> Said<'a> {
             () if self.is(&["invalid_api_key", "authentication", "permission"]) => 401,
             () if self.loading() => 503,
             () if self.is(&["model_not_found", "not_found"]) => 404,
-            () if self.is(&["invalid_request", "context_length", "image_content_not_supported", "badrequest"]) => 400,
+            () if self.is(&[
+                "invalid_request",
+                "context_length",
+                "image_content_not_supported",
+                "badrequest",
+            ]) =>
+            {
+                400
+            }
             () => 500,
         }
     }

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 use singletree_llm::{
-    ChatMessage, Content, ContentBlock, ImageDetail, ImageSource, Map, Request, Result, Role, RuntimeConfig, ToolCall,
-    ToolChoice, ToolDefinition,
+    ChatMessage, Content, ContentBlock, ImageDetail, ImageSource, Map, Request, Result, Role, RuntimeConfig,
+    ToolCall, ToolChoice, ToolDefinition,
 };
 
 use super::schema;
@@ -117,7 +117,8 @@ fn assistant(message: &ChatMessage) -> Option<Value> {
     let text = message.text();
     let content = if text.is_empty() { Value::Null } else { text.into() };
     if message.tool_calls.is_empty() {
-        return Some(json!({ "role": "assistant", "content": content })).filter(|it| !it["content"].is_null());
+        return Some(json!({ "role": "assistant", "content": content }))
+            .filter(|it| !it["content"].is_null());
     }
     let calls: Value = message.tool_calls.iter().map(call).collect();
     Some(json!({ "role": "assistant", "content": content, "tool_calls": calls }))

@@ -15,11 +15,14 @@ pub(super) fn read(body: Value) -> Result<Response> {
         return Err(refusal::in_band(&body));
     }
     let choice = body.get("choices").and_then(|it| it.get(0)).ok_or_else(|| invalid("has no choices"))?;
-    let message = choice.get("message").and_then(Value::as_object).ok_or_else(|| invalid("has no message"))?;
+    let message =
+        choice.get("message").and_then(Value::as_object).ok_or_else(|| invalid("has no message"))?;
     let (content, refused) = content(message)?;
     let calls = match message.get("tool_calls") {
         None | Some(Value::Null) => Vec::new(),
-        Some(Value::Array(calls)) => calls.iter().enumerate().map(|(at, it)| call(at, it)).collect::<Result<_>>()?,
+        Some(Value::Array(calls)) => {
+            calls.iter().enumerate().map(|(at, it)| call(at, it)).collect::<Result<_>>()?
+        }
         Some(_) => return Err(invalid("has tool_calls that are no list")),
     };
     let reason = finish_reason(choice.get("finish_reason"), refused);

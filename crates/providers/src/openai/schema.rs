@@ -37,16 +37,28 @@ fn name(schema: &Value) -> String {
         return name;
     }
     // FNV-1a: the name tells schemas apart for people, and decides nothing.
-    let hash = canonical::string(schema)
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    let hash = canonical::string(schema).bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
     format!("response_{hash:016x}")
 }
 
 /// Keywords that the strict mode does not take.
 const NEVER_STRICT: &[&str] = &[
-    "allOf", "oneOf", "not", "if", "then", "else", "patternProperties", "propertyNames", "dependentRequired",
-    "dependentSchemas", "unevaluatedProperties", "unevaluatedItems", "prefixItems", "contains",
+    "allOf",
+    "oneOf",
+    "not",
+    "if",
+    "then",
+    "else",
+    "patternProperties",
+    "propertyNames",
+    "dependentRequired",
+    "dependentSchemas",
+    "unevaluatedProperties",
+    "unevaluatedItems",
+    "prefixItems",
+    "contains",
 ];
 
 /// Says whether a schema meets the strict mode's rules: every object closed, all its properties required, every place of a
@@ -56,8 +68,10 @@ fn is_strict(schema: &Value) -> bool {
     if NEVER_STRICT.iter().any(|it| fields.contains_key(*it)) {
         return false;
     }
-    let below = |name: &str| fields.get(name).and_then(Value::as_object).is_none_or(|it| it.values().all(is_strict));
-    let each = |name: &str| fields.get(name).and_then(Value::as_array).is_none_or(|it| it.iter().all(is_strict));
+    let below =
+        |name: &str| fields.get(name).and_then(Value::as_object).is_none_or(|it| it.values().all(is_strict));
+    let each =
+        |name: &str| fields.get(name).and_then(Value::as_array).is_none_or(|it| it.iter().all(is_strict));
     let known = ["type", "$ref", "anyOf", "enum", "const"].iter().any(|it| fields.contains_key(*it));
     known
         && closed(schema)

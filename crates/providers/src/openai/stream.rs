@@ -27,8 +27,8 @@ impl Decoder for ChunkDecoder {
         if data.is_empty() {
             return Ok(Flow::More);
         }
-        let chunk: Value =
-            serde_json::from_str(data).map_err(|it| invalid(&format!("has an event that is no JSON: {it}")))?;
+        let chunk: Value = serde_json::from_str(data)
+            .map_err(|it| invalid(&format!("has an event that is no JSON: {it}")))?;
         self.chunk(chunk, out)?;
         Ok(Flow::More)
     }
@@ -53,7 +53,9 @@ impl ChunkDecoder {
         };
         self.whole.frame(chunk);
         // Only one answer is asked for: others, should a server send them, are not it.
-        for mut choice in choices.into_iter().filter(|it| it.get("index").is_none_or(|it| it == 0 || it.is_null())) {
+        for mut choice in
+            choices.into_iter().filter(|it| it.get("index").is_none_or(|it| it == 0 || it.is_null()))
+        {
             match choice.get_mut("delta").map(Value::take) {
                 Some(Value::Object(delta)) => self.delta(&delta, out)?,
                 None | Some(Value::Null) => {}
@@ -68,7 +70,11 @@ impl ChunkDecoder {
 
     fn delta(&mut self, delta: &Map, out: &mut Vec<Delta>) -> Result<()> {
         if let Some(more) = reasoning(delta) {
-            let name = if delta.get("reasoning_content").is_some_and(|it| it == more) { "reasoning_content" } else { "reasoning" };
+            let name = if delta.get("reasoning_content").is_some_and(|it| it == more) {
+                "reasoning_content"
+            } else {
+                "reasoning"
+            };
             self.whole.say(name, more);
             out.push(Delta::thinking(more));
         }
@@ -85,7 +91,9 @@ impl ChunkDecoder {
         }
         match delta.get("tool_calls") {
             None | Some(Value::Null) => Ok(()),
-            Some(Value::Array(calls)) => calls.iter().enumerate().try_for_each(|(at, it)| self.call(at, it, out)),
+            Some(Value::Array(calls)) => {
+                calls.iter().enumerate().try_for_each(|(at, it)| self.call(at, it, out))
+            }
             Some(_) => Err(invalid("has tool_calls that are no list")),
         }
     }
@@ -96,7 +104,9 @@ impl ChunkDecoder {
             Some(index) => index.as_u64().and_then(|it| u32::try_from(it).ok()),
         };
         let index = index.ok_or_else(|| invalid("has a tool call whose index is no number"))?;
-        let field = |value: Option<&Value>| value.and_then(Value::as_str).filter(|it| !it.is_empty()).map(str::to_owned);
+        let field = |value: Option<&Value>| {
+            value.and_then(Value::as_str).filter(|it| !it.is_empty()).map(str::to_owned)
+        };
         let id = field(call.get("id"));
         let function = call.get("function");
         let name = field(function.and_then(|it| it.get("name")));

@@ -78,8 +78,10 @@ impl HttpProviderBuilder {
         let endpoint = Endpoint::read(self.base_url.as_deref().unwrap_or(self.wire.vendor_url()))?;
         let mapping = self.wire.mapping()?;
         let written = mapping.headers(self.key.as_ref().map(Secret::expose));
-        let mut headers: Vec<_> = written.into_iter().map(|(name, value)| (name, Secret::new(value))).collect();
-        let redactor = Redactor::new(self.key.iter().chain(self.headers.iter().map(|(_, value)| value)).cloned());
+        let mut headers: Vec<_> =
+            written.into_iter().map(|(name, value)| (name, Secret::new(value))).collect();
+        let redactor =
+            Redactor::new(self.key.iter().chain(self.headers.iter().map(|(_, value)| value)).cloned());
         for (name, value) in self.headers {
             headers.retain(|(known, _)| *known != name);
             headers.push((name, value));

@@ -140,7 +140,9 @@ pub(super) fn deltas_of(response: Response) -> Vec<Delta> {
             id: Some(call.id),
             name: Some(call.name),
             // What could not be read stays what cannot be read.
-            arguments: Some(call.arguments.map_or_else(|| "null".to_owned(), |it| canonical::string(&it.into()))),
+            arguments: Some(
+                call.arguments.map_or_else(|| "null".to_owned(), |it| canonical::string(&it.into())),
+            ),
             signature: call.signature,
         });
     }

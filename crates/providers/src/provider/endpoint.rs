@@ -20,10 +20,15 @@ impl Endpoint {
         if !matches!(url.scheme(), "http" | "https") {
             return Err(invalid("must begin with http:// or https://"));
         }
-        if !url.username().is_empty() || url.password().is_some() || url.query().is_some() || url.fragment().is_some() {
+        if !url.username().is_empty()
+            || url.password().is_some()
+            || url.query().is_some()
+            || url.fragment().is_some()
+        {
             return Err(invalid("must hold no user, no password, no query and no fragment"));
         }
-        let host = url.host_str().filter(|it| !it.is_empty()).ok_or_else(|| invalid("has no host"))?.to_owned();
+        let host =
+            url.host_str().filter(|it| !it.is_empty()).ok_or_else(|| invalid("has no host"))?.to_owned();
         let versioned = url.path_segments().is_some_and(|mut it| it.any(is_version));
         Ok(Self { base: url.as_str().trim_end_matches('/').to_owned(), host, versioned })
     }
@@ -66,7 +71,11 @@ mod tests {
         check("http://127.0.0.1:8080/v1", chat, "http://127.0.0.1:8080/v1/chat/completions");
         check("http://127.0.0.1:8080/v1/", chat, "http://127.0.0.1:8080/v1/chat/completions");
         check("https://example.com/api/v1", chat, "https://example.com/api/v1/chat/completions");
-        check("https://example.com/v1beta/openai", chat, "https://example.com/v1beta/openai/chat/completions");
+        check(
+            "https://example.com/v1beta/openai",
+            chat,
+            "https://example.com/v1beta/openai/chat/completions",
+        );
         check("https://example.com/paas/v4", chat, "https://example.com/paas/v4/chat/completions");
         check("https://example.com/gate/one", chat, "https://example.com/gate/one/v1/chat/completions");
         check("https://example.com/vendors", chat, "https://example.com/vendors/v1/chat/completions");
@@ -77,7 +86,15 @@ mod tests {
 
     #[test]
     fn what_is_no_base_address_is_refused_without_repeating_it() {
-        for text in ["", "api.example.com", "ftp://example.com", "http://", "https://u:hunter22@example.com", "https://example.com?key=hunter22", "https://example.com#hunter22"] {
+        for text in [
+            "",
+            "api.example.com",
+            "ftp://example.com",
+            "http://",
+            "https://u:hunter22@example.com",
+            "https://example.com?key=hunter22",
+            "https://example.com#hunter22",
+        ] {
             let error = Endpoint::read(text).unwrap_err();
             assert_eq!(error.category(), "provider_invalid_request", "{text}");
             assert!(!error.to_string().contains("hunter22"), "{error}");

@@ -88,7 +88,8 @@ impl Whole {
 
     /// Returns the body.
     pub(super) fn into_body(self) -> Value {
-        let mut message = Map::from_iter([("role".to_owned(), json!("assistant")), ("content".to_owned(), Value::Null)]);
+        let mut message =
+            Map::from_iter([("role".to_owned(), json!("assistant")), ("content".to_owned(), Value::Null)]);
         message.extend(self.texts.into_iter().map(|(name, text)| (name.to_owned(), text.into())));
         if !self.calls.is_empty() {
             message.insert("tool_calls".to_owned(), self.calls.into_iter().map(Call::into_value).collect());
