@@ -12,11 +12,17 @@
 //! equal bytes, which is what prompt caches go by. The properties of a response schema are sorted too, and a model in
 //! strict mode writes its answer in that order.
 
+mod answer;
 mod canonical;
 mod extras;
 mod mapping;
+mod path;
+mod rejection;
+mod system;
 mod usage;
 
+mod anthropic;
+mod gemini;
 mod openai;
 
 mod provider;

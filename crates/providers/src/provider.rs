@@ -23,7 +23,7 @@ use crate::wire::Wire;
 
 pub use builder::HttpProviderBuilder;
 
-use deltas::{Deltas, deltas_of};
+use deltas::{Deltas, clean_call, deltas_of};
 use endpoint::Endpoint;
 use failure::of_http;
 
@@ -172,7 +172,8 @@ impl HttpProvider {
         match kind.as_str() {
             "application/json" => {
                 let whole = self.mapping.read(self.json(response.body).await?, &composed)?;
-                Ok(Box::pin(futures_util::stream::iter(deltas_of(whole).into_iter().map(Ok))))
+                let deltas = deltas_of(whole).into_iter().map(|it| Ok(clean_call(it, &self.redactor)));
+                Ok(Box::pin(futures_util::stream::iter(deltas.collect::<Vec<_>>())))
             }
             "text/html" => {
                 let problem = "the answer is a web page and no stream of events; is the base address right?";

@@ -1,7 +1,7 @@
 //! The vendors' protocols.
 
-use singletree_llm::{Detail, Error, Result};
-
+use crate::anthropic::Anthropic;
+use crate::gemini::Gemini;
 use crate::mapping::Mapping;
 use crate::openai::OpenAi;
 
@@ -28,12 +28,11 @@ impl Wire {
     }
 
     /// Returns how the protocol is spoken.
-    pub(crate) fn mapping(self) -> Result<Box<dyn Mapping>> {
+    pub(crate) fn mapping(self) -> Box<dyn Mapping> {
         match self {
-            Self::OpenAi => Ok(Box::new(OpenAi)),
-            Self::Anthropic | Self::Gemini => {
-                Err(Error::InvalidRequest(Detail::new(format!("{self:?} is not spoken yet"))))
-            }
+            Self::OpenAi => Box::new(OpenAi),
+            Self::Anthropic => Box::new(Anthropic),
+            Self::Gemini => Box::new(Gemini),
         }
     }
 }

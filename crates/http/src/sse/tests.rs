@@ -1,3 +1,5 @@
+//! Events, however they are cut.
+
 use proptest::prelude::*;
 
 use super::*;

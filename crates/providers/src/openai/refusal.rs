@@ -4,6 +4,7 @@ use serde_json::Value;
 use singletree_llm::{Detail, Error};
 
 use crate::mapping::{Refusal, clipped, error_field, told};
+use crate::rejection::names_a_block;
 
 /// Classifies an answer by its status and what its body says. Statuses that the specification does not list: 402 is a
 /// matter of the account; 408, 409, 425 may pass; every other 4xx is a mistake of the request, as are redirects, which
@@ -75,8 +76,7 @@ impl<'a> Said<'a> {
             "unsupported_image",
             "invalid_image_format",
             "unsupported_content",
-        ]) || (self.says(&["image", "audio", "multimodal", "media type", "content block", "content type"])
-            && self.says(&["not support", "unsupported", "only text", "not allowed", "no vision"]))
+        ]) || names_a_block(&self.message)
     }
 
     /// Returns the status that an error under a successful one stands for.

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::canonical;
+use crate::system;
 
 /// Writes the native form.
 pub(super) fn response_format(schema: &Value) -> Value {
@@ -13,11 +14,7 @@ pub(super) fn response_format(schema: &Value) -> Value {
 /// Tells the model in words what to answer, in the system message, for servers that take no schema (spec: llm-provider
 /// §8.1.5.1).
 pub(super) fn direct(messages: &mut Vec<Value>, schema: &Value) {
-    let directive = format!(
-        "Answer with one JSON value and nothing else: no other words, no code fence. The value must be valid under this JSON \
-         Schema:\n{}",
-        canonical::string(schema)
-    );
+    let directive = system::directive(schema);
     match messages.first_mut() {
         Some(first) if first["role"] == "system" => {
             let told = first["content"].as_str().unwrap_or_default();
@@ -36,10 +33,7 @@ fn name(schema: &Value) -> String {
     if name.chars().any(|it| it.is_ascii_alphanumeric()) {
         return name;
     }
-    // FNV-1a: the name tells schemas apart for people, and decides nothing.
-    let hash = canonical::string(schema).bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
+    let hash = canonical::digest(schema);
     format!("response_{hash:016x}")
 }
 

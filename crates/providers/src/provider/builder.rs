@@ -76,7 +76,7 @@ impl HttpProviderBuilder {
             return Err(Error::InvalidRequest(Detail::new("model: must not be empty")));
         }
         let endpoint = Endpoint::read(self.base_url.as_deref().unwrap_or(self.wire.vendor_url()))?;
-        let mapping = self.wire.mapping()?;
+        let mapping = self.wire.mapping();
         let written = mapping.headers(self.key.as_ref().map(Secret::expose));
         let mut headers: Vec<_> =
             written.into_iter().map(|(name, value)| (name, Secret::new(value))).collect();

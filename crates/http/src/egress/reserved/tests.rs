@@ -1,3 +1,5 @@
+//! Every block at its ends.
+
 use super::*;
 
 fn check(addresses: &[&str], expected: Option<&str>) {
