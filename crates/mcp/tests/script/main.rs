@@ -129,7 +129,7 @@ impl Script {
             "fail" => say(&json!({"jsonrpc": "2.0", "id": id, "result": {
                 "content": [{"type": "text", "text": "no luck"}], "isError": true,
             }})),
-            "hang" => {}
+            "hang" => self.note("hanging", ""),
             "huge" => {
                 let bytes = arguments["bytes"].as_u64().and_then(|it| usize::try_from(it).ok());
                 answer(id, &"x".repeat(bytes.unwrap_or_default()));
