@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use singletree_agent::{AgentLoop, AgentLoopBuilder, Approve, ChatAgent, Team, TeamBuilder};
 use singletree_durable::MemoryStore;
-use singletree_harness::Chat;
-use singletree_llm::Script;
+use singletree_harness::{Chat, ForkOptions, SendOptions};
+use singletree_llm::{BoxFuture, BoxStream, ChatMessage, Delta, Provider, Request, Response, Result, Script};
 use singletree_tools::Recovery;
 
 use crate::probe::World;
@@ -95,7 +95,7 @@ async fn a_conversation_that_is_handed_over_belongs_to_the_new_agent_also_after_
             "assistant: I am front.",
             "user: sales please",
             r#"assistant: [transfer_to_sales{"reason":"asked"}]"#,
-            r#"tool: {"reason":"asked","status":"transferred","to":"sales"}"#,
+            r#"tool: {"agent":"sales","reason":"asked","status":"transferred","to":"sales"}"#,
             "assistant: I am sales.",
             "user: who are you",
             "assistant: I am sales.",
@@ -124,7 +124,7 @@ async fn of_two_hand_offs_in_one_message_the_first_counts_and_every_call_is_answ
     assert_eq!(
         said[2..],
         [
-            r#"tool: {"reason":"asked","status":"transferred","to":"sales"}"#,
+            r#"tool: {"agent":"sales","reason":"asked","status":"transferred","to":"sales"}"#,
             r#"tool: {"reason":"the conversation was handed over already","status":"failed"}"#,
             "tool: did a",
             "assistant: I am sales.",
@@ -160,6 +160,55 @@ async fn a_call_that_waited_for_approval_is_held_to_the_list_of_the_day() {
     completed(&decide(&chat, json!({ "approved": true })).await);
     assert_eq!(world.whats(), Vec::<String>::new());
     assert!(transcript(&chat).await[2].starts_with("tool: error: "), "{:?}", transcript(&chat).await);
+}
+
+/// A model that never answers.
+#[derive(Debug, Default)]
+struct Stuck(Arc<tokio::sync::Notify>);
+
+impl Provider for Stuck {
+    fn model(&self) -> &str {
+        "stuck"
+    }
+
+    fn ready(&self) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn streams(&self) -> bool {
+        false
+    }
+
+    fn stream<'a>(&'a self, _: &'a Request) -> BoxFuture<'a, Result<BoxStream<'a, Result<Delta>>>> {
+        Box::pin(std::future::pending())
+    }
+
+    fn complete<'a>(&'a self, _: &'a Request) -> BoxFuture<'a, Result<Response>> {
+        self.0.notify_one();
+        Box::pin(std::future::pending())
+    }
+}
+
+// D10: the hand-off is part of what a cancelled turn keeps, and so is whose the conversation is; also in a fork of it.
+#[tokio::test]
+async fn a_turn_that_is_cancelled_after_a_hand_off_leaves_the_conversation_to_the_new_agent() {
+    let (models, world, store) = (models(), World::default(), MemoryStore::new());
+    let stuck = Stuck::default();
+    let reached = stuck.0.clone();
+    let held = Team::builder()
+        .member(record("front", None), AgentLoop::builder(models.front.clone()))
+        .member(record("sales", None), AgentLoop::builder(Arc::new(stuck)));
+    let chat = open(held.agent("team").unwrap(), store.clone());
+    let turn = chat.submit(SESSION, ChatMessage::user("sales please"), SendOptions::new()).await.unwrap();
+    reached.notified().await;
+    chat.cancel(turn.id()).await.unwrap().outcome().await;
+    let chat = open(team(&models, &world).agent("team").unwrap(), store.reopen());
+    chat.fork(SESSION, ForkOptions::new().session("f")).await.unwrap();
+    for session in [SESSION, "f"] {
+        let outcome = chat.send(session, ChatMessage::user("who are you")).await;
+        assert_eq!(completed(&outcome).replies[0].text(), "I am sales.", "{session}");
+    }
+    models.sales.assert_legal("after a cancel");
 }
 
 // INV-13: who answers now is not guessed.
