@@ -3,23 +3,36 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use singletree_engine::{END, Graph, SessionShape, Target};
-use singletree_harness::{Agent, Durability, HISTORY};
-use singletree_llm::{ChatMessage, Provider};
-use singletree_tools::{Effect, Toolbox};
+use singletree_engine::Graph;
+use singletree_harness::{Agent, Durability};
+use singletree_llm::{ChatMessage, InvalidOutput, Pace, Provider, Retry, Schema};
+use singletree_tools::{Effect, LiveToolbox};
 
 use crate::approve::Approve;
+use crate::compaction::Compaction;
 use crate::error::Result;
-use crate::gate::gate;
-use crate::model::model;
-use crate::parts::{GATE, MODEL, Parts, TOOLS};
+use crate::graph::graph_of;
+use crate::member::{Member, Retrying};
+use crate::parts::Parts;
 use crate::state::AgentState;
-use crate::tools::tools;
 
 /// How often a model is asked in one invocation, unless something else is said.
-const MODEL_CALLS_MAX: u64 = 32;
+pub(crate) const MODEL_CALLS_MAX: u64 = 32;
 /// How long one answer of a model may take, unless something else is said.
 const MODEL_TIME_MAX: Duration = Duration::from_secs(10 * 60);
+
+/// Makes an agent of a model, its tools, and what a person must approve: everything else as [`AgentLoop::builder`] has it.
+///
+/// # Errors
+/// As [`AgentLoopBuilder::agent`].
+pub fn agent(
+    name: impl Into<String>,
+    model: Arc<dyn Provider>,
+    tools: impl Into<LiveToolbox>,
+    policy: Approve,
+) -> Result<Agent> {
+    AgentLoop::builder(model).toolbox(tools).approve(policy).agent(name)
+}
 
 /// The loop of an agent: ask the model, run the tools that it calls, ask again.
 #[derive(Debug, Clone, Copy)]
@@ -30,16 +43,22 @@ impl AgentLoop {
     #[must_use]
     pub fn builder(provider: Arc<dyn Provider>) -> AgentLoopBuilder {
         AgentLoopBuilder {
-            parts: Parts {
+            member: Member {
+                id: None,
                 provider,
                 system: None,
                 window: None,
-                toolbox: None,
+                tools: None,
+                allowed: None,
+                hand_offs: Vec::new(),
                 approve: Approve::default(),
                 approval_expires_in: None,
-                model_calls_max: MODEL_CALLS_MAX,
                 model_time_max: MODEL_TIME_MAX,
+                retrying: Retrying::default(),
+                reply_schema: None,
             },
+            compaction: None,
+            model_calls_max: MODEL_CALLS_MAX,
         }
     }
 }
@@ -47,7 +66,9 @@ impl AgentLoop {
 /// Collects what an agent is made of.
 #[derive(Debug)]
 pub struct AgentLoopBuilder {
-    parts: Parts,
+    pub(crate) member: Member,
+    compaction: Option<Compaction>,
+    model_calls_max: u64,
 }
 
 impl AgentLoopBuilder {
@@ -55,7 +76,7 @@ impl AgentLoopBuilder {
     #[must_use]
     pub fn system(mut self, text: impl Into<String>) -> Self {
         let text = text.into();
-        self.parts.system = (!text.is_empty()).then(|| Arc::new(ChatMessage::system(text)));
+        self.member.system = (!text.is_empty()).then(|| Arc::new(ChatMessage::system(text)));
         self
     }
 
@@ -63,28 +84,73 @@ impl AgentLoopBuilder {
     /// before them what belongs to the same turn (D22). All of it otherwise.
     #[must_use]
     pub fn window(mut self, messages: u64) -> Self {
-        self.parts.window = Some(messages);
+        self.member.window = Some(messages);
         self
     }
 
-    /// Sets the tools.
+    /// Sets the tools: a [`Toolbox`](singletree_tools::Toolbox), or a [`LiveToolbox`] whose tools may come and go. Asked for
+    /// at each call of the model, and again when its calls are run.
     #[must_use]
-    pub fn toolbox(mut self, toolbox: Toolbox) -> Self {
-        self.parts.toolbox = Some(toolbox);
+    pub fn toolbox(mut self, toolbox: impl Into<LiveToolbox>) -> Self {
+        self.member.tools = Some(toolbox.into());
+        self
+    }
+
+    /// Names the tools that the agent may use, of those that it has; all of them otherwise. The model is told of no other, and
+    /// a call of another is answered as one of a tool that is not there, also one that the model was told of before.
+    #[must_use]
+    pub fn allow(mut self, tools: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.member.allowed = Some(tools.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Asks the model again after errors that may go away, within [`AgentLoopBuilder::model_time`]. Otherwise it is asked once;
+    /// an agent with a schema of its replies asks again where they do not fit.
+    ///
+    /// `pace` lets the waits pass, `fraction` draws from 0 up to 1 for their jitter.
+    #[must_use]
+    pub fn retry(
+        mut self,
+        retry: Retry,
+        pace: Arc<dyn Pace>,
+        fraction: impl Fn() -> f64 + Send + Sync + 'static,
+    ) -> Self {
+        self.member.retrying = Retrying { retry: Some(retry), pace, fraction: Arc::new(fraction) };
+        self
+    }
+
+    /// Wants the agent's replies as JSON of this schema: what ends a turn fits it, or the turn ends with
+    /// `structured_output_invalid`. Where a reply does not fit, the model is told so and asked again, twice at most; what it
+    /// answered in between is no part of the conversation. Calls of tools are as ever.
+    #[must_use]
+    pub fn reply_schema(mut self, schema: Arc<Schema>) -> Self {
+        self.member.reply_schema = Some(schema);
+        if self.member.retrying.retry.is_none() {
+            let only_unfit = |it: &singletree_llm::Error| it.category() == "structured_output_invalid";
+            self.member.retrying.retry = Some(Retry::new().classifier(only_unfit).reask(correction));
+        }
+        self
+    }
+
+    /// Summarises the beginning of long conversations for the model (D27); never otherwise. What is kept as it is and what is
+    /// in memory is said by the compaction then, not by [`AgentLoopBuilder::window`].
+    #[must_use]
+    pub fn compaction(mut self, compaction: Compaction) -> Self {
+        self.compaction = Some(compaction);
         self
     }
 
     /// Sets which calls a person must approve; [`Effect::Destructive`] ones otherwise.
     #[must_use]
     pub fn approve(mut self, approve: Approve) -> Self {
-        self.parts.approve = approve;
+        self.member.approve = approve;
         self
     }
 
     /// Lets approvals expire: nobody answering for so long ends the turn with `chat_signal_expired`. Never otherwise.
     #[must_use]
     pub fn approval_expires_in(mut self, span: Duration) -> Self {
-        self.parts.approval_expires_in = Some(span);
+        self.member.approval_expires_in = Some(span);
         self
     }
 
@@ -92,37 +158,25 @@ impl AgentLoopBuilder {
     /// `chat_budget_exhausted` (D13).
     #[must_use]
     pub fn max_model_calls(mut self, calls: u64) -> Self {
-        self.parts.model_calls_max = calls;
+        self.model_calls_max = calls;
         self
     }
 
     /// Bounds how long one answer of the model may take; 10 minutes otherwise. Longer is `provider_unavailable` (D20).
     #[must_use]
     pub fn model_time(mut self, time: Duration) -> Self {
-        self.parts.model_time_max = time;
+        self.member.model_time_max = time;
         self
     }
 
-    /// Makes the graph.
+    /// Makes the graph. As it is it may be the graph of a chat's agent, or a node of another graph, by
+    /// [`GraphBuilder::subgraph`](singletree_engine::GraphBuilder::subgraph) with a projection of its own: then its messages are
+    /// its own, too, and nothing of it is streamed or steered.
     ///
     /// # Errors
     /// The categories of [`singletree_engine::GraphBuilder::compile`].
     pub fn graph(self) -> Result<Graph<AgentState>> {
-        let parts = Arc::new(self.parts);
-        let [asking, deciding, running, after_model, after_gate] =
-            std::array::from_fn(|_| Arc::clone(&parts));
-        let graph = Graph::<AgentState>::builder()
-            .node(MODEL, move |cx| model(Arc::clone(&asking), cx))
-            .node(GATE, move |cx| gate(Arc::clone(&deciding), cx))
-            .node(TOOLS, move |cx| tools(Arc::clone(&running), cx))
-            .conditional_edge_to(MODEL, targets(), move |state| after_model.next(state))
-            .conditional_edge_to(GATE, targets(), move |state| after_gate.next(state))
-            .edge(TOOLS, MODEL)
-            .entry(MODEL)
-            // What was approved is no part of the conversation.
-            .session_shape(SessionShape::fields([HISTORY]))
-            .compile()?;
-        Ok(graph)
+        graph_of(self.into_parts())
     }
 
     /// Makes the agent. With tools it runs at [`Durability::Step`]: no committed call is run again (D26).
@@ -130,25 +184,38 @@ impl AgentLoopBuilder {
     /// # Errors
     /// As [`AgentLoopBuilder::graph`].
     pub fn agent(self, name: impl Into<String>) -> Result<Agent> {
-        let effects = self.effects();
-        let durability = if effects.is_empty() { Durability::Turn } else { Durability::Step };
-        let effectful = effects.into_iter().any(Effect::changes);
-        let window = self.parts.window;
-        let agent = Agent::new(name, &self.graph()?).durability(durability).effectful_tools(effectful);
-        Ok(match window {
-            Some(messages) => agent.window(messages),
-            None => agent,
-        })
+        agent_of(name, self.into_parts())
     }
 
-    fn effects(&self) -> Vec<Effect> {
-        let Some(toolbox) = &self.parts.toolbox else { return Vec::new() };
-        let definitions = toolbox.definitions();
-        let tools = definitions.iter().filter_map(|it| toolbox.get(it.name()));
-        tools.map(|it| it.effect()).collect()
+    fn into_parts(self) -> Parts {
+        let Self { member, compaction, model_calls_max } = self;
+        Parts { first: member, others: Vec::new(), compaction, model_calls_max }
     }
 }
 
-fn targets() -> [Target; 3] {
-    [GATE.into(), TOOLS.into(), END.into()]
+/// Makes an agent of what its graph is made of.
+pub(crate) fn agent_of(name: impl Into<String>, parts: Parts) -> Result<Agent> {
+    let tools = parts.members().filter_map(|it| it.tools.as_ref());
+    let effects: Vec<Effect> = tools.flat_map(LiveToolbox::effects).collect();
+    let durability = if effects.is_empty() { Durability::Turn } else { Durability::Step };
+    let effectful = effects.into_iter().any(Effect::changes);
+    // The longest of them all, and all when one wants all.
+    let windows = parts.members().map(|it| it.window).collect::<Option<Vec<_>>>();
+    let window = match &parts.compaction {
+        Some(compaction) => Some(compaction.held()),
+        None => windows.and_then(|it| it.into_iter().max()),
+    };
+    let agent = Agent::new(name, &graph_of(parts)?).durability(durability).effectful_tools(effectful);
+    Ok(match window {
+        Some(messages) => agent.window(messages),
+        None => agent,
+    })
+}
+
+/// What a model is told whose reply does not fit.
+fn correction(invalid: &InvalidOutput) -> String {
+    format!(
+        "That reply does not fit the schema it must have: {}. Reply again, with JSON that fits and nothing else.",
+        invalid.error_message
+    )
 }

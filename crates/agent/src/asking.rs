@@ -5,9 +5,10 @@ use std::sync::Arc;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use singletree_engine::Identity;
-use singletree_harness::Messages;
-use singletree_llm::{ChatMessage, Role, ToolCall};
+use singletree_llm::{ChatMessage, ToolCall};
 use singletree_tools::IdempotencyKey;
+
+use crate::state::AgentState;
 
 /// The last message of a conversation, when it is one of the model that asks for tools.
 #[derive(Debug, Clone)]
@@ -17,20 +18,21 @@ pub(crate) struct Asking {
     pub(crate) position: u64,
     /// Its number among the model's messages of this invocation, from 0.
     pub(crate) ordinal: u64,
+    /// Which run of the loop it is of, where that is a subgraph.
+    scope: Option<String>,
 }
 
-/// Returns how many answers of the model follow the last user message: those of this invocation.
-pub(crate) fn answers(messages: &Messages) -> u64 {
-    let ours = messages.iter().rev().take_while(|it| it.role != Role::User);
-    ours.filter(|it| it.role == Role::Assistant).count() as u64
-}
+/// Where records of calls begin that are made inside of a subgraph: positions in its own history must not be taken for
+/// positions in the session's.
+const INSIDE: u64 = 1 << 62;
 
 impl Asking {
     /// Looks at the end of a conversation.
-    pub(crate) fn of(messages: &Messages) -> Option<Self> {
+    pub(crate) fn of(state: &AgentState) -> Option<Self> {
+        let messages = &state.messages;
         let message = messages.last().filter(|it| !it.tool_calls.is_empty())?;
-        let (position, ordinal) = (messages.len() - 1, answers(messages).saturating_sub(1));
-        Some(Self { message, position, ordinal })
+        let (position, ordinal) = (messages.len() - 1, state.answers.saturating_sub(1));
+        Some(Self { message, position, ordinal, scope: state.scope.clone() })
     }
 
     /// Returns the calls with their indexes.
@@ -38,10 +40,26 @@ impl Asking {
         (0..).zip(&self.message.tool_calls)
     }
 
+    /// Returns a call by its index.
+    pub(crate) fn call(&self, index: u64) -> Option<&ToolCall> {
+        usize::try_from(index).ok().and_then(|it| self.message.tool_calls.get(it))
+    }
+
+    /// Returns the position under which its calls are recorded.
+    pub(crate) fn recorded(&self) -> u64 {
+        if self.scope.is_some() { INSIDE + self.position } else { self.position }
+    }
+
     /// Makes the key under which a call has its effect once (D7).
     pub(crate) fn key(&self, who: &Identity, call: u64) -> IdempotencyKey {
         let session = who.session_id.as_ref().map_or("", |it| it.as_str());
-        IdempotencyKey::new(session, &who.correlation_id, self.ordinal, call)
+        match &self.scope {
+            None => IdempotencyKey::new(session, &who.correlation_id, self.ordinal, call),
+            Some(scope) => {
+                let correlation = format!("{}/{scope}", who.correlation_id);
+                IdempotencyKey::new(session, &correlation, self.ordinal, call)
+            }
+        }
     }
 
     /// Digests the exact action that a call is: this tool with these arguments, here and only here (D2).
@@ -54,7 +72,11 @@ impl Asking {
     /// Names the signal that decides about a call: short, for people type it; the same whenever it is asked for again.
     pub(crate) fn signal(&self, who: &Identity, index: u64) -> String {
         let (ordinal, index) = (self.ordinal.to_string(), index.to_string());
-        let digest = digest(&[who.invocation_id.as_str(), &ordinal, &index]);
+        let scope = self.scope.as_deref().unwrap_or_default();
+        let digest = match scope {
+            "" => digest(&[who.invocation_id.as_str(), &ordinal, &index]),
+            scope => digest(&[who.invocation_id.as_str(), scope, &ordinal, &index]),
+        };
         format!("apr-{}", &digest[..10])
     }
 }

@@ -19,6 +19,12 @@ pub enum Error {
         /// Why not.
         source: singletree_tools::Error,
     },
+    /// The agents of a team do not go together.
+    #[error("the team of agents cannot be made: {why}")]
+    Team {
+        /// Why not.
+        why: String,
+    },
     /// The model cannot be made.
     #[error("the agent's model cannot be made")]
     Model {
@@ -28,13 +34,14 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns the stable, machine-readable category of this error: that of its source.
+    /// Returns the stable, machine-readable category of this error: that of its source, where it has one.
     #[must_use]
     pub fn category(&self) -> &'static str {
         match self {
             Self::Graph { source } => source.category(),
             Self::Tools { source } => source.category(),
             Self::Model { source } => source.category(),
+            Self::Team { .. } => "agent_team_invalid",
         }
     }
 }

@@ -14,33 +14,37 @@ use crate::state::{AgentState, Decision};
 pub(crate) async fn gate(parts: Arc<Parts>, cx: Ctx<AgentState>) -> NodeResult<AgentState> {
     let state = cx.state();
     let cleared = AgentState::update().approved(None).reason(None);
-    let asking = Asking::of(&state.messages);
-    let undecided = asking.as_ref().and_then(|it| parts.undecided(state, it).map(|call| (it, call)));
-    let Some((asking, (index, call))) = undecided else { return Ok(cleared) };
+    let Some(asking) = Asking::of(state) else { return Ok(cleared) };
+    let undecided = state.decisions.0.undecided(asking.position);
+    let undecided = undecided.and_then(|index| asking.call(index).map(|call| (index, call)));
+    let Some((index, call)) = undecided else { return Ok(cleared) };
     match state.approved {
         Some(approved) => {
             let decision = Decision { call: index, approved, reason: state.reason.clone() };
-            Ok(cleared.decisions(Json(state.decisions.0.with(asking.position, decision))))
+            Ok(cleared.decisions(Json(state.decisions.0.with(decision))))
         }
-        None => cx.suspend(signal(&parts, &cx, asking, (index, call))).await,
+        None => {
+            let member = parts.owner(state)?;
+            let effect = member.kit().await.runnable(call).map_or("", |it| it.effect().as_str());
+            let signal = signal(&cx, &asking, (index, call)).with("effect", effect);
+            cx.suspend(match member.approval_expires_in {
+                Some(span) => signal.expires_in(span),
+                None => signal,
+            })
+            .await
+        }
     }
 }
 
-fn signal(parts: &Parts, cx: &Ctx<AgentState>, asking: &Asking, (index, call): (u64, &ToolCall)) -> Signal {
+fn signal(cx: &Ctx<AgentState>, asking: &Asking, (index, call): (u64, &ToolCall)) -> Signal {
     let who = cx.identity();
-    let effect = parts.runnable(call).map_or("", |it| it.effect().as_str());
-    let signal = Signal::new(asking.signal(who, index))
+    Signal::new(asking.signal(who, index))
         .approves(asking.action(who, index, call))
         .payload_schema(answer_schema())
         .with("kind", "approval")
         .with("tool", call.name.as_str())
         .with("call_id", call.id.as_str())
         .with("arguments", call.arguments.clone().map_or(Value::Null, Value::Object))
-        .with("effect", effect);
-    match parts.approval_expires_in {
-        Some(span) => signal.expires_in(span),
-        None => signal,
-    }
 }
 
 /// The schema of an answer: fields of the state that it may set, and no other.

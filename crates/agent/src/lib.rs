@@ -3,7 +3,8 @@
 //! # Vocabulary
 //! The *loop* asks a model, runs the tools that it calls, and asks again, until it calls none. A call that a policy
 //! ([`Approve`]) holds back waits at the *gate* for a *decision* of a person. The *ordinal* of an assistant message is its
-//! number within the invocation, from 0; with the index of a call it names that call for ever (D7).
+//! number within the invocation, from 0; with the index of a call it names that call for ever (D7). A *team* is several agents
+//! in one conversation: it belongs to one of them at a time, and a *hand-off* makes it another one's.
 //!
 //! # The graph
 //! ```text
@@ -12,6 +13,8 @@
 //!   │ └──held back──► gate ┘│       the gate comes back to itself until every call is decided
 //!   └───────────────────────┘
 //! ```
+//! With a [`Compaction`] a node `compact` stands before all others. Messages that steer the turn are taken by `model`.
+//!
 //! At durability level `step` the commit after `model` is the record of what is about to be called, and the commit after
 //! `tools` that of what came of it.
 //!
@@ -30,20 +33,36 @@
 mod error;
 
 mod approve;
+mod chat_agent;
+mod compaction;
+mod hand_off;
+mod kit;
+mod member;
+mod summary;
+
 mod asking;
 mod parts;
+mod place;
+mod prompt;
 mod state;
 
 mod agent_loop;
 mod call_retry;
+mod compact;
 mod gate;
+mod graph;
 mod model;
+mod team;
 mod tools;
 
 pub mod demo;
 
-pub use agent_loop::{AgentLoop, AgentLoopBuilder};
+pub use agent_loop::{AgentLoop, AgentLoopBuilder, agent};
 pub use approve::Approve;
 pub use call_retry::call_retry;
+pub use chat_agent::{ChatAgent, listed};
+pub use compaction::Compaction;
 pub use error::{Error, Result};
 pub use state::{AgentState, AgentStateUpdate, Decision, Decisions};
+pub use summary::Summary;
+pub use team::{Team, TeamBuilder};

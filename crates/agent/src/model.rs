@@ -3,64 +3,115 @@
 use std::sync::Arc;
 
 use singletree_engine::{Ctx, Json, NodeError, NodeResult};
-use singletree_harness::{TurnBudget, TurnStream};
-use singletree_llm::{
-    ChatMessage, Delta, Detail, Error, FinishReason, Request, Response, ResponseLimits, Usage,
-    complete_streaming,
-};
+use singletree_harness::{SideRecords, Steering, TurnBudget, TurnStream};
+use singletree_llm::{Ask, ChatMessage, Delta, Detail, Error, FinishReason, Request, Response, Shown, Usage};
 
-use crate::asking::answers;
+use crate::kit::Kit;
+use crate::member::Member;
 use crate::parts::Parts;
+use crate::place::{is_outermost, scope};
+use crate::prompt;
 use crate::state::{AgentState, Decisions};
 
-/// Asks the model for the next message. Whatever was decided about an earlier one is forgotten with it.
+/// Asks the model for the next message, with what has come to steer the turn. Whatever was decided about an earlier message is
+/// forgotten with it; what a person must decide about this one is settled here, by the tools as they are now.
 pub(crate) async fn model(parts: Arc<Parts>, cx: Ctx<AgentState>) -> NodeResult<AgentState> {
-    let messages = &cx.state().messages;
-    if answers(messages) >= parts.model_calls_max {
+    let state = cx.state();
+    if state.answers >= parts.model_calls_max {
         let what = format!("the limit max_model_calls of {} was reached", parts.model_calls_max);
         return Err(NodeError::new(what).with_category("chat_budget_exhausted"));
     }
-    let request = parts.request(messages);
-    let stream = cx.extension::<TurnStream>();
-    let asking = ask(&parts, &request, stream.as_deref(), messages.len());
-    let answered = tokio::time::timeout(parts.model_time_max, asking).await;
+    let member = parts.owner(state)?;
+    let kit = member.kit().await;
+    let is_outermost = is_outermost(&cx);
+    let steering = cx.extension::<Steering>().filter(|_| is_outermost);
+    let steered = steering.map(|it| it.take(&state.messages)).unwrap_or_default();
+    let position = state.messages.len() + steered.len() as u64;
+    let shown = prompt::shown(member, parts.compaction.as_ref(), (&state.messages, state.summary.0.as_ref()));
+    let request = request(member, &kit, shown.into_iter().chain(steered.iter().cloned().map(Arc::new)));
+    let stream = cx.extension::<TurnStream>().filter(|_| is_outermost);
+    let asking = ask(member, &request, stream.as_deref(), position);
+    let answered = tokio::time::timeout(member.model_time_max, asking).await;
     let response = answered.unwrap_or_else(|_| {
-        let seconds = parts.model_time_max.as_secs();
+        let seconds = member.model_time_max.as_secs();
         Err(Error::Unavailable(Detail::new(format!("the model did not answer within {seconds} s"))))
     })?;
     if let Some(budget) = cx.extension::<TurnBudget>() {
         budget.tokens(tokens(&response.usage))?;
     }
+    let ended = response.finish_reason;
     let message = sound(response)?;
-    let forgotten = AgentState::update().approved(None).reason(None).decisions(Json(Decisions::default()));
-    Ok(forgotten.messages([message]))
+    if let Some(sides) = cx.extension::<SideRecords>().filter(|_| is_outermost) {
+        note(&sides, member, position, ended);
+    }
+    let held = (0..).zip(&message.tool_calls).filter(|(_, it)| kit.needs_approval(it)).map(|(at, _)| at);
+    let decisions = Json(Decisions::holding(position, held.collect()));
+    let update = AgentState::update().approved(None).reason(None).decisions(decisions);
+    let update = update.answers(state.answers + 1);
+    let update = if state.answers == 0 { update.scope(scope(&cx)) } else { update };
+    let update = if parts.is_team() { update.agent(member.id.clone()) } else { update };
+    Ok(update.said(steered, message))
 }
 
-/// Asks, and shows the text as it comes where somebody may be looking. Thinking is never shown (D19).
+fn request(member: &Member, kit: &Kit<'_>, messages: impl Iterator<Item = Arc<ChatMessage>>) -> Request {
+    let request = Request::new(messages.collect());
+    let tools = kit.definitions();
+    let request = if tools.is_empty() { request } else { request.with_tools(tools) };
+    match &member.reply_schema {
+        Some(schema) => request.with_response_schema(schema.clone()),
+        None => request,
+    }
+}
+
+/// Says beside the message whose it is, and why it ended where that is not as usual.
+fn note(sides: &SideRecords, member: &Member, position: u64, ended: FinishReason) {
+    if let Some(id) = &member.id {
+        sides.note(position, "agent", id.as_str());
+    }
+    match ended {
+        FinishReason::Stop | FinishReason::ToolCalls => {}
+        FinishReason::Length | FinishReason::ContentFilter | FinishReason::Error => {
+            sides.note(position, "finish_reason", ended.as_str());
+        }
+    }
+}
+
+/// Asks, again where that may help, and shows the text as it comes where somebody may be looking. Thinking is never shown
+/// (D19).
 async fn ask(
-    parts: &Parts,
+    member: &Member,
     request: &Request,
     stream: Option<&TurnStream>,
     position: u64,
 ) -> Result<Response, Error> {
-    let provider = parts.provider.as_ref();
-    let Some(stream) = stream.filter(|_| provider.streams()) else {
-        return provider.complete(request).await;
+    let retrying = &member.retrying;
+    let fraction = || (retrying.fraction)();
+    let ask = Ask::of(member.provider.as_ref());
+    let ask = match &retrying.retry {
+        Some(retry) => ask.retrying(retry, retrying.pace.as_ref(), &fraction),
+        None => ask,
     };
-    let shown = stream.message(position);
-    let show = |delta: &Delta| match delta {
-        Delta::Text { text, .. } if !text.is_empty() => shown.delta(text),
-        Delta::Text { .. }
-        | Delta::Thinking { .. }
-        | Delta::RedactedThinking { .. }
-        | Delta::ToolCall { .. }
-        | Delta::Finish { .. } => {}
+    let Some(stream) = stream.filter(|_| member.provider.streams()) else {
+        return ask.complete(request).await;
     };
-    complete_streaming(provider, request, ResponseLimits::standard(), show).await
+    let mut message = stream.message(position);
+    let show = |shown: Shown<'_>| match shown {
+        Shown::Delta(Delta::Text { text, .. }) if !text.is_empty() => message.delta(text),
+        // Starting again takes back what was shown.
+        Shown::Void => message = stream.message(position),
+        Shown::Delta(
+            Delta::Text { .. }
+            | Delta::Thinking { .. }
+            | Delta::RedactedThinking { .. }
+            | Delta::ToolCall { .. }
+            | Delta::Finish { .. },
+        ) => {}
+    };
+    ask.stream(request, show).await
 }
 
 /// Returns how many tokens a provider says that an answer took; none when it does not say (D13).
-fn tokens(usage: &Usage) -> u64 {
+pub(crate) fn tokens(usage: &Usage) -> u64 {
     let parts = usage.prompt_tokens.unwrap_or(0).saturating_add(usage.completion_tokens.unwrap_or(0));
     usage.total_tokens.unwrap_or(parts)
 }

@@ -1,77 +1,60 @@
-//! What the nodes of one agent share.
+//! What the nodes of one graph share: its agents, and what bounds a turn.
 
-use std::sync::Arc;
-use std::time::Duration;
+use singletree_engine::{END, NodeError, Target};
 
-use singletree_engine::{END, Target};
-use singletree_harness::Messages;
-use singletree_llm::{ChatMessage, Provider, Request, ToolCall};
-use singletree_tools::{Recovery, Tool, Toolbox};
-
-use crate::approve::Approve;
 use crate::asking::Asking;
+use crate::compaction::Compaction;
+use crate::hand_off;
+use crate::member::Member;
 use crate::state::AgentState;
 
+pub(crate) const COMPACT: &str = "compact";
 pub(crate) const MODEL: &str = "model";
 pub(crate) const GATE: &str = "gate";
 pub(crate) const TOOLS: &str = "tools";
 
-/// What the nodes of one agent share.
+/// What the nodes of one graph share.
 #[derive(Debug)]
 pub(crate) struct Parts {
-    pub(crate) provider: Arc<dyn Provider>,
-    pub(crate) system: Option<Arc<ChatMessage>>,
-    pub(crate) window: Option<u64>,
-    pub(crate) toolbox: Option<Toolbox>,
-    pub(crate) approve: Approve,
-    pub(crate) approval_expires_in: Option<Duration>,
+    /// The first one answers until the conversation is another one's.
+    pub(crate) first: Member,
+    pub(crate) others: Vec<Member>,
+    pub(crate) compaction: Option<Compaction>,
     pub(crate) model_calls_max: u64,
-    pub(crate) model_time_max: Duration,
 }
 
 impl Parts {
-    /// Makes the request for the next answer. Messages are shared with the state, not copied.
-    pub(crate) fn request(&self, messages: &Messages) -> Request {
-        let system = self.system.iter().cloned();
-        let request = Request::new(match self.window {
-            Some(window) => system.chain(messages.window(window)).collect(),
-            None => system.chain(messages.iter()).collect(),
-        });
-        match &self.toolbox {
-            Some(toolbox) => request.with_tools(toolbox.definitions()),
-            None => request,
-        }
-    }
-
-    /// Returns the tool that a call would run: none when it is not there or its arguments do not fit.
-    pub(crate) fn runnable(&self, call: &ToolCall) -> Option<&dyn Tool> {
-        let toolbox = self.toolbox.as_ref()?;
-        toolbox.check(call).ok()?;
-        toolbox.get(&call.name)
-    }
-
-    /// Says what to do with a call that was begun and not recorded, if running it can change something.
-    pub(crate) fn changes(&self, call: &ToolCall) -> Option<Recovery> {
-        self.runnable(call).filter(|it| it.effect().changes()).map(Tool::on_unknown_outcome)
-    }
-
-    /// Finds the next call that a person has to decide about.
-    pub(crate) fn undecided<'a>(
-        &self,
-        state: &AgentState,
-        asking: &'a Asking,
-    ) -> Option<(u64, &'a ToolCall)> {
-        asking.calls().find(|(index, call)| {
-            let held_back = self.runnable(call).is_some_and(|it| self.approve.needs(it.effect()));
-            held_back && state.decisions.0.about(asking.position, *index).is_none()
+    /// Returns the agent that a conversation belongs to. At the beginning of a turn the conversation itself says so, as far as
+    /// it is held: a turn that was cancelled after a hand-off, and a fork behind one, have kept nothing else. Then it is
+    /// noted in the state.
+    ///
+    /// # Errors
+    /// `chat_agent_unknown` when that is none of these: agents were changed, and who would answer now is not guessed.
+    pub(crate) fn owner(&self, state: &AgentState) -> Result<&Member, NodeError> {
+        let handed =
+            if self.is_team() && state.answers == 0 { hand_off::last(&state.messages) } else { None };
+        let Some(id) = handed.or_else(|| state.agent.clone()) else { return Ok(&self.first) };
+        let owner = self.members().find(|it| it.id.as_ref() == Some(&id));
+        owner.ok_or_else(|| {
+            let what = format!("the conversation belongs to the agent '{id}', which is not there");
+            NodeError::new(what).with_category("chat_agent_unknown")
         })
     }
 
+    pub(crate) fn members(&self) -> impl Iterator<Item = &Member> {
+        std::iter::once(&self.first).chain(&self.others)
+    }
+
+    /// Tells whether the conversation can be handed over.
+    pub(crate) fn is_team(&self) -> bool {
+        !self.others.is_empty()
+    }
+
     /// Says where the loop goes after an answer of the model, and after the gate.
-    pub(crate) fn next(&self, state: &AgentState) -> Target {
-        let Some(asking) = Asking::of(&state.messages) else { return END.into() };
+    pub(crate) fn next(state: &AgentState) -> Target {
+        let Some(asking) = Asking::of(state) else { return END.into() };
         // An answer that came with the resume is taken down by the gate first.
-        if state.approved.is_some() || self.undecided(state, &asking).is_some() {
+        if state.approved.is_some() || state.decisions.0.undecided(asking.position).is_some() {
             GATE.into()
         } else {
             TOOLS.into()

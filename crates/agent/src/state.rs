@@ -1,14 +1,18 @@
-//! The state of an agent: the conversation, and what a person has decided about the calls of its last message.
+//! The state of an agent: the conversation, whose it is, and what was decided about the calls of its last message.
 
 use serde::{Deserialize, Serialize};
 use singletree_engine::Json;
 use singletree_harness::Messages;
+use singletree_llm::ChatMessage;
 use singletree_macros::State;
+
+use crate::summary::Summary;
 
 /// The state of the agent loop.
 ///
-/// Only `messages` is kept in the session. The other fields live as long as an invocation, and are cleared with each
-/// answer of the model: no approval outlives the message that it was given for.
+/// What is kept in the session is `messages`; with several agents also `agent`, with compaction also `summary`. The other
+/// fields live as long as an invocation. What was decided is cleared with each answer of the model: no approval outlives
+/// the message that it was given for.
 #[derive(Debug, State)]
 #[state(engine = singletree_engine)]
 pub struct AgentState {
@@ -19,8 +23,23 @@ pub struct AgentState {
     pub approved: Option<bool>,
     /// Why, in the words of whoever answered: what the payload of an answer may set.
     pub reason: Option<String>,
-    /// The answers that were given.
+    /// The calls that wait for a person, and the answers that were given.
     pub decisions: Json<Decisions>,
+    /// How many answers of the model there are in this invocation: the next one's ordinal (D7).
+    pub answers: u64,
+    /// What tells this run of the loop from others of the same invocation, where the loop is a subgraph.
+    pub scope: Option<String>,
+    /// The id of the agent that the conversation belongs to; none is the first one's.
+    pub agent: Option<String>,
+    /// What stands for the beginning of the conversation, once there is something (D27).
+    pub summary: Json<Option<Summary>>,
+}
+
+impl AgentStateUpdate {
+    /// Adds a message to the conversation after others that the turn has taken.
+    pub(crate) fn said(self, taken: Vec<ChatMessage>, message: ChatMessage) -> Self {
+        self.messages(taken.into_iter().chain([message]))
+    }
 }
 
 /// What was decided about the calls of one assistant message.
@@ -29,6 +48,9 @@ pub struct AgentState {
 pub struct Decisions {
     /// The position of the message in the history.
     pub message: u64,
+    /// The indexes of the calls that a person has to decide about, as the policy said when the model made them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub held: Vec<u64>,
     /// The decisions, in call order.
     pub calls: Vec<Decision>,
 }
@@ -47,18 +69,30 @@ pub struct Decision {
 }
 
 impl Decisions {
+    /// Holds these calls of the message at this position back, until somebody decides.
+    pub(crate) fn holding(message: u64, held: Vec<u64>) -> Self {
+        Self { message, held, calls: Vec::new() }
+    }
+
     /// Returns the decision about a call of the message at this position. Decisions about another message do not count.
     #[must_use]
     pub fn about(&self, message: u64, call: u64) -> Option<&Decision> {
         self.calls.iter().find(|it| self.message == message && it.call == call)
     }
 
-    /// Adds a decision about a call of the message at this position, and forgets those about another message.
+    /// Returns the next call of the message at this position that is held back and not decided about.
     #[must_use]
-    pub(crate) fn with(&self, message: u64, decision: Decision) -> Self {
-        let mut calls = if self.message == message { self.calls.clone() } else { Vec::new() };
-        calls.push(decision);
-        Self { message, calls }
+    pub fn undecided(&self, message: u64) -> Option<u64> {
+        let held = self.held.iter().filter(|_| self.message == message);
+        held.copied().find(|call| self.about(message, *call).is_none())
+    }
+
+    /// Adds a decision about a call of the message.
+    #[must_use]
+    pub(crate) fn with(&self, decision: Decision) -> Self {
+        let mut decisions = self.clone();
+        decisions.calls.push(decision);
+        decisions
     }
 }
 
@@ -72,12 +106,12 @@ mod tests {
 
     #[test]
     fn a_decision_counts_for_its_own_call_of_its_own_message() {
-        let first = Decisions::default().with(3, decision(0));
+        let held = Decisions::holding(3, vec![0, 2]);
+        assert_eq!([held.undecided(3), held.undecided(5)], [Some(0), None]);
+        let first = held.with(decision(0));
         assert_eq!(first.about(3, 0), Some(&decision(0)));
-        assert_eq!(first.about(3, 1), None);
-        assert_eq!(first.about(5, 0), None);
-        let both = first.with(3, decision(2));
-        assert_eq!(both.calls, [decision(0), decision(2)]);
-        assert_eq!(both.with(5, decision(1)), Decisions { message: 5, calls: vec![decision(1)] });
+        assert_eq!([first.about(3, 1), first.about(5, 0)], [None, None]);
+        assert_eq!(first.undecided(3), Some(2));
+        assert_eq!(first.with(decision(2)).undecided(3), None);
     }
 }

@@ -8,8 +8,10 @@ use singletree_durable::{SessionKey, TurnKind, TurnQuery, TurnRow};
 use crate::Error;
 use crate::hot::{Hot, Queued, Ticket, Work};
 use crate::house::House;
+use crate::position::Position;
 use crate::prepare::Preparing;
 use crate::record::TurnRowExt;
+use crate::steer::TakenAt;
 use crate::{transition, turn_id::TurnId};
 
 /// A turn that was taken over, with the one who knows how it ends.
@@ -37,6 +39,7 @@ impl House {
         };
         // What ended a wait went before the sends that were parked behind it, whatever their numbers (INV-1).
         open.sort_by_key(|it| (it.kind == TurnKind::Message, it.no));
+        let carried = self.carried(hot, &open).await?;
         let mut taken = Vec::new();
         let mut adopted = Ok(());
         for (at, row) in open.into_iter().enumerate() {
@@ -44,7 +47,12 @@ impl House {
             if hot.desk().ticket(&row.id()).is_some() {
                 continue;
             }
-            match self.take_over(hot, row, at == 0).await {
+            let position = carried.iter().find(|it| it.turn == row.no).map(|it| it.position);
+            let over = match position {
+                Some(position) => self.take_over_taken(hot, row, position).await,
+                None => self.take_over(hot, row, at == 0).await,
+            };
+            match over {
                 Ok(it) => taken.extend(it),
                 Err(error) => {
                     adopted = Err(error);
@@ -92,11 +100,51 @@ impl House {
         let work = match message {
             Some(no) => {
                 let message = Preparing { house: self, hot, served }.item(no).await?;
-                Work::Message { row, message, committed: true }
+                Work::Message { row, message, committed: true, steers: false }
             }
             None => Work::Recover { row },
         };
         hot.desk().queue.push_back(Queued { ticket, work });
+        Ok(Some(taken))
+    }
+
+    /// Returns the messages that the turn which ran has taken: they are part of it, and go where it goes.
+    async fn carried(&self, hot: &Hot, open: &[TurnRow]) -> Result<Vec<TakenAt>, Error> {
+        let [first, _, ..] = open else { return Ok(Vec::new()) };
+        let position = self.read(self.journal.position(&hot.key, &first.invocation)).await?;
+        let own = position.filter(|it| it.turn == first.no);
+        // One that cannot be read ends its turn, and is told there.
+        Ok(own.and_then(|it| it.body.decode::<Position>().ok()).map(|it| it.taken).unwrap_or_default())
+    }
+
+    /// Takes over the turn of a message that another turn has taken.
+    async fn take_over_taken(
+        self: &Arc<Self>,
+        hot: &Arc<Hot>,
+        row: TurnRow,
+        position: u64,
+    ) -> Result<Option<TakenOver>, Error> {
+        if !self.agents.contains_key(&row.agent) {
+            return Ok(None);
+        }
+        let ended = self.stored_outcome(hot, &row).await?;
+        let id = row.id();
+        let ticket = Ticket::new(Some(id.clone()), row.key.clone().zip(row.digest.clone()));
+        ticket.settle(true);
+        let taken = TakenOver { key: hot.key.clone(), id, ticket: ticket.clone() };
+        if let Some(outcome) = ended {
+            // The turn that took it was given up just now, and this one with it.
+            ticket.tell(outcome);
+            return Ok(Some(taken));
+        }
+        let (commit, row) = {
+            let mut desk = hot.desk();
+            let mut writing = self.write(hot, &desk);
+            let row = transition::take_over::take_over(&mut writing, &row, false);
+            (self.send(&mut desk, writing), row)
+        };
+        self.land(hot, commit).await?;
+        hot.desk().taken.push((Queued { ticket, work: Work::Recover { row } }, position));
         Ok(Some(taken))
     }
 

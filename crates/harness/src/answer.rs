@@ -278,7 +278,7 @@ impl Chat {
                 self.cancel_queued(&hot, queued).await?;
                 return self.turn(id).await;
             }
-            if let Some(ticket) = hot.desk().ticket(id) {
+            if let Some(ticket) = hot.desk().carrier(id) {
                 ticket.cancel.notify_one();
                 return Ok(turn);
             }

@@ -154,7 +154,8 @@ impl Chronicle<'_> {
                 }
             },
             // Provisional ones are not stored; ends are told by the turn; a fork tells of no turn of this session.
-            ChatEventKind::Delta { .. }
+            ChatEventKind::MessageSteered { .. }
+            | ChatEventKind::Delta { .. }
             | ChatEventKind::ToolStarted { .. }
             | ChatEventKind::ToolFinished { .. }
             | ChatEventKind::TurnSuspended { .. }

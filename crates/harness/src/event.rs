@@ -69,6 +69,12 @@ pub enum ChatEventKind {
         /// What is known beside it, such as an interruption.
         side: Option<Value>,
     },
+    /// The message was taken by a turn that ran, as one that steers it ([`Chat::steer`](crate::Chat::steer)): it is answered
+    /// there, and its own turn ends with that one.
+    MessageSteered {
+        /// The turn that took it.
+        into: TurnId,
+    },
     /// A piece of a message that is on its way. Provisional: the message that is appended under the same name replaces
     /// all pieces, and a piece of a higher run takes all earlier ones back.
     Delta {
@@ -146,6 +152,7 @@ impl ChatEventKind {
         match self {
             Self::TurnAccepted { .. } => kind::ACCEPTED,
             Self::MessageAppended { .. } => kind::APPENDED,
+            Self::MessageSteered { .. } => kind::STEERED,
             Self::Delta { .. } => "delta",
             Self::ToolStarted { .. } => "tool.started",
             Self::ToolFinished { .. } => "tool.finished",
@@ -162,6 +169,7 @@ impl ChatEventKind {
         match self {
             Self::TurnAccepted { .. } | Self::SignalReceived { .. } | Self::SessionForked { .. } => true,
             Self::MessageAppended { .. }
+            | Self::MessageSteered { .. }
             | Self::Delta { .. }
             | Self::ToolStarted { .. }
             | Self::ToolFinished { .. }
@@ -180,6 +188,7 @@ impl ChatEventKind {
             | Self::TurnErrored { outcome } => Some(outcome),
             Self::TurnAccepted { .. }
             | Self::MessageAppended { .. }
+            | Self::MessageSteered { .. }
             | Self::Delta { .. }
             | Self::ToolStarted { .. }
             | Self::ToolFinished { .. }
@@ -193,6 +202,7 @@ impl ChatEventKind {
 pub(crate) mod kind {
     pub(crate) const ACCEPTED: &str = "turn.accepted";
     pub(crate) const APPENDED: &str = "message.appended";
+    pub(crate) const STEERED: &str = "message.steered";
     pub(crate) const SUSPENDED: &str = "turn.suspended";
     pub(crate) const SIGNAL: &str = "signal.received";
     pub(crate) const COMPLETED: &str = "turn.completed";

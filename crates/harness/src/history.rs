@@ -104,6 +104,12 @@ impl Messages {
         messages.map_err(|it| singletree_engine::Error::SessionLoad { source: it.into() })
     }
 
+    /// Returns where the window of so many messages begins ([`Messages::window`]); none when no held message may be the first.
+    #[must_use]
+    pub fn window_start(&self, messages: u64) -> Option<u64> {
+        Window::new(messages).start(self.0.list()).ok().flatten()
+    }
+
     /// Iterates over the end of the history: at least this many messages, from one of the user on (D22). The same
     /// messages whether more are held or not. A history without a message of the user there is returned as far as it is held.
     pub fn window(
@@ -113,6 +119,10 @@ impl Messages {
         let list = self.0.list();
         let start = Window::new(messages).start(list).ok().flatten();
         self.iter_from(start.unwrap_or_else(|| list.first_held()))
+    }
+
+    pub(crate) fn list(&self) -> &List {
+        self.0.list()
     }
 
     pub(crate) fn of(list: &List) -> Self {

@@ -69,6 +69,10 @@ pub(crate) struct Desk {
     /// Turns that wait their place, the next one first.
     pub(crate) queue: VecDeque<Queued>,
     pub(crate) running: Option<Running>,
+    /// Messages that the turn that runs was handed, and that no commit has said yet to be taken.
+    pub(crate) offered: Vec<Queued>,
+    /// Messages that the turn that runs has taken, with their positions in the history: they end with it.
+    pub(crate) taken: Vec<(Queued, u64)>,
     /// The counters when it was last looked at what need not be kept any more.
     pub(crate) retained: Counters,
     pub(crate) listeners: Vec<(u64, Listener)>,
@@ -92,7 +96,7 @@ pub(crate) struct Queued {
 
 impl Queued {
     /// Returns the number of the turn's row; none has one that is about to be written.
-    fn no(&self) -> Option<u64> {
+    pub(crate) fn no(&self) -> Option<u64> {
         match &self.work {
             Work::Message { row, .. } | Work::Recover { row } => Some(row.no),
             Work::Answer(_) => None,
@@ -102,8 +106,8 @@ impl Queued {
 
 /// What a turn that waits will do.
 pub(crate) enum Work {
-    /// Answer a message. It may run once its row is committed.
-    Message { row: TurnRow, message: Item, committed: bool },
+    /// Answer a message. It may run once its row is committed; one that steers may be taken by the turn that runs.
+    Message { row: TurnRow, message: Item, committed: bool, steers: bool },
     /// End a wait. Its row is written when it starts.
     Answer(Answering),
     /// Go on with a turn whose process died.
@@ -187,7 +191,11 @@ impl Hot {
 
     /// Nothing runs in the session any more.
     pub(crate) fn release(&self) {
-        self.desk().running = None;
+        {
+            let mut desk = self.desk();
+            desk.running = None;
+            desk.take_back();
+        }
         self.freed.notify_waiters();
     }
 
@@ -275,27 +283,39 @@ impl Desk {
 
     /// Tells whether nothing is lost when the session leaves memory.
     pub(crate) fn is_idle(&self) -> bool {
-        self.queue.is_empty() && self.running.is_none() && self.listeners.is_empty()
+        self.tickets().next().is_none() && self.listeners.is_empty()
     }
 
     /// Finds the turn of this name, waiting or running.
     pub(crate) fn ticket(&self, id: &TurnId) -> Option<Arc<Ticket>> {
+        self.tickets().find(|it| it.id().as_ref() == Some(id)).cloned()
+    }
+
+    /// Finds the turn whose cancelling cancels the one of this name: itself, or the one that runs, where that has taken its
+    /// message. A message that was only handed to it is cancelled when it is not taken, else with the turn that takes it.
+    pub(crate) fn carrier(&self, id: &TurnId) -> Option<Arc<Ticket>> {
+        let taken = self.taken.iter().any(|(it, _)| it.ticket.id().as_ref() == Some(id));
+        match &self.running {
+            Some(running) if taken => Some(running.ticket.clone()),
+            _ => self.ticket(id),
+        }
+    }
+
+    /// Returns who waits for the turns that wait or run, or were handed to the one that runs.
+    fn tickets(&self) -> impl Iterator<Item = &Arc<Ticket>> {
         let running = self.running.iter().map(|it| &it.ticket);
-        running.chain(self.queue.iter().map(|it| &it.ticket)).find(|it| it.id().as_ref() == Some(id)).cloned()
+        let handed = self.offered.iter().chain(self.taken.iter().map(|(it, _)| it));
+        running.chain(self.queue.iter().chain(handed).map(|it| &it.ticket))
     }
 
     /// Returns the invocations of the turns that wait or run.
     pub(crate) fn invocations(&self) -> BTreeSet<InvocationId> {
-        let running = self.running.iter().map(|it| &it.ticket);
-        let tickets = running.chain(self.queue.iter().map(|it| &it.ticket));
-        tickets.filter_map(|it| it.id()).map(|it| it.invocation).collect()
+        self.tickets().filter_map(|it| it.id()).map(|it| it.invocation).collect()
     }
 
     /// Finds the turn that holds an idempotency key, waiting or running.
     pub(crate) fn keyed(&self, key: &str) -> Option<Arc<Ticket>> {
-        let running = self.running.iter().map(|it| &it.ticket);
-        let mut tickets = running.chain(self.queue.iter().map(|it| &it.ticket));
-        tickets.find(|it| it.key.as_ref().is_some_and(|(held, _)| held == key)).cloned()
+        self.tickets().find(|it| it.key.as_ref().is_some_and(|(held, _)| held == key)).cloned()
     }
 }
 

@@ -18,6 +18,7 @@ use crate::house::{House, Served};
 use crate::made::Made;
 use crate::outcome::{ChatTurnOutcome, ErroredTurn};
 use crate::record::TurnRowExt;
+use crate::side::SideRecords;
 use crate::stream::TurnStream;
 use crate::transition::suspend::Left;
 use crate::turning::{Turning, history as history_of};
@@ -115,6 +116,11 @@ impl Keeper {
         &self.budget
     }
 
+    /// Returns where nodes say something about the messages that they make.
+    pub(crate) fn sides(&self) -> SideRecords {
+        lock(&self.turning).sides.clone()
+    }
+
     pub(crate) fn served(&self) -> &Arc<Served> {
         &self.served
     }
@@ -147,7 +153,7 @@ impl Keeper {
             let boundary = first + closed.len() as u64 + 1;
             let mut turning = lock(&keeper.turning);
             turning.marks = crate::position::Marks { first, boundary, announced: first };
-            keeper.stream.begin_at(first);
+            keeper.stream.begin_at(turning.marks);
             let messages = closed.into_iter().chain([message]).collect();
             Update::new().with(HISTORY, singletree_engine::Slot::Many(messages))
         }
@@ -161,10 +167,13 @@ impl Keeper {
         let mut turning = lock(&self.turning).clone();
         turning.spent = self.budget.settled();
         turning.making.at = None;
+        let taken_before = turning.taken.len();
         let (commit, result, writes_state) = {
             let mut desk = self.hot.desk();
-            let mut writing = self.house.write(&self.hot, &desk);
+            let mut writing = self.house.write(&self.hot, &desk).with_offered(desk.offers());
             let result = transition(&mut writing, &mut turning)?;
+            // Decided under one hold of the desk, so that nobody else ends what this commit takes.
+            desk.taking(&turning.taken);
             self.busy.send_replace(true);
             let writes_state = writing.head_put().is_some();
             (self.house.send(&mut desk, writing), result, writes_state)
@@ -172,6 +181,7 @@ impl Keeper {
         let landed = self.house.land(&self.hot, commit).await;
         if landed.is_err() {
             self.doubtful.store(true, Ordering::Release);
+            self.hot.desk().not_taken(turning.taken.get(taken_before..).unwrap_or_default());
         }
         self.busy.send_replace(false);
         landed?;
@@ -179,6 +189,9 @@ impl Keeper {
         {
             let mut desk = self.hot.desk();
             desk.changed();
+            for (no, outcome) in turning.ended.drain(..) {
+                desk.taken_ended(no, &outcome);
+            }
             // A turn that is ended while another one runs knows the state of before: it has nothing to say about it.
             if writes_state {
                 desk.head = Some(turning.head.clone());

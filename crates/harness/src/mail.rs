@@ -82,7 +82,7 @@ impl Mailbox {
             running: desk.running.as_ref().and_then(|it| it.ticket.id()),
             waiting: desk.wait.as_ref().map(|it| it.no),
             // Former owners' turns are work, too, taken over or not.
-            queued: !desk.queue.is_empty() || !desk.adopted,
+            queued: !desk.queue.is_empty() || !desk.offered.is_empty() || !desk.adopted,
         }
     }
 

@@ -15,6 +15,7 @@ use singletree_engine::{Cursor, Descriptor, Fields, Item, List, Slot, Snapshot};
 
 use crate::Error;
 use crate::budget::Spent;
+use crate::steer::TakenAt;
 use crate::stored::{self, Kept, StoredField, StoredFields};
 use crate::window::Window;
 use crate::writing::{Author, Numbers, Writing};
@@ -35,6 +36,9 @@ pub(crate) struct Position {
     /// What the turn had used there (D13).
     #[serde(default, skip_serializing_if = "Spent::is_zero")]
     pub(crate) spent: Spent,
+    /// The messages that the turn has taken, which steer it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) taken: Vec<TakenAt>,
     pub(crate) cursor: Cursor,
     pub(crate) frames: Vec<BTreeMap<String, Encoded>>,
     /// What is awaited, when the invocation is suspended.

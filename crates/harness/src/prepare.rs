@@ -21,6 +21,8 @@ use crate::made::{self, Making};
 use crate::outcome::DispatchPath;
 use crate::position::{Decoder, Marks, Position};
 use crate::record::TurnRowExt;
+use crate::side::SideRecords;
+use crate::steer::{Taken, TakenAt};
 use crate::stored::{self, StoredFields, corrupt};
 use crate::stream::TurnStream;
 use crate::turning::Turning;
@@ -129,6 +131,9 @@ impl Preparing<'_> {
             bounds: self.served.bounds,
             spent: Spent::default(),
             making: Making::new(self.served.agent.durability == Durability::Step),
+            taken: Vec::new(),
+            ended: Vec::new(),
+            sides: SideRecords::default(),
         })
     }
 
@@ -187,6 +192,7 @@ impl Preparing<'_> {
                 let (standing, numbers) = self.standing(&mut turning, &position, records.clone()).await?;
                 turning.stands = true;
                 turning.spent = position.spent;
+                turning.taken = self.taken(&position).await?;
                 Beginning {
                     entered: Entered::Standing(standing),
                     start: Begun::Recover,
@@ -355,6 +361,15 @@ impl Preparing<'_> {
         Ok(Paused { turn, position, records })
     }
 
+    /// Reads the turns of the messages that a turn had taken where it stands.
+    async fn taken(&self, position: &Position) -> Result<Vec<Taken>, Error> {
+        let mut taken = Vec::new();
+        for TakenAt { turn, position } in &position.taken {
+            taken.push(Taken { row: self.turn(*turn).await?, position: *position });
+        }
+        Ok(taken)
+    }
+
     /// Reads the row of a turn.
     pub(crate) async fn turn(&self, no: u64) -> Result<TurnRow, Error> {
         let rows = self.house.read(self.house.journal.turns(&self.hot.key, &TurnQuery::No(no))).await?;
@@ -373,7 +388,7 @@ impl Preparing<'_> {
         turning.records = beginning.records;
         let marks = turning.marks;
         let (keeper, stream) = self.keep(turning, beginning.entered, beginning.claim);
-        stream.begin_at(marks.first);
+        stream.begin_at(marks);
         let start = match beginning.start {
             Begun::Message(message) => Start::Fresh {
                 initial: singletree_engine::Update::new(),
@@ -405,8 +420,9 @@ impl Preparing<'_> {
         }
         let own = position.filter(|it| it.turn == turning.row.no);
         // What it had committed is its own to close (D8); a position that cannot be read says nothing of that.
-        if let Some(marks) = own.and_then(|it| it.body.decode::<Position>().ok()).map(|it| it.marks) {
-            turning.marks.first = marks.first.min(turning.marks.first);
+        if let Some(position) = own.and_then(|it| it.body.decode::<Position>().ok()) {
+            turning.marks.first = position.marks.first.min(turning.marks.first);
+            turning.taken = self.taken(&position).await?;
         }
         Ok(self.keep(turning, Entered::Fresh(None), None).0)
     }

@@ -13,6 +13,7 @@ use crate::keeper::Keeper;
 use crate::outcome::ChatTurnOutcome;
 use crate::prepare::{Preparing, Ready};
 use crate::record::{TurnRowExt, read_outcome};
+use crate::steer::Steering;
 use crate::waits;
 
 /// What the next in the queue is to do.
@@ -231,12 +232,15 @@ impl House {
             running.stream = Some(stream.clone());
         }
         let served = keeper.served().clone();
+        let steering = Steering::new(hot.clone(), row.agent.clone(), stream.clone());
+        let extensions = Extensions::default().with(stream).with(keeper.budget().clone());
+        let extensions = extensions.with(steering).with(keeper.sides());
         let options = InvokeOptions::new()
             .session(hot.key.session.clone())
             .invocation(row.invocation.clone())
             .correlation(row.invocation.as_str())
             .recovering(row.deaths > 0)
-            .extensions(Extensions::default().with(stream).with(keeper.budget().clone()));
+            .extensions(extensions);
         let watch = Arc::new(Watch::default());
         keeper.watched_by(&watch);
         let running = served.agent.graph.invoke_kept(keeper.clone(), start, options, &watch);

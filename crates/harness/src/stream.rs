@@ -13,6 +13,7 @@ use singletree_engine::Clock;
 
 use crate::event::{ChatEvent, ChatEventKind};
 use crate::feed::Feed;
+use crate::position::Marks;
 use crate::turn_id::{MessageId, TurnId};
 
 /// The stream of one running turn. Nodes get it by `cx.extension::<TurnStream>()`; outside of chat there is none.
@@ -36,6 +37,8 @@ struct Inner {
 struct Shown {
     /// The list position of the first message that the turn adds.
     first: u64,
+    /// The list position of the first one after the user's own.
+    boundary: u64,
     message: Option<OnItsWay>,
     attempts: u32,
 }
@@ -74,9 +77,15 @@ impl TurnStream {
         self.0.shown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets where the turn's first message stands.
-    pub(crate) fn begin_at(&self, first: u64) {
-        self.shown().first = first;
+    /// Sets where the turn's messages stand.
+    pub(crate) fn begin_at(&self, marks: Marks) {
+        let mut shown = self.shown();
+        (shown.first, shown.boundary) = (marks.first, marks.boundary);
+    }
+
+    /// Returns where the first message stands that comes after the user's own.
+    pub(crate) fn boundary(&self) -> u64 {
+        self.shown().boundary
     }
 
     /// Returns the turn.

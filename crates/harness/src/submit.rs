@@ -26,6 +26,8 @@ pub struct SendOptions {
     key: Option<String>,
     agent: Option<String>,
     pub(crate) listen: bool,
+    /// Whether the turn that runs may take it.
+    pub(crate) steers: bool,
 }
 
 impl SendOptions {
@@ -51,6 +53,12 @@ impl SendOptions {
         self
     }
 
+    /// Lets the turn that runs take the message.
+    pub(crate) fn steering(mut self) -> Self {
+        self.steers = true;
+        self
+    }
+
     /// Names the agent that answers, if the session is new. A session keeps its agent.
     #[must_use]
     pub fn agent(mut self, agent: impl Into<String>) -> Self {
@@ -66,6 +74,7 @@ pub(crate) struct Valid {
     item: Item,
     body: Json,
     key: Option<(String, String)>,
+    steers: bool,
 }
 
 /// What is accepted, and by whom it is answered.
@@ -188,7 +197,7 @@ impl Chat {
             Some(key) => Some((key.clone(), digest(&body, options.agent.as_deref()))),
         };
         let message = item.typed().map_err(|it| Error::MessageShape { why: it.to_string() })?;
-        Ok(Valid { message, item, body, key })
+        Ok(Valid { message, item, body, key, steers: options.steers })
     }
 
     /// Finds the turn that holds the idempotency key (D3).
@@ -240,7 +249,7 @@ impl Chat {
                 let why = "the session changed in the meantime";
                 return Err(Unaccepted::Again(Error::Accept { source: why.into() }));
             }
-            if desk.queue.len() >= max {
+            if desk.queue.len() + desk.offered.len() >= max {
                 return Err(Unaccepted::Refused(Error::QueueFull { max }));
             }
             let mut writing = self.house.write(hot, &desk);
@@ -261,7 +270,12 @@ impl Chat {
             if desk.head.is_none() {
                 desk.head = writing.head_put();
             }
-            let work = Work::Message { row: row.clone(), message: valid.item, committed: false };
+            let work = Work::Message {
+                row: row.clone(),
+                message: valid.item,
+                committed: false,
+                steers: valid.steers,
+            };
             // The place in the queue and the place in the store's order are taken under one hold of the desk (INV-1).
             desk.queue.push_back(Queued { ticket: ticket.clone(), work });
             (self.house.send(&mut desk, writing), row, from)

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use singletree_durable::{Head, Put, Require, TurnRow, TurnStatus};
+use singletree_durable::{Head, Json, Put, Require, TurnRow, TurnStatus};
 use singletree_engine::{List, SessionState, Slot, Snapshot};
 use singletree_llm::ChatMessage;
 
@@ -16,9 +16,11 @@ use crate::mail::Mailbox;
 use crate::outcome::{ChatTurnOutcome, DispatchPath};
 use crate::position::Marks;
 use crate::record::{self, Recorded, Tail, TurnRowExt};
+use crate::side::SideRecords;
+use crate::steer::Taken;
 use crate::stored::{self, Kept, StoredFields};
 use crate::turn_id::MessageId;
-use crate::writing::{Author, Numbers, RowFields, Writing, write_fields};
+use crate::writing::{Author, Beside, Numbers, RowFields, Writing, write_fields};
 
 /// Pairs of (session field, state field).
 pub(crate) type Names = Arc<[(Arc<str>, Arc<str>)]>;
@@ -50,6 +52,12 @@ pub(crate) struct Turning {
     pub(crate) spent: Spent,
     /// Who makes what is committed next, as far as that is known.
     pub(crate) making: Making,
+    /// The messages that the turn has taken, and whose turns end with it.
+    pub(crate) taken: Vec<Taken>,
+    /// The turns of such messages that this commit ends.
+    pub(crate) ended: Vec<(u64, Arc<ChatTurnOutcome>)>,
+    /// What its nodes say about the messages that they make.
+    pub(crate) sides: SideRecords,
 }
 
 impl Turning {
@@ -64,16 +72,23 @@ impl Turning {
 
     /// Writes and announces the messages that were not announced yet.
     pub(crate) fn announce(&mut self, writing: &mut Writing, messages: &List) -> Result<(), Error> {
+        self.take_offered(writing, messages);
         let author = self.author();
         let own = self.own();
         for (position, item) in (self.marks.announced..).zip(messages.iter_from(self.marks.announced)) {
             if Some(position) == own {
                 continue;
             }
-            let no = writing.item(&author, item, &mut self.numbers)?;
+            let side = self.sides.of(position);
+            let beside = Beside { placement: None, side: side.as_ref().map(Json::from) };
+            let (no, side) = match self.numbers.get(item) {
+                // It was written before anybody could say anything about it.
+                Some(no) => (no, None),
+                None => (writing.new_item(&author, item, beside, &mut self.numbers)?, side),
+            };
             let id = MessageId { turn: author.id.clone(), k: position.saturating_sub(self.marks.first) };
             let body = self.making.said(id.k);
-            let what = ChatEventKind::MessageAppended { id, message: record::message(item)?, side: None };
+            let what = ChatEventKind::MessageAppended { id, message: record::message(item)?, side };
             writing.event(&author, Some(no), Some(body), what);
         }
         self.marks.announced = self.marks.announced.max(messages.len());
@@ -134,6 +149,11 @@ impl Turning {
         recorded: &Recorded,
         outcome: Arc<ChatTurnOutcome>,
     ) -> Result<(), Error> {
+        let errored = match outcome.as_ref() {
+            ChatTurnOutcome::Errored(errored) => Some(errored),
+            ChatTurnOutcome::Completed(_) | ChatTurnOutcome::Suspended(_) => None,
+        };
+        self.end_taken(writing, errored)?;
         self.row.status = record::status(&outcome);
         self.row.ended_at = Some(writing.now);
         self.row.outcome = Some(recorded.to_json()?);

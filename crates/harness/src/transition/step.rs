@@ -6,6 +6,7 @@ use singletree_engine::{Descriptor, Item, Progress};
 use crate::Error;
 use crate::made;
 use crate::position::{Encoder, Position};
+use crate::steer::TakenAt;
 use crate::stored::corrupt;
 use crate::turning::{Turning, history};
 use crate::writing::Writing;
@@ -43,6 +44,7 @@ pub(crate) fn write_position(
         version: turning.head.version,
         marks: turning.marks,
         spent: turning.spent,
+        taken: turning.taken.iter().map(|it| TakenAt { turn: it.row.no, position: it.position }).collect(),
         cursor: progress.cursor.clone(),
         frames,
         descriptor,

@@ -45,6 +45,7 @@ pub(crate) fn suspend(
     // The tail of the turn that resumes begins where this one's ends (R14).
     turning.marks.first = messages.len();
     turning.marks.boundary = messages.len();
+    turning.end_taken(writing, None)?;
     write_position(writing, turning, &paused.progress, Some(paused.descriptor.clone()))?;
     let outcome = Arc::new(ChatTurnOutcome::Suspended(SuspendedTurn {
         turn: turning.row.id(),

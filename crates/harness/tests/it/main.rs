@@ -36,6 +36,8 @@ mod retain;
 mod session;
 mod sky;
 mod stale;
+mod steer;
+mod steer_dying;
 mod timeline;
 mod wait;
 mod weather;

@@ -1,0 +1,98 @@
+//! When the beginning of a long conversation is summarised, and how it is shown then (D27).
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use singletree_harness::Messages;
+use singletree_llm::{ChatMessage, Provider, Role};
+
+use crate::summary::Summary;
+
+/// How many messages more than those that are kept there must be, unless something else is said.
+const EVERY: u64 = 40;
+
+/// Summarises the beginning of long conversations for the model: an agent that has one shows its model a [`Summary`] and the
+/// last messages. Nothing is deleted, the summary stands beside the conversation and names the messages that it stands for, and
+/// one that fails leaves the one before (D27). There is none unless an agent is given one.
+#[derive(Debug, Clone)]
+pub struct Compaction {
+    kept: u64,
+    every: u64,
+    by_itself: bool,
+    command: Option<String>,
+    pub(crate) provider: Option<Arc<dyn Provider>>,
+}
+
+impl Compaction {
+    /// Keeps the last so many messages as they are, and before them what belongs to the same turn. What is before those is
+    /// summarised at the beginning of a turn, whenever 40 messages of it have come together.
+    #[must_use]
+    pub fn keeping(messages: u64) -> Self {
+        Self { kept: messages.max(1), every: EVERY, by_itself: true, command: None, provider: None }
+    }
+
+    /// Sets how many messages come together before they are summarised.
+    #[must_use]
+    pub fn every(mut self, messages: u64) -> Self {
+        self.every = messages.max(1);
+        self
+    }
+
+    /// Summarises when a message of the user is this text, and nothing else, as `/compact`; it is answered with what was done.
+    #[must_use]
+    pub fn on_command(mut self, text: impl Into<String>) -> Self {
+        self.command = Some(text.into());
+        self
+    }
+
+    /// Summarises on command only.
+    #[must_use]
+    pub fn only_on_command(mut self, text: impl Into<String>) -> Self {
+        self.by_itself = false;
+        self.on_command(text)
+    }
+
+    /// Sets the model that summarises; that of the agent otherwise.
+    #[must_use]
+    pub fn provider(mut self, provider: Arc<dyn Provider>) -> Self {
+        self.provider = Some(provider);
+        self
+    }
+
+    /// Returns how many messages have to be in memory.
+    pub(crate) fn held(&self) -> u64 {
+        self.kept.saturating_add(self.every)
+    }
+
+    /// Tells whether the turn is a command to summarise.
+    pub(crate) fn is_commanded(&self, messages: &Messages) -> bool {
+        let last = messages.last().filter(|it| it.role == Role::User);
+        last.zip(self.command.as_ref()).is_some_and(|(message, text)| message.text().trim() == text)
+    }
+
+    /// Returns the messages that a new summary takes in, if it is time for one.
+    pub(crate) fn due(
+        &self,
+        messages: &Messages,
+        summary: Option<&Summary>,
+        commanded: bool,
+    ) -> Option<Range<u64>> {
+        let covered = summary.map_or(0, |it| it.to);
+        let start = messages.window_start(self.kept)?;
+        let new = start.checked_sub(covered)?;
+        let enough = if commanded { new > 0 } else { self.by_itself && new >= self.every };
+        enough.then_some(covered..start)
+    }
+
+    /// Returns what is shown after the summary: everything that it does not stand for. Where more than is held is not
+    /// summarised, because that failed for long, the end only, as with a window.
+    pub(crate) fn rest(
+        &self,
+        messages: &Messages,
+        summary: Option<&Summary>,
+    ) -> impl Iterator<Item = Arc<ChatMessage>> {
+        let covered = summary.map_or(0, |it| it.to);
+        let longest = messages.window_start(self.held()).unwrap_or_default();
+        messages.iter_from(longest.max(covered))
+    }
+}

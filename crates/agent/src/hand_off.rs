@@ -1,0 +1,86 @@
+//! Handing the conversation to another agent, as a tool.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use singletree_harness::Messages;
+use singletree_llm::{ChatMessage, Role, ToolCall, ToolDefinition};
+
+use crate::chat_agent::ChatAgent;
+use crate::error::Result;
+
+const PREFIX: &str = "transfer_to_";
+const TRANSFERRED: &str = "transferred";
+
+/// One agent that the conversation can be handed to, as the model of another one is told of it.
+#[derive(Debug, Clone)]
+pub(crate) struct HandOff {
+    /// The id of the agent.
+    pub(crate) to: String,
+    pub(crate) definition: ToolDefinition,
+    name: String,
+}
+
+impl HandOff {
+    /// Makes the tool `transfer_to_NAME` of an agent.
+    pub(crate) fn to(agent: &ChatAgent) -> Result<Self> {
+        let about = agent.description.as_deref().map(|it| format!(" {it}")).unwrap_or_default();
+        let description = format!(
+            "Hands the conversation over to {}, who answers from here on.{about} Say why; ask nothing else in the same message.",
+            agent.name
+        );
+        let parameters = json!({
+            "type": "object",
+            "properties": { "reason": { "type": "string", "description": "Why, for who takes over." } },
+            "additionalProperties": false,
+        });
+        let definition = ToolDefinition::generated(&tool_name(agent), &description, parameters)?;
+        Ok(Self { to: agent.id.clone(), definition, name: agent.name.clone() })
+    }
+
+    /// Returns what the call is answered.
+    pub(crate) fn answer(&self, call: &ToolCall) -> String {
+        let reason = call.arguments.as_ref().and_then(|it| it.get("reason")).and_then(|it| it.as_str());
+        let mut answer = json!({ "status": TRANSFERRED, "to": self.name, "agent": self.to });
+        if let Some(reason) = reason {
+            answer["reason"] = reason.into();
+        }
+        answer.to_string()
+    }
+}
+
+/// Finds whom a conversation was handed to last, as far as it is held: the id of the agent.
+pub(crate) fn last(messages: &Messages) -> Option<String> {
+    let mut answers: Vec<Arc<ChatMessage>> = Vec::new();
+    for message in messages.iter().rev() {
+        if message.role == Role::Tool {
+            answers.push(message);
+            continue;
+        }
+        let calls = message.tool_calls.iter().filter(|it| it.name.starts_with(PREFIX));
+        let mut taken = calls.filter_map(|call| {
+            let answer = answers.iter().find(|it| it.tool_call_id.as_ref() == Some(&call.id))?;
+            let answer: Value = serde_json::from_str(&answer.text()).ok()?;
+            let agent = answer["agent"].as_str().filter(|_| answer["status"] == TRANSFERRED)?;
+            Some(agent.to_owned())
+        });
+        if let Some(agent) = taken.next() {
+            return Some(agent);
+        }
+        answers.clear();
+    }
+    None
+}
+
+/// Returns what a second hand-off of the same message is answered.
+pub(crate) fn refused() -> String {
+    json!({ "status": "failed", "reason": "the conversation was handed over already" }).to_string()
+}
+
+/// Names the tool: of what providers take in a name, and nothing else.
+fn tool_name(agent: &ChatAgent) -> String {
+    let name = agent.slug.as_deref().unwrap_or(&agent.name);
+    let name = name.to_lowercase();
+    let plain = name.chars().map(|it| if it.is_ascii_alphanumeric() { it } else { '_' });
+    format!("{PREFIX}{}", plain.take(48).collect::<String>())
+}

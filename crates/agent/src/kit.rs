@@ -1,0 +1,91 @@
+//! The tools of an agent at one moment, and what it may do with them: offered, held back, called.
+
+use std::sync::Arc;
+
+use singletree_llm::{ToolCall, ToolDefinition};
+use singletree_tools::{Error, IdempotencyKey, Output, Recovery, Tool, Toolbox};
+
+use crate::hand_off::HandOff;
+use crate::member::Member;
+
+/// The tools of an agent at one moment.
+#[derive(Debug)]
+pub(crate) struct Kit<'a> {
+    member: &'a Member,
+    toolbox: Option<Toolbox>,
+}
+
+impl<'a> Kit<'a> {
+    pub(crate) fn new(member: &'a Member, toolbox: Option<Toolbox>) -> Self {
+        Self { member, toolbox }
+    }
+
+    /// Returns what the model is told of: the tools that the agent may use, then whom it may hand the conversation to.
+    pub(crate) fn definitions(&self) -> Arc<[ToolDefinition]> {
+        let all = self.toolbox.as_ref().map(Toolbox::definitions).unwrap_or_default();
+        if self.member.allowed.is_none() && self.member.hand_offs.is_empty() {
+            return all;
+        }
+        let own = all.iter().filter(|it| self.may_use(it.name())).cloned();
+        own.chain(self.member.hand_offs.iter().map(|it| it.definition.clone())).collect()
+    }
+
+    /// Tells whether a name is one of a tool that the agent may use. The name of a hand-off is no tool's.
+    fn may_use(&self, name: &str) -> bool {
+        let listed = self.member.allowed.as_ref().is_none_or(|it| it.contains(name));
+        listed && self.member.hand_offs.iter().all(|it| it.definition.name() != name)
+    }
+
+    /// Returns whom a call hands the conversation to, if it does.
+    pub(crate) fn hand_off(&self, call: &ToolCall) -> Option<&'a HandOff> {
+        let named = self.member.hand_offs.iter().find(|it| it.definition.name() == call.name)?;
+        let arguments = call.arguments.as_ref()?;
+        named.definition.schema().check_map(arguments).ok().map(|()| named)
+    }
+
+    /// Returns the tool that a call would run: none when the agent may not use it, it is not there, or its arguments do not
+    /// fit.
+    pub(crate) fn runnable(&self, call: &ToolCall) -> Option<&dyn Tool> {
+        let toolbox = self.toolbox.as_ref().filter(|_| self.may_use(&call.name))?;
+        toolbox.check(call).ok()?;
+        toolbox.get(&call.name)
+    }
+
+    /// Says what to do with a call that was begun and not recorded, if running it can change something.
+    pub(crate) fn changes(&self, call: &ToolCall) -> Option<Recovery> {
+        self.runnable(call).filter(|it| it.effect().changes()).map(Tool::on_unknown_outcome)
+    }
+
+    /// Tells whether a person has to decide about a call.
+    pub(crate) fn needs_approval(&self, call: &ToolCall) -> bool {
+        self.runnable(call).is_some_and(|it| self.member.approve.needs(it.effect()))
+    }
+
+    /// Runs work for several calls, a bounded number at once; results in the order of the calls.
+    pub(crate) async fn in_order<R>(
+        &self,
+        work: impl IntoIterator<Item = impl Future<Output = R>>,
+    ) -> Vec<R> {
+        match &self.toolbox {
+            Some(toolbox) => toolbox.in_order(work).await,
+            None => {
+                let mut results = Vec::new();
+                for it in work {
+                    results.push(it.await);
+                }
+                results
+            }
+        }
+    }
+
+    /// Runs a call. One that the agent may not make is answered as one of a tool that is not there, whoever asked for it.
+    pub(crate) async fn call(&self, call: &ToolCall, key: &IdempotencyKey) -> Output {
+        match &self.toolbox {
+            Some(toolbox) if self.may_use(&call.name) => toolbox.call(call, key).await,
+            Some(_) | None => {
+                let known: Vec<_> = self.definitions().iter().map(|it| it.name().to_owned()).collect();
+                Output::failed(&Error::Unknown { name: call.name.clone(), known: known.join(", ") })
+            }
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! One agent: its model, its tools, what it may do.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use singletree_llm::{ChatMessage, NoPause, Pace, Provider, Retry, Schema};
+use singletree_tools::LiveToolbox;
+
+use crate::approve::Approve;
+use crate::hand_off::HandOff;
+use crate::kit::Kit;
+
+/// One agent: its model, its tools, what it may do.
+#[derive(Debug, Clone)]
+pub(crate) struct Member {
+    /// Its id; none where it is the only agent of its graph.
+    pub(crate) id: Option<String>,
+    pub(crate) provider: Arc<dyn Provider>,
+    pub(crate) system: Option<Arc<ChatMessage>>,
+    pub(crate) window: Option<u64>,
+    pub(crate) tools: Option<LiveToolbox>,
+    /// The names of the tools that it may use; all of them when nothing is said.
+    pub(crate) allowed: Option<BTreeSet<String>>,
+    pub(crate) hand_offs: Vec<HandOff>,
+    pub(crate) approve: Approve,
+    pub(crate) approval_expires_in: Option<Duration>,
+    pub(crate) model_time_max: Duration,
+    pub(crate) retrying: Retrying,
+    pub(crate) reply_schema: Option<Arc<Schema>>,
+}
+
+/// How failed calls of the model are made again, and with whose time and chance.
+#[derive(Clone)]
+pub(crate) struct Retrying {
+    pub(crate) retry: Option<Retry>,
+    pub(crate) pace: Arc<dyn Pace>,
+    pub(crate) fraction: Arc<dyn Fn() -> f64 + Send + Sync>,
+}
+
+impl Member {
+    /// Returns its tools as they are now. Each node asks once and works with the answer.
+    pub(crate) async fn kit(&self) -> Kit<'_> {
+        let toolbox = match &self.tools {
+            Some(tools) => Some(tools.now().await),
+            None => None,
+        };
+        Kit::new(self, toolbox)
+    }
+}
+
+impl Default for Retrying {
+    fn default() -> Self {
+        Self { retry: None, pace: Arc::new(NoPause), fraction: Arc::new(|| 0.5) }
+    }
+}
+
+impl fmt::Debug for Retrying {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Retrying")
+            .field("retry", &self.retry)
+            .field("pace", &self.pace)
+            .finish_non_exhaustive()
+    }
+}

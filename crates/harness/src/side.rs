@@ -1,0 +1,28 @@
+//! What nodes say about the messages that they make: side records, which are never part of a message (D17).
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde_json::{Map, Value};
+
+/// What is known about the messages of the running turn beside their content: which agent made one, why a model stopped.
+/// Kept with the message when that is recorded, told in its event and by [`Chat::history`](crate::Chat::history). Nodes of the
+/// outermost graph get it by `cx.extension::<SideRecords>()`; outside of chat there is none.
+#[derive(Debug, Clone, Default)]
+pub struct SideRecords(Arc<Mutex<BTreeMap<u64, Map<String, Value>>>>);
+
+impl SideRecords {
+    /// Says something about the message that will stand at this list position, before it is recorded: at the latest in the
+    /// node that makes it. What is said again under a name replaces what was said before.
+    pub fn note(&self, position: u64, name: &str, value: impl Into<Value>) {
+        // Guards a map that is whole between any two statements.
+        let mut sides = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        sides.entry(position).or_default().insert(name.to_owned(), value.into());
+    }
+
+    /// Returns what is said about the message at a position.
+    pub(crate) fn of(&self, position: u64) -> Option<Value> {
+        let sides = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        sides.get(&position).cloned().map(Value::Object)
+    }
+}

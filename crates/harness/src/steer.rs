@@ -1,0 +1,279 @@
+//! Steering: a message that the running turn may take before it would have a turn of its own.
+//!
+//! A message that steers is accepted as every message is: it has a row, a place in the queue and exactly one outcome
+//! (INV-2). What is special is that the turn that runs may take it: a node asks for what has come ([`Steering::take`]) and
+//! appends it to the history, and the commit that announces it there records, beside where the run stands, that it was
+//! taken. From then on it ends with the turn that took it, in the same commit. A message that no commit says to be taken
+//! keeps its place, and is the next turn's: it is lost as little as it is answered twice, whoever dies or cancels when.
+
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use serde::{Deserialize, Serialize};
+use singletree_durable::{Put, Require, TurnRow, TurnStatus};
+use singletree_engine::List;
+use singletree_llm::{ChatMessage, Role};
+
+use crate::Error;
+use crate::chat::Chat;
+use crate::event::ChatEventKind;
+use crate::history::Messages;
+use crate::hot::{Desk, Hot, Queued, Work};
+use crate::outcome::{ChatTurnOutcome, CompletedTurn, DispatchPath, ErroredTurn};
+use crate::record::{self, Recorded, Tail, TurnRowExt};
+use crate::stream::TurnStream;
+use crate::submit::SendOptions;
+use crate::turn::Turn;
+use crate::turning::{Turning, messages_from};
+use crate::writing::{Author, Writing};
+
+/// What the running turn may take of the messages that steer it. Nodes of the outermost graph get it by
+/// `cx.extension::<Steering>()`; outside of chat there is none.
+#[derive(Debug, Clone)]
+pub struct Steering {
+    hot: Arc<Hot>,
+    agent: String,
+    stream: TurnStream,
+}
+
+/// A message that was handed to the turn that runs.
+#[derive(Debug, Clone)]
+pub(crate) struct Offered {
+    pub(crate) row: TurnRow,
+    pub(crate) message: Arc<ChatMessage>,
+}
+
+/// A message that a turn has taken: its turn, and where it stands in the history.
+#[derive(Debug, Clone)]
+pub(crate) struct Taken {
+    pub(crate) row: TurnRow,
+    pub(crate) position: u64,
+}
+
+/// The same, as it is stored with a position.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TakenAt {
+    pub(crate) turn: u64,
+    pub(crate) position: u64,
+}
+
+impl Steering {
+    pub(crate) fn new(hot: Arc<Hot>, agent: String, stream: TurnStream) -> Self {
+        Self { hot, agent, stream }
+    }
+
+    /// Returns the messages that have come to steer this turn, in the order of acceptance, and are not part of this history
+    /// yet. Whoever asks appends them to `messages`, unchanged, in the update of the same node: in the commit of that they
+    /// count as taken. Asked again before, as a node does that is tried again, it returns them again.
+    ///
+    /// Messages behind one that does not steer, or that is another agent's, keep their places.
+    #[must_use]
+    pub fn take(&self, history: &Messages) -> Vec<ChatMessage> {
+        let mut desk = self.hot.desk();
+        while let Some(next) = desk.queue.pop_front_if(|it| it.steers(&self.agent)) {
+            desk.offered.push(next);
+        }
+        let after = desk.taken.iter().map(|it| it.1 + 1).max().unwrap_or_default();
+        let offered = desk.offers();
+        drop(desk);
+        let places = places(history.list(), self.stream.boundary().max(after), &offered);
+        let new = offered.into_iter().zip(places).filter(|(_, place)| place.is_none());
+        new.map(|(it, _)| it.message.as_ref().clone()).collect()
+    }
+}
+
+/// Finds where messages that were offered stand in a history, from a position on.
+fn places(history: &List, from: u64, offered: &[Offered]) -> Vec<Option<u64>> {
+    let mut places = vec![None; offered.len()];
+    if offered.is_empty() {
+        return places;
+    }
+    for (position, item) in (from..).zip(history.iter_from(from)) {
+        // A message that cannot be read is none that was just handed out.
+        let Ok(message) = record::message(item) else { continue };
+        if message.role != Role::User {
+            continue;
+        }
+        let free =
+            places.iter().zip(offered).position(|(place, it)| place.is_none() && it.message == message);
+        if let Some(at) = free {
+            places[at] = Some(position);
+        }
+    }
+    places
+}
+
+impl Queued {
+    /// Tells whether a turn of this agent may take it.
+    fn steers(&self, agent: &str) -> bool {
+        matches!(&self.work, Work::Message { row, committed: true, steers: true, .. } if row.agent == agent)
+    }
+}
+
+impl Desk {
+    /// Returns the messages that the turn that runs was handed and has not taken.
+    pub(crate) fn offers(&self) -> Vec<Offered> {
+        let offer = |it: &Queued| match &it.work {
+            Work::Message { row, message, .. } => {
+                let message = record::message(message).ok()?;
+                Some(Offered { row: row.clone(), message })
+            }
+            Work::Answer(_) | Work::Recover { .. } => None,
+        };
+        self.offered.iter().filter_map(offer).collect()
+    }
+
+    /// Notes which messages the commit on its way takes.
+    pub(crate) fn taking(&mut self, taken: &[Taken]) {
+        for it in taken {
+            let at = self.offered.iter().position(|queued| queued.no() == Some(it.row.no));
+            if let Some(at) = at {
+                let queued = self.offered.remove(at);
+                // Who has cancelled it meanwhile has cancelled the turn that goes on with it.
+                if queued.ticket.cancel.notified().now_or_never().is_some()
+                    && let Some(running) = &self.running
+                {
+                    running.ticket.cancel.notify_one();
+                }
+                self.taken.push((queued, it.position));
+            }
+        }
+    }
+
+    /// The commit has failed that would have taken these: they are on offer, as before.
+    pub(crate) fn not_taken(&mut self, taken: &[Taken]) {
+        for it in taken {
+            let at = self.taken.iter().position(|(queued, _)| queued.no() == Some(it.row.no));
+            if let Some(at) = at {
+                let (queued, _) = self.taken.remove(at);
+                self.offered.push(queued);
+            }
+        }
+        self.offered.sort_by_key(Queued::no);
+    }
+
+    /// A turn whose message was taken has ended: tells who waits for it.
+    pub(crate) fn taken_ended(&mut self, no: u64, outcome: &Arc<ChatTurnOutcome>) {
+        let held = |queued: &Queued| queued.no() == Some(no);
+        let taken = self.taken.extract_if(.., |(it, _)| held(it)).map(|(it, _)| it).next();
+        let offered = self.offered.extract_if(.., |it| held(it)).next();
+        for queued in taken.into_iter().chain(offered) {
+            queued.ticket.tell(outcome.clone());
+        }
+    }
+
+    /// The turn that ran is over: what it was handed and has not taken has its place again. What it has taken has ended with
+    /// it, unless the chat shuts down; then whoever waits is told so.
+    pub(crate) fn take_back(&mut self) {
+        self.taken.clear();
+        for queued in std::mem::take(&mut self.offered) {
+            self.put_back(queued);
+        }
+    }
+}
+
+impl Turning {
+    /// Decides which of the messages on offer are part of the history from here on, and records that they are.
+    pub(crate) fn take_offered(&mut self, writing: &mut Writing, messages: &List) {
+        let offered = std::mem::take(&mut writing.offered);
+        let places = places(messages, self.marks.announced.max(self.marks.boundary), &offered);
+        let mut taken: Vec<_> =
+            offered.into_iter().zip(places).filter_map(|(it, at)| Some((it, at?))).collect();
+        taken.sort_by_key(|(_, at)| *at);
+        for (Offered { row, .. }, position) in taken {
+            writing.require(Require::Turn { no: row.no, status: TurnStatus::Accepted });
+            let item = messages.get(position);
+            if let (Some(item), Some(no)) = (item, row.message) {
+                // Its body is written already.
+                self.numbers.note(item, no);
+            }
+            let into = self.row.id();
+            let body = serde_json::json!({ "into": into.to_string() });
+            let author = Author { no: row.no, id: row.id() };
+            writing.event(&author, None, Some((&body).into()), ChatEventKind::MessageSteered { into });
+            self.taken.push(Taken { row, position });
+        }
+    }
+
+    /// Ends the turns of the messages that this turn has taken, with it. Where it ran to an end or waits, they are answered:
+    /// by what was said after them.
+    pub(crate) fn end_taken(
+        &mut self,
+        writing: &mut Writing,
+        errored: Option<&ErroredTurn>,
+    ) -> Result<(), Error> {
+        let messages = self.committed();
+        for Taken { row, position } in std::mem::take(&mut self.taken) {
+            writing.require(Require::Turn { no: row.no, status: TurnStatus::Accepted });
+            let turn = row.id();
+            let (recorded, outcome) = match errored {
+                Some(errored) => {
+                    let own = ErroredTurn { turn: Some(turn), ..errored.clone() };
+                    (Recorded::errored(&own), ChatTurnOutcome::Errored(own))
+                }
+                None => {
+                    let replies = messages_from(&messages, position + 1)?;
+                    let tail = Tail { from: position + 1, existing: true, ..self.tail(messages.len()) };
+                    let path = DispatchPath::ExistingSession;
+                    let completed = CompletedTurn { turn, replies, final_state: None, path };
+                    (Recorded::Completed(tail), ChatTurnOutcome::Completed(completed))
+                }
+            };
+            self.end_one(writing, row, &recorded, Arc::new(outcome))?;
+        }
+        Ok(())
+    }
+
+    fn end_one(
+        &mut self,
+        writing: &mut Writing,
+        mut row: TurnRow,
+        recorded: &Recorded,
+        outcome: Arc<ChatTurnOutcome>,
+    ) -> Result<(), Error> {
+        row.status = record::status(&outcome);
+        row.ended_at = Some(writing.now);
+        row.outcome = Some(recorded.to_json()?);
+        if recorded.frees_key() {
+            (row.key, row.digest) = (None, None);
+        }
+        let author = Author { no: row.no, id: row.id() };
+        self.ended.push((row.no, outcome.clone()));
+        writing.put(Put::Turn(row));
+        let what = match *outcome {
+            ChatTurnOutcome::Completed(_) => ChatEventKind::TurnCompleted { outcome },
+            ChatTurnOutcome::Suspended(_) => ChatEventKind::TurnSuspended { outcome },
+            ChatTurnOutcome::Errored(_) => ChatEventKind::TurnErrored { outcome },
+        };
+        writing.event(&author, None, None, what);
+        Ok(())
+    }
+}
+
+impl Chat {
+    /// Accepts a message that steers: the turn that runs takes it before it asks its model the next time, if its graph looks
+    /// for such messages ([`Steering::take`]; the loop of an agent does). If the turn ends before, or if none runs, the
+    /// message has its own turn, as one that was sent. It is accepted durably, and reaches exactly one outcome, whatever dies
+    /// when (INV-2).
+    ///
+    /// The outcome of a message that was taken comes with that of the turn that took it: completed with the messages after
+    /// it, also where that turn suspends; errored as that turn. To cancel it is to cancel that turn. The log tells of it by
+    /// [`ChatEventKind::MessageSteered`].
+    ///
+    /// Messages are taken in the order of acceptance: one that waits behind a message that was sent waits its turn.
+    ///
+    /// # Errors
+    /// As [`Chat::submit`].
+    ///
+    /// # Cancellation
+    /// A dropped call has accepted the message or has not.
+    pub async fn steer(
+        &self,
+        session_id: &str,
+        message: ChatMessage,
+        options: SendOptions,
+    ) -> Result<Turn, Box<ErroredTurn>> {
+        self.submit(session_id, message, options.steering()).await
+    }
+}
