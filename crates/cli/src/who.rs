@@ -77,7 +77,7 @@ pub(crate) struct Cast {
 
 impl Cast {
     /// Finds those who are asked for.
-    pub(crate) fn of(who: &Who, place: &Place) -> Result<Self> {
+    pub(crate) async fn of(who: &Who, place: &Place) -> Result<Self> {
         if let Some(model) = &who.model {
             let about = format!("{} of {}", model.name, who.base_url.as_deref().unwrap_or(model.wire.vendor_url()));
             let config = Config::of_model(bare(model, who)?);
@@ -85,7 +85,7 @@ impl Cast {
         }
         let file = who.config.clone().or_else(|| Path::new(FILE).exists().then(|| FILE.into()));
         let Some(file) = file else { return Self::demo(place) };
-        let config = load(&file)?;
+        let config = load(&file).await?;
         let listed = config.listed().join(", ");
         let again = who.config.as_ref().map(|it| format!(" --config {}", it.display()));
         Self::built(&config, place, (format!("{listed} ({})", file.display()), again.unwrap_or_default()))
@@ -118,10 +118,10 @@ impl Cast {
 }
 
 /// Reads and checks a file.
-pub(crate) fn load(file: &Path) -> Result<Config> {
+pub(crate) async fn load(file: &Path) -> Result<Config> {
     let folder = std::path::absolute(file).ok().and_then(|it| it.parent().map(Path::to_owned));
     let folder = folder.unwrap_or_default();
-    Ok(Config::load(file, &Surroundings { folder: &folder, env: &variable })?)
+    Ok(Config::load(file, &Surroundings { folder: &folder, env: &variable }).await?)
 }
 
 fn bare(model: &Named, who: &Who) -> Result<BareModel> {

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 use singletree_harness::{Budget, Durability, WhileSuspended};
 
 use crate::approval::Approval;
+use crate::compaction::CompactionTable;
 use crate::report::MistakeKind;
 use crate::section::Section;
 use crate::spot::At;
@@ -26,6 +27,7 @@ pub(crate) struct AgentTable {
     pub(crate) budget: Budget,
     pub(crate) model_calls: Option<u64>,
     pub(crate) window: Option<u64>,
+    pub(crate) compaction: Option<CompactionTable>,
     pub(crate) durability: Option<At<Durability>>,
     pub(crate) while_suspended: Option<WhileSuspended>,
     pub(crate) hidden: bool,
@@ -64,6 +66,7 @@ impl AgentTable {
             budget: Budget::default(),
             model_calls: None,
             window: None,
+            compaction: None,
             durability: None,
             while_suspended: None,
             hidden: false,
@@ -97,10 +100,16 @@ impl AgentTable {
             budget,
             model_calls,
             window: section.count("window", 1).map(|it| it.value),
+            compaction: section.section("compaction").map(CompactionTable::read),
             durability: section.choice("durability", DURABILITIES),
             while_suspended: section.choice("while_suspended", WHILE_SUSPENDED).map(|it| it.value),
             hidden: section.flag("hidden").unwrap_or(false),
         };
+        if let (Some(compaction), Some(_)) = (&agent.compaction, agent.window) {
+            let what = format!("`{}` says nothing beside a compaction", section.called("window"));
+            let hint = "`compaction.keep` says how many messages the model sees as they are".to_owned();
+            section.faults().add(compaction.at, MistakeKind::Contradiction, what, hint);
+        }
         section.end();
         agent
     }

@@ -6,6 +6,7 @@ use singletree_harness::Durability;
 use singletree_tools::Effect;
 
 use crate::agent::AgentTable;
+use crate::build::reachable;
 use crate::approval::{Approval, effect};
 use crate::file::File;
 use crate::model::Model;
@@ -93,12 +94,23 @@ impl<'a> Check<'a> {
             self.approval(approval, &format!("agents.{name}.approval"), &selectors);
         }
         self.unapproved(agent, &tools);
-        let changes = selectors.iter().any(|it| it.effects(&self.file.servers).into_iter().any(Effect::changes));
+        // Of whom the conversation may come to, too: all of them are one graph.
+        let changes = reachable(self.file, agent).into_iter().any(|it| self.changes(it));
         if let Some(durability) = agent.durability.as_ref().filter(|it| it.value == Durability::Turn && changes) {
             let what = format!("`agents.{name}` has tools that change something, which need durability \"step\"");
             let hint = "leave `durability` out: it follows from the tools".to_owned();
             self.faults.add(durability.at, MistakeKind::Durability, what, hint);
         }
+    }
+
+    /// Says whether an agent's tools may change something; those of servers may change anything.
+    fn changes(&self, agent: &AgentTable) -> bool {
+        agent.tools.iter().filter_map(|it| Selector::find(&it.value, &self.file.servers).ok()).any(|it| match it {
+            Selector::Server(_) | Selector::ServerTool(..) => true,
+            Selector::Builtin(_) | Selector::Tool { .. } => {
+                it.effects(&self.file.servers).into_iter().any(Effect::changes)
+            }
+        })
     }
 
     fn model(&self, agent: &AgentTable) {

@@ -43,6 +43,20 @@ pub enum Error {
         /// Why not.
         source: singletree_tools::Error,
     },
+    /// An MCP server cannot be described.
+    #[error("the MCP server `{name}` cannot be used")]
+    Server {
+        /// Which one.
+        name: String,
+        /// Why not.
+        source: singletree_mcp::Error,
+    },
+    /// An agent has no model: only in a configuration that nobody checked.
+    #[error("the agent `{agent}` has no model")]
+    NoModel {
+        /// Which one.
+        agent: String,
+    },
     /// An agent cannot be made.
     #[error("the agent `{name}` cannot be made")]
     Agent {
@@ -63,6 +77,8 @@ impl Error {
             Self::Model { source, .. } => source.category(),
             Self::Http { source } => source.category(),
             Self::Tools { source, .. } => source.category(),
+            Self::Server { source, .. } => source.category(),
+            Self::NoModel { .. } => "config_invalid",
             Self::Agent { source, .. } => source.category(),
         }
     }

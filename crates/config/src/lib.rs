@@ -10,6 +10,8 @@
 //! # Example
 //!
 //! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() {
 //! use std::path::Path;
 //! use singletree_config::{Config, Surroundings};
 //!
@@ -26,12 +28,14 @@
 //! "#;
 //! let around =
 //!     Surroundings { folder: Path::new("."), env: &|_| Some("a key".to_owned()) };
-//! let config = Config::check("singletree.toml", text, &around).unwrap();
+//! let config = Config::check("singletree.toml", text, &around).await.unwrap();
 //! assert_eq!(config.agents(), ["support"]);
 //!
-//! let report = Config::check("singletree.toml", &text.replace("tools", "tool"), &around).unwrap_err();
+//! let text = text.replace("tools", "tool");
+//! let report = Config::check("singletree.toml", &text, &around).await.unwrap_err();
 //! let told = "singletree.toml:9:1: `agents.support` has no key `tool`\n    hint: did you mean `tools`?";
 //! assert_eq!(report.to_string(), told);
+//! # }
 //! ```
 
 mod error;
@@ -48,12 +52,14 @@ mod section;
 mod agent;
 mod approval;
 mod file;
+mod compaction;
 mod limits;
 mod model;
 mod server;
 mod tool;
 
 mod check;
+mod prompt;
 mod resolve;
 mod selector;
 

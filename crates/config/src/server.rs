@@ -17,6 +17,8 @@ use crate::suggest::did_you_mean;
 pub(crate) struct Server {
     pub(crate) name: At<String>,
     pub(crate) reach: Reach,
+    /// Whether what it says itself of its tools' effects counts, where the file says nothing.
+    pub(crate) trust_hints: bool,
     /// Effects by the names of its tools; `*` is all others.
     pub(crate) effects: Vec<(At<String>, Effect)>,
     /// Those of its tools that anybody gets to see; all otherwise.
@@ -59,6 +61,7 @@ impl Server {
             name,
             reach,
             effects,
+            trust_hints: section.flag("trust_hints").unwrap_or(false),
             tools: section.texts("tools"),
             start_time: section.duration("start_time"),
             call_time: section.duration("call_time"),

@@ -9,7 +9,7 @@ pub struct Surroundings<'a> {
     /// The folder that relative paths start from: that of the file.
     pub folder: &'a Path,
     /// Looks an environment variable up.
-    pub env: &'a dyn Fn(&str) -> Option<String>,
+    pub env: &'a (dyn Fn(&str) -> Option<String> + Sync),
 }
 
 impl fmt::Debug for Surroundings<'_> {

@@ -20,9 +20,9 @@ struct Document<'a> {
 }
 
 /// Runs the command. No server is asked.
-pub(crate) fn run(args: &Check) -> Result<u8> {
+pub(crate) async fn run(args: &Check) -> Result<u8> {
     let mut screen = Screen::out();
-    let (config, report) = match who::load(&args.file) {
+    let (config, report) = match who::load(&args.file).await {
         Ok(config) => (Some(config), None),
         Err(Error::Config(config::Error::Invalid(report))) => (None, Some(report)),
         Err(error) => return Err(error),

@@ -23,8 +23,11 @@ pub(crate) struct Ready {
     pub(crate) retry: Retry,
 }
 
-/// Makes the models that agents use, by name.
-pub(crate) fn build<'c>(config: &'c Config, means: &Means) -> Result<BTreeMap<&'c str, Ready>> {
+/// Models by name.
+pub(crate) type Models<'c> = BTreeMap<&'c str, Ready>;
+
+/// Makes the models that agents use.
+pub(crate) fn build<'c>(config: &'c Config, means: &Means) -> Result<Models<'c>> {
     let model = |it: &'c ReadyModel| Ok((it.table.name.value.as_str(), ready(it, means)?));
     config.resolved.models.iter().map(model).collect()
 }

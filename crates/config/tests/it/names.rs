@@ -47,6 +47,7 @@ fn instructions_are_said_once() {
             "hint: say what the agent is for: `instructions = \"…\"` or `prompt = \"NAME\"`",
             "5:10: `agents.b` has both instructions and a prompt",
             "hint: keep one: a prompt is instructions that stand in a file of their own",
+            "5:10: the prompt `y` cannot be used: nowhere/prompts cannot be read: No such file or directory (os error 2)",
         ],
     );
 }

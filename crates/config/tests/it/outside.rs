@@ -54,3 +54,28 @@ fn a_script_is_read_with_the_file() {
            expected a sequence at line 2 column 12"],
     );
 }
+
+#[test]
+fn a_prompt_is_rendered_with_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("prompts")).unwrap();
+    fs::write(folder.path().join("prompts/plain.md"), "Be brief.\n").unwrap();
+    fs::write(folder.path().join("prompts/shop.md"), "You are at {{ shop }}.\n").unwrap();
+    fs::write(folder.path().join("prompts/talk.md"), "[[system]]\nx\n\n[[user]]\ny\n").unwrap();
+    let check = |prompt: &str, expect: &[&str]| {
+        check_in(folder.path(), &format!("{}agents.a.prompt = {prompt}\n", crate::table::MODEL), expect);
+    };
+    check("\"plain\"", &[]);
+    check("{ name = \"shop\", variables = { shop = \"Books\" } }", &[]);
+    check("{ label = \"x\" }", &["2:10: `agents.a.prompt.name` is missing", "hint: the name of a file in the folder of prompts, without its ending"]);
+    check("\"talk\"", &["2:19: the prompt `talk` is a conversation, and instructions are one text"]);
+    check("\"none\"", &[
+        "2:19: the prompt `none` cannot be used: no prompt is called \"none\" under the label \"production\"",
+        "hint: it would stand in prompts/none.md",
+    ]);
+    check("\"shop\"", &[
+        "2:19: the prompt `shop` cannot be used: the prompt \"shop\" (version \"8f367c4dc226\", label \"production\") was not \
+         rendered: `shop` is undefined (line 1); not given: `shop`",
+        "hint: give what it needs: prompt = { name = \"NAME\", variables = { key = \"value\" } }",
+    ]);
+}
