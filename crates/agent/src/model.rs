@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use singletree_engine::{Ctx, Json, NodeError, NodeResult};
 use singletree_harness::{SideRecords, Steering, TurnBudget, TurnStream};
-use singletree_llm::{
-    Ask, ChatMessage, Delta, Detail, Error, FinishReason, Request, Response, Shown, Usage,
-};
+use singletree_llm::{Ask, ChatMessage, Delta, Detail, Error, FinishReason, Request, Response, Shown, Usage};
 
 use crate::kit::Kit;
 use crate::member::Member;

@@ -79,7 +79,8 @@ impl Cast {
     /// Finds those who are asked for.
     pub(crate) async fn of(who: &Who, place: &Place) -> Result<Self> {
         if let Some(model) = &who.model {
-            let about = format!("{} of {}", model.name, who.base_url.as_deref().unwrap_or(model.wire.vendor_url()));
+            let about =
+                format!("{} of {}", model.name, who.base_url.as_deref().unwrap_or(model.wire.vendor_url()));
             let config = Config::of_model(bare(model, who)?);
             return Self::built(&config, place, (about, String::new()));
         }

@@ -73,7 +73,8 @@ impl House {
         let Some(last) = named.is_none().then_some(last).flatten() else {
             return Ok(named.unwrap_or_else(fresh));
         };
-        let answers = |name: &str| agent.map_or_else(|| self.chat.agents().any(|it| it == name), |it| it == name);
+        let answers =
+            |name: &str| agent.map_or_else(|| self.chat.agents().any(|it| it == name), |it| it == name);
         match self.chat.session(&last).await {
             Ok(info) if answers(&info.agent) => Ok(last),
             Ok(_) => Ok(fresh()),

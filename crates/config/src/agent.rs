@@ -78,12 +78,16 @@ impl AgentTable {
         let prompt = prompt(&mut section);
         if let (Some(instructions), Some(prompt)) = (&instructions, &prompt) {
             let at = instructions.at.max(prompt.name.at);
-            let what = format!("`{}` has both instructions and a prompt", section.called("").trim_end_matches('.'));
+            let what =
+                format!("`{}` has both instructions and a prompt", section.called("").trim_end_matches('.'));
             let hint = "keep one: a prompt is instructions that stand in a file of their own".to_owned();
             section.faults().add(at, MistakeKind::Contradiction, what, hint);
         }
         if section.raw("instructions").is_none() && section.raw("prompt").is_none() {
-            section.missing("instructions", "say what the agent is for: `instructions = \"…\"` or `prompt = \"NAME\"`");
+            section.missing(
+                "instructions",
+                "say what the agent is for: `instructions = \"…\"` or `prompt = \"NAME\"`",
+            );
         }
         let (budget, model_calls) = section.section("budget").map(budget).unwrap_or_default();
         let agent = Self {
@@ -120,7 +124,8 @@ fn once(names: Vec<At<String>>, section: &Section<'_>, key: &str) -> Vec<At<Stri
     let mut kept: Vec<At<String>> = Vec::new();
     for name in names {
         if kept.iter().any(|it| it.value == name.value) {
-            let what = format!("`{}` names `{}` twice", section.called(key), crate::section::shown(&name.value));
+            let what =
+                format!("`{}` names `{}` twice", section.called(key), crate::section::shown(&name.value));
             section.faults().plain(name.at, MistakeKind::Contradiction, what);
         } else {
             kept.push(name);

@@ -22,6 +22,7 @@ use crate::approval::Approval;
 use crate::check::model_of;
 use crate::config::Config;
 use crate::error::{Error, Result};
+use crate::report::{Faults, MistakeKind};
 use crate::selector::Selector;
 
 /// What agents are given from outside: time, chance, and where they may write.
@@ -129,6 +130,17 @@ impl Config {
         approval.trust.iter().flat_map(|it| names(&it.value)).fold(approve, Approve::trusting)
     }
 
+    /// Makes what MCP servers are reached by, and forgets it again: what is wrong with a variable or a header is known only to
+    /// those who use them.
+    pub(crate) fn rehearse(&self, faults: &Faults) {
+        for ready in &self.resolved.servers {
+            let name = self.file.servers.get(ready.index).map(|it| &it.name);
+            if let (Some(name), Err(error)) = (name, server::one(self, ready)) {
+                faults.plain(name.at, MistakeKind::Value, singletree_engine::chain(&error));
+            }
+        }
+    }
+
     /// Makes a path of the file whole.
     pub(crate) fn path(&self, path: &Path) -> PathBuf {
         self.folder.join(path)
@@ -138,6 +150,13 @@ impl Config {
 /// Returns what an agent's model is told about it.
 fn system(table: &AgentTable, prompt: Option<&str>) -> Option<String> {
     let forbidden = table.forbidden.as_ref().map(|it| format!("You must not do this:\n{it}"));
-    let parts: Vec<String> = table.instructions.as_deref().or(prompt).map(|it| it.trim().to_owned()).into_iter().chain(forbidden).collect();
+    let parts: Vec<String> = table
+        .instructions
+        .as_deref()
+        .or(prompt)
+        .map(|it| it.trim().to_owned())
+        .into_iter()
+        .chain(forbidden)
+        .collect();
     (!parts.is_empty()).then(|| parts.join("\n\n"))
 }

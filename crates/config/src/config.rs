@@ -8,11 +8,11 @@ use singletree_providers::Wire;
 
 use crate::agent::AgentTable;
 use crate::check;
-use crate::prompt;
 use crate::error::{Error, Result};
 use crate::file::File;
-use crate::report::{Faults, Report};
 use crate::model::{Backend, HttpModel, Model, ModelRetry, ModelTime};
+use crate::prompt;
+use crate::report::{Faults, Report};
 use crate::resolve::{ReadyBackend, ReadyModel, Resolved, read_text, resolve};
 use crate::spot::At;
 use crate::surroundings::Surroundings;
@@ -64,10 +64,9 @@ impl Config {
         let (prompts, unfit) = prompt::render(&read, around.folder).await;
         resolved.prompts = prompts;
         unfit.into_iter().for_each(|it| it.tell(&faults));
-        if !faults.is_empty() {
-            return Err(faults.report(file, text));
-        }
-        Ok(Self { file: read, resolved, folder: around.folder.to_owned() })
+        let config = Self { file: read, resolved, folder: around.folder.to_owned() };
+        config.rehearse(&faults);
+        if faults.is_empty() { Ok(config) } else { Err(faults.report(file, text)) }
     }
 
     /// Reads a file and checks it as [`Config::check`] does.
@@ -79,7 +78,8 @@ impl Config {
     /// Dropping the future leaves nothing behind.
     pub async fn load(path: &Path, around: &Surroundings<'_>) -> Result<Self> {
         let name = path.display().to_string();
-        let text = read_text(path, FILE_BYTES_MAX).map_err(|why| Error::Unreadable { file: name.clone(), why })?;
+        let text =
+            read_text(path, FILE_BYTES_MAX).map_err(|why| Error::Unreadable { file: name.clone(), why })?;
         Self::check(&name, &text, around).await.map_err(|it| Error::Invalid(Box::new(it)))
     }
 

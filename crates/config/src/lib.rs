@@ -51,8 +51,8 @@ mod section;
 
 mod agent;
 mod approval;
-mod file;
 mod compaction;
+mod file;
 mod limits;
 mod model;
 mod server;
@@ -70,6 +70,6 @@ mod sample;
 pub use build::{Built, Means};
 pub use config::{BareModel, Config};
 pub use error::{Error, Result};
-pub use sample::SAMPLE;
 pub use report::{Mistake, MistakeKind, Report};
+pub use sample::SAMPLE;
 pub use surroundings::Surroundings;

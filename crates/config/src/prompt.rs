@@ -69,12 +69,14 @@ async fn one(prompts: &PromptManager, prompt: &NamedPrompt, folder: &Path) -> Re
                 PromptError::NotFound { .. } => {
                     Some(format!("it would stand in {}", folder.join(format!("{name}.md")).display()))
                 }
-                PromptError::Render(_) => {
-                    Some("give what it needs: prompt = { name = \"NAME\", variables = { key = \"value\" } }".to_owned())
-                }
+                PromptError::Render(_) => Some(
+                    "give what it needs: prompt = { name = \"NAME\", variables = { key = \"value\" } }"
+                        .to_owned(),
+                ),
                 _ => None,
             };
-            let what = format!("the prompt `{}` cannot be used: {}", shown(name), singletree_engine::chain(&error));
+            let what =
+                format!("the prompt `{}` cannot be used: {}", shown(name), singletree_engine::chain(&error));
             return Err(unfit(MistakeKind::Unavailable, what, hint));
         }
     };
@@ -84,7 +86,8 @@ async fn one(prompts: &PromptManager, prompt: &NamedPrompt, folder: &Path) -> Re
             Ok(Rendered { text: only.text().into_owned(), sampling })
         }
         _ => {
-            let what = format!("the prompt `{}` is a conversation, and instructions are one text", shown(name));
+            let what =
+                format!("the prompt `{}` is a conversation, and instructions are one text", shown(name));
             Err(unfit(MistakeKind::Value, what, None))
         }
     }

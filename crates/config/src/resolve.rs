@@ -78,7 +78,8 @@ pub(crate) fn resolve(file: &File, around: &Surroundings<'_>, faults: &Faults) -
     for (index, server) in file.servers.iter().enumerate() {
         let tools = file.agents.iter().flat_map(|it| &it.tools);
         let mut means = tools.filter_map(|it| Selector::find(&it.value, &file.servers).ok());
-        let used = means.any(|it| matches!(it, Selector::Server(at) | Selector::ServerTool(at, _) if at == index));
+        let used =
+            means.any(|it| matches!(it, Selector::Server(at) | Selector::ServerTool(at, _) if at == index));
         if used {
             let settings = match &server.reach {
                 Reach::Command { env, .. } => env,

@@ -31,12 +31,7 @@ pub(crate) struct Server {
 #[derive(Debug, Clone)]
 pub(crate) enum Reach {
     /// A program that is started.
-    Command {
-        program: String,
-        args: Vec<String>,
-        folder: Option<PathBuf>,
-        env: Vec<(String, Setting)>,
-    },
+    Command { program: String, args: Vec<String>, folder: Option<PathBuf>, env: Vec<(String, Setting)> },
     /// An address.
     Url { url: String, headers: Vec<(String, Setting)> },
     /// Nobody can tell: what is said of it is wrong, and was told.
@@ -95,7 +90,10 @@ fn reach(section: &mut Section<'_>) -> Reach {
     let (env, headers) = (settings(section, "env"), settings(section, "headers"));
     match (program, url) {
         (Some(_), Some(url)) => {
-            let what = format!("`{}` beside `command`: a server is started or addressed, not both", section.called("url"));
+            let what = format!(
+                "`{}` beside `command`: a server is started or addressed, not both",
+                section.called("url")
+            );
             section.faults().plain(url.at, MistakeKind::Contradiction, what);
             Reach::Unknown
         }
@@ -106,7 +104,11 @@ fn reach(section: &mut Section<'_>) -> Reach {
         (None, Some(url)) => {
             foreign(section, &["args", "folder", "env"], "command");
             if let Err(what) = crate::model::check_base_url(&url.value) {
-                section.faults().plain(url.at, MistakeKind::Value, format!("`{}` {what}", section.called("url")));
+                section.faults().plain(
+                    url.at,
+                    MistakeKind::Value,
+                    format!("`{}` {what}", section.called("url")),
+                );
                 return Reach::Unknown;
             }
             Reach::Url { url: url.value, headers }

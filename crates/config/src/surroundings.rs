@@ -14,8 +14,6 @@ pub struct Surroundings<'a> {
 
 impl fmt::Debug for Surroundings<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Surroundings")
-            .field("folder", &self.folder)
-            .finish_non_exhaustive()
+        f.debug_struct("Surroundings").field("folder", &self.folder).finish_non_exhaustive()
     }
 }

@@ -35,11 +35,7 @@ pub(crate) const BUILTINS: [Builtin; 5] = [
     Builtin { name: "calculator", tools: &[("calculator", Effect::Read)] },
     Builtin {
         name: "notes",
-        tools: &[
-            ("notes_add", Effect::Local),
-            ("notes_list", Effect::Read),
-            ("notes_search", Effect::Read),
-        ],
+        tools: &[("notes_add", Effect::Local), ("notes_list", Effect::Read), ("notes_search", Effect::Read)],
     },
     Builtin { name: "outbox", tools: &[("send_message", Effect::Destructive)] },
     Builtin { name: "http_get", tools: &[("http_get", Effect::Read)] },

@@ -33,7 +33,9 @@ pub(crate) async fn run(args: &Check) -> Result<u8> {
     match (args.json, &report) {
         (true, _) => json::print(&mut screen, &Document { agents, report: found })?,
         (false, Some(report)) => screen.report("config_invalid", report)?,
-        (false, None) => screen.line(&format!("{}: nothing is wrong; agents: {}", found.file, agents.join(", ")))?,
+        (false, None) => {
+            screen.line(&format!("{}: nothing is wrong; agents: {}", found.file, agents.join(", ")))?
+        }
     }
     Ok(if report.is_none() { COMPLETED } else { ERRORED })
 }

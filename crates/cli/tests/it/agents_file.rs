@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::desk::{Desk, KEY};
 use crate::model_server::{ModelServer, answer, stream_call, stream_text};
@@ -14,14 +14,21 @@ fn init_writes_a_file_that_check_finds_sound_and_overwrites_nothing() {
     assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{ran:?}");
     assert!(ran.out.starts_with("written: singletree.toml\n"), "{}", ran.out);
     let ran = desk.run(&["check"]);
-    assert_eq!((ran.code, ran.out.as_str()), (0, "singletree.toml: nothing is wrong; agents: assistant\n"), "{ran:?}");
+    assert_eq!(
+        (ran.code, ran.out.as_str()),
+        (0, "singletree.toml: nothing is wrong; agents: assistant\n"),
+        "{ran:?}"
+    );
     desk.write("singletree.toml", "mine");
     let ran = desk.run(&["init"]);
     assert_eq!((ran.code, ran.out.as_str()), (2, ""));
     assert_eq!(ran.err, "error: file_exists: singletree.toml is there already, and stays as it is\n");
     assert_eq!(desk.read("singletree.toml"), "mine");
     assert_eq!(desk.json(&["init", "other.toml"]), (0, json!({ "written": "other.toml" })));
-    assert_eq!(desk.json(&["check", "other.toml"]), (0, json!({ "agents": ["assistant"], "file": "other.toml", "mistakes": [] })));
+    assert_eq!(
+        desk.json(&["check", "other.toml"]),
+        (0, json!({ "agents": ["assistant"], "file": "other.toml", "mistakes": [] }))
+    );
     assert_eq!(desk.run(&["init", "no/where.toml"]).code, 4);
 }
 
@@ -101,7 +108,10 @@ fn who_asks_for_another_agent_begins_another_conversation() {
     assert_eq!(send(&["--config", "agents.toml"]), talker);
     assert_eq!(send(&["--config", "agents.toml", "--agent", "talker"]), talker);
     let ran = desk.run(&["send", "hi", "--config", "agents.toml", "--agent", "nobody"]);
-    assert_eq!((ran.code, ran.err.as_str()), (2, "error: usage: there is no agent 'nobody'; there is: sender, talker\n"));
+    assert_eq!(
+        (ran.code, ran.err.as_str()),
+        (2, "error: usage: there is no agent 'nobody'; there is: sender, talker\n")
+    );
     fs::rename(desk.path("agents.toml"), desk.path("singletree.toml")).unwrap();
     assert_eq!(send(&[]), talker, "the file of this folder is found");
     let ran = desk.run(&["graph", "show", "talker"]);
@@ -110,9 +120,11 @@ fn who_asks_for_another_agent_begins_another_conversation() {
 
 #[test]
 fn an_agent_over_a_server_calls_its_tools_by_its_own_policy() {
-    let server = ModelServer::start(|asked, stream| match asked.body["messages"].as_array().unwrap().last().unwrap()["role"].as_str() {
-        Some("user") => stream_call(stream, "notes_add", &json!({ "text": "milk" })),
-        _ => stream_text(stream, &["Not", "ed."]),
+    let server = ModelServer::start(|asked, stream| {
+        match asked.body["messages"].as_array().unwrap().last().unwrap()["role"].as_str() {
+            Some("user") => stream_call(stream, "notes_add", &json!({ "text": "milk" })),
+            _ => stream_text(stream, &["Not", "ed."]),
+        }
     });
     let desk = Desk::new();
     desk.write(
@@ -127,7 +139,10 @@ fn an_agent_over_a_server_calls_its_tools_by_its_own_policy() {
     let (code, document) = desk.json(&["send", "note milk", "--session", "s"]);
     assert_eq!((code, &document["metadata"]["tool"]), (3, &json!("notes_add")), "{document}");
     let asked = server.asked();
-    assert_eq!(asked.body["messages"][0], json!({ "role": "system", "content": "Be brief.\n\nYou must not do this:\nRhymes." }));
+    assert_eq!(
+        asked.body["messages"][0],
+        json!({ "role": "system", "content": "Be brief.\n\nYou must not do this:\nRhymes." })
+    );
     assert_eq!((&asked.body["temperature"], &asked.body["max_tokens"]), (&json!(0.5), &json!(99)));
     assert_eq!(asked.body["tools"].as_array().unwrap().len(), 3);
     assert!(asked.head.contains(&format!("authorization: Bearer {KEY}\r\n")));
@@ -141,12 +156,19 @@ fn an_agent_over_a_server_calls_its_tools_by_its_own_policy() {
 fn no_output_of_any_command_holds_a_key() {
     let server = ModelServer::start(|asked, stream| {
         let message = format!("no such model, {KEY}, {}", asked.head);
-        answer(stream, "404 Not Found", &json!({ "error": { "message": message, "code": "model_not_found", "param": KEY } }));
+        answer(
+            stream,
+            "404 Not Found",
+            &json!({ "error": { "message": message, "code": "model_not_found", "param": KEY } }),
+        );
     });
     let desk = Desk::new();
     desk.write("key", &format!("{KEY}\n"));
     let model = format!("wire = \"openai\"\nname = \"x\"\nbase_url = \"{}\"\n", server.url);
-    desk.write("singletree.toml", &format!("[models.m]\n{model}key = {{ file = \"key\" }}\n[agents.a]\ninstructions = \"x\"\n"));
+    desk.write(
+        "singletree.toml",
+        &format!("[models.m]\n{model}key = {{ file = \"key\" }}\n[agents.a]\ninstructions = \"x\"\n"),
+    );
     // `Desk::run` looks through all that is printed.
     for args in [
         ["check"].as_slice(),

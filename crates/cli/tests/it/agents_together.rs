@@ -12,7 +12,10 @@ fn instructions_may_be_a_prompt_of_the_folder() {
     let server = ModelServer::start(|_, stream| stream_text(stream, &["Hi."]));
     let desk = Desk::new();
     fs::create_dir(desk.path("texts")).unwrap();
-    desk.write("texts/support.md", "+++\nlabels = [\"production\"]\n[sampling]\ntemperature = 0.25\n+++\nYou help at {{ shop }}.\n");
+    desk.write(
+        "texts/support.md",
+        "+++\nlabels = [\"production\"]\n[sampling]\ntemperature = 0.25\n+++\nYou help at {{ shop }}.\n",
+    );
     desk.write(
         "singletree.toml",
         &format!(
@@ -60,9 +63,11 @@ fn a_conversation_is_handed_over_and_stays_there() {
         ], "fallback": { "reply": "Hello from the front." } }"#,
     );
     desk.write("back.json", r#"{ "model": "b", "rules": [
-            { "when": { "user": ["*"], "results": "any" }, "then": { "reply": "Billing here." } }
+            { "when": { "user": ["*"], "results": [{ "tool": "transfer_to_billing", "content": "*" }] }, "then": { "reply": "Billing here." } }
         ], "fallback": { "reply": "Still billing." } }"#);
-    let send = |text: &str| desk.json(&["send", text, "--session", "s"]).1["replies"].as_array().unwrap().last().unwrap()["content"].clone();
+    let send = |text: &str| {
+        desk.json(&["send", text, "--session", "s"]).1["replies"].as_array().unwrap().last().unwrap()["content"].clone()
+    };
     assert_eq!(send("hi"), "Hello from the front.");
     assert_eq!(send("my invoice"), "Billing here.");
     assert_eq!(send("and now?"), "Still billing.", "also in another process");
@@ -83,7 +88,7 @@ while read -r line; do
     case "$line" in
         *'"initialize"'*) answer '{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}' ;;
         *'"tools/list"'*) answer "{\"tools\":[$(tool look),$(tool drop),$(tool hidden)]}" ;;
-        *'"tools/call"'*) answer "{\"content\":[{\"type\":\"text\",\"text\":\"mode $MODE, token $TOKEN, other $OPENAI_API_KEY\"}]}" ;;
+        *'"tools/call"'*) answer "{\"content\":[{\"type\":\"text\",\"text\":\"mode $MODE, token of ${#TOKEN}, other ${#OPENAI_API_KEY}\"}]}" ;;
     esac
 done
 "#;
@@ -98,16 +103,21 @@ fn tools_of_a_server_are_those_that_are_listed_under_the_effects_that_the_file_d
         [agents.a]\ninstructions = \"x\"\ntools = [\"files\"]\n\
         [mcp.files]\ncommand = \"sh\"\nargs = [\"server.sh\"]\ntools = [\"look\", \"drop\"]\neffects = { look = \"read\" }\n\
         env = { MODE = \"ro\", TOKEN = { env = \"OPENAI_API_KEY\" } }\n");
-    let call = |tool: &str| format!(r#"{{ "when": {{ "user": ["{tool}"] }}, "then": {{ "calls": [{{ "tool": "files__{tool}", "arguments": {{}} }}] }} }}"#);
+    let call = |tool: &str| {
+        format!(
+            r#"{{ "when": {{ "user": ["{tool}"] }}, "then": {{ "calls": [{{ "tool": "files__{tool}", "arguments": {{}} }}] }} }}"#
+        )
+    };
     let result = |tool: &str| {
         format!(r#"{{ "when": {{ "user": ["{tool}"], "results": "any" }}, "then": {{ "reply": "Done." }} }}"#)
     };
-    let rules: Vec<String> = ["look", "drop", "hidden"].iter().flat_map(|it| [call(it), result(it)]).collect();
+    let rules: Vec<String> =
+        ["look", "drop", "hidden"].iter().flat_map(|it| [call(it), result(it)]).collect();
     desk.write("m.json", &format!(r#"{{ "model": "m", "rules": [{}] }}"#, rules.join(",\n")));
 
     let ran = desk.run(&["send", "look", "--session", "s"]);
     assert_eq!(ran.code, 0, "{ran:?}");
-    assert_eq!(ran.out, "  * files__look {}\n  = mode ro, token [redacted], other \nDone.\n");
+    assert_eq!(ran.out, "  * files__look {}\n  = mode ro, token of 15, other 0\nDone.\n");
     let ran = desk.run(&["send", "hidden", "--session", "s"]);
     assert!(ran.out.contains("files__hidden") && ran.out.contains("  ! error: "), "{}", ran.out);
     let (code, document) = desk.json(&["send", "drop", "--session", "s"]);

@@ -29,7 +29,8 @@ impl Picked {
         {
             return picked.clone();
         }
-        let picked: Tools = all.iter().filter(|it| self.names.contains(it.definition().name())).cloned().collect();
+        let picked: Tools =
+            all.iter().filter(|it| self.names.contains(it.definition().name())).cloned().collect();
         *last = Some((all, picked.clone()));
         picked
     }

@@ -26,7 +26,8 @@ pub(crate) fn build(config: &Config) -> Result<BTreeMap<usize, Arc<dyn Toolset>>
     Ok(servers)
 }
 
-fn one(config: &Config, ready: &ReadyServer) -> Result<Option<Arc<dyn Toolset>>> {
+/// Makes one server; none where the file does not say how it is reached.
+pub(crate) fn one(config: &Config, ready: &ReadyServer) -> Result<Option<Arc<dyn Toolset>>> {
     let Some(table) = config.file.servers.get(ready.index) else { return Ok(None) };
     let name = table.name.value.as_str();
     let builder = match &table.reach {
@@ -58,7 +59,8 @@ fn one(config: &Config, ready: &ReadyServer) -> Result<Option<Arc<dyn Toolset>>>
 /// A program gets what the file gives it, and of our own environment only what it needs to be found and to find its things.
 fn command(program: &str, args: &[String], ready: &ReadyServer) -> McpCommand {
     let command = McpCommand::new(program, args.iter().map(String::as_str));
-    let command = ready.inherited.iter().fold(command, |it, (name, value)| it.env(name.as_str(), value.as_str()));
+    let command =
+        ready.inherited.iter().fold(command, |it, (name, value)| it.env(name.as_str(), value.as_str()));
     ready.settings.iter().fold(command, |it, (name, value, secret)| match secret {
         true => it.secret_env(name.as_str(), value.clone()),
         false => it.env(name.as_str(), value.expose()),

@@ -19,7 +19,9 @@ pub(crate) fn reachable<'f>(file: &'f File, first: &'f AgentTable) -> Vec<&'f Ag
     while let Some(agent) = reached.get(next).copied() {
         for name in &agent.hand_offs {
             let other = file.agents.iter().find(|it| it.name.value == name.value);
-            if let Some(other) = other.filter(|other| reached.iter().all(|it| it.name.value != other.name.value)) {
+            if let Some(other) =
+                other.filter(|other| reached.iter().all(|it| it.name.value != other.name.value))
+            {
                 reached.push(other);
             }
         }

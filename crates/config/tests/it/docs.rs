@@ -26,7 +26,8 @@ fn blocks(page: &str, language: &str) -> Vec<(usize, String)> {
 
 #[test]
 fn every_block_of_the_page_is_sound() {
-    let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md")).unwrap();
+    let page =
+        fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md")).unwrap();
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("prompts")).unwrap();
     for (name, text) in [
@@ -37,9 +38,10 @@ fn every_block_of_the_page_is_sound() {
     ] {
         fs::write(folder.path().join(name), text).unwrap();
     }
-    let blocks = blocks(&page, "toml");
-    assert!(blocks.len() >= 9, "{}", blocks.len());
-    for (line, block) in blocks {
+    let front = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md")).unwrap();
+    let blocks = [blocks(&page, "toml"), blocks(&front, "toml")];
+    assert!(blocks[0].len() >= 9 && blocks[1].len() == 1, "{blocks:?}");
+    for (line, block) in blocks.into_iter().flatten() {
         // What a block leaves out is added around it.
         let model = if block.contains("[models.") { "" } else { crate::table::MODEL };
         let agent = if block.contains("[agents.") { "" } else { "[agents.any]\ninstructions = \"x\"\n" };
@@ -52,15 +54,22 @@ fn every_block_of_the_page_is_sound() {
 // Whoever adds a kind of mistake, or a key, tells it.
 #[test]
 fn every_kind_of_mistake_stands_on_the_page() {
-    let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md")).unwrap();
+    let page =
+        fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md")).unwrap();
     let source = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/src/report.rs")).unwrap();
     let kinds = source.split_once("pub enum MistakeKind {").unwrap().1.split_once('}').unwrap().0;
-    let kinds: Vec<&str> = kinds.lines().filter_map(|it| it.trim().strip_suffix(',')).filter(|it| !it.starts_with('/')).collect();
+    let kinds: Vec<&str> = kinds
+        .lines()
+        .filter_map(|it| it.trim().strip_suffix(','))
+        .filter(|it| !it.starts_with('/'))
+        .collect();
     assert_eq!(kinds.len(), 11);
     for kind in kinds {
         let snake: String = kind
             .char_indices()
-            .flat_map(|(at, it)| [(at > 0 && it.is_uppercase()).then_some('_'), Some(it.to_ascii_lowercase())])
+            .flat_map(|(at, it)| {
+                [(at > 0 && it.is_uppercase()).then_some('_'), Some(it.to_ascii_lowercase())]
+            })
             .flatten()
             .collect();
         assert!(page.contains(&format!("| `{snake}` |")), "{snake}");

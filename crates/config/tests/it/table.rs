@@ -33,7 +33,8 @@ pub(crate) fn check(text: &str, expect: &[&str]) {
 }
 
 /// A model that needs nothing.
-pub(crate) const MODEL: &str = "models.m = { wire = \"openai\", name = \"x\", base_url = \"http://127.0.0.1:1\" }\n";
+pub(crate) const MODEL: &str =
+    "models.m = { wire = \"openai\", name = \"x\", base_url = \"http://127.0.0.1:1\" }\n";
 
 /// As [`check`], with a model on the first line.
 pub(crate) fn check_agents(text: &str, expect: &[&str]) {

@@ -87,7 +87,8 @@ async fn it_is_killed_before_and_in_the_middle_of_calls_and_nothing_is_lost() {
     // One that only reads is asked again, and answers.
     let toolbox = tools.now().await;
     let killed = server.report().await.process;
-    let working = call(&toolbox, "everything__trigger-long-running-operation", json!({"duration": 1, "steps": 1}));
+    let working =
+        call(&toolbox, "everything__trigger-long-running-operation", json!({"duration": 1, "steps": 1}));
     let (output, ()) = tokio::join!(working, async {
         for _ in 0..100 {
             tokio::task::yield_now().await;

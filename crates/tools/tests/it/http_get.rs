@@ -19,7 +19,13 @@ struct Web {
 }
 
 impl Web {
-    fn page(mut self, url: &'static str, status: u16, header: (&'static str, &'static str), body: &str) -> Self {
+    fn page(
+        mut self,
+        url: &'static str,
+        status: u16,
+        header: (&'static str, &'static str),
+        body: &str,
+    ) -> Self {
         self.pages.insert(url, (status, vec![header], Bytes::copy_from_slice(body.as_bytes())));
         self
     }
@@ -75,9 +81,8 @@ async fn text_is_given_with_its_type_and_the_address_where_it_was_found() {
 
 #[tokio::test]
 async fn a_host_that_was_not_named_is_not_asked() {
-    let denied = |host: &str| {
-        failed(&format!("calls may not go to {host}: it is none of the hosts that were named"))
-    };
+    let denied =
+        |host: &str| failed(&format!("calls may not go to {host}: it is none of the hosts that were named"));
     for (url, host) in [
         ("http://evil.test/", "evil.test"),
         ("http://notexample.test/", "notexample.test"),

@@ -167,6 +167,7 @@ async fn a_tool_with_limits_of_its_own_has_those() {
         Ok(Output::text("slow"))
     };
     let slow = Patient(TypedTool::new("slow", "Takes long.", Effect::Read, slow).expect("valid"));
-    let toolbox = Toolbox::new([Arc::new(slow) as Arc<dyn Tool>], ToolLimits::standard()).expect("no duplicate");
+    let toolbox =
+        Toolbox::new([Arc::new(slow) as Arc<dyn Tool>], ToolLimits::standard()).expect("no duplicate");
     assert_eq!(toolbox.call(&call("slow", json!({})), &key(0)).await, Output::text("sl"));
 }
