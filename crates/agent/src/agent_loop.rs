@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use singletree_engine::Graph;
 use singletree_harness::{Agent, Durability};
-use singletree_llm::{ChatMessage, InvalidOutput, Pace, Provider, Retry, Schema};
+use singletree_llm::{ChatMessage, InvalidOutput, Pace, Provider, Retry, RuntimeConfig, Schema};
 use singletree_tools::{Effect, LiveToolbox};
 
 use crate::approve::Approve;
@@ -46,6 +46,7 @@ impl AgentLoop {
             member: Member {
                 id: None,
                 provider,
+                sampling: RuntimeConfig::default(),
                 system: None,
                 window: None,
                 tools: None,
@@ -77,6 +78,13 @@ impl AgentLoopBuilder {
     pub fn system(mut self, text: impl Into<String>) -> Self {
         let text = text.into();
         self.member.system = (!text.is_empty()).then(|| Arc::new(ChatMessage::system(text)));
+        self
+    }
+
+    /// Sets how the model samples; as the provider does otherwise.
+    #[must_use]
+    pub fn sampling(mut self, config: RuntimeConfig) -> Self {
+        self.member.sampling = config;
         self
     }
 

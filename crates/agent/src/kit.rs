@@ -58,7 +58,7 @@ impl<'a> Kit<'a> {
 
     /// Tells whether a person has to decide about a call.
     pub(crate) fn needs_approval(&self, call: &ToolCall) -> bool {
-        self.runnable(call).is_some_and(|it| self.member.approve.needs(it.effect()))
+        self.runnable(call).is_some_and(|it| self.member.approve.needs(&call.name, it.effect()))
     }
 
     /// Runs work for several calls, a bounded number at once; results in the order of the calls.

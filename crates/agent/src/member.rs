@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use singletree_llm::{ChatMessage, NoPause, Pace, Provider, Retry, Schema};
+use singletree_llm::{ChatMessage, NoPause, Pace, Provider, Retry, RuntimeConfig, Schema};
 use singletree_tools::LiveToolbox;
 
 use crate::approve::Approve;
@@ -18,6 +18,7 @@ pub(crate) struct Member {
     /// Its id; none where it is the only agent of its graph.
     pub(crate) id: Option<String>,
     pub(crate) provider: Arc<dyn Provider>,
+    pub(crate) sampling: RuntimeConfig,
     pub(crate) system: Option<Arc<ChatMessage>>,
     pub(crate) window: Option<u64>,
     pub(crate) tools: Option<LiveToolbox>,

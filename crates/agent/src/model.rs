@@ -54,7 +54,7 @@ pub(crate) async fn model(parts: Arc<Parts>, cx: Ctx<AgentState>) -> NodeResult<
 }
 
 fn request(member: &Member, kit: &Kit<'_>, messages: impl Iterator<Item = Arc<ChatMessage>>) -> Request {
-    let request = Request::new(messages.collect());
+    let request = Request::new(messages.collect()).with_config(member.sampling.clone());
     let tools = kit.definitions();
     let request = if tools.is_empty() { request } else { request.with_tools(tools) };
     match &member.reply_schema {

@@ -8,6 +8,8 @@ use serde_json::{Map, Value};
 use singletree::TurnId;
 use singletree::durable::SessionId;
 
+use crate::who::Who;
+
 /// Durable chat in a terminal: conversations that never lose a turn.
 ///
 /// Exit codes: 0 completed, 1 errored, 2 wrong usage, 3 suspended (an answer is awaited), 4 the store refused.
@@ -22,6 +24,12 @@ pub(crate) struct Args {
 /// What there is to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Write a commented singletree.toml to begin with.
+    Init(Init),
+    /// Look for mistakes in singletree.toml: each with its line and what to do.
+    ///
+    /// Exit codes: 0 nothing is wrong, 1 something is, 2 the file cannot be read.
+    Check(Check),
     /// Talk with an agent; from a pipe, one message a line.
     Chat(Chat),
     /// Send one message and print what comes of it.
@@ -78,6 +86,28 @@ pub(crate) struct Common {
     pub(crate) json: bool,
 }
 
+/// `singletree init`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Init {
+    /// Where to; a file that does not exist yet.
+    #[arg(value_name = "FILE", default_value = "singletree.toml")]
+    pub(crate) file: PathBuf,
+    /// Print one JSON document, also for errors.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `singletree check`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Check {
+    /// Which file.
+    #[arg(value_name = "FILE", default_value = "singletree.toml")]
+    pub(crate) file: PathBuf,
+    /// Print one JSON document, also for errors.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 /// `singletree chat`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Chat {
@@ -90,6 +120,8 @@ pub(crate) struct Chat {
     /// Start another conversation.
     #[arg(long, conflicts_with = "session")]
     pub(crate) new: bool,
+    #[command(flatten)]
+    pub(crate) who: Who,
     #[command(flatten)]
     pub(crate) db: Db,
 }
@@ -109,6 +141,8 @@ pub(crate) struct Send {
     /// Which agent answers, if the session is new.
     #[arg(long, value_name = "NAME")]
     pub(crate) agent: Option<String>,
+    #[command(flatten)]
+    pub(crate) who: Who,
     #[command(flatten)]
     pub(crate) common: Common,
 }
@@ -139,6 +173,8 @@ pub(crate) struct Answer {
     #[arg(long, value_name = "WHO")]
     pub(crate) from: Option<String>,
     #[command(flatten)]
+    pub(crate) who: Who,
+    #[command(flatten)]
     pub(crate) common: Common,
 }
 
@@ -148,6 +184,8 @@ pub(crate) struct Cancel {
     /// The id of the turn.
     #[arg(value_name = "TURN", value_parser = clap::value_parser!(TurnId))]
     pub(crate) turn: TurnId,
+    #[command(flatten)]
+    pub(crate) who: Who,
     #[command(flatten)]
     pub(crate) common: Common,
 }
@@ -241,6 +279,8 @@ pub(crate) enum Graph {
         /// As what: a flowchart for Mermaid, a graph for Graphviz, plain data, or a picture.
         #[arg(long, value_enum, default_value_t = GraphFormat::Mermaid)]
         format: GraphFormat,
+        #[command(flatten)]
+        who: Who,
     },
 }
 
@@ -372,6 +412,8 @@ impl Command {
     /// Says whether the output is to be JSON, errors included.
     pub(crate) fn wants_json(&self) -> bool {
         match self {
+            Self::Init(it) => it.json,
+            Self::Check(it) => it.json,
             Self::Chat(_) => false,
             Self::Send(it) => it.common.json,
             Self::Pending(it) => it.common.json,

@@ -42,12 +42,13 @@ pub(crate) fn show(wait: &PendingWait, screen: &mut Screen) -> io::Result<()> {
     }
 }
 
-/// Shows how somebody who is not asked can answer.
-pub(crate) fn show_how(wait: &PendingWait, screen: &mut Screen) -> io::Result<()> {
+/// Shows how somebody who is not asked can answer; `again` makes the same agents go on.
+pub(crate) fn show_how(wait: &PendingWait, again: &str, screen: &mut Screen) -> io::Result<()> {
     let Descriptor { signal_id, .. } = &wait.descriptor;
     let forms = if wait.wait.action.is_some() { "approve|reject" } else { "JSON" };
     let session = &wait.session;
-    screen.styled(Style::Dim, &format!("    singletree answer {signal_id} {forms} --session {session}"))
+    screen
+        .styled(Style::Dim, &format!("    singletree answer {signal_id} {forms} --session {session}{again}"))
 }
 
 /// Returns what waits in a session, or in all of them.

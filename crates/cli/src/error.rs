@@ -3,8 +3,10 @@
 use std::io;
 use std::path::PathBuf;
 
+use singletree::config::Report;
 use singletree::harness::ErroredTurn;
-use singletree::{agent, durable, engine, harness};
+use singletree::http::Redactor;
+use singletree::{agent, config, durable, engine, harness};
 
 use crate::exit::{ERRORED, STORE_REFUSED, USAGE};
 
@@ -38,6 +40,22 @@ pub(crate) enum Error {
     Agent {
         /// Why not.
         source: agent::Error,
+    },
+    /// The file of the agents is wrong, or what it describes cannot be made.
+    #[error(transparent)]
+    Config(#[from] config::Error),
+    /// The file to write is there already.
+    #[error("{} is there already, and stays as it is", .0.display())]
+    Exists(PathBuf),
+    /// Another error whose text held a key.
+    #[error("{text}")]
+    Redacted {
+        /// Its category.
+        category: String,
+        /// Its text without the key.
+        text: String,
+        /// Its exit code.
+        exit: u8,
     },
     /// The chat harness refused.
     #[error(transparent)]
@@ -73,6 +91,9 @@ impl Error {
             Self::Place { .. } => "place_unavailable",
             Self::Open { source } => source.category(),
             Self::Agent { source } => source.category(),
+            Self::Config(error) => error.category(),
+            Self::Exists(_) => "file_exists",
+            Self::Redacted { category, .. } => category,
             Self::Harness(error) => error.category(),
             Self::Refused(turn) => &turn.error_category,
             Self::Document { .. } => "document_invalid",
@@ -85,16 +106,39 @@ impl Error {
     /// Returns the exit code.
     pub(crate) fn exit(&self) -> u8 {
         match self {
-            Self::Usage(_) => USAGE,
+            Self::Usage(_) | Self::Exists(_) => USAGE,
+            Self::Config(config::Error::Invalid(_) | config::Error::Unreadable { .. }) => USAGE,
+            Self::Redacted { exit, .. } => *exit,
             Self::Place { .. } | Self::Open { .. } => STORE_REFUSED,
             Self::Harness(_) | Self::Refused(_) if self.category().starts_with("store_") => STORE_REFUSED,
             Self::Agent { .. }
+            | Self::Config(_)
             | Self::Harness(_)
             | Self::Refused(_)
             | Self::Document { .. }
             | Self::Input { .. }
             | Self::Torture(_)
             | Self::Output(_) => ERRORED,
+        }
+    }
+
+    /// Returns what is wrong with a file, if that is the error.
+    pub(crate) fn report(&self) -> Option<&Report> {
+        match self {
+            Self::Config(config::Error::Invalid(report)) => Some(report),
+            _ => None,
+        }
+    }
+
+    /// Takes keys out of the text.
+    pub(crate) fn redacted(self, redactor: &Redactor) -> Self {
+        let text = self.text();
+        match redactor.redact(&text) {
+            clean if clean == text => self,
+            clean => {
+                let (category, exit) = (self.category().to_owned(), self.exit());
+                Self::Redacted { category, text: clean.into_owned(), exit }
+            }
         }
     }
 

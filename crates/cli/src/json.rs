@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::Value;
+use singletree::config::Report;
 use singletree::durable::Timestamp;
 use singletree::harness::{ForkPoint, HistoryEntry, PendingWait, SessionInfo, Wait};
 use singletree::{ChatMessage, ChatTurnOutcome};
@@ -37,12 +38,16 @@ pub(crate) struct Failed {
 struct Failure {
     category: String,
     message: String,
+    /// What is wrong with the file of the agents, if that is the error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    report: Option<Report>,
 }
 
 impl Failed {
     /// Describes an error.
     pub(crate) fn of(error: &Error) -> Self {
-        Self { error: Failure { category: error.category().to_owned(), message: error.text() } }
+        let (category, message) = (error.category().to_owned(), error.text());
+        Self { error: Failure { category, message, report: error.report().cloned() } }
     }
 }
 
@@ -232,8 +237,8 @@ impl Forgotten {
     }
 }
 
-/// What a command did: `{"deleted": ID}`, `{"imported": ID}`, `{"forked": ID}` with the new one's id, or
-/// `{"backup": FILE}`.
+/// What a command did: `{"deleted": ID}`, `{"imported": ID}`, `{"forked": ID}` with the new one's id,
+/// `{"backup": FILE}` or `{"written": FILE}`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Done<'a> {
@@ -245,4 +250,6 @@ pub(crate) enum Done<'a> {
     Forked(&'a str),
     /// The database was copied.
     Backup(&'a str),
+    /// The file was written.
+    Written(&'a str),
 }

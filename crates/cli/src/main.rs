@@ -9,10 +9,12 @@ mod exit;
 mod json;
 mod place;
 mod print;
+mod who;
 mod wire;
 
 mod ask;
 mod follow;
+mod hint;
 mod prompt;
 mod turn_view;
 
@@ -51,6 +53,9 @@ fn run(args: Args) -> Result<u8> {
 pub(crate) fn report(error: &Error, json: bool) -> u8 {
     let told = if json {
         json::print(&mut Screen::out(), &json::Failed::of(error))
+    } else if let Some(report) = error.report() {
+        // Each mistake has lines of its own.
+        Screen::err().report(error.category(), report)
     } else {
         Screen::err().error(error.category(), &error.text())
     };

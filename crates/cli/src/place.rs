@@ -94,7 +94,8 @@ impl Place {
         fs::remove_file(&path).map_err(|source| Error::Place { doing: "remove", path, source })
     }
 
-    fn folder(&self) -> &Path {
+    /// Returns the folder of the database.
+    pub(crate) fn folder(&self) -> &Path {
         self.db.parent().unwrap_or(&self.db)
     }
 

@@ -2,6 +2,8 @@
 
 use std::io::{self, IsTerminal, Write};
 
+use singletree::config::Report;
+
 /// How many columns are used where nobody says how many there are.
 const COLUMNS: usize = 100;
 
@@ -103,6 +105,16 @@ impl Screen {
         let word = self.paint(Style::Wrong, "error").unwrap_or_else(|| "error".to_owned());
         writeln!(self.out, "{word}: {category}: {}", shown(text))?;
         self.out.flush()
+    }
+
+    /// Writes what is wrong with a file: how much it is, then each mistake on lines of its own.
+    pub(crate) fn report(&mut self, category: &str, report: &Report) -> io::Result<()> {
+        let count = match report.mistakes.len() {
+            1 => "1 mistake".to_owned(),
+            many => format!("{many} mistakes"),
+        };
+        self.error(category, &format!("{} has {count}", report.file))?;
+        self.line(&report.to_string())
     }
 
     /// Returns a text with its style, where there are styles.

@@ -9,6 +9,7 @@ use singletree::harness::MessageId;
 use singletree::llm::{Role, ToolCall};
 use singletree::{ChatEvent, ChatEventKind, ChatMessage, ChatTurnOutcome};
 
+use crate::hint::hint;
 use crate::print::{Screen, Style};
 
 /// How many lines of a tool's result are shown.
@@ -231,7 +232,11 @@ impl TurnView {
         screen.end()?;
         let ChatTurnOutcome::Errored(turn) = outcome else { return Ok(()) };
         screen.styled(Style::Wrong, &turn.reply.text())?;
-        screen.styled(Style::Dim, &format!("  ({}: {})", turn.error_category, turn.diagnostic))
+        screen.styled(Style::Dim, &format!("  ({}: {})", turn.error_category, turn.diagnostic))?;
+        match hint(&turn.error_category) {
+            Some(hint) => screen.styled(Style::Dim, &format!("  hint: {hint}")),
+            None => Ok(()),
+        }
     }
 }
 

@@ -1,18 +1,17 @@
 //! The composition root: which store, which agent, which time.
 
-use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
-use singletree::agent::demo::{self, DemoParts};
 use singletree::durable::{Journal, SessionId, SessionKey, TenantId, WaitQuery};
-use singletree::engine::{Clock, Outline, SystemClock};
-use singletree::harness::{self, Agent};
+use singletree::engine::{Ids, Outline, RandomIds};
+use singletree::harness;
+use singletree::http::Redactor;
 use singletree::llm::{BoxFuture, Pace};
-use singletree::{Chat, SqliteStore};
+use singletree::{Agent, Chat, SqliteStore};
 
 use crate::error::{Error, Result};
 use crate::place::Place;
+use crate::who::{Cast, Who};
 
 /// How long turns that still run may take to end before the process does; what is left is finished by the next one.
 const GRACE: Duration = Duration::from_secs(10);
@@ -22,28 +21,71 @@ const GRACE: Duration = Duration::from_secs(10);
 pub(crate) struct House {
     /// The chat.
     pub(crate) chat: Chat,
+    /// Takes keys out of what is printed.
+    pub(crate) redactor: Redactor,
+    /// Who answers, and where they come from; none for the demo.
+    pub(crate) about: Option<String>,
+    /// What to add to a command so that the same ones answer.
+    pub(crate) again: String,
     store: SqliteStore,
 }
 
 impl House {
     /// Opens the database for writing; a second process that would is refused. `command` is what that one is told.
-    pub(crate) async fn open(place: &Place, command: &str) -> Result<Self> {
-        place.make()?;
-        let options = SqliteStore::options(place.db()).command(format!("singletree {command}"));
-        // The store opens in a thread of its own: the agent is built meanwhile.
-        let (store, agent) = tokio::join!(options.open(), async { agent(place) });
-        Self::over(agent?, store.map_err(|source| Error::Open { source })?)
+    pub(crate) async fn open(place: &Place, who: &Who, command: &str) -> Result<Self> {
+        // A wrong file is told before anything is made.
+        let cast = Cast::of(who, place).await?;
+        Self::write(place, cast, command).await
+    }
+
+    /// As [`House::open`], for what needs no agent.
+    pub(crate) async fn open_empty(place: &Place, command: &str) -> Result<Self> {
+        Self::write(place, Cast::demo(place)?, command).await
     }
 
     /// Opens the database for reading, beside a writer or alone.
     pub(crate) async fn look(place: &Place) -> Result<Self> {
         let store = SqliteStore::read_only(place.db()).await.map_err(|source| Error::Open { source })?;
-        Self::over(agent(place)?, store)
+        Self::over(Cast::demo(place)?, store)
     }
 
-    fn over(agent: Agent, store: SqliteStore) -> Result<Self> {
-        let chat = Chat::builder().agent(agent).open(store.clone())?;
-        Ok(Self { chat, store })
+    async fn write(place: &Place, cast: Cast, command: &str) -> Result<Self> {
+        place.make()?;
+        let options = SqliteStore::options(place.db()).command(format!("singletree {command}"));
+        Self::over(cast, options.open().await.map_err(|source| Error::Open { source })?)
+    }
+
+    fn over(cast: Cast, store: SqliteStore) -> Result<Self> {
+        let Cast { agents, limits, redactor, about, again } = cast;
+        let chat = agents.into_iter().fold(Chat::builder().limits(limits), |chat, agent| chat.agent(agent));
+        let chat = chat.open(store.clone())?;
+        Ok(Self { chat, redactor, about, again, store })
+    }
+
+    /// Chooses the conversation: the one that is named; else the last one, if the agent that is asked for answers there,
+    /// or any of those that are here; else a new one.
+    pub(crate) async fn session(
+        &self,
+        named: Option<String>,
+        last: Option<String>,
+        agent: Option<&str>,
+    ) -> Result<String> {
+        let Some(last) = named.is_none().then_some(last).flatten() else {
+            return Ok(named.unwrap_or_else(fresh));
+        };
+        let answers =
+            |name: &str| agent.map_or_else(|| self.chat.agents().any(|it| it == name), |it| it == name);
+        match self.chat.session(&last).await {
+            Ok(info) if answers(&info.agent) => Ok(last),
+            Ok(_) => Ok(fresh()),
+            Err(harness::Error::SessionUnknown { .. }) => Ok(last),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Takes keys out of an error.
+    pub(crate) fn clean<T>(&self, result: Result<T>) -> Result<T> {
+        result.map_err(|it| it.redacted(&self.redactor))
     }
 
     /// Refuses the name of an agent that is not here.
@@ -67,7 +109,7 @@ impl House {
 
     /// Lets what runs end, and closes the database.
     pub(crate) async fn close(self) {
-        let Self { chat, store } = self;
+        let Self { chat, store, .. } = self;
         // What did not end in time is taken over at the next start.
         chat.shutdown(GRACE).await;
         drop(chat);
@@ -76,8 +118,8 @@ impl House {
 }
 
 /// Describes the graph of an agent. Nothing of the agent runs, so that it does not matter where its tools would reach.
-pub(crate) fn outline(name: &str) -> Result<Outline> {
-    let agents = [agent(&Place::of(Some(Path::new("singletree.db")))?)?];
+pub(crate) async fn outline(name: &str, who: &Who) -> Result<Outline> {
+    let agents = Cast::of(who, &Place::of(Some("singletree.db".as_ref()))?).await?.agents;
     let found = agents.iter().find(|it| it.name() == name);
     let found = found.ok_or_else(|| no_agent(name, agents.iter().map(Agent::name)))?;
     Ok(found.graph().outline())
@@ -88,14 +130,11 @@ fn no_agent<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Error {
     Error::Usage(format!("there is no agent '{name}'; there is: {}", known.join(", ")))
 }
 
-fn agent(place: &Place) -> Result<Agent> {
-    let parts = DemoParts {
-        notes: place.notes(),
-        outbox: place.outbox(),
-        now: Box::new(|| SystemClock.now().to_system_time()),
-        pace: Arc::new(RealPace),
-    };
-    demo::agent(parts).map_err(|source| Error::Agent { source })
+/// Makes the id of a new session: short, for people type it.
+fn fresh() -> String {
+    let uuid = RandomIds.uuid();
+    let first = uuid.split('-').next().unwrap_or(&uuid);
+    format!("chat-{first}")
 }
 
 /// Pauses that take their time.

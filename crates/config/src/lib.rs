@@ -1,1 +1,75 @@
-//! Agents as files: singletree.toml, read, checked and built.
+//! Agents as files: `singletree.toml`, read, checked and built.
+//!
+//! # Vocabulary
+//!
+//! The *file* is what a person writes. A *mistake* is something wrong in it, with its line, its column and what to do; a
+//! *report* is all of them. A *configuration* is a file without mistakes. Its *surroundings* are what it names outside
+//! itself: a folder, and a way to look variables up; nothing here asks the environment (INV-17). A secret never stands in
+//! the file, only where it is: in a variable or in another file (INV-16).
+//!
+//! # Example
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() {
+//! use std::path::Path;
+//! use singletree_config::{Config, Surroundings};
+//!
+//! let text = r#"
+//! [models.main]
+//! wire = "openai"
+//! name = "gpt-5-mini"
+//! key = { env = "OPENAI_API_KEY" }
+//!
+//! [agents.support]
+//! instructions = "You help the customers of a bookshop."
+//! tools = ["outbox"]
+//! approval = { ask = ["destructive"] }
+//! "#;
+//! let around =
+//!     Surroundings { folder: Path::new("."), env: &|_| Some("a key".to_owned()) };
+//! let config = Config::check("singletree.toml", text, &around).await.unwrap();
+//! assert_eq!(config.agents(), ["support"]);
+//!
+//! let text = text.replace("tools", "tool");
+//! let report = Config::check("singletree.toml", &text, &around).await.unwrap_err();
+//! let told = "singletree.toml:9:1: `agents.support` has no key `tool`\n    hint: did you mean `tools`?";
+//! assert_eq!(report.to_string(), told);
+//! # }
+//! ```
+
+mod error;
+
+mod report;
+mod spot;
+mod suggest;
+mod surroundings;
+
+mod quantity;
+mod secret_source;
+mod section;
+
+mod agent;
+mod approval;
+mod compaction;
+mod file;
+mod limits;
+mod model;
+mod server;
+mod tool;
+
+mod check;
+mod prompt;
+mod resolve;
+mod selector;
+
+mod build;
+mod config;
+mod sample;
+
+pub use build::{Built, Means};
+pub use config::{BareModel, Config};
+pub use error::{Error, Result};
+pub use report::{Mistake, MistakeKind, Report};
+pub use sample::SAMPLE;
+pub use surroundings::Surroundings;

@@ -38,13 +38,16 @@
 //! stores promise), [`draw`] (pictures of graphs and turns), [`narration`].
 
 pub use singletree_agent as agent;
+pub use singletree_config as config;
 pub use singletree_draw as draw;
 pub use singletree_durable as durable;
 pub use singletree_engine as engine;
 pub use singletree_harness as harness;
+pub use singletree_http as http;
 pub use singletree_llm as llm;
 pub use singletree_mcp as mcp;
 pub use singletree_narration as narration;
+pub use singletree_providers as providers;
 pub use singletree_store_sqlite as store_sqlite;
 pub use singletree_tools as tools;
 

@@ -12,7 +12,7 @@ const NEVER: &[(&str, &[&str])] = &[
     ("narration", &["tokio", "rusqlite", "reqwest", "axum"]),
     ("protocol", &["tokio", "rusqlite", "reqwest", "axum"]),
     ("macros", &["tokio", "rusqlite", "reqwest", "axum"]),
-    ("prompts", &["tokio", "rusqlite", "reqwest", "axum"]),
+    ("prompts", &["rusqlite", "reqwest", "axum"]),
     ("engine", &["rusqlite", "reqwest", "axum"]),
     ("harness", &["rusqlite", "reqwest", "axum"]),
     ("store-sqlite", &["reqwest", "axum"]),

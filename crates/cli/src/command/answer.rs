@@ -16,14 +16,15 @@ use crate::wire::House;
 /// Runs the command.
 pub(crate) async fn run(args: Answer) -> Result<u8> {
     let place = Place::of(args.common.db.db.as_deref())?;
-    let house = House::open(&place, "answer").await?;
+    let house = House::open(&place, &args.who, "answer").await?;
     let code = answer(args, &house).await;
+    let code = house.clean(code);
     house.close().await;
     code
 }
 
 async fn answer(args: Answer, house: &House) -> Result<u8> {
-    let Answer { signal, reply, session, from, common } = args;
+    let Answer { signal, reply, session, from, who: _, common } = args;
     house.chat.sweep().await?;
     let turn = take(house, (signal, session), reply, from).await?;
     let mut screen = Screen::out();

@@ -13,8 +13,9 @@ use crate::wire::House;
 /// Runs the command: it succeeds when the turn ended by it, or by an earlier one.
 pub(crate) async fn run(args: Cancel) -> Result<u8> {
     let place = Place::of(args.common.db.db.as_deref())?;
-    let house = House::open(&place, "cancel").await?;
+    let house = House::open(&place, &args.who, "cancel").await?;
     let code = cancel(&args, &house).await;
+    let code = house.clean(code);
     house.close().await;
     code
 }

@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal};
 use singletree::harness::PendingWait;
 use singletree::{Chat, ChatMessage, ChatTurnOutcome, SendOptions, Turn};
 
-use super::{piped, send, sessions, slash};
+use super::{piped, sessions, slash};
 use crate::args::{self, Reply};
 use crate::ask;
 use crate::error::{Error, Result};
@@ -30,29 +30,33 @@ pub(super) struct Conversation<'a> {
     pub(super) session: &'a str,
     /// Which agent was asked for.
     pub(super) agent: Option<&'a str>,
+    /// What to add to a command so that the same agents answer.
+    pub(super) again: &'a str,
     pub(super) screen: Screen,
 }
 
 /// Runs the command.
 pub(crate) async fn run(args: args::Chat) -> Result<u8> {
     let place = Place::of(args.db.db.as_deref())?;
-    let house = House::open(&place, "chat").await?;
+    let house = House::open(&place, &args.who, "chat").await?;
     let code = talk(args, &place, &house).await;
+    let code = house.clean(code);
     house.close().await;
     code
 }
 
 async fn talk(args: args::Chat, place: &Place, house: &House) -> Result<u8> {
     house.check_agent(args.agent.as_deref())?;
-    let last = || place.last_session().filter(|_| !args.new);
-    let session = args.session.clone().or_else(last).unwrap_or_else(send::fresh);
+    let last = place.last_session().filter(|_| !args.new);
+    let session = house.session(args.session.clone(), last, args.agent.as_deref()).await?;
     place.remember(&session)?;
     let typed = io::stdin().is_terminal() && io::stdout().is_terminal();
     let (chat, screen) = (&house.chat, Screen::out());
-    let mut talk = Conversation { chat, session: &session, agent: args.agent.as_deref(), screen };
+    let (agent, again) = (args.agent.as_deref(), house.again.as_str());
+    let mut talk = Conversation { chat, session: &session, agent, again, screen };
     // From a pipe the output is the conversation's alone.
     let mut err = Screen::err();
-    talk.introduce(place, if typed { None } else { Some(&mut err) }).await?;
+    talk.introduce(place, house.about.as_deref(), if typed { None } else { Some(&mut err) }).await?;
     let interrupt = if typed { Interrupt::CancelsTurn } else { Interrupt::EndsProcess };
     talk.finish_accepted(interrupt).await?;
     if !typed {
@@ -67,7 +71,12 @@ async fn talk(args: args::Chat, place: &Place, house: &House) -> Result<u8> {
 
 impl Conversation<'_> {
     /// Says where the conversation is kept, and which one it is.
-    async fn introduce(&mut self, place: &Place, elsewhere: Option<&mut Screen>) -> Result<()> {
+    async fn introduce(
+        &mut self,
+        place: &Place,
+        about: Option<&str>,
+        elsewhere: Option<&mut Screen>,
+    ) -> Result<()> {
         let known = match self.chat.session(self.session).await {
             Ok(info) => format!("{}, {}", info.agent, sessions::count(info.messages)),
             Err(singletree::harness::Error::SessionUnknown { .. }) => "new".to_owned(),
@@ -77,6 +86,9 @@ impl Conversation<'_> {
         let screen = elsewhere.unwrap_or(&mut self.screen);
         screen.styled(Style::Dim, &format!("singletree {}{hint}", env!("CARGO_PKG_VERSION")))?;
         screen.styled(Style::Dim, &format!("database: {}", place.db().display()))?;
+        if let Some(about) = about {
+            screen.styled(Style::Dim, &format!("agents:   {about}"))?;
+        }
         screen.styled(Style::Dim, &format!("session:  {} ({known})", self.session))?;
         Ok(())
     }

@@ -20,7 +20,7 @@ pub(crate) async fn run(args: Fork) -> Result<u8> {
     if let Some(to) = args.to {
         options = options.session(to);
     }
-    let house = House::open(&place, "fork").await?;
+    let house = House::open_empty(&place, "fork").await?;
     let forked = house.chat.fork(&args.session, options).await;
     house.close().await;
     let fork = forked?.session;

@@ -4,9 +4,11 @@ mod answer;
 mod backup;
 mod cancel;
 mod chat;
+mod check;
 mod doctor;
 mod fork;
 mod graph;
+mod init;
 mod pending;
 mod piped;
 mod retain;
@@ -30,6 +32,8 @@ use crate::{ask, exit, json};
 /// Runs a command and returns the exit code.
 pub(crate) async fn run(command: Command) -> Result<u8> {
     match command {
+        Command::Init(args) => init::run(&args),
+        Command::Check(args) => check::run(&args).await,
         Command::Chat(args) => chat::run(args).await,
         Command::Send(args) => send::run(args).await,
         Command::Pending(args) => pending::run(args).await,
@@ -38,7 +42,7 @@ pub(crate) async fn run(command: Command) -> Result<u8> {
         Command::Fork(args) => fork::run(args).await,
         Command::Retain(args) => retain::run(args).await,
         Command::Sessions(args) => sessions::run(args).await,
-        Command::Graph(args) => graph::run(args),
+        Command::Graph(args) => graph::run(args).await,
         Command::Turn(args) => turn::run(args).await,
         Command::Doctor(args) => doctor::run(args).await,
         Command::Backup(args) => backup::run(args).await,
@@ -60,7 +64,7 @@ async fn tell(
         let waits = ask::waiting(&house.chat, Some(session)).await?;
         for wait in waits.iter().filter(|it| it.invocation == turn.invocation_id) {
             ask::show(wait, screen)?;
-            ask::show_how(wait, screen)?;
+            ask::show_how(wait, &house.again, screen)?;
         }
     }
     Ok(exit::of(outcome))

@@ -20,7 +20,7 @@ pub(crate) async fn run(args: Pending) -> Result<u8> {
     }
     for wait in &waits {
         ask::show(wait, &mut screen)?;
-        ask::show_how(wait, &mut screen)?;
+        ask::show_how(wait, "", &mut screen)?;
     }
     if waits.is_empty() {
         screen.line("nothing waits for an answer")?;

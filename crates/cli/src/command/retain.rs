@@ -20,7 +20,7 @@ pub(crate) async fn run(args: Retain) -> Result<u8> {
     let place = Place::of(args.common.db.db.as_deref())?;
     let age = args.days.map(|it| DAY.saturating_mul(it));
     let retention = Retention { turns: args.turns, events: args.events, age };
-    let house = House::open(&place, "retain").await?;
+    let house = House::open_empty(&place, "retain").await?;
     let forgotten = house.chat.retain(&retention).await;
     house.close().await;
     let forgotten = forgotten?;

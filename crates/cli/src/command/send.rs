@@ -1,6 +1,5 @@
 //! `singletree send`: one message, for scripts.
 
-use singletree::engine::{Ids, RandomIds};
 use singletree::{ChatMessage, SendOptions};
 
 use crate::args::Send;
@@ -14,15 +13,16 @@ use crate::wire::House;
 /// Runs the command.
 pub(crate) async fn run(args: Send) -> Result<u8> {
     let place = Place::of(args.common.db.db.as_deref())?;
-    let house = House::open(&place, "send").await?;
+    let house = House::open(&place, &args.who, "send").await?;
     let code = send(args, &place, &house).await;
+    let code = house.clean(code);
     house.close().await;
     code
 }
 
 async fn send(args: Send, place: &Place, house: &House) -> Result<u8> {
     house.check_agent(args.agent.as_deref())?;
-    let session = args.session.or_else(|| place.last_session()).unwrap_or_else(fresh);
+    let session = house.session(args.session, place.last_session(), args.agent.as_deref()).await?;
     // What a process that died has left runs first.
     house.chat.sweep().await?;
     let mut options = SendOptions::new();
@@ -41,11 +41,4 @@ async fn send(args: Send, place: &Place, house: &House) -> Result<u8> {
         follow(&house.chat, &turn, TurnView::default(), &mut screen, Interrupt::EndsProcess).await?
     };
     super::tell(house, &session, &outcome, (args.common.json, &mut screen)).await
-}
-
-/// Makes the id of a new session: short, for people type it.
-pub(crate) fn fresh() -> String {
-    let uuid = RandomIds.uuid();
-    let first = uuid.split('-').next().unwrap_or(&uuid);
-    format!("chat-{first}")
 }

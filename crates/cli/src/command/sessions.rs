@@ -37,7 +37,7 @@ pub(crate) async fn run(args: Sessions) -> Result<u8> {
             json::print(&mut screen, &house.chat.export_session(&session).await?)?;
         }
         Sessions::Delete { session, common } => {
-            let house = House::open(&place, "sessions delete").await?;
+            let house = House::open_empty(&place, "sessions delete").await?;
             let deleted = house.chat.delete_session(&session, None).await;
             house.close().await;
             deleted?;
@@ -50,7 +50,7 @@ pub(crate) async fn run(args: Sessions) -> Result<u8> {
         Sessions::Import { file, session, common } => {
             let document = read(&file)?;
             let id = session.unwrap_or_else(|| document.session.clone());
-            let house = House::open(&place, "sessions import").await?;
+            let house = House::open_empty(&place, "sessions import").await?;
             let imported = house.chat.import_session(document, Some(&id)).await;
             house.close().await;
             imported?;

@@ -1,0 +1,41 @@
+//! `singletree check`: what is wrong with a file of agents.
+
+use serde::Serialize;
+use singletree::config::{self, Report};
+
+use crate::args::Check;
+use crate::error::{Error, Result};
+use crate::exit::{COMPLETED, ERRORED};
+use crate::json;
+use crate::print::Screen;
+use crate::who;
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Document<'a> {
+    /// The agents, when nothing is wrong.
+    agents: Vec<&'a str>,
+    #[serde(flatten)]
+    report: &'a Report,
+}
+
+/// Runs the command. No server is asked.
+pub(crate) async fn run(args: &Check) -> Result<u8> {
+    let mut screen = Screen::out();
+    let (config, report) = match who::load(&args.file).await {
+        Ok(config) => (Some(config), None),
+        Err(Error::Config(config::Error::Invalid(report))) => (None, Some(report)),
+        Err(error) => return Err(error),
+    };
+    let agents = config.as_ref().map(config::Config::agents).unwrap_or_default();
+    let sound = Report::sound(&args.file.display().to_string());
+    let found = report.as_deref().unwrap_or(&sound);
+    match (args.json, &report) {
+        (true, _) => json::print(&mut screen, &Document { agents, report: found })?,
+        (false, Some(report)) => screen.report("config_invalid", report)?,
+        (false, None) => {
+            screen.line(&format!("{}: nothing is wrong; agents: {}", found.file, agents.join(", ")))?
+        }
+    }
+    Ok(if report.is_none() { COMPLETED } else { ERRORED })
+}

@@ -1,0 +1,190 @@
+//! Who answers: the demo, the agents of a file, or a model that is named on the command line.
+
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Arc;
+
+use singletree::Agent;
+use singletree::agent::demo::{self, DemoParts};
+use singletree::config::{BareModel, Config, Means, Surroundings};
+use singletree::engine::{Clock, Ids, RandomIds, SystemClock};
+use singletree::harness::Limits;
+use singletree::http::{Redactor, Secret};
+use singletree::providers::Wire;
+
+use crate::error::{Error, Result};
+use crate::place::Place;
+use crate::wire::RealPace;
+
+/// The file that is looked for where none is named.
+const FILE: &str = "singletree.toml";
+
+/// Who is asked for.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(crate) struct Who {
+    /// The file of the agents; by default singletree.toml in this folder, or the demo where there is none.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// A model instead of a file: openai:NAME, anthropic:NAME or gemini:NAME.
+    #[arg(long, value_name = "WIRE:NAME", conflicts_with = "config", value_parser = clap::value_parser!(Named))]
+    pub(crate) model: Option<Named>,
+    /// Where the model's server is, if it is not the vendor's own.
+    #[arg(long, value_name = "URL", requires = "model")]
+    pub(crate) base_url: Option<String>,
+    /// The environment variable of the model's key; by default the vendor's own, for the vendor's own server.
+    #[arg(long, value_name = "NAME", requires = "model")]
+    pub(crate) key_env: Option<String>,
+}
+
+/// A model, as the command line names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Named {
+    wire: Wire,
+    name: String,
+}
+
+impl FromStr for Named {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (wire, name) = text.split_once(':').unwrap_or((text, ""));
+        let wire = match wire {
+            "openai" => Wire::OpenAi,
+            "anthropic" => Wire::Anthropic,
+            "gemini" => Wire::Gemini,
+            _ => return Err("it begins with openai:, anthropic: or gemini:".to_owned()),
+        };
+        match name.trim() {
+            "" => Err("it names no model: write it as in openai:gpt-5-mini".to_owned()),
+            name => Ok(Self { wire, name: name.to_owned() }),
+        }
+    }
+}
+
+/// Those who answer.
+#[derive(Debug)]
+pub(crate) struct Cast {
+    /// The agents; the first one answers unless another is asked for.
+    pub(crate) agents: Vec<Agent>,
+    pub(crate) limits: Limits,
+    /// Takes their keys out of what is printed.
+    pub(crate) redactor: Redactor,
+    /// Whom a person may ask for, and where they come from; none for the demo.
+    pub(crate) about: Option<String>,
+    /// What to add to a command so that the same ones answer.
+    pub(crate) again: String,
+}
+
+impl Cast {
+    /// Finds those who are asked for.
+    pub(crate) async fn of(who: &Who, place: &Place) -> Result<Self> {
+        if let Some(model) = &who.model {
+            let about =
+                format!("{} of {}", model.name, who.base_url.as_deref().unwrap_or(model.wire.vendor_url()));
+            let config = Config::of_model(bare(model, who)?);
+            return Self::built(&config, place, (about, String::new()));
+        }
+        let file = who.config.clone().or_else(|| Path::new(FILE).exists().then(|| FILE.into()));
+        let Some(file) = file else { return Self::demo(place) };
+        let config = load(&file).await?;
+        let listed = config.listed().join(", ");
+        let again = who.config.as_ref().map(|it| format!(" --config {}", it.display()));
+        Self::built(&config, place, (format!("{listed} ({})", file.display()), again.unwrap_or_default()))
+    }
+
+    /// The demo: a script that needs no key and no network.
+    pub(crate) fn demo(place: &Place) -> Result<Self> {
+        let parts = DemoParts {
+            notes: place.notes(),
+            outbox: place.outbox(),
+            now: Box::new(|| SystemClock.now().to_system_time()),
+            pace: Arc::new(RealPace),
+        };
+        let agent = demo::agent(parts).map_err(|source| Error::Agent { source })?;
+        let (limits, redactor) = (Limits::default(), Redactor::default());
+        Ok(Self { agents: vec![agent], limits, redactor, about: None, again: String::new() })
+    }
+
+    fn built(config: &Config, place: &Place, (about, again): (String, String)) -> Result<Self> {
+        let means = Means {
+            data: place.folder().to_owned(),
+            now: Arc::new(|| SystemClock.now().to_system_time()),
+            pace: Arc::new(RealPace),
+            fraction: Arc::new(fraction),
+        };
+        let built = config.build(&means)?;
+        let (agents, limits, redactor) = (built.agents, built.limits, config.redactor());
+        Ok(Self { agents, limits, redactor, about: Some(about), again })
+    }
+}
+
+/// Reads and checks a file.
+pub(crate) async fn load(file: &Path) -> Result<Config> {
+    let folder = std::path::absolute(file).ok().and_then(|it| it.parent().map(Path::to_owned));
+    let folder = folder.unwrap_or_default();
+    Ok(Config::load(file, &Surroundings { folder: &folder, env: &variable }).await?)
+}
+
+fn bare(model: &Named, who: &Who) -> Result<BareModel> {
+    let key = match (&who.key_env, &who.base_url) {
+        (Some(name), _) => Some(key(name).ok_or_else(|| {
+            // It may be the key itself.
+            Error::Usage("the variable that --key-env names is not set".to_owned())
+        })?),
+        // A vendor's key is not for other servers.
+        (None, Some(_)) => None,
+        (None, None) => {
+            let name = key_name(model.wire);
+            let hint = "name another variable by --key-env, or a server that wants no key by --base-url";
+            let missing = || Error::Usage(format!("the environment variable {name} is not set; {hint}"));
+            Some(key(name).ok_or_else(missing)?)
+        }
+    };
+    Ok(BareModel { wire: model.wire, name: model.name.clone(), base_url: who.base_url.clone(), key })
+}
+
+fn key(name: &str) -> Option<Secret> {
+    variable(name).filter(|it| !it.trim().is_empty()).map(|it| Secret::new(it.trim()))
+}
+
+fn key_name(wire: Wire) -> &'static str {
+    match wire {
+        Wire::OpenAi => "OPENAI_API_KEY",
+        Wire::Anthropic => "ANTHROPIC_API_KEY",
+        Wire::Gemini => "GEMINI_API_KEY",
+    }
+}
+
+fn variable(name: &str) -> Option<String> {
+    // No name that the system takes is asked for otherwise: it would panic on some.
+    (!name.is_empty() && !name.contains(['=', '\0'])).then(|| std::env::var(name).ok()).flatten()
+}
+
+/// Draws from 0 up to 1.
+fn fraction() -> f64 {
+    let uuid = RandomIds.uuid();
+    let digits: String = uuid.chars().filter(char::is_ascii_hexdigit).take(8).collect();
+    u32::from_str_radix(&digits, 16).map_or(0.5, |it| f64::from(it) / (f64::from(u32::MAX) + 1.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_model_is_named_with_its_wire() {
+        let named = |wire, name: &str| Ok(Named { wire, name: name.to_owned() });
+        assert_eq!("openai:gpt-5-mini".parse(), named(Wire::OpenAi, "gpt-5-mini"));
+        assert_eq!("openai:library/qwen3:4b".parse(), named(Wire::OpenAi, "library/qwen3:4b"));
+        assert_eq!("anthropic:x".parse(), named(Wire::Anthropic, "x"));
+        assert_eq!("gemini:x".parse(), named(Wire::Gemini, "x"));
+        for wrong in ["", "gpt-5", "openai", "openai:", "openai: ", "mistral:x"] {
+            assert!(wrong.parse::<Named>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn chance_is_between_nothing_and_one() {
+        assert!((0..100).map(|_| fraction()).all(|it| (0.0..1.0).contains(&it)));
+    }
+}

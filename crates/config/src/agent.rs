@@ -1,0 +1,172 @@
+//! `[agents.NAME]`: who answers, with which model and tools, and what it may do.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+use singletree_harness::{Budget, Durability, WhileSuspended};
+
+use crate::approval::Approval;
+use crate::compaction::CompactionTable;
+use crate::report::MistakeKind;
+use crate::section::Section;
+use crate::spot::At;
+
+/// An agent, as the file has it.
+#[derive(Debug, Clone)]
+pub(crate) struct AgentTable {
+    pub(crate) name: At<String>,
+    pub(crate) model: Option<At<String>>,
+    pub(crate) instructions: Option<String>,
+    pub(crate) forbidden: Option<String>,
+    pub(crate) prompt: Option<NamedPrompt>,
+    pub(crate) title: Option<String>,
+    pub(crate) description: Option<String>,
+    pub(crate) tools: Vec<At<String>>,
+    pub(crate) hand_offs: Vec<At<String>>,
+    pub(crate) approval: Option<Approval>,
+    pub(crate) budget: Budget,
+    pub(crate) model_calls: Option<u64>,
+    pub(crate) window: Option<u64>,
+    pub(crate) compaction: Option<CompactionTable>,
+    pub(crate) durability: Option<At<Durability>>,
+    pub(crate) while_suspended: Option<WhileSuspended>,
+    pub(crate) hidden: bool,
+}
+
+/// A prompt by its name.
+#[derive(Debug, Clone)]
+pub(crate) struct NamedPrompt {
+    pub(crate) name: At<String>,
+    pub(crate) label: Option<String>,
+    pub(crate) variables: Map<String, Value>,
+}
+
+const DURABILITIES: &[(&str, Durability)] = &[("turn", Durability::Turn), ("step", Durability::Step)];
+
+const WHILE_SUSPENDED: &[(&str, WhileSuspended)] = &[
+    ("reject", WhileSuspended::Reject),
+    ("queue", WhileSuspended::Queue),
+    ("supersede", WhileSuspended::Supersede),
+];
+
+impl AgentTable {
+    /// Makes an agent of a name and nothing else.
+    pub(crate) fn bare(name: At<String>) -> Self {
+        Self {
+            name,
+            model: None,
+            instructions: None,
+            forbidden: None,
+            prompt: None,
+            title: None,
+            description: None,
+            tools: Vec::new(),
+            hand_offs: Vec::new(),
+            approval: None,
+            budget: Budget::default(),
+            model_calls: None,
+            window: None,
+            compaction: None,
+            durability: None,
+            while_suspended: None,
+            hidden: false,
+        }
+    }
+
+    pub(crate) fn read((name, mut section): (At<String>, Section<'_>)) -> Self {
+        let instructions = section.text("instructions");
+        let prompt = prompt(&mut section);
+        if let (Some(instructions), Some(prompt)) = (&instructions, &prompt) {
+            let at = instructions.at.max(prompt.name.at);
+            let what =
+                format!("`{}` has both instructions and a prompt", section.called("").trim_end_matches('.'));
+            let hint = "keep one: a prompt is instructions that stand in a file of their own".to_owned();
+            section.faults().add(at, MistakeKind::Contradiction, what, hint);
+        }
+        if section.raw("instructions").is_none() && section.raw("prompt").is_none() {
+            section.missing(
+                "instructions",
+                "say what the agent is for: `instructions = \"…\"` or `prompt = \"NAME\"`",
+            );
+        }
+        let (budget, model_calls) = section.section("budget").map(budget).unwrap_or_default();
+        let agent = Self {
+            name,
+            model: section.text("model"),
+            instructions: instructions.map(|it| it.value),
+            forbidden: section.text("forbidden").map(|it| it.value),
+            prompt,
+            title: section.text("title").map(|it| it.value),
+            description: section.text("description").map(|it| it.value),
+            tools: once(section.texts("tools").unwrap_or_default(), &section, "tools"),
+            hand_offs: once(section.texts("hand_offs").unwrap_or_default(), &section, "hand_offs"),
+            approval: section.section("approval").map(Approval::read),
+            budget,
+            model_calls,
+            window: section.count("window", 1).map(|it| it.value),
+            compaction: section.section("compaction").map(CompactionTable::read),
+            durability: section.choice("durability", DURABILITIES),
+            while_suspended: section.choice("while_suspended", WHILE_SUSPENDED).map(|it| it.value),
+            hidden: section.flag("hidden").unwrap_or(false),
+        };
+        if let (Some(compaction), Some(_)) = (&agent.compaction, agent.window) {
+            let what = format!("`{}` says nothing beside a compaction", section.called("window"));
+            let hint = "`compaction.keep` says how many messages the model sees as they are".to_owned();
+            section.faults().add(compaction.at, MistakeKind::Contradiction, what, hint);
+        }
+        section.end();
+        agent
+    }
+}
+
+/// Counts what is named twice as a mistake, and keeps it once.
+fn once(names: Vec<At<String>>, section: &Section<'_>, key: &str) -> Vec<At<String>> {
+    let mut kept: Vec<At<String>> = Vec::new();
+    for name in names {
+        if kept.iter().any(|it| it.value == name.value) {
+            let what =
+                format!("`{}` names `{}` twice", section.called(key), crate::section::shown(&name.value));
+            section.faults().plain(name.at, MistakeKind::Contradiction, what);
+        } else {
+            kept.push(name);
+        }
+    }
+    kept
+}
+
+/// `prompt = "NAME"`, or `prompt = { name = "NAME", label = "production", variables = { … } }`.
+fn prompt(section: &mut Section<'_>) -> Option<NamedPrompt> {
+    let (at, value) = section.raw("prompt")?;
+    if value.get_ref().is_str() {
+        let name = section.text("prompt")?;
+        return Some(NamedPrompt { name, label: None, variables: Map::new() });
+    }
+    let Some(table) = value.get_ref().as_table() else {
+        section.unfit("prompt", value, "the name of a prompt, or a table with its `name`");
+        return None;
+    };
+    let mut inner = Section::new(table, at, section.called("prompt"), section.faults());
+    let (name, label) = (inner.text("name"), inner.text("label").map(|it| it.value));
+    let variables = inner.object("variables").unwrap_or_default();
+    if inner.raw("name").is_none() {
+        inner.missing("name", "the name of a file in the folder of prompts, without its ending");
+    }
+    inner.end();
+    Some(NamedPrompt { name: name?, label, variables })
+}
+
+fn budget(mut section: Section<'_>) -> (Budget, Option<u64>) {
+    let count = |section: &mut Section<'_>, key| section.count(key, 1).map(|it| it.value);
+    let time: Option<Duration> = section.duration("turn_time");
+    let budget = Budget {
+        steps: count(&mut section, "steps"),
+        tool_calls: count(&mut section, "tool_calls"),
+        tokens: count(&mut section, "tokens"),
+        turn_time: time,
+        messages: count(&mut section, "messages"),
+        history_bytes: section.bytes("history_bytes"),
+    };
+    let model_calls = count(&mut section, "model_calls");
+    section.end();
+    (budget, model_calls)
+}

@@ -1,0 +1,162 @@
+//! From a sound file to agents that answer.
+
+mod model;
+mod picked;
+mod server;
+mod team;
+mod tools;
+
+pub(crate) use team::reachable;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use singletree_agent::{AgentLoop, AgentLoopBuilder, Approve};
+use singletree_harness::{Agent, Limits};
+use singletree_llm::Pace;
+
+use crate::agent::AgentTable;
+use crate::approval::Approval;
+use crate::check::model_of;
+use crate::config::Config;
+use crate::error::{Error, Result};
+use crate::report::{Faults, MistakeKind};
+use crate::selector::Selector;
+
+/// What agents are given from outside: time, chance, and where they may write.
+#[derive(Clone)]
+pub struct Means {
+    /// The folder in which tools keep what they write, unless the file says otherwise.
+    pub data: PathBuf,
+    /// Where the time comes from.
+    pub now: Arc<dyn Fn() -> SystemTime + Send + Sync>,
+    /// Lets time pass: between attempts to reach a model, and between the words of a script.
+    pub pace: Arc<dyn Pace>,
+    /// Draws from 0 up to 1, for the jitter of those pauses.
+    pub fraction: Arc<dyn Fn() -> f64 + Send + Sync>,
+}
+
+impl fmt::Debug for Means {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Means").field("data", &self.data).field("pace", &self.pace).finish_non_exhaustive()
+    }
+}
+
+/// The agents of a file. What they share, as connections, lives as long as any of them.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Built {
+    /// The agents; the one that answers unless another is asked for comes first.
+    pub agents: Vec<Agent>,
+    /// The bounds of the chat that they are for.
+    pub limits: Limits,
+}
+
+impl Config {
+    /// Makes the agents. Nothing is sent and nothing is started: servers are reached when they are first needed.
+    ///
+    /// # Errors
+    /// Those of what agents are made of: `provider_invalid_request`, `http_request_invalid`, `tool_duplicate`,
+    /// `mcp_configuration_invalid` and their kin. None of them for a file that was found sound, except what no check sees.
+    pub fn build(&self, means: &Means) -> Result<Built> {
+        let models = model::build(self, means)?;
+        let shared = tools::Shared::new(self, means)?;
+        let mut agents = Vec::new();
+        for name in self.agents() {
+            let Some(table) = self.file.agents.iter().find(|it| it.name.value == name) else { continue };
+            let mut agent = self.chat_agent(table, &models, (&shared, means))?.budget(table.budget);
+            if let Some(policy) = table.while_suspended {
+                agent = agent.while_suspended(policy);
+            }
+            if let Some(durability) = &table.durability {
+                agent = agent.durability(durability.value);
+            }
+            agents.push(agent);
+        }
+        Ok(Built { agents, limits: self.file.limits.clone() })
+    }
+
+    fn agent_loop(
+        &self,
+        table: &AgentTable,
+        models: &model::Models<'_>,
+        (shared, means): (&tools::Shared<'_>, &Means),
+    ) -> Result<AgentLoopBuilder> {
+        let name = table.name.value.as_str();
+        let model = model_of(&self.file, table).and_then(|it| models.get(it.name.value.as_str()));
+        // A sound file has a model for each agent.
+        let Some(model) = model else { return Err(Error::NoModel { agent: name.to_owned() }) };
+        let prompt = self.resolved.prompts.get(name);
+        let sampling = match prompt.and_then(|it| it.sampling.as_ref()) {
+            Some(own) => model.sampling.overridden_by(own),
+            None => model.sampling.clone(),
+        };
+        let fraction = means.fraction.clone();
+        let mut agent = AgentLoop::builder(model.provider.clone()).sampling(sampling).retry(
+            model.retry.clone(),
+            means.pace.clone(),
+            move || fraction(),
+        );
+        if let Some(system) = system(table, prompt.map(|it| it.text.as_str())) {
+            agent = agent.system(system);
+        }
+        if let Some(time) = model.answer {
+            agent = agent.model_time(time);
+        }
+        if let Some(toolbox) = shared.toolbox(table)? {
+            agent = agent.toolbox(toolbox);
+        }
+        if let Some(window) = table.window {
+            agent = agent.window(window);
+        }
+        let approval = table.approval.as_ref().or(self.file.approval.as_ref());
+        agent = agent.approve(approval.map(|it| self.approve(it)).unwrap_or_default());
+        if let Some(expires) = approval.and_then(|it| it.expires) {
+            agent = agent.approval_expires_in(expires);
+        }
+        Ok(agent)
+    }
+
+    fn approve(&self, approval: &Approval) -> Approve {
+        let approve = Approve::effects(approval.effects());
+        let names = |name: &str| match Selector::find(name, &self.file.servers) {
+            Ok(selector) => tools::names(selector, &self.file.servers),
+            Err(_) => Vec::new(),
+        };
+        let asked = approval.asked().flat_map(|it| names(&it.value));
+        let approve = asked.fold(approve, Approve::asking);
+        approval.trust.iter().flat_map(|it| names(&it.value)).fold(approve, Approve::trusting)
+    }
+
+    /// Makes what MCP servers are reached by, and forgets it again: what is wrong with a variable or a header is known only to
+    /// those who use them.
+    pub(crate) fn rehearse(&self, faults: &Faults) {
+        for ready in &self.resolved.servers {
+            let name = self.file.servers.get(ready.index).map(|it| &it.name);
+            if let (Some(name), Err(error)) = (name, server::one(self, ready)) {
+                faults.plain(name.at, MistakeKind::Value, singletree_engine::chain(&error));
+            }
+        }
+    }
+
+    /// Makes a path of the file whole.
+    pub(crate) fn path(&self, path: &Path) -> PathBuf {
+        self.folder.join(path)
+    }
+}
+
+/// Returns what an agent's model is told about it.
+fn system(table: &AgentTable, prompt: Option<&str>) -> Option<String> {
+    let forbidden = table.forbidden.as_ref().map(|it| format!("You must not do this:\n{it}"));
+    let parts: Vec<String> = table
+        .instructions
+        .as_deref()
+        .or(prompt)
+        .map(|it| it.trim().to_owned())
+        .into_iter()
+        .chain(forbidden)
+        .collect();
+    (!parts.is_empty()).then(|| parts.join("\n\n"))
+}

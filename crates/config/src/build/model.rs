@@ -1,0 +1,97 @@
+//! Models that are ready to be asked.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use singletree_http::{HttpClient, HttpLimits, Secret};
+use singletree_llm::{Backoff, Provider, Retry, RuntimeConfig, ScriptedProvider};
+use singletree_providers::{Capabilities, HttpProvider};
+
+use super::Means;
+use crate::config::Config;
+use crate::error::{Error, Result};
+use crate::model::{HttpModel, ModelRetry, ModelTime};
+use crate::resolve::{ReadyBackend, ReadyModel};
+
+/// A model that is ready to be asked, and how.
+#[derive(Debug)]
+pub(crate) struct Ready {
+    pub(crate) provider: Arc<dyn Provider>,
+    pub(crate) sampling: RuntimeConfig,
+    pub(crate) answer: Option<Duration>,
+    pub(crate) retry: Retry,
+}
+
+/// Models by name.
+pub(crate) type Models<'c> = BTreeMap<&'c str, Ready>;
+
+/// Makes the models that agents use.
+pub(crate) fn build<'c>(config: &'c Config, means: &Means) -> Result<Models<'c>> {
+    let model = |it: &'c ReadyModel| Ok((it.table.name.value.as_str(), ready(it, means)?));
+    config.resolved.models.iter().map(model).collect()
+}
+
+fn ready(model: &ReadyModel, means: &Means) -> Result<Ready> {
+    let table = &model.table;
+    let provider: Arc<dyn Provider> = match &model.source {
+        ReadyBackend::Script(script) => {
+            Arc::new(ScriptedProvider::new(script.clone()).with_pace(means.pace.clone()))
+        }
+        ReadyBackend::Http { model: http, key } => {
+            let provider = http_provider(&table.name.value, http, (&table.time, key.as_ref()));
+            Arc::new(provider?)
+        }
+    };
+    let sampling = table.sampling.clone();
+    Ok(Ready { provider, sampling, answer: table.time.answer, retry: retry(&table.retry) })
+}
+
+/// Makes the provider of a model behind a server. Nothing is sent.
+pub(crate) fn http_provider(
+    name: &str,
+    model: &HttpModel,
+    (time, key): (&ModelTime, Option<&Secret>),
+) -> Result<HttpProvider> {
+    let limits = limits(time);
+    let transport = Arc::new(HttpClient::new(limits)?);
+    let mut builder = HttpProvider::builder(model.wire, model.model.as_str(), transport)
+        .limits(limits)
+        .capabilities(capabilities(model));
+    if let Some(base_url) = &model.base_url {
+        builder = builder.base_url(base_url.as_str());
+    }
+    if let Some(key) = key {
+        builder = builder.key(key.clone());
+    }
+    builder.build().map_err(|source| Error::Model { name: name.to_owned(), source })
+}
+
+fn limits(time: &ModelTime) -> HttpLimits {
+    let mut limits = HttpLimits::standard();
+    limits.connect = time.connect.unwrap_or(limits.connect);
+    limits.head = time.first.unwrap_or(limits.head);
+    limits.idle = time.idle.unwrap_or(limits.idle);
+    limits
+}
+
+fn capabilities(model: &HttpModel) -> Capabilities {
+    let mut capabilities = Capabilities::of(model.wire);
+    capabilities.streaming = model.streaming.unwrap_or(capabilities.streaming);
+    capabilities.images = model.images.unwrap_or(capabilities.images);
+    capabilities.structured_output = model.structured_output.unwrap_or(capabilities.structured_output);
+    capabilities
+}
+
+fn retry(table: &ModelRetry) -> Retry {
+    let mut backoff = Backoff::default();
+    if let Backoff::Jittered { base, cap, .. } = &mut backoff {
+        *base = table.pause.unwrap_or(*base);
+        *cap = table.longest_pause.unwrap_or(*cap);
+    }
+    let retry = Retry::new().backoff(backoff);
+    match table.attempts {
+        Some(attempts) => retry.max_attempts(u32::try_from(attempts).unwrap_or(u32::MAX)),
+        None => retry,
+    }
+}

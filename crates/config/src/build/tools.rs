@@ -1,0 +1,109 @@
+//! Tools that are ready to be called.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use singletree_tools::{
+    Calculator, Clock, HttpGet, LiveToolbox, Notes, Outbox, Tool, ToolLimits, Toolbox, Toolset,
+};
+
+use super::picked::Picked;
+use super::{Means, server};
+use crate::agent::AgentTable;
+use crate::config::Config;
+use crate::error::{Error, Result};
+use crate::selector::Selector;
+use crate::server::Server;
+
+/// What agents share: settings, and servers.
+#[derive(Debug)]
+pub(crate) struct Shared<'c> {
+    config: &'c Config,
+    means: &'c Means,
+    servers: BTreeMap<usize, Arc<dyn Toolset>>,
+}
+
+impl<'c> Shared<'c> {
+    pub(crate) fn new(config: &'c Config, means: &'c Means) -> Result<Self> {
+        Ok(Self { config, means, servers: server::build(config)? })
+    }
+
+    /// Returns the tools of an agent; none when it lists none.
+    pub(crate) fn toolbox(&self, agent: &AgentTable) -> Result<Option<LiveToolbox>> {
+        if agent.tools.is_empty() {
+            return Ok(None);
+        }
+        let failed = |source| Error::Tools { agent: agent.name.value.clone(), source };
+        let mut tools: Vec<Arc<dyn Tool>> = Vec::new();
+        let mut sets: Vec<Arc<dyn Toolset>> = Vec::new();
+        let mut picked: BTreeMap<usize, Vec<String>> = BTreeMap::new();
+        for name in &agent.tools {
+            match Selector::find(&name.value, &self.config.file.servers) {
+                Ok(Selector::Builtin(builtin)) => tools.extend(self.builtin(builtin.name).map_err(failed)?),
+                Ok(Selector::Tool { builtin, name, .. }) => {
+                    let all = self.builtin(builtin.name).map_err(failed)?;
+                    tools.extend(all.into_iter().filter(|it| it.definition().name() == name));
+                }
+                Ok(Selector::Server(index)) => sets.extend(self.servers.get(&index).cloned()),
+                Ok(Selector::ServerTool(index, tool)) => {
+                    let server = &self.config.file.servers[index].name.value;
+                    picked.entry(index).or_default().push(model_name(server, tool));
+                }
+                // A sound file names nothing that is not there.
+                Err(_) => {}
+            }
+        }
+        for (index, names) in picked {
+            let server = self.servers.get(&index).cloned();
+            sets.extend(server.map(|it| Arc::new(Picked::new(it, names)) as Arc<dyn Toolset>));
+        }
+        let fixed = Toolbox::new(tools, self.limits()).map_err(failed)?;
+        Ok(Some(LiveToolbox::new(fixed, sets)))
+    }
+
+    fn limits(&self) -> ToolLimits {
+        let mut limits = ToolLimits::standard();
+        let settings = &self.config.file.tools;
+        limits.time = settings.call_time.unwrap_or(limits.time);
+        if let Some(bytes) = settings.output_bytes {
+            limits.output_bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        }
+        limits
+    }
+
+    fn builtin(&self, name: &str) -> singletree_tools::Result<Vec<Arc<dyn Tool>>> {
+        let settings = &self.config.file.tools;
+        let place = |named: &Option<PathBuf>, usual: &str| match named {
+            Some(path) => self.config.path(path),
+            None => self.means.data.join(usual),
+        };
+        let now = self.means.now.clone();
+        Ok(match name {
+            "clock" => vec![Arc::new(Clock::new(move || now())?)],
+            "calculator" => vec![Arc::new(Calculator::new()?)],
+            "notes" => Notes::new(place(&settings.notes, "notes.txt")).tools()?,
+            "outbox" => vec![Arc::new(Outbox::new(place(&settings.outbox, "outbox"))?)],
+            "http_get" => vec![Arc::new(match &settings.hosts {
+                Some(hosts) => HttpGet::only(hosts.iter().map(String::as_str))?,
+                None => HttpGet::new()?,
+            })],
+            _ => Vec::new(),
+        })
+    }
+}
+
+/// Returns the name under which a model calls the tool of a server.
+pub(crate) fn model_name(server: &str, tool: &str) -> String {
+    format!("{server}__{tool}")
+}
+
+/// Returns the names by which a model calls what a selector means; one that ends in `*` stands for all that begin so.
+pub(crate) fn names(selector: Selector<'_>, servers: &[Server]) -> Vec<String> {
+    match selector {
+        Selector::Builtin(builtin) => builtin.tools.iter().map(|(name, _)| (*name).to_owned()).collect(),
+        Selector::Tool { name, .. } => vec![name.to_owned()],
+        Selector::Server(index) => vec![model_name(&servers[index].name.value, "*")],
+        Selector::ServerTool(index, tool) => vec![model_name(&servers[index].name.value, tool)],
+    }
+}

@@ -1,0 +1,325 @@
+//! What the parts of a file say together.
+
+use std::collections::BTreeSet;
+
+use singletree_harness::Durability;
+use singletree_tools::Effect;
+
+use crate::agent::AgentTable;
+use crate::approval::{Approval, effect};
+use crate::build::reachable;
+use crate::file::File;
+use crate::model::Model;
+use crate::report::{Faults, MistakeKind};
+use crate::section::{is_name, shown};
+use crate::selector::{self, Selector};
+use crate::spot::At;
+use crate::suggest::did_you_mean;
+
+/// Finds everything that is wrong between the parts of a file.
+pub(crate) fn check(file: &File, faults: &Faults) {
+    let checked = Check { file, faults };
+    checked.servers();
+    checked.defaults();
+    for agent in &file.agents {
+        checked.agent(agent);
+    }
+}
+
+/// How long the name of a server may be, and that of a tool as a model calls it.
+const SERVER_BYTES: usize = 32;
+const TOOL_BYTES: usize = 64;
+
+struct Check<'a> {
+    file: &'a File,
+    faults: &'a Faults,
+}
+
+impl<'a> Check<'a> {
+    /// Server names and the names in their tables.
+    fn servers(&self) {
+        for server in &self.file.servers {
+            let name = server.name.value.as_str();
+            let taken = selector::names(&[]).any(|it| it == name) || effect(name).is_some();
+            if taken || Selector::find(name, &[]).is_ok() {
+                let what = format!("no server can be called `{name}`: that is another tool's name");
+                self.faults.plain(server.name.at, MistakeKind::Contradiction, what);
+            }
+            if name.len() > SERVER_BYTES || name.contains("__") {
+                let what = format!(
+                    "no server can be called `{name}`: its tools would have no name that models take"
+                );
+                let hint = format!("use at most {SERVER_BYTES} letters, and no two `_` in a row");
+                self.faults.add(server.name.at, MistakeKind::Value, what, hint);
+            }
+            for tool in server.tools.iter().flatten() {
+                self.nameable(name, tool, &tool.value);
+            }
+            let Some(tools) = &server.tools else { continue };
+            for (tool, _) in &server.effects {
+                if tool.value != "*" && tools.iter().all(|it| it.value != tool.value) {
+                    let what = format!(
+                        "`mcp.{name}.effects` names `{}`, which is not among its tools",
+                        shown(&tool.value)
+                    );
+                    let hint = did_you_mean(&tool.value, tools.iter().map(|it| it.value.as_str()));
+                    self.faults.add(tool.at, MistakeKind::UnknownName, what, hint);
+                }
+            }
+        }
+    }
+
+    /// A tool of a server can be named by itself only where a model calls it by that name, too.
+    fn nameable(&self, server: &str, name: &At<String>, tool: &str) {
+        if tool.is_empty() || !is_name(tool) || server.len() + 2 + tool.len() > TOOL_BYTES {
+            let what = format!("the tool `{}` of `{server}` cannot be named by itself", shown(tool));
+            let hint =
+                "only names of letters, digits, `_` and `-`, not too long; list the whole server instead"
+                    .to_owned();
+            self.faults.add(name.at, MistakeKind::Value, what, hint);
+        }
+    }
+
+    /// What holds for the whole file.
+    fn defaults(&self) {
+        let agents = || self.file.agents.iter().map(|it| it.name.value.as_str());
+        if self.file.agents.is_empty() {
+            let hint =
+                "write `[agents.NAME]` with its `instructions`; `singletree init` shows how".to_owned();
+            self.faults.add(0, MistakeKind::Missing, "there is no agent", hint);
+        }
+        for (index, agent) in self.file.agents.iter().enumerate() {
+            // A hand-off is a tool, and its name knows neither case nor dash.
+            let alike = |it: &&AgentTable| plain(&it.name.value) == plain(&agent.name.value);
+            if let Some(other) = self.file.agents[..index].iter().find(alike) {
+                let what =
+                    format!("`{}` is too much like `{}` for agents", agent.name.value, other.name.value);
+                self.faults.plain(agent.name.at, MistakeKind::Contradiction, what);
+            }
+        }
+        if let Some(name) = &self.file.default_agent {
+            self.known("default_agent", name, agents());
+        }
+        if let Some(approval) = &self.file.approval {
+            let all: Vec<Selector<'_>> = selector::names(&self.file.servers)
+                .filter_map(|it| Selector::find(it, &self.file.servers).ok())
+                .collect();
+            self.approval(approval, "approval", &all);
+        }
+    }
+
+    fn known<'n>(&self, key: &str, name: &At<String>, known: impl Iterator<Item = &'n str> + Clone) {
+        if !known.clone().any(|it| it == name.value) {
+            let what = format!("`{key}` names `{}`, which is not there", shown(&name.value));
+            self.faults.add(name.at, MistakeKind::UnknownName, what, did_you_mean(&name.value, known));
+        }
+    }
+
+    fn agent(&self, agent: &'a AgentTable) {
+        let name = &agent.name.value;
+        self.model(agent);
+        let tools = self.tools(agent);
+        let selectors: Vec<Selector<'_>> = tools.iter().map(|it| it.value).collect();
+        for other in &agent.hand_offs {
+            if other.value == *name {
+                let what = format!("`agents.{name}.hand_offs` names the agent itself");
+                self.faults.plain(other.at, MistakeKind::Contradiction, what);
+            } else {
+                let agents = self.file.agents.iter().map(|it| it.name.value.as_str());
+                self.known(&format!("agents.{name}.hand_offs"), other, agents.filter(|it| it != name));
+            }
+        }
+        if let Some(approval) = &agent.approval {
+            self.approval(approval, &format!("agents.{name}.approval"), &selectors);
+        }
+        self.unapproved(agent, &tools);
+        // Of whom the conversation may come to, too: all of them are one graph.
+        let changes = reachable(self.file, agent).into_iter().any(|it| self.changes(it));
+        if let Some(durability) =
+            agent.durability.as_ref().filter(|it| it.value == Durability::Turn && changes)
+        {
+            let what =
+                format!("`agents.{name}` has tools that change something, which need durability \"step\"");
+            let hint = "leave `durability` out: it follows from the tools".to_owned();
+            self.faults.add(durability.at, MistakeKind::Durability, what, hint);
+        }
+    }
+
+    /// Says whether an agent's tools may change something; those of servers may change anything.
+    fn changes(&self, agent: &AgentTable) -> bool {
+        agent.tools.iter().filter_map(|it| Selector::find(&it.value, &self.file.servers).ok()).any(|it| {
+            match it {
+                Selector::Server(_) | Selector::ServerTool(..) => true,
+                Selector::Builtin(_) | Selector::Tool { .. } => {
+                    it.effects(&self.file.servers).into_iter().any(Effect::changes)
+                }
+            }
+        })
+    }
+
+    fn model(&self, agent: &AgentTable) {
+        let models = || self.file.models.iter().map(|it| it.name.value.as_str());
+        let name = &agent.name.value;
+        match (&agent.model, self.file.models.as_slice()) {
+            (Some(model), _) => self.known(&format!("agents.{name}.model"), model, models()),
+            (None, [_]) => {}
+            (None, []) => {
+                let hint = "write `[models.NAME]` with its `wire`; `singletree init` shows how".to_owned();
+                self.faults.add(agent.name.at, MistakeKind::Missing, "there is no model", hint);
+            }
+            (None, _) => {
+                let known: Vec<String> = models().map(|it| format!("`{it}`")).collect();
+                let what = format!("`agents.{name}.model` is missing, and there are several models");
+                self.faults.add(
+                    agent.name.at,
+                    MistakeKind::Missing,
+                    what,
+                    format!("there is {}", known.join(", ")),
+                );
+            }
+        }
+    }
+
+    /// Finds what an agent's tools are.
+    fn tools(&self, agent: &'a AgentTable) -> Vec<At<Selector<'a>>> {
+        let mut found: Vec<At<Selector<'a>>> = Vec::new();
+        for name in &agent.tools {
+            match Selector::find(&name.value, &self.file.servers) {
+                Ok(selector) => {
+                    if let Selector::ServerTool(index, tool) = selector {
+                        self.nameable(&self.file.servers[index].name.value, name, tool);
+                    }
+                    if let Some(other) =
+                        found.iter().find(|it| it.value.meets(selector) || selector.meets(it.value))
+                    {
+                        let (line, other) = (&agent.name.value, self.called(agent, other.at));
+                        let what = format!(
+                            "`agents.{line}.tools` has `{}` already, by `{other}`",
+                            shown(&name.value)
+                        );
+                        self.faults.plain(name.at, MistakeKind::Contradiction, what);
+                        continue;
+                    }
+                    found.push(At::new(selector, name.at));
+                }
+                Err(hint) => {
+                    let key = format!("agents.{}.tools", agent.name.value);
+                    let what = format!("`{key}` names `{}`, which is not there", shown(&name.value));
+                    self.faults.add(name.at, MistakeKind::UnknownName, what, hint);
+                }
+            }
+        }
+        found
+    }
+
+    fn called(&self, agent: &'a AgentTable, at: usize) -> &'a str {
+        agent.tools.iter().find(|it| it.at == at).map_or("", |it| it.value.as_str())
+    }
+
+    /// Names in `ask` and `trust`: of effects and of tools that are there.
+    fn approval(&self, approval: &Approval, key: &str, tools: &[Selector<'_>]) {
+        let asked: Vec<&At<String>> = approval.asked().collect();
+        for (list, name) in
+            asked.iter().map(|it| ("ask", *it)).chain(approval.trust.iter().map(|it| ("trust", it)))
+        {
+            let found = Selector::find(&name.value, &self.file.servers);
+            if let Ok(Selector::ServerTool(index, tool)) = found {
+                self.nameable(&self.file.servers[index].name.value, name, tool);
+            }
+            let is_there = found.is_ok_and(|it| tools.iter().any(|tool| tool.meets(it) || it.meets(*tool)));
+            if !is_there {
+                let what = format!("`{key}.{list}` names `{}`, which is no tool here", shown(&name.value));
+                let words = if list == "ask" {
+                    ["read", "safe_write", "destructive", "local"].as_slice()
+                } else {
+                    &[]
+                };
+                let names = self.names(tools);
+                let hint =
+                    did_you_mean(&name.value, words.iter().copied().chain(names.iter().map(String::as_str)));
+                self.faults.add(name.at, MistakeKind::UnknownName, what, hint);
+            }
+        }
+        for name in &approval.trust {
+            if asked.iter().any(|it| it.value == name.value) {
+                let what = format!("`{key}` both asks about `{}` and trusts it", shown(&name.value));
+                self.faults.plain(name.at, MistakeKind::Contradiction, what);
+            }
+        }
+    }
+
+    /// Returns the names by which tools can be meant.
+    fn names(&self, tools: &[Selector<'_>]) -> BTreeSet<String> {
+        let name = |it: &Selector<'_>| match *it {
+            Selector::Builtin(builtin) => [builtin.name]
+                .into_iter()
+                .chain(builtin.tools.iter().map(|(it, _)| *it))
+                .map(str::to_owned)
+                .collect(),
+            Selector::Tool { name, .. } => vec![name.to_owned()],
+            Selector::Server(index) => vec![self.file.servers[index].name.value.clone()],
+            Selector::ServerTool(index, tool) => {
+                vec![format!("{}.{tool}", self.file.servers[index].name.value)]
+            }
+        };
+        tools.iter().flat_map(name).collect()
+    }
+
+    /// Finds tools that cannot be undone and that nobody is asked about.
+    fn unapproved(&self, agent: &AgentTable, tools: &[At<Selector<'_>>]) {
+        let approval = agent.approval.as_ref().or(self.file.approval.as_ref());
+        let Some(approval) = approval else { return };
+        if approval.effects().contains(&Effect::Destructive) {
+            return;
+        }
+        let servers = &self.file.servers;
+        // Who is named is asked about, or trusted: both are a decision.
+        let named: Vec<&At<String>> = approval.asked().chain(&approval.trust).collect();
+        let decided = |tool: Selector<'_>| {
+            named.iter().any(|it| Selector::find(&it.value, servers).is_ok_and(|it| it.covers(tool)))
+        };
+        for tool in tools {
+            for one in singles(tool.value) {
+                let destructive = one.effects(servers).contains(&Effect::Destructive);
+                if !destructive || decided(one) {
+                    continue;
+                }
+                let name = self.called_tool(one);
+                let agent = &agent.name.value;
+                let what =
+                    format!("`agents.{agent}` may run `{name}`, which cannot be undone, and nobody is asked");
+                let hint =
+                    format!("put \"destructive\" into `approval.ask`, or \"{name}\" into `approval.trust`");
+                self.faults.add(tool.at, MistakeKind::Unapproved, what, hint);
+            }
+        }
+    }
+
+    fn called_tool(&self, tool: Selector<'_>) -> String {
+        self.names(&[tool]).into_iter().next_back().unwrap_or_default()
+    }
+}
+
+fn plain(name: &str) -> String {
+    name.to_ascii_lowercase().replace('-', "_").chars().take(48).collect()
+}
+
+/// Returns the single tools of a built-in; of a server nobody knows them here.
+fn singles(selector: Selector<'_>) -> Vec<Selector<'_>> {
+    match selector {
+        Selector::Builtin(builtin) => {
+            let tool =
+                |(name, effect): &(&'static str, Effect)| Selector::Tool { builtin, name, effect: *effect };
+            builtin.tools.iter().map(tool).collect()
+        }
+        Selector::Tool { .. } | Selector::Server(_) | Selector::ServerTool(..) => vec![selector],
+    }
+}
+
+/// Finds the model of an agent: the one it names, or the only one.
+pub(crate) fn model_of<'f>(file: &'f File, agent: &AgentTable) -> Option<&'f Model> {
+    match &agent.model {
+        Some(name) => file.models.iter().find(|it| it.name.value == name.value),
+        None => file.models.first(),
+    }
+}

@@ -1,0 +1,142 @@
+//! A configuration that was read and found sound.
+
+use std::path::{Path, PathBuf};
+
+use singletree_http::{Redactor, Secret};
+use singletree_llm::RuntimeConfig;
+use singletree_providers::Wire;
+
+use crate::agent::AgentTable;
+use crate::check;
+use crate::error::{Error, Result};
+use crate::file::File;
+use crate::model::{Backend, HttpModel, Model, ModelRetry, ModelTime};
+use crate::prompt;
+use crate::report::{Faults, Report};
+use crate::resolve::{ReadyBackend, ReadyModel, Resolved, read_text, resolve};
+use crate::spot::At;
+use crate::surroundings::Surroundings;
+
+/// How large a file may be, in bytes.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// A configuration that was read and found sound. [`Config::build`] makes agents of it.
+///
+/// Holds the secrets that its agents need; `Debug` hides them.
+#[derive(Debug, Clone)]
+pub struct Config {
+    pub(crate) file: File,
+    pub(crate) resolved: Resolved,
+    /// Where relative paths of the file start.
+    pub(crate) folder: PathBuf,
+}
+
+/// A model that somebody names without a file.
+#[derive(Debug, Clone)]
+pub struct BareModel {
+    /// Which protocol its server speaks.
+    pub wire: Wire,
+    /// What the server calls it.
+    pub name: String,
+    /// Where the server is; the vendor's own otherwise.
+    pub base_url: Option<String>,
+    /// The key, if the server wants one.
+    pub key: Option<Secret>,
+}
+
+/// What the agent of a model without a file is called.
+const BARE_AGENT: &str = "assistant";
+
+impl Config {
+    /// Reads a text and checks everything that can be known without asking a server: syntax, keys, values, names, what
+    /// cannot be undone and would not be asked about, variables and files. `file` is what the report calls it.
+    ///
+    /// # Errors
+    /// The report of everything that is wrong.
+    ///
+    /// # Cancellation
+    /// Dropping the future leaves nothing behind.
+    pub async fn check(file: &str, text: &str, around: &Surroundings<'_>) -> Result<Self, Report> {
+        let faults = Faults::default();
+        let Some(read) = File::read(text, &faults) else { return Err(faults.report(file, text)) };
+        check::check(&read, &faults);
+        let mut resolved = resolve(&read, around, &faults);
+        let (prompts, unfit) = prompt::render(&read, around.folder).await;
+        resolved.prompts = prompts;
+        unfit.into_iter().for_each(|it| it.tell(&faults));
+        let config = Self { file: read, resolved, folder: around.folder.to_owned() };
+        config.rehearse(&faults);
+        if faults.is_empty() { Ok(config) } else { Err(faults.report(file, text)) }
+    }
+
+    /// Reads a file and checks it as [`Config::check`] does.
+    ///
+    /// # Errors
+    /// `config_unreadable`, `config_invalid`.
+    ///
+    /// # Cancellation
+    /// Dropping the future leaves nothing behind.
+    pub async fn load(path: &Path, around: &Surroundings<'_>) -> Result<Self> {
+        let name = path.display().to_string();
+        let text =
+            read_text(path, FILE_BYTES_MAX).map_err(|why| Error::Unreadable { file: name.clone(), why })?;
+        Self::check(&name, &text, around).await.map_err(|it| Error::Invalid(Box::new(it)))
+    }
+
+    /// Makes a configuration of one agent, `assistant`, that is a model and nothing else: no instructions, no tools.
+    #[must_use]
+    pub fn of_model(model: BareModel) -> Self {
+        let BareModel { wire, name, base_url, key } = model;
+        let named = At::new(BARE_AGENT.to_owned(), 0);
+        let http = HttpModel {
+            wire,
+            model: name,
+            base_url,
+            key: None,
+            streaming: None,
+            images: None,
+            structured_output: None,
+        };
+        let table = Model {
+            name: named.clone(),
+            backend: Backend::Http(http.clone()),
+            sampling: RuntimeConfig::default(),
+            time: ModelTime::default(),
+            retry: ModelRetry::default(),
+        };
+        let ready = ReadyModel { table: table.clone(), source: ReadyBackend::Http { model: http, key } };
+        let file = File { models: vec![table], agents: vec![AgentTable::bare(named)], ..File::default() };
+        let resolved = Resolved { models: vec![ready], ..Resolved::default() };
+        Self { file, resolved, folder: PathBuf::new() }
+    }
+
+    /// Returns the names of the agents, the one that answers unless another is asked for first: `default_agent`, else the
+    /// first of the file. The others stand in the order of the file.
+    #[must_use]
+    pub fn agents(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = self.file.agents.iter().map(|it| it.name.value.as_str()).collect();
+        if let Some(default) = &self.file.default_agent {
+            names.sort_by_key(|it| *it != default.value);
+        }
+        names
+    }
+
+    /// Returns the names of the agents whom a person picks: [`Config::agents`] without the hidden ones.
+    #[must_use]
+    pub fn listed(&self) -> Vec<&str> {
+        let hidden = |name: &str| self.file.agents.iter().any(|it| it.hidden && it.name.value == name);
+        self.agents().into_iter().filter(|it| !hidden(it)).collect()
+    }
+
+    /// Returns what takes the secrets of this configuration out of a text.
+    #[must_use]
+    pub fn redactor(&self) -> Redactor {
+        let keys = self.resolved.models.iter().filter_map(|it| match &it.source {
+            ReadyBackend::Http { key, .. } => key.clone(),
+            ReadyBackend::Script(_) => None,
+        });
+        let settings = self.resolved.servers.iter().flat_map(|it| &it.settings);
+        let secrets = settings.filter(|(_, _, secret)| *secret).map(|(_, value, _)| value.clone());
+        Redactor::new(keys.chain(secrets).collect::<Vec<Secret>>())
+    }
+}

@@ -1,0 +1,85 @@
+//! What can go wrong between a file and the agents that it describes.
+
+use crate::report::Report;
+
+/// What the operations of this crate return.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Everything that can go wrong between a file and its agents. Never holds a secret.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The file cannot be read.
+    #[error("{file} cannot be read: {why}")]
+    Unreadable {
+        /// Which file.
+        file: String,
+        /// Why not.
+        why: String,
+    },
+    /// The file is wrong.
+    #[error("{0}")]
+    Invalid(Box<Report>),
+    /// A model cannot be made.
+    #[error("the model `{name}` cannot be made")]
+    Model {
+        /// Which one.
+        name: String,
+        /// Why not.
+        source: singletree_llm::Error,
+    },
+    /// The HTTP client cannot be made.
+    #[error("the HTTP client cannot be made")]
+    Http {
+        /// Why not.
+        #[from]
+        source: singletree_http::Error,
+    },
+    /// A tool cannot be made.
+    #[error("the tools of the agent `{agent}` cannot be made")]
+    Tools {
+        /// Of which agent.
+        agent: String,
+        /// Why not.
+        source: singletree_tools::Error,
+    },
+    /// An MCP server cannot be described.
+    #[error("the MCP server `{name}` cannot be used")]
+    Server {
+        /// Which one.
+        name: String,
+        /// Why not.
+        source: singletree_mcp::Error,
+    },
+    /// An agent has no model: only in a configuration that nobody checked.
+    #[error("the agent `{agent}` has no model")]
+    NoModel {
+        /// Which one.
+        agent: String,
+    },
+    /// An agent cannot be made.
+    #[error("the agent `{name}` cannot be made")]
+    Agent {
+        /// Which one.
+        name: String,
+        /// Why not.
+        source: singletree_agent::Error,
+    },
+}
+
+impl Error {
+    /// Returns the stable, machine-readable category of this error: its own, or that of its source.
+    #[must_use]
+    pub fn category(&self) -> &'static str {
+        match self {
+            Self::Unreadable { .. } => "config_unreadable",
+            Self::Invalid(_) => "config_invalid",
+            Self::Model { source, .. } => source.category(),
+            Self::Http { source } => source.category(),
+            Self::Tools { source, .. } => source.category(),
+            Self::Server { source, .. } => source.category(),
+            Self::NoModel { .. } => "config_invalid",
+            Self::Agent { source, .. } => source.category(),
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! The whole file, as it is written: read, not yet compared with anything.
+
+use std::path::PathBuf;
+
+use singletree_harness::Limits;
+use toml::Spanned;
+use toml::de::DeTable;
+
+use crate::agent::AgentTable;
+use crate::approval::Approval;
+use crate::limits;
+use crate::model::Model;
+use crate::report::{Faults, MistakeKind};
+use crate::section::Section;
+use crate::server::Server;
+use crate::spot::At;
+use crate::tool::ToolSettings;
+
+/// How large a file may be, in bytes.
+const TEXT_BYTES_MAX: usize = 1 << 20;
+
+/// How many mistakes of syntax are told: the rest follows from them.
+const SYNTAX_MAX: usize = 20;
+
+/// The whole file.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct File {
+    pub(crate) models: Vec<Model>,
+    pub(crate) agents: Vec<AgentTable>,
+    pub(crate) tools: ToolSettings,
+    pub(crate) servers: Vec<Server>,
+    pub(crate) approval: Option<Approval>,
+    pub(crate) prompts: Option<At<PathBuf>>,
+    pub(crate) limits: Limits,
+    pub(crate) default_agent: Option<At<String>>,
+}
+
+impl File {
+    /// Reads a text. None when its syntax is wrong: what it means can not be told then.
+    pub(crate) fn read(text: &str, faults: &Faults) -> Option<Self> {
+        if text.len() > TEXT_BYTES_MAX {
+            let what = format!("the file is larger than {TEXT_BYTES_MAX} bytes");
+            faults.plain(0, MistakeKind::Unreadable, what);
+            return None;
+        }
+        let (table, errors) = DeTable::parse_recoverable(text);
+        for error in errors.iter().take(SYNTAX_MAX) {
+            let at = error.span().map_or(text.len(), |it| it.start);
+            faults.add(
+                at,
+                MistakeKind::Syntax,
+                format!("this is no TOML: {}", error.message()),
+                syntax_hint(text, at),
+            );
+        }
+        if !errors.is_empty() {
+            return None;
+        }
+        Some(read(&table, faults))
+    }
+}
+
+fn read(table: &Spanned<DeTable<'_>>, faults: &Faults) -> File {
+    let mut section = Section::new(table.get_ref(), 0, "", faults);
+    let file = File {
+        models: section.named("models").into_iter().map(Model::read).collect(),
+        agents: section.named("agents").into_iter().map(AgentTable::read).collect(),
+        tools: section.section("tools").map(ToolSettings::read).unwrap_or_default(),
+        servers: section.named("mcp").into_iter().map(Server::read).collect(),
+        approval: section.section("approval").map(Approval::read),
+        prompts: section.path("prompts"),
+        limits: section.section("limits").map(limits::read).unwrap_or_default(),
+        default_agent: section.text("default_agent"),
+    };
+    section.end();
+    file
+}
+
+/// Says what most often is behind a mistake of syntax.
+fn syntax_hint(text: &str, at: usize) -> Option<String> {
+    let line = text.get(..at).map_or("", |it| it.rsplit('\n').next().unwrap_or_default());
+    let rest = text.get(at..).map_or("", |it| it.lines().next().unwrap_or_default());
+    let value = line.trim_end().ends_with('=') && rest.starts_with(|it: char| it.is_alphabetic());
+    value.then(|| "a text stands in quotation marks".to_owned())
+}

@@ -1,0 +1,45 @@
+//! `[limits]`: the bounds of the whole chat.
+
+use singletree_harness::Limits;
+
+use crate::section::Section;
+
+/// Reads the bounds; what is absent is as the harness has it.
+pub(crate) fn read(mut section: Section<'_>) -> Limits {
+    let mut limits = Limits::default();
+    let size = |it: u64| usize::try_from(it).unwrap_or(usize::MAX);
+    let count = |section: &mut Section<'_>, key| section.count(key, 1).map(|it| it.value);
+    if let Some(queue) = count(&mut section, "queue") {
+        limits.queue = size(queue);
+    }
+    if let Some(bytes) = section.bytes("message_bytes") {
+        limits.message_bytes = size(bytes);
+    }
+    for (key, limit) in [
+        ("steps", &mut limits.steps),
+        ("tool_calls", &mut limits.tool_calls),
+        ("tokens", &mut limits.tokens),
+        ("messages", &mut limits.messages),
+    ] {
+        if let Some(count) = count(&mut section, key) {
+            *limit = count;
+        }
+    }
+    if let Some(bytes) = section.bytes("history_bytes") {
+        limits.history_bytes = bytes;
+    }
+    for (key, limit) in [("turn_time", &mut limits.turn_time), ("turn_age", &mut limits.turn_age)] {
+        if let Some(time) = section.duration(key) {
+            *limit = time;
+        }
+    }
+    for (key, limit) in
+        [("hot_sessions", &mut limits.hot_sessions), ("busy_sessions", &mut limits.busy_sessions)]
+    {
+        if let Some(count) = count(&mut section, key) {
+            *limit = size(count);
+        }
+    }
+    section.end();
+    limits
+}

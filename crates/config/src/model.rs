@@ -1,0 +1,250 @@
+//! `[models.NAME]`: which model, where, and how it is asked.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use singletree_llm::RuntimeConfig;
+use singletree_providers::Wire;
+
+use crate::report::MistakeKind;
+use crate::secret_source::SecretSource;
+use crate::section::Section;
+use crate::spot::At;
+
+/// A model, as the file has it.
+#[derive(Debug, Clone)]
+pub(crate) struct Model {
+    pub(crate) name: At<String>,
+    pub(crate) backend: Backend,
+    pub(crate) sampling: RuntimeConfig,
+    pub(crate) time: ModelTime,
+    pub(crate) retry: ModelRetry,
+}
+
+/// Who answers.
+#[derive(Debug, Clone)]
+pub(crate) enum Backend {
+    /// A server.
+    Http(HttpModel),
+    /// A file of rules.
+    Script(At<PathBuf>),
+    /// Nobody can tell: what is said of it is wrong, and was told.
+    Unknown,
+}
+
+/// A model behind a server.
+#[derive(Debug, Clone)]
+pub(crate) struct HttpModel {
+    pub(crate) wire: Wire,
+    /// What the server calls it.
+    pub(crate) model: String,
+    pub(crate) base_url: Option<String>,
+    pub(crate) key: Option<SecretSource>,
+    pub(crate) streaming: Option<bool>,
+    pub(crate) images: Option<bool>,
+    pub(crate) structured_output: Option<bool>,
+}
+
+/// How long a model may take. What is absent is as the client has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct ModelTime {
+    pub(crate) connect: Option<Duration>,
+    pub(crate) first: Option<Duration>,
+    pub(crate) idle: Option<Duration>,
+    pub(crate) answer: Option<Duration>,
+}
+
+/// How often a model is asked again. What is absent is as the loop has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct ModelRetry {
+    pub(crate) attempts: Option<u64>,
+    pub(crate) pause: Option<Duration>,
+    pub(crate) longest_pause: Option<Duration>,
+}
+
+/// The words of `wire`.
+const WIRES: &[(&str, Option<Wire>)] = &[
+    ("openai", Some(Wire::OpenAi)),
+    ("anthropic", Some(Wire::Anthropic)),
+    ("gemini", Some(Wire::Gemini)),
+    ("script", None),
+];
+
+impl Model {
+    pub(crate) fn read((name, mut section): (At<String>, Section<'_>)) -> Self {
+        let wire = section.choice("wire", WIRES);
+        let backend = backend(&mut section, wire);
+        let model = Self {
+            name,
+            backend,
+            sampling: section.section("sampling").map(sampling).unwrap_or_default(),
+            time: section.section("time").map(time).unwrap_or_default(),
+            retry: section.section("retry").map(retry).unwrap_or_default(),
+        };
+        section.end();
+        model
+    }
+}
+
+fn backend(section: &mut Section<'_>, wire: Option<At<Option<Wire>>>) -> Backend {
+    // All of them are read, whatever the wire is: each may be wrong in itself.
+    let (file, model) = (section.path("file"), section.text("name"));
+    let base_url = base_url(section);
+    let has_base_url = section.raw("base_url").is_some();
+    let has_key = section.raw("key");
+    let key = SecretSource::read(section, "key");
+    let (streaming, images) = (section.flag("streaming"), section.flag("images"));
+    let structured_output = section.flag("structured_output");
+    match wire.map(|it| it.value) {
+        Some(Some(wire)) => {
+            if let Some(file) = file {
+                let what = "`file` is for models of wire \"script\"";
+                section.faults().plain(file.at, MistakeKind::Contradiction, what);
+            }
+            if section.raw("name").is_none() {
+                section.missing(
+                    "name",
+                    &format!("what the vendor calls the model, as in `name = \"{}\"`", example(wire)),
+                );
+            }
+            if !has_base_url && has_key.is_none() {
+                let hint = format!(
+                    "write `key = {{ env = \"{}\" }}`, or the `base_url` of a server that wants none",
+                    variable(wire)
+                );
+                section.missing("key", &hint);
+            }
+            let Some(model) = model else { return Backend::Unknown };
+            let model = model.value;
+            Backend::Http(HttpModel { wire, model, base_url, key, streaming, images, structured_output })
+        }
+        Some(None) => {
+            for key in ["name", "base_url", "key", "streaming", "images", "structured_output", "retry"] {
+                if let Some((at, _)) = section.raw(key) {
+                    let what = format!("`{key}` says nothing to a model of wire \"script\"");
+                    section.faults().plain(at, MistakeKind::Contradiction, what);
+                }
+            }
+            match file {
+                Some(file) => Backend::Script(file),
+                None => {
+                    if section.raw("file").is_none() {
+                        section.missing("file", "the file of its rules, as in `file = \"script.json\"`");
+                    }
+                    Backend::Unknown
+                }
+            }
+        }
+        None => {
+            if section.raw("wire").is_none() {
+                section.missing("wire", "one of \"openai\", \"anthropic\", \"gemini\", \"script\"");
+            }
+            Backend::Unknown
+        }
+    }
+}
+
+/// The address of a server: it may hold neither a password nor a query, for it is shown.
+fn base_url(section: &mut Section<'_>) -> Option<String> {
+    let url = section.text("base_url")?;
+    match check_base_url(&url.value) {
+        Ok(()) => Some(url.value),
+        Err(what) => {
+            section.faults().plain(
+                url.at,
+                MistakeKind::Value,
+                format!("`{}` {what}", section.called("base_url")),
+            );
+            None
+        }
+    }
+}
+
+/// Checks the address of a server. Says what is wrong, without repeating it.
+pub(crate) fn check_base_url(url: &str) -> Result<(), &'static str> {
+    let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
+    let Some(rest) = rest else { return Err("must begin with http:// or https://") };
+    let host = rest.split('/').next().unwrap_or_default();
+    if host.contains('@') {
+        return Err("must hold no name and no password");
+    }
+    if host.is_empty() || host.starts_with(':') {
+        return Err("names no host");
+    }
+    if rest.contains(['?', '#']) || rest.contains(char::is_whitespace) || rest.contains(char::is_control) {
+        return Err("must end with a path: no query, no fragment, no space");
+    }
+    url::Url::parse(url).map(drop).map_err(|_| "is no address")
+}
+
+fn sampling(mut section: Section<'_>) -> RuntimeConfig {
+    let mut config = RuntimeConfig::default();
+    config.temperature = section.number("temperature");
+    config.max_tokens = section.count("max_tokens", 1).map(|it| it.value);
+    config.top_p = section.number("top_p");
+    config.seed = section.whole("seed");
+    config.frequency_penalty = section.number("frequency_penalty");
+    config.presence_penalty = section.number("presence_penalty");
+    config.stop_sequences = section.texts("stop").map(|it| it.into_iter().map(|it| it.value).collect());
+    config.extras = section.object("extras").unwrap_or_default();
+    section.end();
+    config
+}
+
+fn time(mut section: Section<'_>) -> ModelTime {
+    let time = ModelTime {
+        connect: section.duration("connect"),
+        first: section.duration("first"),
+        idle: section.duration("idle"),
+        answer: section.duration("answer"),
+    };
+    section.end();
+    time
+}
+
+fn retry(mut section: Section<'_>) -> ModelRetry {
+    let retry = ModelRetry {
+        attempts: section.count("attempts", 1).map(|it| it.value),
+        pause: section.duration("pause"),
+        longest_pause: section.duration("longest_pause"),
+    };
+    section.end();
+    retry
+}
+
+fn example(wire: Wire) -> &'static str {
+    match wire {
+        Wire::OpenAi => "gpt-5-mini",
+        Wire::Anthropic => "claude-sonnet-4-5",
+        Wire::Gemini => "gemini-2.5-flash",
+    }
+}
+
+/// Returns the environment variable in which a vendor's key usually is.
+pub(crate) fn variable(wire: Wire) -> &'static str {
+    match wire {
+        Wire::OpenAi => "OPENAI_API_KEY",
+        Wire::Anthropic => "ANTHROPIC_API_KEY",
+        Wire::Gemini => "GEMINI_API_KEY",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_holds_no_secret_and_no_query() {
+        let check = |url: &str, sound: bool| assert_eq!(check_base_url(url).is_ok(), sound, "{url}");
+        check("http://127.0.0.1:8080", true);
+        check("https://openrouter.ai/api/v1", true);
+        check("http://[::1]:8080/v1/", true);
+        for wrong in ["", "api.openai.com", "ftp://x", "http://", "http://:80", "https://me:secret@x/v1"] {
+            check(wrong, false);
+        }
+        check("http://a%zz", false);
+        check("http://h:99999", false);
+        check("https://x/v1?key=secret", false);
+        check("https://x/v 1", false);
+    }
+}

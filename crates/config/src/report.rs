@@ -1,0 +1,133 @@
+//! Everything that is wrong with a file, for people and for programs.
+
+use std::cell::RefCell;
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::spot::line_and_column;
+
+/// What kind of mistake it is: a stable word for programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum MistakeKind {
+    /// The text is no TOML.
+    Syntax,
+    /// The file cannot be read, or is larger than it may be.
+    Unreadable,
+    /// Nobody reads this key.
+    UnknownKey,
+    /// A key that must be there is not.
+    Missing,
+    /// The value is of another type, or outside what is possible.
+    Value,
+    /// Two keys say different things, or a key says nothing here.
+    Contradiction,
+    /// A name that stands for nothing.
+    UnknownName,
+    /// A key or a token stands in the file itself.
+    SecretByValue,
+    /// An environment variable that is not set, or a file that cannot be read.
+    Unavailable,
+    /// Something that cannot be undone could be done without anybody being asked.
+    Unapproved,
+    /// What the agent promises needs another level of durability.
+    Durability,
+}
+
+/// One mistake.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Mistake {
+    /// The line, from 1.
+    pub line: usize,
+    /// The column, in characters, from 1.
+    pub column: usize,
+    /// What kind of mistake it is.
+    pub kind: MistakeKind,
+    /// What is wrong. Never holds a secret, nor what might be one.
+    pub what: String,
+    /// What to do about it, where that is known.
+    pub hint: Option<String>,
+}
+
+/// All mistakes of a file, in the order of their places.
+///
+/// `Display` is for people: `FILE:LINE:COLUMN: what`, and the hint on a line of its own.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Report {
+    /// Which file, as whoever asked calls it.
+    pub file: String,
+    /// What is wrong; in an error always something.
+    pub mistakes: Vec<Mistake>,
+}
+
+impl Report {
+    /// Makes the report about a file in which nothing is wrong.
+    #[must_use]
+    pub fn sound(file: &str) -> Self {
+        Self { file: file.to_owned(), mistakes: Vec::new() }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, mistake) in self.mistakes.iter().enumerate() {
+            let end = if index == 0 { "" } else { "\n" };
+            write!(f, "{end}{}:{}:{}: {}", self.file, mistake.line, mistake.column, mistake.what)?;
+            if let Some(hint) = &mistake.hint {
+                write!(f, "\n    hint: {hint}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Collects mistakes while a file is looked at.
+#[derive(Debug, Default)]
+pub(crate) struct Faults(RefCell<Vec<Fault>>);
+
+#[derive(Debug)]
+struct Fault {
+    at: usize,
+    kind: MistakeKind,
+    what: String,
+    hint: Option<String>,
+}
+
+impl Faults {
+    /// Takes down a mistake, with what to do about it.
+    pub(crate) fn add(
+        &self,
+        at: usize,
+        kind: MistakeKind,
+        what: impl Into<String>,
+        hint: impl Into<Option<String>>,
+    ) {
+        let fault = Fault { at, kind, what: what.into(), hint: hint.into() };
+        self.0.borrow_mut().push(fault);
+    }
+
+    /// Takes down a mistake that explains itself.
+    pub(crate) fn plain(&self, at: usize, kind: MistakeKind, what: impl Into<String>) {
+        self.add(at, kind, what, None);
+    }
+
+    /// Says whether nothing is wrong.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.borrow().is_empty()
+    }
+
+    /// Makes the report, in the order of the text.
+    pub(crate) fn report(self, file: &str, text: &str) -> Report {
+        let mut faults = self.0.into_inner();
+        faults.sort_by_key(|it| it.at);
+        let mistakes = faults.into_iter().map(|Fault { at, kind, what, hint }| {
+            let (line, column) = line_and_column(text, at);
+            Mistake { line, column, kind, what, hint }
+        });
+        Report { file: file.to_owned(), mistakes: mistakes.collect() }
+    }
+}

@@ -1,0 +1,143 @@
+//! What a file names outside itself: environment variables, keys in files, scripts.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use singletree_http::Secret;
+use singletree_llm::Script;
+
+use crate::check::model_of;
+use crate::file::File;
+use crate::model::{Backend, HttpModel, Model};
+use crate::prompt::Rendered;
+use crate::report::{Faults, MistakeKind};
+use crate::secret_source::SecretSource;
+use crate::selector::Selector;
+use crate::server::{Reach, Setting};
+use crate::spot::At;
+use crate::surroundings::Surroundings;
+
+/// How large a script may be, in bytes.
+const SCRIPT_BYTES_MAX: u64 = 16 * 1024 * 1024;
+
+/// A model with what it needs from outside.
+#[derive(Debug, Clone)]
+pub(crate) struct ReadyModel {
+    pub(crate) table: Model,
+    pub(crate) source: ReadyBackend,
+}
+
+/// Who answers, with what it needs from outside.
+#[derive(Debug, Clone)]
+pub(crate) enum ReadyBackend {
+    Http { model: HttpModel, key: Option<Secret> },
+    Script(Script),
+}
+
+/// A server with what it needs from outside: the settings in the order of the file.
+#[derive(Debug, Clone)]
+pub(crate) struct ReadyServer {
+    /// Which of the file's servers it is.
+    pub(crate) index: usize,
+    pub(crate) settings: Vec<(String, Secret, bool)>,
+    /// What a program gets of our own environment: where programs are, and where its user is at home.
+    pub(crate) inherited: Vec<(String, String)>,
+}
+
+/// What a file names outside itself, as far as its agents use it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Resolved {
+    pub(crate) models: Vec<ReadyModel>,
+    pub(crate) servers: Vec<ReadyServer>,
+    /// Rendered prompts, by the names of their agents.
+    pub(crate) prompts: BTreeMap<String, Rendered>,
+}
+
+/// Fetches what the agents of a file use. What nobody uses is not asked for.
+pub(crate) fn resolve(file: &File, around: &Surroundings<'_>, faults: &Faults) -> Resolved {
+    let mut resolved = Resolved::default();
+    let used = |model: &Model| {
+        file.agents.iter().any(|it| model_of(file, it).is_some_and(|it| it.name.at == model.name.at))
+    };
+    for model in file.models.iter().filter(|it| used(it)) {
+        let source = match &model.backend {
+            Backend::Unknown => None,
+            Backend::Script(path) => script(path, around, faults).map(ReadyBackend::Script),
+            Backend::Http(http) => {
+                let key = http.key.as_ref().map(|it| it.fetch(around, faults));
+                match key {
+                    Some(None) => None,
+                    key => Some(ReadyBackend::Http { model: http.clone(), key: key.flatten() }),
+                }
+            }
+        };
+        let table = model.clone();
+        resolved.models.extend(source.map(|source| ReadyModel { table, source }));
+    }
+    for (index, server) in file.servers.iter().enumerate() {
+        let tools = file.agents.iter().flat_map(|it| &it.tools);
+        let mut means = tools.filter_map(|it| Selector::find(&it.value, &file.servers).ok());
+        let used =
+            means.any(|it| matches!(it, Selector::Server(at) | Selector::ServerTool(at, _) if at == index));
+        if used {
+            let settings = match &server.reach {
+                Reach::Command { env, .. } => env,
+                Reach::Url { headers, .. } => headers,
+                Reach::Unknown => continue,
+            };
+            let ready = settings.iter().filter_map(|(name, it)| {
+                let (value, secret) = setting(it, around, faults)?;
+                Some((name.clone(), value, secret))
+            });
+            let settings = ready.collect();
+            let own = ["PATH", "HOME", "USER", "LANG", "TMPDIR"].into_iter();
+            let inherited = own.filter_map(|it| Some((it.to_owned(), (around.env)(it)?))).collect();
+            resolved.servers.push(ReadyServer { index, settings, inherited });
+        }
+    }
+    resolved
+}
+
+fn setting(setting: &Setting, around: &Surroundings<'_>, faults: &Faults) -> Option<(Secret, bool)> {
+    match setting {
+        Setting::Plain(text) => Some((Secret::new(text.as_str()), false)),
+        Setting::Secret(source) => SecretSource::fetch(source, around, faults).map(|it| (it, true)),
+    }
+}
+
+fn script(path: &At<std::path::PathBuf>, around: &Surroundings<'_>, faults: &Faults) -> Option<Script> {
+    let full = around.folder.join(&path.value);
+    let text = match read_text(&full, SCRIPT_BYTES_MAX) {
+        Ok(text) => text,
+        Err(what) => {
+            let hint = "the path is relative to the folder of this file".to_owned();
+            faults.add(path.at, MistakeKind::Unavailable, format!("the script cannot be read: {what}"), hint);
+            return None;
+        }
+    };
+    match Script::from_json(&text) {
+        Ok(script) => Some(script),
+        Err(error) => {
+            let why = singletree_engine::chain(&error);
+            faults.plain(path.at, MistakeKind::Value, format!("the script cannot be used: {why}"));
+            None
+        }
+    }
+}
+
+/// Reads a text of bounded length.
+pub(crate) fn read_text(path: &Path, bytes_max: u64) -> Result<String, String> {
+    use std::io::Read;
+
+    let read = || {
+        let mut text = String::new();
+        let read = fs::File::open(path)?.take(bytes_max + 1).read_to_string(&mut text)?;
+        Ok::<_, std::io::Error>((text, read as u64))
+    };
+    match read() {
+        Ok((_, length)) if length > bytes_max => Err(format!("it is larger than {bytes_max} bytes")),
+        Ok((text, _)) => Ok(text),
+        Err(error) => Err(error.kind().to_string()),
+    }
+}

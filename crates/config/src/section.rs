@@ -1,0 +1,334 @@
+//! One table of the file, read key by key.
+//!
+//! Whatever is wrong is taken down and reading goes on, so that a report holds everything. What a key must be is said
+//! where it is asked for; at the end every key that nobody asked for is a mistake.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::{Map, Number, Value};
+use toml::Spanned;
+use toml::de::{DeInteger, DeTable, DeValue};
+
+use crate::quantity;
+use crate::report::{Faults, MistakeKind};
+use crate::spot::At;
+use crate::suggest::did_you_mean;
+
+/// A table that is being read.
+#[derive(Debug)]
+pub(crate) struct Section<'t> {
+    table: &'t DeTable<'t>,
+    /// Where it begins.
+    pub(crate) at: usize,
+    /// How people would call it, as in `models.main`; empty for the whole file.
+    name: String,
+    faults: &'t Faults,
+    known: Vec<&'static str>,
+}
+
+impl<'t> Section<'t> {
+    pub(crate) fn new(
+        table: &'t DeTable<'t>,
+        at: usize,
+        name: impl Into<String>,
+        faults: &'t Faults,
+    ) -> Self {
+        Self { table, at, name: name.into(), faults, known: Vec::new() }
+    }
+
+    pub(crate) fn faults(&self) -> &'t Faults {
+        self.faults
+    }
+
+    /// Says how people call a key of this table.
+    pub(crate) fn called(&self, key: &str) -> String {
+        if self.name.is_empty() { key.to_owned() } else { format!("{}.{key}", self.name) }
+    }
+
+    /// Returns a value as it is, and counts the key as known.
+    pub(crate) fn raw(&mut self, key: &'static str) -> Option<(usize, &'t Spanned<DeValue<'t>>)> {
+        self.known.push(key);
+        let found = self.table.iter().find(|(name, _)| name.get_ref() == key);
+        found.map(|(name, value)| (name.span().start, value))
+    }
+
+    /// Returns the keys and values as they are, in the order of the text, where all names are free.
+    pub(crate) fn entries(&self) -> Vec<(At<String>, &'t Spanned<DeValue<'t>>)> {
+        let entry = |(name, value): (&'t Spanned<_>, &'t Spanned<DeValue<'t>>)| {
+            let text: &std::borrow::Cow<'t, str> = name.get_ref();
+            (At::new(text.to_string(), name.span().start), value)
+        };
+        let mut entries: Vec<_> = self.table.iter().map(entry).collect();
+        entries.sort_by_key(|(name, _)| name.at);
+        entries
+    }
+
+    /// Says that a value is not what it must be. What it is instead is told by its type only: it may be a secret.
+    pub(crate) fn unfit(&self, key: &str, value: &Spanned<DeValue<'_>>, must: &str) {
+        let what = format!("`{}` must be {must}, not {}", self.called(key), kind(value.get_ref()));
+        self.faults.plain(value.span().start, MistakeKind::Value, what);
+    }
+
+    /// Says that a key is missing.
+    pub(crate) fn missing(&self, key: &str, hint: &str) {
+        let what = format!("`{}` is missing", self.called(key));
+        self.faults.add(self.at, MistakeKind::Missing, what, hint.to_owned());
+    }
+
+    /// Reads a key with a function; what it does not take is a mistake.
+    fn read<T>(
+        &mut self,
+        key: &'static str,
+        must: &str,
+        take: impl FnOnce(&DeValue<'t>) -> Option<T>,
+    ) -> Option<At<T>> {
+        let (_, value) = self.raw(key)?;
+        match take(value.get_ref()) {
+            Some(taken) => Some(At::new(taken, value.span().start)),
+            None => {
+                self.unfit(key, value, must);
+                None
+            }
+        }
+    }
+
+    pub(crate) fn text(&mut self, key: &'static str) -> Option<At<String>> {
+        let must = "a text that is not empty";
+        self.read(key, must, |it| it.as_str().filter(|it| !it.trim().is_empty()).map(str::to_owned))
+    }
+
+    pub(crate) fn path(&mut self, key: &'static str) -> Option<At<PathBuf>> {
+        self.text(key).map(|it| At::new(PathBuf::from(it.value), it.at))
+    }
+
+    pub(crate) fn flag(&mut self, key: &'static str) -> Option<bool> {
+        self.read(key, "true or false", DeValue::as_bool).map(|it| it.value)
+    }
+
+    /// A whole number, at least `least`.
+    pub(crate) fn count(&mut self, key: &'static str, least: u64) -> Option<At<u64>> {
+        let must = format!("a whole number, {least} or more");
+        self.read(key, &must, |it| {
+            it.as_integer().and_then(whole).and_then(|it| u64::try_from(it).ok()).filter(|it| *it >= least)
+        })
+    }
+
+    /// A whole number of either sign.
+    pub(crate) fn whole(&mut self, key: &'static str) -> Option<i64> {
+        self.read(key, "a whole number", |it| it.as_integer().and_then(whole)).map(|it| it.value)
+    }
+
+    /// A number that is not infinite.
+    pub(crate) fn number(&mut self, key: &'static str) -> Option<f64> {
+        self.read(key, "a number", number).map(|it| it.value)
+    }
+
+    pub(crate) fn duration(&mut self, key: &'static str) -> Option<Duration> {
+        let must = "a length of time as in \"30s\" (ms, s, m, h, d)";
+        self.read(key, must, |it| it.as_str().and_then(quantity::duration)).map(|it| it.value)
+    }
+
+    /// An amount of bytes: a number, or a text with a unit.
+    pub(crate) fn bytes(&mut self, key: &'static str) -> Option<u64> {
+        let must = "an amount of bytes as in \"64KiB\" (B, kB, KiB, MB, MiB, GB, GiB)";
+        let take = |it: &DeValue<'_>| match it.as_integer() {
+            Some(it) => whole(it).and_then(|it| u64::try_from(it).ok()).filter(|it| *it > 0),
+            None => it.as_str().and_then(quantity::bytes),
+        };
+        self.read(key, must, take).map(|it| it.value)
+    }
+
+    /// One word of several.
+    pub(crate) fn choice<T: Copy>(&mut self, key: &'static str, words: &[(&str, T)]) -> Option<At<T>> {
+        let word = self.text(key)?;
+        if let Some((_, choice)) = words.iter().find(|(it, _)| *it == word.value) {
+            return Some(At::new(*choice, word.at));
+        }
+        let all: Vec<String> = words.iter().map(|(it, _)| format!("\"{it}\"")).collect();
+        let what = format!("`{}` must be one of {}", self.called(key), all.join(", "));
+        let near = crate::suggest::nearest(&word.value, words.iter().map(|(it, _)| *it));
+        let hint = near.map(|it| format!("did you mean `{it}`?"));
+        self.faults.add(word.at, MistakeKind::Value, what, hint);
+        None
+    }
+
+    /// A list of texts; those that are none are left out.
+    pub(crate) fn texts(&mut self, key: &'static str) -> Option<Vec<At<String>>> {
+        let (_, value) = self.raw(key)?;
+        let must = "a list of texts as in [\"one\", \"two\"]";
+        let Some(array) = value.get_ref().as_array() else {
+            self.unfit(key, value, must);
+            return None;
+        };
+        let mut texts = Vec::new();
+        for item in array.iter() {
+            match item.get_ref().as_str().filter(|it| !it.trim().is_empty()) {
+                Some(text) => texts.push(At::new(text.to_owned(), item.span().start)),
+                None => self.unfit(key, item, must),
+            }
+        }
+        Some(texts)
+    }
+
+    /// A table inside this one.
+    pub(crate) fn section(&mut self, key: &'static str) -> Option<Section<'t>> {
+        let (at, value) = self.raw(key)?;
+        match value.get_ref().as_table() {
+            Some(table) => Some(Section::new(table, at, self.called(key), self.faults)),
+            None => {
+                self.unfit(key, value, "a table");
+                None
+            }
+        }
+    }
+
+    /// The tables inside a table of free names, in the order of the text, as in `[models.main]`.
+    pub(crate) fn named(&mut self, key: &'static str) -> Vec<(At<String>, Section<'t>)> {
+        let Some(section) = self.section(key) else { return Vec::new() };
+        let mut named = Vec::new();
+        for (name, value) in section.entries() {
+            if !is_name(&name.value) {
+                let what = format!(
+                    "a name in `{}` is made of letters, digits, `_` and `-`, 64 at most",
+                    section.name
+                );
+                self.faults.plain(name.at, MistakeKind::Value, what);
+                continue;
+            }
+            match value.get_ref().as_table() {
+                Some(table) => {
+                    let inner = Section::new(table, name.at, section.called(&name.value), self.faults);
+                    named.push((name, inner));
+                }
+                None => section.unfit(&name.value, value, "a table"),
+            }
+        }
+        named
+    }
+
+    /// Any JSON object.
+    pub(crate) fn object(&mut self, key: &'static str) -> Option<Map<String, Value>> {
+        let (_, value) = self.raw(key)?;
+        match json(value.get_ref()) {
+            Some(Value::Object(object)) => Some(object),
+            Some(_) | None => {
+                self.unfit(key, value, "a table of plain values");
+                None
+            }
+        }
+    }
+
+    /// Counts keys that were not asked for as mistakes.
+    pub(crate) fn end(self) {
+        for (name, _) in self.entries() {
+            if self.known.contains(&name.value.as_str()) {
+                continue;
+            }
+            let place =
+                if self.name.is_empty() { "this file".to_owned() } else { format!("`{}`", self.name) };
+            let what = format!("{place} has no key `{}`", shown(&name.value));
+            let hint = habit(&name.value, &self.known)
+                .or_else(|| did_you_mean(&name.value, self.known.iter().copied()));
+            self.faults.add(name.at, MistakeKind::UnknownKey, what, hint);
+        }
+    }
+}
+
+/// What other tools call things, and what is written here instead, where that is a key here.
+fn habit(key: &str, known: &[&str]) -> Option<String> {
+    const HABITS: &[(&str, &str, &str)] = &[
+        ("api_key", "key", "write `key = { env = \"NAME\" }`"),
+        ("apikey", "key", "write `key = { env = \"NAME\" }`"),
+        ("token", "key", "write `key = { env = \"NAME\" }`"),
+        ("api_key_env", "key", "write `key = { env = \"NAME\" }`"),
+        ("provider", "wire", "it is called `wire` here"),
+        ("kind", "wire", "it is called `wire` here"),
+        ("model", "name", "it is called `name` here"),
+        ("url", "base_url", "it is called `base_url` here"),
+        ("temperature", "sampling", "it stands in `sampling` here: `sampling = { temperature = 0.2 }`"),
+        ("max_tokens", "sampling", "it stands in `sampling` here: `sampling = { max_tokens = 1000 }`"),
+        ("top_p", "sampling", "it stands in `sampling` here: `sampling = { top_p = 0.9 }`"),
+        ("timeout", "time", "it stands in `time` here: `time = { answer = \"2m\" }`"),
+        ("max_retries", "retry", "it stands in `retry` here: `retry = { attempts = 3 }`"),
+        ("system", "instructions", "it is called `instructions` here"),
+        ("system_prompt", "instructions", "it is called `instructions` here"),
+        ("handoffs", "hand_offs", "it is called `hand_offs` here"),
+        ("mcp_servers", "mcp", "they stand in `[mcp.NAME]` here"),
+        ("mcpServers", "mcp", "they stand in `[mcp.NAME]` here"),
+        ("approvals", "approval", "it is called `approval` here"),
+        ("timeout", "call_time", "it is called `call_time` here"),
+        ("enabled_tools", "tools", "it is called `tools` here"),
+    ];
+    let plain = key.to_ascii_lowercase().replace('-', "_");
+    let found =
+        HABITS.iter().find(|(habit, here, _)| (*habit == key || *habit == plain) && known.contains(here));
+    found.map(|(_, _, hint)| (*hint).to_owned())
+}
+
+/// Cuts what is too long for a line, and what would steer a terminal.
+pub(crate) fn shown(name: &str) -> String {
+    let plain: String = name.chars().filter(|it| !it.is_control()).take(65).collect();
+    if plain.chars().count() > 64 {
+        format!("{}…", plain.chars().take(40).collect::<String>())
+    } else {
+        plain
+    }
+}
+
+pub(crate) fn is_name(name: &str) -> bool {
+    let fits = |it: char| it.is_ascii_alphanumeric() || matches!(it, '_' | '-');
+    (1..=64).contains(&name.len()) && name.chars().all(fits)
+}
+
+fn kind(value: &DeValue<'_>) -> &'static str {
+    match value {
+        DeValue::String(text) if text.trim().is_empty() => "an empty text",
+        DeValue::String(_) => "this text",
+        DeValue::Integer(_) => "this whole number",
+        DeValue::Float(_) => "this number",
+        DeValue::Boolean(_) => "true or false",
+        DeValue::Datetime(_) => "a date",
+        DeValue::Array(_) => "a list",
+        DeValue::Table(_) => "a table",
+    }
+}
+
+fn whole(integer: &DeInteger<'_>) -> Option<i64> {
+    i64::from_str_radix(integer.as_str(), integer.radix()).ok()
+}
+
+fn number(value: &DeValue<'_>) -> Option<f64> {
+    let text = match value {
+        DeValue::Integer(integer) => return whole(integer).map(|it| it as f64),
+        DeValue::Float(float) => float.as_str(),
+        DeValue::String(_)
+        | DeValue::Boolean(_)
+        | DeValue::Datetime(_)
+        | DeValue::Array(_)
+        | DeValue::Table(_) => {
+            return None;
+        }
+    };
+    text.parse().ok().filter(|it: &f64| it.is_finite())
+}
+
+/// Makes JSON of a value; a date or a number that JSON does not know is none.
+fn json(value: &DeValue<'_>) -> Option<Value> {
+    match value {
+        DeValue::String(text) => Some(Value::String(text.to_string())),
+        DeValue::Integer(integer) => whole(integer).map(|it| Value::Number(it.into())),
+        DeValue::Float(_) => number(value).and_then(Number::from_f64).map(Value::Number),
+        DeValue::Boolean(flag) => Some(Value::Bool(*flag)),
+        DeValue::Datetime(_) => None,
+        DeValue::Array(array) => {
+            array.iter().map(|it| json(it.get_ref())).collect::<Option<_>>().map(Value::Array)
+        }
+        DeValue::Table(table) => {
+            let entry = |(name, value): (&Spanned<std::borrow::Cow<'_, str>>, &Spanned<DeValue<'_>>)| {
+                Some((name.get_ref().to_string(), json(value.get_ref())?))
+            };
+            table.iter().map(entry).collect::<Option<_>>().map(Value::Object)
+        }
+    }
+}

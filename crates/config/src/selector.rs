@@ -1,0 +1,103 @@
+//! The names by which agents and approvals mean tools.
+//!
+//! `notes` is a built-in with all its tools, `notes_add` one of them; `files` is an MCP server with all its tools,
+//! `files.read_file` one of them.
+
+use singletree_tools::Effect;
+
+use crate::server::Server;
+use crate::suggest::{did_you_mean, nearest};
+use crate::tool::{BUILTINS, Builtin};
+
+/// What a name means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Selector<'a> {
+    /// All tools of a built-in.
+    Builtin(Builtin),
+    /// One tool of a built-in.
+    Tool { builtin: Builtin, name: &'static str, effect: Effect },
+    /// All tools of the server at this place.
+    Server(usize),
+    /// One tool of the server at this place.
+    ServerTool(usize, &'a str),
+}
+
+impl<'a> Selector<'a> {
+    /// Finds what a name means; else says what may be meant.
+    pub(crate) fn find(name: &'a str, servers: &[Server]) -> Result<Self, Option<String>> {
+        if let Some(builtin) = BUILTINS.iter().find(|it| it.name == name) {
+            return Ok(Self::Builtin(*builtin));
+        }
+        for builtin in BUILTINS {
+            if let Some((name, effect)) = builtin.tools.iter().find(|(it, _)| *it == name) {
+                return Ok(Self::Tool { builtin, name, effect: *effect });
+            }
+        }
+        let (server, tool) = match name.split_once('.') {
+            Some((server, tool)) => (server, Some(tool)),
+            None => (name, None),
+        };
+        let Some(index) = servers.iter().position(|it| it.name.value == server) else {
+            let tools = BUILTINS.iter().flat_map(|it| it.tools).map(|(it, _)| *it);
+            if let Some(near) = nearest(name, names(servers).chain(tools)) {
+                return Err(Some(format!("did you mean `{near}`?")));
+            }
+            let known: Vec<&str> = names(servers).collect();
+            return Err(did_you_mean(name, known.iter().copied()));
+        };
+        match tool {
+            None => Ok(Self::Server(index)),
+            Some(tool) => match &servers[index].tools {
+                Some(tools) if tools.iter().all(|it| it.value != tool) => {
+                    Err(did_you_mean(tool, tools.iter().map(|it| it.value.as_str())))
+                }
+                Some(_) | None => Ok(Self::ServerTool(index, tool)),
+            },
+        }
+    }
+
+    /// Returns the effects that its tools may have.
+    pub(crate) fn effects(self, servers: &[Server]) -> Vec<Effect> {
+        match self {
+            Self::Builtin(builtin) => builtin.tools.iter().map(|(_, effect)| *effect).collect(),
+            Self::Tool { effect, .. } => vec![effect],
+            Self::Server(index) => servers[index].effects(),
+            Self::ServerTool(index, tool) => vec![servers[index].effect(tool)],
+        }
+    }
+
+    /// Says whether it means all that the other one means.
+    pub(crate) fn covers(self, other: Selector<'_>) -> bool {
+        match (self, other) {
+            (Self::Builtin(it), Selector::Builtin(other)) => it.name == other.name,
+            (Self::Builtin(it), Selector::Tool { builtin, .. }) => it.name == builtin.name,
+            (Self::Tool { name, .. }, Selector::Tool { name: other, .. }) => name == other,
+            // A built-in of one tool is that tool.
+            (Self::Tool { name, .. }, Selector::Builtin(other)) => {
+                other.tools.len() == 1 && other.tools[0].0 == name
+            }
+            (Self::Server(it), Selector::Server(other) | Selector::ServerTool(other, _)) => it == other,
+            (Self::ServerTool(it, tool), Selector::ServerTool(other, other_tool)) => {
+                (it, tool) == (other, other_tool)
+            }
+            (Self::Builtin(_) | Self::Tool { .. }, Selector::Server(_) | Selector::ServerTool(..))
+            | (Self::Server(_) | Self::ServerTool(..), Selector::Builtin(_) | Selector::Tool { .. })
+            | (Self::ServerTool(..), Selector::Server(_)) => false,
+        }
+    }
+
+    /// Says whether both mean a tool.
+    pub(crate) fn meets(self, other: Selector<'_>) -> bool {
+        let narrower = match (self, other) {
+            (Self::ServerTool(it, _), Selector::Server(other)) => it == other,
+            (Self::Tool { builtin, .. }, Selector::Builtin(other)) => builtin.name == other.name,
+            (Self::Builtin(_) | Self::Tool { .. } | Self::Server(_) | Self::ServerTool(..), _) => false,
+        };
+        narrower || self.covers(other)
+    }
+}
+
+/// Returns the names that stand for all tools of something.
+pub(crate) fn names(servers: &[Server]) -> impl Iterator<Item = &str> {
+    BUILTINS.iter().map(|it| it.name).chain(servers.iter().map(|it| it.name.value.as_str()))
+}

@@ -1,0 +1,19 @@
+//! What a configuration is read against.
+
+use std::fmt;
+use std::path::Path;
+
+/// What a configuration is read against: nothing of it is asked for anywhere else (INV-17).
+#[derive(Clone, Copy)]
+pub struct Surroundings<'a> {
+    /// The folder that relative paths start from: that of the file.
+    pub folder: &'a Path,
+    /// Looks an environment variable up.
+    pub env: &'a (dyn Fn(&str) -> Option<String> + Sync),
+}
+
+impl fmt::Debug for Surroundings<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Surroundings").field("folder", &self.folder).finish_non_exhaustive()
+    }
+}

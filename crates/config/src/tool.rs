@@ -1,0 +1,67 @@
+//! `[tools]`: settings of the built-in tools, and which there are.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use singletree_tools::Effect;
+
+use crate::section::Section;
+
+/// What the file says of the built-in tools.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ToolSettings {
+    /// The file of the notes.
+    pub(crate) notes: Option<PathBuf>,
+    /// The folder of messages that leave.
+    pub(crate) outbox: Option<PathBuf>,
+    /// Where `http_get` may go; to every public host otherwise.
+    pub(crate) hosts: Option<Vec<String>>,
+    /// How long a call may take.
+    pub(crate) call_time: Option<Duration>,
+    /// How much of a result the model gets to read.
+    pub(crate) output_bytes: Option<u64>,
+}
+
+/// A built-in: a name that agents list, and the tools that it stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Builtin {
+    pub(crate) name: &'static str,
+    pub(crate) tools: &'static [(&'static str, Effect)],
+}
+
+/// All built-ins.
+pub(crate) const BUILTINS: [Builtin; 5] = [
+    Builtin { name: "clock", tools: &[("clock", Effect::Read)] },
+    Builtin { name: "calculator", tools: &[("calculator", Effect::Read)] },
+    Builtin {
+        name: "notes",
+        tools: &[("notes_add", Effect::Local), ("notes_list", Effect::Read), ("notes_search", Effect::Read)],
+    },
+    Builtin { name: "outbox", tools: &[("send_message", Effect::Destructive)] },
+    Builtin { name: "http_get", tools: &[("http_get", Effect::Read)] },
+];
+
+impl ToolSettings {
+    pub(crate) fn read(mut section: Section<'_>) -> Self {
+        let mut settings = Self {
+            call_time: section.duration("call_time"),
+            output_bytes: section.bytes("output_bytes"),
+            ..Self::default()
+        };
+        if let Some(mut notes) = section.section("notes") {
+            settings.notes = notes.path("file").map(|it| it.value);
+            notes.end();
+        }
+        if let Some(mut outbox) = section.section("outbox") {
+            settings.outbox = outbox.path("folder").map(|it| it.value);
+            outbox.end();
+        }
+        if let Some(mut http_get) = section.section("http_get") {
+            let hosts = http_get.texts("hosts");
+            settings.hosts = hosts.map(|it| it.into_iter().map(|it| it.value).collect());
+            http_get.end();
+        }
+        section.end();
+        settings
+    }
+}

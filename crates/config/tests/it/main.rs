@@ -1,0 +1,10 @@
+//! Files as people write them, with every mistake that there is.
+#![expect(clippy::unwrap_used, reason = "a test may unwrap")]
+
+mod broken;
+mod docs;
+mod names;
+mod outside;
+mod property;
+mod sound;
+mod table;

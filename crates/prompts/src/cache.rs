@@ -1,0 +1,131 @@
+//! A cache in front of a backend.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use singletree_llm::BoxFuture;
+
+use crate::backend::PromptBackend;
+use crate::clock::{Clock, SystemClock};
+use crate::error::{Error, Result};
+use crate::prompt::Prompt;
+
+/// How much a cache keeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CacheLimits {
+    /// Prompts; the one that was read longest ago goes first. 1,000.
+    pub prompts: usize,
+}
+
+impl Default for CacheLimits {
+    fn default() -> Self {
+        Self { prompts: 1_000 }
+    }
+}
+
+/// A backend that keeps what another one answered (spec: prompt-management §5).
+///
+/// A prompt is served from the cache while it is younger than the fetch's `cache_ttl`, or, where the fetch says nothing,
+/// than the cache's own. What is read is always kept, also by a fetch that asked for a fresh read. A prompt that is not
+/// found any more is forgotten; one whose store cannot be reached is kept, but not served in its place. Two fetches at once
+/// may both read. After the clock went back, a prompt from its future is read again.
+#[derive(Debug)]
+pub struct CachedBackend {
+    source: Box<dyn PromptBackend>,
+    ttl: Option<Duration>,
+    limits: CacheLimits,
+    clock: Arc<dyn Clock>,
+    kept: Mutex<BTreeMap<(String, String), Kept>>,
+}
+
+#[derive(Debug, Clone)]
+struct Kept {
+    prompt: Arc<Prompt>,
+    read_at: SystemTime,
+}
+
+impl CachedBackend {
+    /// Puts a cache in front of a backend, on the system's clock; without a bound of its own, what it has it serves.
+    #[must_use]
+    pub fn new(source: impl PromptBackend + 'static) -> Self {
+        Self {
+            source: Box::new(source),
+            ttl: None,
+            limits: CacheLimits::default(),
+            clock: Arc::new(SystemClock),
+            kept: Mutex::default(),
+        }
+    }
+
+    /// Sets how old a prompt may be when a fetch says nothing about it.
+    #[must_use]
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = Some(ttl);
+        self
+    }
+
+    /// Sets how much is kept.
+    #[must_use]
+    pub fn limits(mut self, limits: CacheLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Takes the time from another clock.
+    #[must_use]
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    fn kept(&self) -> std::sync::MutexGuard<'_, BTreeMap<(String, String), Kept>> {
+        // Nothing in here panics between two writes that belong together.
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn young(&self, key: &(String, String), ttl: Option<Duration>) -> Option<Arc<Prompt>> {
+        let kept = self.kept().get(key)?.clone();
+        let Some(ttl) = ttl else { return Some(kept.prompt) };
+        let age = self.clock.now().duration_since(kept.read_at).ok()?;
+        (age < ttl).then_some(kept.prompt)
+    }
+
+    fn keep(&self, key: (String, String), prompt: &Arc<Prompt>) {
+        let read_at = self.clock.now();
+        let mut kept = self.kept();
+        kept.insert(key, Kept { prompt: prompt.clone(), read_at });
+        while kept.len() > self.limits.prompts {
+            let oldest = kept.iter().min_by_key(|(_, it)| it.read_at).map(|(key, _)| key.clone());
+            oldest.iter().for_each(|it| drop(kept.remove(it)));
+        }
+    }
+}
+
+impl PromptBackend for CachedBackend {
+    fn fetch<'a>(
+        &'a self,
+        name: &'a str,
+        label: &'a str,
+        cache_ttl: Option<Duration>,
+    ) -> BoxFuture<'a, Result<Arc<Prompt>>> {
+        Box::pin(async move {
+            let key = (name.to_owned(), label.to_owned());
+            if let Some(prompt) = self.young(&key, cache_ttl.or(self.ttl)) {
+                return Ok(prompt);
+            }
+            match self.source.fetch(name, label, cache_ttl).await {
+                Ok(prompt) => {
+                    self.keep(key, &prompt);
+                    Ok(prompt)
+                }
+                Err(error) => {
+                    if matches!(error, Error::NotFound { .. }) {
+                        self.kept().remove(&key);
+                    }
+                    Err(error)
+                }
+            }
+        })
+    }
+}

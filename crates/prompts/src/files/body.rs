@@ -1,0 +1,190 @@
+//! The body of a prompt's file: text, or segments between markers.
+
+use std::collections::BTreeSet;
+
+use serde::Deserialize;
+use singletree_llm::ImageDetail;
+
+use super::header::Mistake;
+use crate::render::is_identifier;
+use crate::template::{BlockTemplate, ChatSegment, ImageTemplate, SegmentContent, SegmentRole, Template};
+
+type Read<T> = Result<T, Mistake>;
+
+/// What stands before `[[` in a line that is no marker.
+const ESCAPED: &str = "\\[[";
+
+/// Reads a body whose first line has this number.
+pub(super) fn read(body: &str, first_line: usize) -> Read<Template> {
+    let lines: Vec<(usize, &str)> = (first_line..).zip(body.lines()).collect();
+    let Some((line, begin)) = lines.iter().find(|(_, it)| !it.trim().is_empty()) else {
+        return Err(Mistake::at(first_line, "there is no template"));
+    };
+    if marker(begin).is_none() {
+        return Ok(Template::Text(text(&lines)));
+    }
+    let mut reader = Reader { segments: Vec::new(), names: BTreeSet::new(), open: None };
+    for (line, it) in lines.iter().skip_while(|(it, _)| it < line) {
+        match marker(it) {
+            Some(marker) => reader.marker(*line, marker)?,
+            None => reader.text(*line, it)?,
+        }
+    }
+    reader.close()?;
+    Ok(Template::Chat(reader.segments))
+}
+
+/// Returns what a marker says.
+fn marker(line: &str) -> Option<&str> {
+    line.trim_end().strip_prefix("[[")?.strip_suffix("]]").map(str::trim)
+}
+
+/// Joins lines without the blank ones around them.
+fn text(lines: &[(usize, &str)]) -> String {
+    let is_blank = |(_, it): &&(usize, &str)| it.trim().is_empty();
+    let before = lines.iter().take_while(is_blank).count();
+    let after = lines[before..].iter().rev().take_while(is_blank).count();
+    let plain = lines[before..lines.len() - after].iter().map(|(_, it)| match it.strip_prefix(ESCAPED) {
+        Some(rest) => format!("[[{rest}"),
+        None => (*it).to_owned(),
+    });
+    plain.collect::<Vec<_>>().join("\n")
+}
+
+/// A segment that is being read.
+struct Open<'a> {
+    line: usize,
+    role: SegmentRole,
+    blocks: Vec<BlockTemplate>,
+    has_image: bool,
+    lines: Vec<(usize, &'a str)>,
+}
+
+impl Open<'_> {
+    /// Makes a block of the lines since the last one.
+    fn end_block(&mut self) {
+        let text = text(&self.lines);
+        self.lines.clear();
+        if !text.is_empty() {
+            self.blocks.push(BlockTemplate::Text { text });
+        }
+    }
+}
+
+struct Reader<'a> {
+    segments: Vec<ChatSegment>,
+    names: BTreeSet<&'a str>,
+    open: Option<Open<'a>>,
+}
+
+impl<'a> Reader<'a> {
+    fn marker(&mut self, line: usize, marker: &'a str) -> Read<()> {
+        let (word, rest) = marker.split_once(char::is_whitespace).unwrap_or((marker, ""));
+        let rest = rest.trim();
+        match (word, rest) {
+            ("system", "") => self.begin(line, SegmentRole::System),
+            ("user", "") => self.begin(line, SegmentRole::User),
+            ("assistant", "") => self.begin(line, SegmentRole::Assistant),
+            ("placeholder", name) => self.placeholder(line, name),
+            ("image", fields) => self.image(line, fields),
+            _ => {
+                let known = "system, user, assistant, placeholder NAME, image ...";
+                let what = format!("unknown marker [[{marker}]]: there are {known}; text begins with \\[[");
+                Err(Mistake::at(line, what))
+            }
+        }
+    }
+
+    fn begin(&mut self, line: usize, role: SegmentRole) -> Read<()> {
+        self.close()?;
+        self.open = Some(Open { line, role, blocks: Vec::new(), has_image: false, lines: Vec::new() });
+        Ok(())
+    }
+
+    fn placeholder(&mut self, line: usize, name: &'a str) -> Read<()> {
+        self.close()?;
+        if !is_identifier(name) {
+            let what = format!("a placeholder's name is letters, digits and underscores, not {name:?}");
+            return Err(Mistake::at(line, what));
+        }
+        if !self.names.insert(name) {
+            return Err(Mistake::at(line, format!("the placeholder {name:?} is there twice")));
+        }
+        self.segments.push(ChatSegment::placeholder(name));
+        Ok(())
+    }
+
+    fn image(&mut self, line: usize, fields: &str) -> Read<()> {
+        let block = image(fields).map_err(|it| Mistake::at(line, it))?;
+        match &mut self.open {
+            Some(open) if open.role == SegmentRole::User => {
+                open.end_block();
+                open.blocks.push(block);
+                open.has_image = true;
+                Ok(())
+            }
+            Some(_) | None => Err(Mistake::at(line, "an image stands in a segment [[user]]")),
+        }
+    }
+
+    fn text(&mut self, line: usize, text: &'a str) -> Read<()> {
+        match &mut self.open {
+            Some(open) => open.lines.push((line, text)),
+            None if text.trim().is_empty() => {}
+            None => return Err(Mistake::at(line, "text stands in a segment: begin one, as [[user]]")),
+        }
+        Ok(())
+    }
+
+    fn close(&mut self) -> Read<()> {
+        let Some(mut open) = self.open.take() else { return Ok(()) };
+        open.end_block();
+        let content = match open.blocks.pop() {
+            None => return Err(Mistake::at(open.line, "the segment is empty")),
+            Some(BlockTemplate::Text { text }) if !open.has_image => SegmentContent::Text(text),
+            Some(last) => {
+                open.blocks.push(last);
+                SegmentContent::Blocks(open.blocks)
+            }
+        };
+        self.segments.push(ChatSegment::Content { role: open.role, content });
+        Ok(())
+    }
+}
+
+/// The fields of an image's marker.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ImageFields {
+    url: Option<String>,
+    base64_data: Option<String>,
+    media_type: Option<String>,
+    detail: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct ImageLine {
+    image: ImageFields,
+}
+
+fn image(fields: &str) -> Result<BlockTemplate, String> {
+    let line: ImageLine =
+        toml::from_str(&format!("image = {{ {fields} }}")).map_err(|it| it.message().to_owned())?;
+    let ImageFields { url, base64_data, media_type, detail } = line.image;
+    let source = match (url, base64_data, media_type) {
+        (Some(url), None, media_type) => ImageTemplate::Url { url, media_type },
+        (None, Some(base64_data), Some(media_type)) => ImageTemplate::Inline { base64_data, media_type },
+        (None, Some(_), None) => return Err("an image with base64_data needs its media_type".into()),
+        (Some(_), Some(_), _) | (None, None, _) => {
+            return Err("an image has either url or base64_data".into());
+        }
+    };
+    let detail = match detail.as_deref() {
+        None => None,
+        Some("auto") => Some(ImageDetail::Auto),
+        Some("low") => Some(ImageDetail::Low),
+        Some("high") => Some(ImageDetail::High),
+        Some(other) => return Err(format!("an image's detail is auto, low or high, not {other:?}")),
+    };
+    Ok(BlockTemplate::Image { source, detail })
+}

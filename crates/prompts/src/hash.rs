@@ -1,0 +1,81 @@
+//! Hashes of content: SHA-256 over JSON with sorted keys and no blanks.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+/// Returns `sha256:` and the hexadecimal digest of a value.
+///
+/// JSON marks where each string, list and map ends, so two values have one text only when they are the same.
+pub(crate) fn of(value: &Value) -> String {
+    let mut text = String::from("sha256:");
+    for byte in Sha256::digest(canonical(value)) {
+        write!(text, "{byte:02x}").expect("a string takes all text");
+    }
+    text
+}
+
+/// Returns a value as JSON with sorted keys and no blanks.
+///
+/// Keys are sorted here and not by the map, whose order a feature of `serde_json` decides.
+pub(crate) fn canonical(value: &Value) -> String {
+    let mut text = String::new();
+    write(value, &mut text);
+    text
+}
+
+fn write(value: &Value, text: &mut String) {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+            text.push_str(&value.to_string())
+        }
+        Value::Array(items) => {
+            text.push('[');
+            for (at, item) in items.iter().enumerate() {
+                text.push_str(if at == 0 { "" } else { "," });
+                write(item, text);
+            }
+            text.push(']');
+        }
+        Value::Object(map) => {
+            text.push('{');
+            let sorted: BTreeMap<&String, &Value> = map.iter().collect();
+            for (at, (key, item)) in sorted.into_iter().enumerate() {
+                text.push_str(if at == 0 { "" } else { "," });
+                text.push_str(&Value::from(key.as_str()).to_string());
+                text.push(':');
+                write(item, text);
+            }
+            text.push('}');
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    // The digest is of the text {"a":[1,"x"],"b":null}, so that other programs can compute it.
+    #[test]
+    fn the_hash_is_of_compact_json_with_sorted_keys() {
+        let digest = Sha256::digest(br#"{"a":[1,"x"],"b":null}"#);
+        let text: String = digest.iter().map(|it| format!("{it:02x}")).collect();
+        assert_eq!(of(&json!({"b": null, "a": [1, "x"]})), format!("sha256:{text}"));
+    }
+
+    #[test]
+    fn boundaries_are_part_of_the_hash() {
+        for (one, other) in [
+            (json!(["ab", "c"]), json!(["a", "bc"])),
+            (json!(["a"]), json!("a")),
+            (json!([[], "a"]), json!([["a"]])),
+            (json!({"a": 1}), json!({"a": "1"})),
+            (json!([1]), json!([1.0])),
+        ] {
+            assert_ne!(of(&one), of(&other), "{one} {other}");
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! The template engine, set up so that prompts are safe and repeatable.
+
+mod strict;
+
+use std::collections::BTreeSet;
+use std::io;
+
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::Serde;
+use minijinja::{AutoEscape, Environment, ErrorKind, Template, UndefinedBehavior, Value};
+use singletree_llm::Map;
+
+/// How much work one template may make: one text, one segment, one field of a block.
+///
+/// They end endless loops and endless output. They do not bound the memory of a single expression: who lets strangers write
+/// templates renders them in a process of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RenderLimits {
+    /// Steps of the engine; about three for each turn of a loop. 1,000,000.
+    pub steps: u64,
+    /// Bytes of rendered text. 16 MiB.
+    pub output_bytes: usize,
+}
+
+impl Default for RenderLimits {
+    fn default() -> Self {
+        Self { steps: 1_000_000, output_bytes: 16 * 1024 * 1024 }
+    }
+}
+
+/// The engine: Jinja's language, without files, without escaping, strict about what is undefined.
+#[derive(Debug)]
+pub(crate) struct Templating {
+    environment: Environment<'static>,
+    output_bytes: usize,
+}
+
+/// The variables of a render, converted once for all its templates.
+pub(crate) struct Variables(Value);
+
+impl Variables {
+    pub(crate) fn new(variables: &Map) -> Self {
+        Self(Value::from(Serde(variables)))
+    }
+}
+
+impl Templating {
+    pub(crate) fn new(limits: RenderLimits) -> Self {
+        let mut environment = Environment::new();
+        environment.set_undefined_behavior(UndefinedBehavior::Strict);
+        // Without it an error does not name the variable; the default depends on the build.
+        environment.set_debug(true);
+        environment.set_auto_escape_callback(|_| AutoEscape::None);
+        // Text is kept as it is written: a template without tags renders to itself.
+        let syntax = SyntaxConfig::builder().keep_trailing_newline(true).build();
+        environment.set_syntax(syntax.expect("the usual delimiters differ from each other"));
+        environment.set_fuel(Some(limits.steps));
+        // It prints every variable, secrets too.
+        environment.remove_global("debug");
+        strict::install(&mut environment);
+        Self { environment, output_bytes: limits.output_bytes }
+    }
+
+    /// Renders one template.
+    ///
+    /// # Errors
+    ///
+    /// With what is wrong and in which line, as a lowercase fragment.
+    pub(crate) fn render(&self, template: &str, variables: &Variables) -> Result<String, String> {
+        let compiled = self.environment.template_from_str(template).map_err(|it| describe(&it))?;
+        let mut output = Bounded { text: Vec::new(), most: self.output_bytes, is_full: false };
+        let rendered = compiled.render_captured_to(variables.0.clone(), &mut output).map(drop);
+        if output.is_full {
+            return Err(format!("the text is longer than {} bytes", output.most));
+        }
+        rendered.map_err(|it| describe(&it) + &self.not_given(&compiled, variables))?;
+        Ok(String::from_utf8(output.text).expect("the engine writes text, whole"))
+    }
+
+    /// Names the variables of a template that were not given: where something undefined went through a filter, the engine
+    /// does not. One that stands in a branch that is not taken is among them, so this is a hint and no rule.
+    fn not_given(&self, template: &Template<'_, '_>, variables: &Variables) -> String {
+        let known: BTreeSet<&str> = self.environment.globals().map(|(name, _)| name).collect();
+        let named: BTreeSet<String> = template.undeclared_variables(false).into_iter().collect();
+        let given = |name: &str| variables.0.get_attr(name).is_ok_and(|it| !it.is_undefined());
+        let missing: Vec<String> = named
+            .iter()
+            .filter(|it| !known.contains(it.as_str()) && !given(it))
+            .map(|it| format!("`{it}`"))
+            .collect();
+        if missing.is_empty() { String::new() } else { format!("; not given: {}", missing.join(", ")) }
+    }
+
+    /// Checks that a template can be parsed.
+    ///
+    /// # Errors
+    ///
+    /// As [`render`](Self::render).
+    pub(crate) fn parse(&self, template: &str) -> Result<(), String> {
+        self.environment.template_from_str(template).map(drop).map_err(|it| describe(&it))
+    }
+}
+
+/// Says what is wrong. The engine's error is not kept: its `Debug` shows the values of variables.
+fn describe(error: &minijinja::Error) -> String {
+    let mut told = match (error.kind(), error.detail()) {
+        (ErrorKind::UndefinedError, Some(detail)) => detail.to_owned(),
+        (kind, Some(detail)) => format!("{kind}: {detail}"),
+        (kind, None) => kind.to_string(),
+    };
+    if let Some(line) = error.line() {
+        told.push_str(&format!(" (line {line})"));
+    }
+    told
+}
+
+/// Output up to a limit.
+struct Bounded {
+    text: Vec<u8>,
+    most: usize,
+    is_full: bool,
+}
+
+impl io::Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.text.len().saturating_add(bytes.len()) > self.most {
+            self.is_full = true;
+            return Err(io::ErrorKind::OutOfMemory.into());
+        }
+        self.text.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,74 @@
+//! What the engine's own strictness lets through: it takes an undefined value inside of a list, and in four filters.
+
+use minijinja::value::{Kwargs, StringInput, ValueKind};
+use minijinja::{Environment, Error, ErrorKind, State, Value, escape_formatter, filters};
+
+/// How deep lists and maps are looked through. What is deeper than any prompt's data is printed as the engine does.
+const DEPTH: usize = 64;
+
+/// Closes the gaps, and adds `tojson`.
+pub(super) fn install(environment: &mut Environment<'static>) {
+    environment.set_formatter(|output, state, value| {
+        // What is undefined itself the engine has refused; an `if` without `else` is meant to be nothing.
+        if !value.is_undefined() {
+            require(value)?;
+        }
+        escape_formatter(output, state, value)
+    });
+    environment.add_filter("join", join);
+    environment.add_filter("escape", escape);
+    environment.add_filter("e", escape);
+    environment.add_filter("pprint", pprint);
+    environment.add_filter("tojson", tojson);
+}
+
+/// Refuses what is undefined, or has something undefined in it.
+fn require(value: &Value) -> Result<(), Error> {
+    if is_defined(value, DEPTH) {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::UndefinedError, "a value, or something in it, is undefined"))
+}
+
+fn is_defined(value: &Value, depth: usize) -> bool {
+    let items_are = |mut items: Box<dyn Iterator<Item = Value> + '_>| {
+        depth == 0 || items.all(|it| is_defined(&it, depth - 1))
+    };
+    match value.kind() {
+        ValueKind::Undefined => false,
+        ValueKind::Seq | ValueKind::Iterable => value.try_iter().is_ok_and(|it| items_are(Box::new(it))),
+        ValueKind::Map => value.try_iter().is_ok_and(|keys| {
+            items_are(Box::new(keys.map(|key| value.get_item(&key).unwrap_or(Value::UNDEFINED))))
+        }),
+        _ => true,
+    }
+}
+
+fn join(
+    state: &mut State<'_, '_>,
+    value: &Value,
+    joiner: Option<StringInput<'_>>,
+    attribute: Option<&str>,
+    options: Kwargs,
+) -> Result<Value, Error> {
+    require(value)?;
+    filters::join(state, value, joiner, attribute, options)
+}
+
+fn escape(state: &mut State<'_, '_>, value: &Value) -> Result<Value, Error> {
+    require(value)?;
+    filters::escape(state, value)
+}
+
+fn pprint(value: &Value) -> Result<String, Error> {
+    require(value)?;
+    Ok(filters::pprint(value))
+}
+
+/// JSON with sorted keys and no blanks, and nothing escaped for HTML: the same value, the same bytes.
+fn tojson(value: &Value) -> Result<String, Error> {
+    require(value)?;
+    let json = serde_json::to_value(value);
+    json.map(|it| crate::hash::canonical(&it))
+        .map_err(|it| Error::new(ErrorKind::BadSerialization, it.to_string()))
+}
