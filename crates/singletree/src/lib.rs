@@ -33,8 +33,8 @@
 //!
 //! # Where things are
 //! The most used names are at the root. Everything else is in the module of its part: [`engine`] (graphs), [`harness`]
-//! (chat), [`llm`] (messages and model calls), [`tools`], [`mcp`] (tools of
-//! servers), [`agent`] (the ready agent loop and the demo), [`durable`] (what
+//! (chat), [`llm`] (messages and model calls), [`providers`] (models over HTTP) and [`http`] (their client), [`tools`], [`mcp`]
+//! (tools of servers), [`agent`] (the ready agent loop, teams and the demo), [`durable`] (what
 //! stores promise), [`draw`] (pictures of graphs and turns), [`narration`].
 
 pub use singletree_agent as agent;
