@@ -9,9 +9,12 @@
 //! asks the sets and gives out the toolbox of the moment. An *invocation* is one call with its idempotency key. The *output*
 //! of a call is what the model gets to read.
 //!
-//! Approval is not decided here: the agent asks the effect and decides.
+//! Approval is not decided here: the agent asks the effect and decides. Nor does [`grade`] decide anything: it says how
+//! dangerous a shell command looks, to the person who is asked.
 //!
 //! # Example
+//!
+//! With the facade, `#[singletree::tool]` on an async function with a doc comment writes this by itself.
 //!
 //! ```
 //! use singletree_tools::{Effect, Output, Toolbox, TypedTool};
