@@ -13,6 +13,7 @@ use crate::fields::{Fields, Spot, unknown};
 use crate::graph::{GraphSpec, Subgraphs, take_subgraphs};
 use crate::nodes::millis;
 use crate::observers::ObserverSpec;
+use crate::prompts;
 use crate::run::InvocationSpec;
 use crate::schema::literals;
 use crate::yaml::{Node, Yaml};
@@ -95,11 +96,12 @@ pub(crate) fn split(document: Node, fixture: &str) -> Outcome<Vec<RawCase>> {
     let Some(cases) = document.get("cases").cloned() else {
         return Ok(vec![RawCase { name: fixture.to_owned(), own: document, shared: None }]);
     };
-    let known = |key: &str| SHARED.contains(&key) || ["cases", "description"].contains(&key);
+    let shared = |key: &str| SHARED.contains(&key) || prompts::is_shared(key);
+    let known = |key: &str| shared(key) || ["cases", "description"].contains(&key);
     if let Some((key, node)) = entries.iter().find(|(key, _)| !known(key)) {
         return Err(unknown("the file", key, node.line));
     }
-    let shared = entries.iter().filter(|(key, _)| SHARED.contains(&key.as_str())).cloned().collect();
+    let shared = entries.iter().filter(|(key, _)| shared(key)).cloned().collect();
     let shared = Node { line: document.line, value: Yaml::Map(shared) };
     let cases = Spot::new(cases, "cases").items()?.into_iter().map(|case| {
         let name = case.node.get("name").map(Node::to_json);
@@ -133,6 +135,12 @@ impl RawCase {
     pub(crate) fn with(&self, whole: &Node) -> Self {
         let own = whole.get("case").unwrap_or(&self.own).clone();
         Self { name: self.name.clone(), own, shared: whole.get("file").cloned() }
+    }
+
+    /// Returns what is the case's own, and what it shares with the others of its file.
+    #[must_use]
+    pub(crate) fn parts(self) -> (Node, Option<Node>) {
+        (self.own, self.shared)
     }
 
     /// Reads the case, strictly.
@@ -183,7 +191,7 @@ impl RawCase {
 }
 
 /// Refuses fixtures of a later version (conformance-adapter §4.4).
-fn check_version(block: &mut Fields) -> Outcome<()> {
+pub(crate) fn check_version(block: &mut Fields) -> Outcome<()> {
     let Some(spot) = block.take("conformance_version") else { return Ok(()) };
     let parts: Result<Vec<u64>, _> = spot.text()?.split('.').map(str::parse).collect();
     match parts {

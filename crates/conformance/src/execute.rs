@@ -23,6 +23,7 @@ use crate::invariants::{self, Evidence};
 use crate::journal::WatchedJournal;
 use crate::mocks::Mocks;
 use crate::paused::CasePaused;
+use crate::prompts::{self, PromptCase};
 use crate::run::{InvocationSpec, Run};
 use crate::scene::{CaseClock, How, Scene, Stage};
 use crate::sessions::{self, WatchedSessions};
@@ -59,14 +60,20 @@ pub(crate) fn execute(case: RawCase) -> Vec<Failure> {
 #[must_use]
 pub(crate) fn examine(case: RawCase) -> Examined {
     let caught = catch_unwind(AssertUnwindSafe(|| {
-        let spec = match case.read() {
-            Ok(spec) => spec,
-            Err(failure) => return failure.into(),
-        };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-        match runtime {
-            Ok(runtime) => runtime.block_on(within(spec)),
-            Err(error) => Failure::build("runtime", error.to_string()).into(),
+        let runtime = match runtime {
+            Ok(runtime) => runtime,
+            Err(error) => return Failure::build("runtime", error.to_string()).into(),
+        };
+        if prompts::speaks(&case.whole()) {
+            return match PromptCase::read(case) {
+                Ok(spec) => runtime.block_on(within(async |checker| prompts::play(spec, checker).await)),
+                Err(failure) => failure.into(),
+            };
+        }
+        match case.read() {
+            Ok(spec) => runtime.block_on(within(async |checker| perform(spec, checker).await)),
+            Err(failure) => failure.into(),
         }
     }));
     caught
@@ -78,9 +85,9 @@ fn words(panic: &Box<dyn Any + Send>) -> &str {
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a message")
 }
 
-async fn within(spec: CaseSpec) -> Examined {
+async fn within(perform: impl AsyncFnOnce(&mut Checker) -> Outcome<()>) -> Examined {
     let mut checker = Checker::default();
-    match tokio::time::timeout(STUCK_AFTER, perform(spec, &mut checker)).await {
+    match tokio::time::timeout(STUCK_AFTER, perform(&mut checker)).await {
         Ok(Ok(())) if checker.failures.is_empty() && checker.count() == 0 => {
             checker.failures.push(Failure::assertion("the case", "nothing was asserted"));
         }

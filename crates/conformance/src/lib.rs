@@ -62,6 +62,7 @@ mod nodes;
 mod observers;
 mod paused;
 mod predicates;
+mod prompts;
 mod report;
 mod run;
 mod scene;

@@ -34,7 +34,7 @@
 //! # Where things are
 //! The most used names are at the root. Everything else is in the module of its part: [`engine`] (graphs), [`harness`]
 //! (chat), [`llm`] (messages and model calls), [`tools`], [`agent`] (the ready agent loop and the demo), [`durable`] (what
-//! stores promise), [`draw`] (pictures of graphs and turns), [`narration`].
+//! stores promise), [`prompts`] (templates rendered to messages), [`draw`] (pictures of graphs and turns), [`narration`].
 
 pub use singletree_agent as agent;
 pub use singletree_draw as draw;
@@ -43,6 +43,7 @@ pub use singletree_engine as engine;
 pub use singletree_harness as harness;
 pub use singletree_llm as llm;
 pub use singletree_narration as narration;
+pub use singletree_prompts as prompts;
 pub use singletree_store_sqlite as store_sqlite;
 pub use singletree_tools as tools;
 

@@ -22,15 +22,37 @@ const EXPECTATIONS: &[&str] = &[
     "checkpoint_saves",
     "first_run_expected_error",
     "expected_chain_ambiguity_error",
+    "expected_backend_state",
+    "expected_shared_prefix",
+    "expected_message_equal",
 ];
 
 /// Keys whose leaves are left out, because they say what must not be or how much there must be at least: another value may
 /// hold as well.
-const LEFT_OUT: &[&str] =
-    &["undelivered_count_min", "excludes_fields", "no_events_for_node", "error_category_not", "state_one_of"];
+const LEFT_OUT: &[&str] = &[
+    "undelivered_count_min",
+    "excludes_fields",
+    "no_events_for_node",
+    "error_category_not",
+    "state_one_of",
+    "fields_must_match",
+    "fields_may_differ",
+];
 
 /// Lists of which each item is an assertion of its own: an item that is dropped, repeated or moved changes nothing.
-const LOOSE_LISTS: &[&str] = &["content_includes", "messages_history_contains"];
+const LOOSE_LISTS: &[&str] = &[
+    "content_includes",
+    "messages_history_contains",
+    "of",
+    "between",
+    "expected_shared_prefix",
+    "expected_message_equal",
+    "message_indices",
+    "rendered_hash_equal",
+    "rendered_hash_different",
+    "template_hash_equal",
+    "template_hash_different",
+];
 
 /// Keys whose values are compared as a whole, however deep: a key that is removed must be missed.
 const WHOLE: &[&str] = &[
@@ -58,6 +80,12 @@ const WHOLE: &[&str] = &[
     "parallel_branches_config",
     "timing_records",
     "middleware_log_captured",
+    "sampling",
+    "token_budget",
+    "observability_entities",
+    "messages",
+    "chat_template",
+    "member_names",
 ];
 
 /// Keys of maps, or of lists of maps, that may name a part of what is there; what they name is compared as a whole.
@@ -68,6 +96,7 @@ const PARTS: &[&str] = &[
     "outbound_payload_includes",
     "metadata_includes",
     "chain",
+    "variables",
 ];
 
 /// Keys that an event must name: three always, and the error of an attempt that failed.
@@ -117,6 +146,7 @@ const SETS: &[&[&str]] = &[
         "fan_out_degraded_update_missing_collect_field",
     ],
     &["success", "exception"],
+    &["prompt_not_found", "prompt_render_error", "prompt_store_unavailable", "prompt_group_invalid"],
 ];
 
 /// One way to change one value.
