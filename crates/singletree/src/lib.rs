@@ -31,6 +31,30 @@
 //! # }
 //! ```
 //!
+//! # Prompts
+//! Prompts are templates with a name and a version; they lie in a folder, in memory, or where a backend of yours has them.
+//!
+//! ```
+//! use singletree::prompts::{ChatSegment, MemoryBackend, Prompt, PromptInputs, PromptManager, SegmentRole};
+//! use singletree::ChatMessage;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let support = Prompt::chat("support", "1", [
+//!     ChatSegment::text(SegmentRole::System, "You answer for {{ shop }}."),
+//!     ChatSegment::placeholder("history"),
+//! ]);
+//! let prompts = PromptManager::builder(MemoryBackend::new().with(support)).build();
+//! let inputs = PromptInputs::new()
+//!     .variable("shop", "Tea & Co.")
+//!     .placeholder("history", [ChatMessage::user("Where is my order?")]);
+//! let result = prompts.get("support", &inputs).await?;
+//! assert_eq!(result.messages()[0].text(), "You answer for Tea & Co.");
+//! assert_eq!(result.messages().len(), 2);
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # Where things are
 //! The most used names are at the root. Everything else is in the module of its part: [`engine`] (graphs), [`harness`]
 //! (chat), [`llm`] (messages and model calls), [`tools`], [`agent`] (the ready agent loop and the demo), [`durable`] (what
