@@ -15,11 +15,11 @@ use crate::support::{Told, at};
 
 /// Makes a folder of files.
 fn folder(files: &[(&str, &str)]) -> TempDir {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().expect("a scratch folder");
     for (name, text) in files {
         let path = dir.path().join(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
+        fs::create_dir_all(path.parent().expect("a folder")).expect("it is made");
+        fs::write(path, text).expect("it is written");
     }
     dir
 }

@@ -68,9 +68,9 @@ fn template_hash(template: &Template) -> String {
 }
 
 fn rendered_hash(messages: &[Value]) -> String {
-    let messages = messages.iter().map(|it| ChatMessage::from_json(it.clone()).unwrap());
+    let messages = messages.iter().map(|it| ChatMessage::from_json(it.clone()).expect("a message"));
     let prompt = Prompt::chat("p", "1", [ChatSegment::placeholder("all")]);
-    let result = render(prompt, &PromptInputs::new().placeholder("all", messages)).unwrap();
+    let result = render(prompt, &PromptInputs::new().placeholder("all", messages)).expect("it renders");
     result.rendered_hash().to_owned()
 }
 
