@@ -46,7 +46,7 @@
 //! ]);
 //! let prompts = PromptManager::builder(MemoryBackend::new().with(support)).build();
 //! let inputs = PromptInputs::new()
-//!     .variable("shop", "Tea & Co.")
+//!     .variable("shop", "Tea & Co")
 //!     .placeholder("history", [ChatMessage::user("Where is my order?")]);
 //! let result = prompts.get("support", &inputs).await?;
 //! assert_eq!(result.messages()[0].text(), "You answer for Tea & Co.");

@@ -40,8 +40,9 @@ impl ManagerSpec {
     pub(super) fn read(spot: Spot) -> Outcome<Self> {
         let path = spot.path.clone();
         let mut block = spot.fields()?;
-        let named = block.text("label_resolver_ref")?;
-        let own = block.take("label_resolver");
+        let mut take = |key: &str| block.take(key).filter(|it| !it.is_null());
+        let named = take("label_resolver_ref").map(|it| it.text().map(str::to_owned)).transpose()?;
+        let own = take("label_resolver");
         let resolver = match (named, own) {
             (Some(name), None) => Resolving::Named(name),
             (None, Some(own)) => Resolving::Own(ResolverSpec::read(None, own)?.labels),

@@ -104,11 +104,12 @@ fn a_secret_is_rendered_and_never_told() {
     let inputs = PromptInputs::new()
         .secret("key", "s3cr3t-value")
         .secret("keys", json!({"deep": ["hidden-word"]}))
+        .secret("pem", "first-line\nsecond-line")
         .variable("open", "plain");
     let prompt = Prompt::text("p", "1", "{{ key }} {{ keys.deep[0] }} {{ open }}");
     let result = render(prompt, &inputs).unwrap();
     assert_eq!(result.messages()[0].text(), "s3cr3t-value hidden-word plain");
-    let told = json!({"key": "[redacted]", "keys": "[redacted]", "open": "plain"});
+    let told = json!({"key": "[redacted]", "keys": "[redacted]", "pem": "[redacted]", "open": "plain"});
     assert_eq!(json!(result.variables()), told);
     for template in [
         "{{ nothing[key] }}",
@@ -117,13 +118,16 @@ fn a_secret_is_rendered_and_never_told() {
         "{{ key() }}",
         "{{ key + 1 }}",
         "{{ missing }}",
+        "{{ pem() }}",
+        "{{ [pem] | round }}",
+        "{{ (pem ~ '') | float }}",
     ] {
         let Error::Render(error) = render(Prompt::text("p", "1", template), &inputs).unwrap_err() else {
             panic!("it is not rendered: {template}")
         };
         assert_eq!(json!(error.variables()), told);
         let shown = format!("{error} {error:?} {:#?} {inputs:?}", Error::Render(error.clone()));
-        for word in ["s3cr3t-value", "hidden-word", "plain"] {
+        for word in ["s3cr3t-value", "hidden-word", "second-line", "plain"] {
             assert!(!shown.contains(word), "{template}: {shown}");
         }
     }
