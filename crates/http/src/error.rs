@@ -48,6 +48,12 @@ pub enum Error {
         /// The bound, in bytes.
         limit: u64,
     },
+    /// The answer is no stream of events that can be read.
+    #[error("the event stream is malformed: {problem}")]
+    Stream {
+        /// What is wrong with it.
+        problem: String,
+    },
     /// The call may not go there.
     #[error("calls may not go to {host}: {reason}")]
     Egress {
@@ -68,7 +74,21 @@ impl Error {
             Self::Timeout { .. } => "http_timeout",
             Self::Broken { .. } => "http_broken_off",
             Self::TooLarge { .. } => "http_too_large",
+            Self::Stream { .. } => "http_stream_invalid",
             Self::Egress { .. } => "http_egress_denied",
+        }
+    }
+
+    /// Returns the error underneath, for who tells this one in words of its own.
+    #[must_use]
+    pub fn into_source(self) -> Option<BoxError> {
+        match self {
+            Self::Unreachable { source, .. } | Self::Broken { source, .. } => Some(source),
+            Self::Request { .. }
+            | Self::Timeout { .. }
+            | Self::TooLarge { .. }
+            | Self::Stream { .. }
+            | Self::Egress { .. } => None,
         }
     }
 }

@@ -3,16 +3,36 @@
 //! # Vocabulary
 //!
 //! A *transport* carries one request to a server and brings the answer back, body piece by piece; it is the seam behind
-//! which tests put a server of their own. A *secret* is text that is never printed. *Egress* is where a call may go.
+//! which tests put a server of their own. A *secret* is text that is never printed. *Egress* is where a call may go; a
+//! *reserved* address is one that is not of the public network. An *event* is one of a stream of server-sent events.
 //!
 //! This crate knows no model, no tool and no protocol above HTTP. Nothing here retries, and nothing follows a redirect
 //! unless it was told to.
 
 mod error;
 
+mod limits;
+mod redactor;
 mod secret;
+
+mod address;
+mod egress;
+mod resolver;
+
+mod client;
+mod follow;
+mod retry_after;
+mod sse;
 mod transport;
 
+pub use client::HttpClient;
+pub use egress::reserved;
 pub use error::{BoxError, Error, Result};
+pub use follow::get_following;
+pub use limits::HttpLimits;
+pub use redactor::Redactor;
+pub use resolver::{Resolver, SystemResolver};
+pub use retry_after::retry_after;
 pub use secret::Secret;
-pub use transport::{BoxFuture, BoxStream, HttpRequest, HttpResponse, Method, Transport};
+pub use sse::{Event, EventReader};
+pub use transport::{BoxFuture, BoxStream, HttpRequest, HttpResponse, Method, Transport, read_body};

@@ -6,8 +6,9 @@ use std::pin::Pin;
 
 use bytes::Bytes;
 use futures_core::Stream;
+use futures_util::StreamExt;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// A boxed future, so that transports can be chosen at run time.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -90,4 +91,25 @@ pub trait Transport: fmt::Debug + Send + Sync {
     ///
     /// Any category of [`Error`](crate::Error), here or in the body.
     fn send(&self, request: HttpRequest) -> BoxFuture<'_, Result<HttpResponse>>;
+}
+
+/// Reads a body to its end, up to so many bytes, whatever the transport's own limit is.
+///
+/// # Errors
+///
+/// Any category of [`Error`] that the body brings; `http_too_large` beyond the limit, where `host` names the server.
+///
+/// # Cancellation
+///
+/// Dropping the future ends the call.
+pub async fn read_body(mut body: BoxStream<'static, Result<Bytes>>, limit: u64, host: &str) -> Result<Bytes> {
+    let mut whole = Vec::new();
+    while let Some(piece) = body.next().await {
+        let piece = piece?;
+        if (whole.len() + piece.len()) as u64 > limit {
+            return Err(Error::TooLarge { host: host.to_owned(), limit });
+        }
+        whole.extend_from_slice(&piece);
+    }
+    Ok(whole.into())
 }

@@ -50,6 +50,9 @@ pub enum Error {
     /// The file of a scripted model is malformed.
     #[error(transparent)]
     Script(Detail),
+    /// The recording of a provider is malformed.
+    #[error(transparent)]
+    Cassette(Detail),
 }
 
 impl Error {
@@ -67,6 +70,7 @@ impl Error {
             Self::UnsupportedContentBlock(_) => "provider_unsupported_content_block",
             Self::StructuredOutputInvalid(_) => "structured_output_invalid",
             Self::Script(_) => "script_invalid",
+            Self::Cassette(_) => "cassette_invalid",
         }
     }
 
@@ -81,7 +85,8 @@ impl Error {
             | Self::InvalidRequest(_)
             | Self::UnsupportedContentBlock(_)
             | Self::StructuredOutputInvalid(_)
-            | Self::Script(_) => false,
+            | Self::Script(_)
+            | Self::Cassette(_) => false,
         }
     }
 
@@ -97,6 +102,28 @@ impl Error {
         self.detail().and_then(|it| it.status)
     }
 
+    /// Rewrites the diagnostic and keeps everything else. For those who know a secret that it must not hold.
+    #[must_use]
+    pub fn map_diagnostic(self, rewrite: impl Fn(&str) -> String) -> Self {
+        let mapped = |detail: Detail| Detail { diagnostic: rewrite(&detail.diagnostic), ..detail };
+        match self {
+            Self::Authentication(detail) => Self::Authentication(mapped(detail)),
+            Self::Unavailable(detail) => Self::Unavailable(mapped(detail)),
+            Self::InvalidModel(detail) => Self::InvalidModel(mapped(detail)),
+            Self::ModelNotLoaded(detail) => Self::ModelNotLoaded(mapped(detail)),
+            Self::RateLimit(detail) => Self::RateLimit(mapped(detail)),
+            Self::InvalidResponse(detail) => Self::InvalidResponse(mapped(detail)),
+            Self::InvalidRequest(detail) => Self::InvalidRequest(mapped(detail)),
+            Self::UnsupportedContentBlock(detail) => Self::UnsupportedContentBlock(mapped(detail)),
+            Self::Script(detail) => Self::Script(mapped(detail)),
+            Self::Cassette(detail) => Self::Cassette(mapped(detail)),
+            Self::StructuredOutputInvalid(output) => {
+                let error_message = rewrite(&output.error_message);
+                Self::StructuredOutputInvalid(Box::new(InvalidOutput { error_message, ..*output }))
+            }
+        }
+    }
+
     fn detail(&self) -> Option<&Detail> {
         match self {
             Self::Authentication(detail)
@@ -107,7 +134,8 @@ impl Error {
             | Self::InvalidResponse(detail)
             | Self::InvalidRequest(detail)
             | Self::UnsupportedContentBlock(detail)
-            | Self::Script(detail) => Some(detail),
+            | Self::Script(detail)
+            | Self::Cassette(detail) => Some(detail),
             Self::StructuredOutputInvalid(_) => None,
         }
     }

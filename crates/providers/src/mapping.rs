@@ -1,9 +1,10 @@
 //! What every wire must say: how a request is written and what an answer means.
 
 use std::fmt;
+use std::time::Duration;
 
 use serde_json::Value;
-use singletree_llm::{Delta, Error, Request, Response, Result};
+use singletree_llm::{Delta, Detail, Error, Request, Response, Result};
 
 /// How a request is to be asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,8 +33,54 @@ pub(crate) struct Refusal<'a> {
     pub(crate) status: u16,
     /// The body, if it is JSON.
     pub(crate) body: Option<&'a Value>,
-    /// The value of `retry-after`.
-    pub(crate) retry_after: Option<&'a str>,
+    /// How long the server asked us to wait, however it said so.
+    pub(crate) retry_after: Option<Duration>,
+}
+
+impl Refusal<'_> {
+    /// Returns what `error` of the body says: every wire has it, and its fields are strings (Gemini's `code` is a number).
+    pub(crate) fn told(&self, field: &str) -> Option<&str> {
+        self.body.and_then(|it| told(it, field))
+    }
+
+    /// Returns what an error of any category keeps: status, wait, and what the server said (D15). Nobody but the provider
+    /// knows the key; it takes it out of every diagnostic.
+    pub(crate) fn detail(&self) -> Detail {
+        let text =
+            self.told("message").map_or_else(|| format!("the server answered {}", self.status), clipped);
+        let detail = Detail::new(text).with_status(self.status);
+        match self.retry_after {
+            Some(wait) => detail.with_retry_after(wait),
+            None => detail,
+        }
+    }
+}
+
+/// Returns a field of the `error` object of a body. A plain string for `error` is its message; some servers of the OpenAI
+/// wire send the object itself, and Gemini a list of one.
+pub(crate) fn told<'a>(body: &'a Value, field: &str) -> Option<&'a str> {
+    error_field(body, field)?.as_str().filter(|it| !it.trim().is_empty())
+}
+
+/// As [`told`], whatever the field holds.
+pub(crate) fn error_field<'a>(body: &'a Value, field: &str) -> Option<&'a Value> {
+    let body = body.get(0).unwrap_or(body);
+    match body.get("error") {
+        Some(message @ Value::String(_)) => Some(message).filter(|_| field == "message"),
+        Some(error) => error.get(field),
+        None => body.get(field).filter(|_| body.get("object").is_some_and(|it| it == "error")),
+    }
+}
+
+/// How many characters of what a server says are kept in a diagnostic (D15).
+const TOLD_MAX: usize = 500;
+
+/// Cuts what a server said to a length that a person reads.
+pub(crate) fn clipped(text: &str) -> String {
+    match text.char_indices().nth(TOLD_MAX) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
 }
 
 /// One vendor's protocol. Pure: no I/O, no clock.

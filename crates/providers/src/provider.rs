@@ -1,10 +1,34 @@
 //! A model behind an HTTP server.
 
+mod builder;
+mod deltas;
+mod endpoint;
+mod failure;
+
 use std::sync::Arc;
 
-use singletree_http::{Secret, Transport};
+use bytes::Bytes;
+use serde_json::Value;
+use singletree_http::{
+    BoxStream as HttpBody, HttpLimits, HttpRequest, HttpResponse, Method, Redactor, Secret, Transport,
+    read_body, retry_after,
+};
+use singletree_llm::{
+    BoxFuture, BoxStream, ContentBlock, Delta, Detail, Error, Provider, Request, Response, Result,
+};
 
+use crate::canonical;
+use crate::mapping::{Composed, Manner, Mapping, Refusal};
 use crate::wire::Wire;
+
+pub use builder::HttpProviderBuilder;
+
+use deltas::{Deltas, clean_call, deltas_of};
+use endpoint::Endpoint;
+use failure::of_http;
+
+/// How much of the body of a failed answer is read.
+const REFUSAL_BYTES: u64 = 64 * 1024;
 
 /// What the server behind a wire can do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,23 +36,189 @@ use crate::wire::Wire;
 pub struct Capabilities {
     /// It takes images. Where it does not, an image is refused before anything is sent.
     pub images: bool,
-    /// It takes a response schema by itself.
+    /// It takes a response schema by itself. Where it does not, the mapping falls back to what llm-provider §8.1.5.1, §8.2.5.1
+    /// and §8.3.5.1 describe: the schema is written into the system message, or is the parameters of a made-up tool.
     pub structured_output: bool,
-    /// It streams.
+    /// It streams. Where it does not, a streamed call is refused before anything is sent, and never made whole instead.
     pub streaming: bool,
 }
 
-/// A model behind an HTTP server (spec: llm-provider §5, §8). Cheap to share.
-#[derive(Debug)]
-pub struct HttpProvider {}
+impl Capabilities {
+    /// Returns what a vendor's own server can do: everything.
+    #[must_use]
+    pub fn of(wire: Wire) -> Self {
+        match wire {
+            Wire::OpenAi | Wire::Anthropic | Wire::Gemini => {
+                Self { images: true, structured_output: true, streaming: true }
+            }
+        }
+    }
+}
 
-/// Collects what a provider is made of.
+/// A model behind an HTTP server (spec: llm-provider §5, §8). Share it behind an `Arc`; calls do not wait for each other.
+///
+/// A request is sent once, as canonical JSON: equal requests are equal bytes (llm-provider §8). Errors hold what the server
+/// said in its `error.message`, cut to 500 characters, without the key; never a body, a header or a query.
 #[derive(Debug)]
-pub struct HttpProviderBuilder {
+pub struct HttpProvider {
     wire: Wire,
     model: String,
-    base_url: Option<String>,
-    key: Option<Secret>,
+    endpoint: Endpoint,
+    headers: Vec<(String, Secret)>,
     transport: Arc<dyn Transport>,
     capabilities: Capabilities,
+    limits: HttpLimits,
+    redactor: Redactor,
+    mapping: Box<dyn Mapping>,
+}
+
+impl HttpProvider {
+    /// Starts to describe a provider of a model.
+    #[must_use]
+    pub fn builder(
+        wire: Wire,
+        model: impl Into<String>,
+        transport: Arc<dyn Transport>,
+    ) -> HttpProviderBuilder {
+        HttpProviderBuilder::new(wire, model.into(), transport)
+    }
+
+    /// Returns the protocol that is spoken.
+    #[must_use]
+    pub fn wire(&self) -> Wire {
+        self.wire
+    }
+
+    /// Returns what the server is taken to be able to do: here stands which path a response schema takes.
+    #[must_use]
+    pub fn capabilities(&self) -> Capabilities {
+        self.capabilities
+    }
+
+    /// Checks a request and writes it; nothing has been sent before.
+    fn compose(&self, request: &Request, streaming: bool) -> Result<Composed> {
+        request.check()?;
+        if streaming && !self.capabilities.streaming {
+            let problem = format!("the mapping of {:?} does not support streaming", self.model);
+            return Err(Error::InvalidRequest(Detail::new(problem)));
+        }
+        self.check_blocks(request)?;
+        let manner = Manner { streaming, structured_output: self.capabilities.structured_output };
+        self.mapping.compose(&self.model, request, manner)
+    }
+
+    fn check_blocks(&self, request: &Request) -> Result<()> {
+        if self.capabilities.images {
+            return Ok(());
+        }
+        for (index, message) in request.messages.iter().enumerate() {
+            let image =
+                message.content.blocks().iter().position(|it| matches!(it, ContentBlock::Image { .. }));
+            if let Some(at) = image {
+                let problem =
+                    format!("messages[{index}].content[{at}]: {:?} does not take images", self.model);
+                return Err(Error::UnsupportedContentBlock(Detail::new(problem)));
+            }
+        }
+        Ok(())
+    }
+
+    async fn post(&self, composed: &Composed, accept: &str) -> Result<HttpResponse> {
+        let mut headers = self.sent_headers(accept);
+        headers.push(("content-type".to_owned(), "application/json".to_owned()));
+        let body = Bytes::from(canonical::string(&composed.body));
+        self.send(HttpRequest { method: Method::Post, url: self.endpoint.at(&composed.path), headers, body })
+            .await
+    }
+
+    /// Sends a request; an answer that is no success is an error.
+    async fn send(&self, request: HttpRequest) -> Result<HttpResponse> {
+        let response = self.transport.send(request).await.map_err(of_http)?;
+        if (200..300).contains(&response.status) {
+            return Ok(response);
+        }
+        let (status, retry_after) = (response.status, retry_after(&response));
+        // What cannot be read of a refusal is not worth another error: its status says enough.
+        let body = read_body(response.body, REFUSAL_BYTES, self.endpoint.host()).await.ok();
+        let body: Option<Value> = body.and_then(|it| serde_json::from_slice(&it).ok());
+        Err(self.mapping.refuse(&Refusal { status, body: body.as_ref(), retry_after }))
+    }
+
+    fn sent_headers(&self, accept: &str) -> Vec<(String, String)> {
+        let own = [("accept", accept), ("user-agent", concat!("singletree/", env!("CARGO_PKG_VERSION")))];
+        let own = own.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
+        own.chain(self.headers.iter().map(|(name, value)| (name.clone(), value.expose().to_owned())))
+            .collect()
+    }
+
+    async fn json(&self, body: HttpBody<'static, singletree_http::Result<Bytes>>) -> Result<Value> {
+        let body = read_body(body, self.limits.body_bytes, self.endpoint.host()).await.map_err(of_http)?;
+        serde_json::from_slice(&body)
+            .map_err(|it| Error::InvalidResponse(Detail::new(format!("the answer is no JSON: {it}"))))
+    }
+
+    async fn ask(&self, request: &Request) -> Result<Response> {
+        let composed = self.compose(request, false)?;
+        let response = self.post(&composed, "application/json").await?;
+        let body = self.json(response.body).await?;
+        self.mapping.read(body, &composed)?.validated(request)
+    }
+
+    async fn ask_streaming(&self, request: &Request) -> Result<BoxStream<'_, Result<Delta>>> {
+        let composed = self.compose(request, true)?;
+        let response = self.post(&composed, "text/event-stream").await?;
+        let kind = response.header("content-type").unwrap_or("text/event-stream");
+        let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        match kind.as_str() {
+            "application/json" => {
+                let whole = self.mapping.read(self.json(response.body).await?, &composed)?;
+                let deltas = deltas_of(whole).into_iter().map(|it| Ok(clean_call(it, &self.redactor)));
+                Ok(Box::pin(futures_util::stream::iter(deltas.collect::<Vec<_>>())))
+            }
+            "text/html" => {
+                let problem = "the answer is a web page and no stream of events; is the base address right?";
+                Err(Error::InvalidResponse(Detail::new(problem)))
+            }
+            _ => {
+                let decoder = self.mapping.decoder(&composed);
+                Ok(Box::pin(Deltas::new(response.body, decoder, self.limits.line_bytes, &self.redactor)))
+            }
+        }
+    }
+
+    async fn probe(&self) -> Result<()> {
+        let url = self.endpoint.at(&self.mapping.probe(&self.model));
+        let headers = self.sent_headers("application/json");
+        let response =
+            self.send(HttpRequest { method: Method::Get, url, headers, body: Bytes::new() }).await?;
+        let body = self.json(response.body).await?;
+        self.mapping.read_probe(&self.model, &body)
+    }
+}
+
+/// Takes the secrets out of an error; the only way out of a provider.
+fn clean(error: Error, redactor: &Redactor) -> Error {
+    error.map_diagnostic(|it| redactor.redact(it).into_owned())
+}
+
+impl Provider for HttpProvider {
+    fn model(&self) -> &str {
+        &self.model
+    }
+
+    fn ready(&self) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async move { self.probe().await.map_err(|it| clean(it, &self.redactor)) })
+    }
+
+    fn complete<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Response>> {
+        Box::pin(async move { self.ask(request).await.map_err(|it| clean(it, &self.redactor)) })
+    }
+
+    fn streams(&self) -> bool {
+        self.capabilities.streaming
+    }
+
+    fn stream<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<BoxStream<'a, Result<Delta>>>> {
+        Box::pin(async move { self.ask_streaming(request).await.map_err(|it| clean(it, &self.redactor)) })
+    }
 }

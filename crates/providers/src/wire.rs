@@ -1,5 +1,10 @@
 //! The vendors' protocols.
 
+use crate::anthropic::Anthropic;
+use crate::gemini::Gemini;
+use crate::mapping::Mapping;
+use crate::openai::OpenAi;
+
 /// A vendor's protocol for asking a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Wire {
@@ -9,4 +14,25 @@ pub enum Wire {
     Anthropic,
     /// `POST /v1beta/models/{model}:generateContent`: Gemini.
     Gemini,
+}
+
+impl Wire {
+    /// Returns the address of the vendor's own server.
+    #[must_use]
+    pub fn vendor_url(self) -> &'static str {
+        match self {
+            Self::OpenAi => "https://api.openai.com",
+            Self::Anthropic => "https://api.anthropic.com",
+            Self::Gemini => "https://generativelanguage.googleapis.com",
+        }
+    }
+
+    /// Returns how the protocol is spoken.
+    pub(crate) fn mapping(self) -> Box<dyn Mapping> {
+        match self {
+            Self::OpenAi => Box::new(OpenAi),
+            Self::Anthropic => Box::new(Anthropic),
+            Self::Gemini => Box::new(Gemini),
+        }
+    }
 }

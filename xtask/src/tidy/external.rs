@@ -26,7 +26,7 @@ const NEVER: &[(&str, &[&str])] = &[
 const HOMES: &[(&str, &[&str], &[&str])] = &[
     ("rusqlite", &["store-sqlite", "bench"], &["cli", "harness"]),
     ("axum", &["server"], &[]),
-    ("reqwest", &["providers", "mcp", "client", "tools"], &[]),
+    ("reqwest", &["http", "mcp", "bench"], &[]),
     ("clap", &["cli", "conformance", "bench"], &[]),
     ("rustyline", &["cli"], &[]),
     ("syn", &["macros"], &[]),

@@ -16,7 +16,6 @@ use crate::case::{RawCase, check_version};
 use crate::check::Checker;
 use crate::failure::{Failure, Outcome};
 use crate::fields::{Fields, Spot};
-use crate::yaml::{Node, Yaml};
 use backend::BackendSpec;
 use call::CallSpec;
 use setting::{ManagerSpec, ResolverSpec};
@@ -24,7 +23,7 @@ use world::World;
 
 /// A case that was read.
 #[derive(Debug, Default)]
-pub(crate) struct PromptCase {
+struct PromptCase {
     backends: Vec<BackendSpec>,
     managers: Vec<(String, ManagerSpec)>,
     resolvers: Vec<ResolverSpec>,
@@ -46,19 +45,6 @@ pub(crate) fn is_shared(key: &str) -> bool {
     matches!(key, "backends" | "label_resolver" | "label_resolvers") || is_manager(key)
 }
 
-/// Tells whether a case, as [`RawCase::whole`] gives it, is written in this dialect.
-#[must_use]
-pub(crate) fn speaks(whole: &Node) -> bool {
-    let maps = ["case", "file"].map(|part| whole.get(part));
-    let said = maps.into_iter().flatten().any(|part| match &part.value {
-        Yaml::Map(entries) => entries.iter().any(|(key, _)| is_shared(key)),
-        _ => false,
-    });
-    let calls = whole.get("case").and_then(|it| it.get("calls")).map(|it| &it.value);
-    let aimed = matches!(calls, Some(Yaml::List(items)) if items.iter().any(|it| it.get("target").is_some()));
-    said || aimed
-}
-
 /// `manager`, and others by a name before it.
 fn is_manager(key: &str) -> bool {
     key == MANAGER || key.strip_suffix(MANAGER).is_some_and(|it| it.ends_with('_'))
@@ -76,7 +62,7 @@ impl PromptCase {
     ///
     /// # Errors
     /// For the first thing that is unknown in it.
-    pub(crate) fn read(case: RawCase) -> Outcome<Self> {
+    fn read(case: RawCase) -> Outcome<Self> {
         let (own, shared) = case.parts();
         let mut read = Self::default();
         if let Some(shared) = shared {
@@ -143,11 +129,12 @@ impl PromptCase {
     }
 }
 
-/// Makes the calls of a case and asserts what it expects.
+/// Reads a case, makes its calls and asserts what it expects.
 ///
 /// # Errors
-/// For what the case asks and nobody can do.
-pub(crate) async fn play(case: PromptCase, checker: &mut Checker) -> Outcome<()> {
+/// For the first thing that is unknown in it, and for what it asks and nobody can do.
+pub(crate) async fn perform(case: RawCase, checker: &mut Checker) -> Outcome<()> {
+    let case = PromptCase::read(case)?;
     let mut world = World::build(&case.backends, &case.managers, &case.resolvers)?;
     for call in &case.calls {
         let outcome = world.call(call).await?;

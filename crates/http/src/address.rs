@@ -1,0 +1,63 @@
+//! Where a call goes, read by one rule.
+
+use std::fmt;
+use std::time::Duration;
+
+use url::Url;
+
+use crate::error::{Error, Result};
+
+/// The host and port of a call, for people; never a path, a query or a credential.
+#[derive(Debug, Clone)]
+pub(crate) struct Host(String);
+
+impl Host {
+    /// Takes the host of an address.
+    pub(crate) fn of(url: &Url) -> Self {
+        let name = url.host_str().unwrap_or_default();
+        Self(match url.port() {
+            Some(port) => format!("{name}:{port}"),
+            None => name.to_owned(),
+        })
+    }
+
+    /// Makes the error of a wait that was too long.
+    pub(crate) fn timeout(&self, what: &str, limit: Duration) -> Error {
+        Error::Timeout { host: self.0.clone(), what: format!("{what} took longer than {limit:?}") }
+    }
+}
+
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl From<Host> for String {
+    fn from(host: Host) -> Self {
+        host.0
+    }
+}
+
+/// Reads an address: absolute, `http` or `https`, with a host and without a credential.
+pub(crate) fn read(text: &str) -> Result<Url> {
+    let problem = |problem: &str| Error::Request { problem: problem.to_owned() };
+    let url = Url::parse(text).map_err(|it| problem(&format!("the address does not read: {it}")))?;
+    check(&url)?;
+    Ok(url)
+}
+
+/// Checks an address that was read.
+pub(crate) fn check(url: &Url) -> Result<()> {
+    let problem = |problem: &str| Err(Error::Request { problem: problem.to_owned() });
+    if !matches!(url.scheme(), "http" | "https") {
+        return problem("the address must begin with http:// or https://");
+    }
+    if url.host_str().is_none_or(str::is_empty) {
+        return problem("the address has no host");
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return problem("the address must not hold a user or a password");
+    }
+    Ok(())
+}

@@ -1,0 +1,167 @@
+//! The client: reqwest, told everything explicitly.
+
+mod body;
+mod tls;
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use url::Url;
+
+use crate::address::{self, Host};
+use crate::egress::{Checked, Egress, refused};
+use crate::error::{BoxError, Error, Result};
+use crate::limits::HttpLimits;
+use crate::resolver::{Resolver, SystemResolver};
+use crate::transport::{BoxFuture, HttpRequest, HttpResponse, Method, Transport};
+
+/// The one HTTP client. Cheap to clone; clones share their connections.
+///
+/// HTTP/1.1, with TLS 1.2 and 1.3 by ring and the roots that the system trusts. Follows no redirect, asks no proxy,
+/// keeps no cookie, retries nothing, takes no compressed body.
+#[derive(Clone)]
+pub struct HttpClient {
+    client: reqwest::Client,
+    limits: HttpLimits,
+    egress: Egress,
+    /// Why no server can be trusted, where the system has no roots.
+    rootless: Option<Arc<str>>,
+}
+
+impl HttpClient {
+    /// Makes a client that may call anywhere. For servers that an operator named, not for addresses that a model or a
+    /// stranger chose: see [`guarded`](Self::guarded).
+    ///
+    /// # Errors
+    ///
+    /// `http_request_invalid` when the TLS library refuses its configuration.
+    pub fn new(limits: HttpLimits) -> Result<Self> {
+        Self::build(limits, Egress::Anywhere, None)
+    }
+
+    /// Makes a client that calls public addresses only: not this machine, not the private network, not the metadata
+    /// service of a cloud, however the address is written, also when a name resolves to one. The addresses that were
+    /// checked are those that are connected to. Redirects are not followed; see [`get_following`](crate::get_following).
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new).
+    pub fn guarded(limits: HttpLimits) -> Result<Self> {
+        Self::guarded_by(limits, Arc::new(SystemResolver))
+    }
+
+    /// Makes a guarded client that asks this resolver for addresses.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new).
+    pub fn guarded_by(limits: HttpLimits, resolver: Arc<dyn Resolver>) -> Result<Self> {
+        Self::build(limits, Egress::PublicOnly, Some(Checked::new(resolver)))
+    }
+
+    /// Returns the limits.
+    #[must_use]
+    pub fn limits(&self) -> HttpLimits {
+        self.limits
+    }
+
+    fn build(limits: HttpLimits, egress: Egress, resolver: Option<Checked>) -> Result<Self> {
+        let (tls, rootless) = tls::config()?;
+        let mut builder = reqwest::Client::builder()
+            .tls_backend_preconfigured(tls)
+            .http1_only()
+            .no_proxy()
+            .redirect(reqwest::redirect::Policy::none())
+            .retry(reqwest::retry::never())
+            .referer(false)
+            .connect_timeout(limits.connect)
+            .tcp_nodelay(true);
+        if let Some(resolver) = resolver {
+            builder = builder.dns_resolver(resolver);
+        }
+        let client = builder.build().map_err(|it| Error::Request {
+            problem: format!("no client can be made: {}", it.without_url()),
+        })?;
+        Ok(Self { client, limits, egress, rootless: rootless.map(Arc::from) })
+    }
+
+    async fn exchange(&self, request: HttpRequest) -> Result<HttpResponse> {
+        let url = address::read(&request.url)?;
+        let host = Host::of(&url);
+        self.egress.check(&url)?;
+        if let Some(why) = self.rootless.as_deref().filter(|_| url.scheme() == "https") {
+            return Err(Error::Unreachable { host: host.into(), source: why.into() });
+        }
+        let sent = self.client.execute(outgoing(request, url)?);
+        let response = match tokio::time::timeout(self.limits.head, sent).await {
+            Ok(Ok(response)) => response,
+            Ok(Err(error)) => return Err(self.failed(&host, error)),
+            Err(_) => return Err(host.timeout("the head of the answer", self.limits.head)),
+        };
+        let status = response.status().as_u16();
+        let headers = incoming(response.headers());
+        let body = body::pieces(response, host, self.limits);
+        Ok(HttpResponse { status, headers, body })
+    }
+
+    /// Says what a call that brought no head died of.
+    fn failed(&self, host: &Host, error: reqwest::Error) -> Error {
+        if let Some(refused) = refused(&error) {
+            return Error::Egress { host: host.to_string(), reason: refused };
+        }
+        if error.is_timeout() {
+            return host.timeout("a connection", self.limits.connect);
+        }
+        if error.is_builder() {
+            return Error::Request { problem: error.without_url().to_string() };
+        }
+        let unreachable = error.is_connect();
+        let (host, source): (String, BoxError) = (host.to_string(), error.without_url().into());
+        if unreachable { Error::Unreachable { host, source } } else { Error::Broken { host, source } }
+    }
+}
+
+impl Transport for HttpClient {
+    fn send(&self, request: HttpRequest) -> BoxFuture<'_, Result<HttpResponse>> {
+        Box::pin(self.exchange(request))
+    }
+}
+
+impl fmt::Debug for HttpClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpClient")
+            .field("limits", &self.limits)
+            .field("egress", &self.egress)
+            .finish_non_exhaustive()
+    }
+}
+
+fn outgoing(request: HttpRequest, url: Url) -> Result<reqwest::Request> {
+    let method = match request.method {
+        Method::Get => reqwest::Method::GET,
+        Method::Post => reqwest::Method::POST,
+    };
+    let mut out = reqwest::Request::new(method, url);
+    for (name, value) in &request.headers {
+        let problem = |what: &str| Error::Request {
+            problem: format!("the {what} of the header {name:?} cannot be sent"),
+        };
+        let key = HeaderName::from_bytes(name.as_bytes()).map_err(|_| problem("name"))?;
+        let mut value = HeaderValue::from_str(value).map_err(|_| problem("value"))?;
+        value.set_sensitive(true);
+        out.headers_mut().append(key, value);
+    }
+    if !request.body.is_empty() {
+        *out.body_mut() = Some(Bytes::into(request.body));
+    }
+    Ok(out)
+}
+
+fn incoming(headers: &HeaderMap) -> Vec<(String, String)> {
+    headers
+        .iter()
+        .filter_map(|(name, value)| Some((name.as_str().to_owned(), value.to_str().ok()?.to_owned())))
+        .collect()
+}

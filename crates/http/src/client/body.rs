@@ -1,0 +1,58 @@
+//! The body of an answer, within its limits.
+
+use bytes::Bytes;
+use futures_util::StreamExt;
+
+use crate::address::Host;
+use crate::error::{Error, Result};
+use crate::limits::HttpLimits;
+use crate::transport::BoxStream;
+
+struct Body<S> {
+    pieces: S,
+    host: Host,
+    limits: HttpLimits,
+    seen: u64,
+}
+
+/// Returns the pieces of a body as they arrive. Ends after an error; dropping it closes the connection.
+pub(super) fn pieces(
+    response: reqwest::Response,
+    host: Host,
+    limits: HttpLimits,
+) -> BoxStream<'static, Result<Bytes>> {
+    let pieces = Box::pin(response.bytes_stream());
+    let body = Body { pieces, host, limits, seen: 0 };
+    Box::pin(futures_util::stream::unfold(Some(body), |body| async move {
+        let mut body = body?;
+        match body.next().await? {
+            Ok(piece) => Some((Ok(piece), Some(body))),
+            Err(error) => Some((Err(error), None)),
+        }
+    }))
+}
+
+impl<S> Body<S>
+where
+    S: futures_core::Stream<Item = reqwest::Result<Bytes>> + Unpin,
+{
+    async fn next(&mut self) -> Option<Result<Bytes>> {
+        let Ok(piece) = tokio::time::timeout(self.limits.idle, self.pieces.next()).await else {
+            return Some(Err(self.host.timeout("the next piece of the answer", self.limits.idle)));
+        };
+        Some(match piece? {
+            Ok(piece) => self.counted(piece),
+            Err(error) => {
+                Err(Error::Broken { host: self.host.to_string(), source: error.without_url().into() })
+            }
+        })
+    }
+
+    fn counted(&mut self, piece: Bytes) -> Result<Bytes> {
+        self.seen = self.seen.saturating_add(piece.len() as u64);
+        if self.seen > self.limits.body_bytes {
+            return Err(Error::TooLarge { host: self.host.to_string(), limit: self.limits.body_bytes });
+        }
+        Ok(piece)
+    }
+}

@@ -1,0 +1,63 @@
+//! Redirects, hop by hop.
+
+use bytes::Bytes;
+use url::Url;
+
+use crate::address::{self, Host};
+use crate::error::{Error, Result};
+use crate::transport::{HttpRequest, HttpResponse, Method, Transport};
+
+/// Reads an address and follows up to `hops_max` redirects; returns where it came to, and the answer there.
+///
+/// Each hop is a call of its own through the transport, so that a guarded client checks each of them. No header of the
+/// caller and no credential is sent. From `https` nothing goes back to `http`.
+///
+/// # Errors
+///
+/// - any category of [`Error`], of any hop;
+/// - `http_egress_denied` beyond `hops_max`, and for a step back to `http`;
+/// - `http_request_invalid` for a redirect to what is no address.
+///
+/// # Cancellation
+///
+/// Dropping the future ends the call.
+pub async fn get_following(
+    transport: &dyn Transport,
+    url: &str,
+    hops_max: usize,
+) -> Result<(String, HttpResponse)> {
+    let mut at = address::read(url)?;
+    for _ in 0..=hops_max {
+        let request =
+            HttpRequest { method: Method::Get, url: at.to_string(), headers: Vec::new(), body: Bytes::new() };
+        let response = transport.send(request).await?;
+        let Some(next) = target(&response) else {
+            return Ok((at.to_string(), response));
+        };
+        at = step(&at, next)?;
+    }
+    Err(denied(&at, format!("more than {hops_max} redirects lead there")))
+}
+
+/// Returns where an answer points to.
+fn target(response: &HttpResponse) -> Option<&str> {
+    match response.status {
+        301 | 302 | 303 | 307 | 308 => response.header("location"),
+        _ => None,
+    }
+}
+
+fn step(from: &Url, location: &str) -> Result<Url> {
+    let next = from.join(location).map_err(|it| Error::Request {
+        problem: format!("the redirect of {} does not read: {it}", Host::of(from)),
+    })?;
+    address::check(&next)?;
+    if from.scheme() == "https" && next.scheme() == "http" {
+        return Err(denied(&next, "the redirect gives up https".to_owned()));
+    }
+    Ok(next)
+}
+
+fn denied(url: &Url, reason: String) -> Error {
+    Error::Egress { host: Host::of(url).into(), reason }
+}

@@ -1,0 +1,31 @@
+//! Names to addresses.
+
+use std::fmt;
+use std::io;
+use std::net::IpAddr;
+
+use crate::transport::BoxFuture;
+
+/// Finds the addresses of a name.
+///
+/// # Cancellation
+///
+/// Dropping the future gives up the question.
+pub trait Resolver: fmt::Debug + Send + Sync {
+    /// Returns every address of a name, in the order of preference.
+    ///
+    /// # Errors
+    ///
+    /// When the name has no address, or nobody can be asked.
+    fn resolve<'a>(&'a self, name: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>>;
+}
+
+/// Asks the operating system.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SystemResolver;
+
+impl Resolver for SystemResolver {
+    fn resolve<'a>(&'a self, name: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>> {
+        Box::pin(async move { Ok(tokio::net::lookup_host((name, 0)).await?.map(|it| it.ip()).collect()) })
+    }
+}

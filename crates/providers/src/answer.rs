@@ -1,0 +1,35 @@
+//! Reading answers: what every wire does alike.
+
+use serde_json::Value;
+use singletree_llm::{Detail, Error, Map, Result};
+
+/// Makes the error of an answer that is none.
+pub(crate) fn invalid(problem: impl Into<String>) -> Error {
+    Error::InvalidResponse(Detail::new(problem))
+}
+
+/// Makes the error of a stream that ended before its answer did.
+pub(crate) fn broke_off() -> Error {
+    Error::Unavailable(Detail::new("the stream ended before the response was complete"))
+}
+
+/// Reads the data of an event.
+pub(crate) fn parse(data: &str) -> Result<Value> {
+    serde_json::from_str(data).map_err(|it| {
+        Error::InvalidResponse(Detail::new("an event of the stream is no JSON").with_source(it))
+    })
+}
+
+/// Returns a field that is a string.
+pub(crate) fn text_of<'a>(object: &'a Map, field: &str) -> Option<&'a str> {
+    object.get(field).and_then(Value::as_str)
+}
+
+/// Takes fields that a stream says again: the last word counts, and null unsays nothing.
+pub(crate) fn keep(known: &mut Map, more: Map) {
+    for (name, value) in more {
+        if !value.is_null() || !known.contains_key(&name) {
+            known.insert(name, value);
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! A request as Anthropic takes it (spec: llm-provider §8.2.1, §8.2.5).
+
+use serde_json::{Map, Value, json};
+use singletree_llm::{Detail, Error, Request, Result, RuntimeConfig, Schema, ToolChoice, ToolDefinition};
+
+use super::messages::messages;
+use crate::extras::{self, Rule};
+use crate::mapping::{Composed, Manner};
+use crate::system;
+
+/// The tool whose arguments are the structured answer, where the model has no structured output of its own.
+const ANSWER_TOOL: &str = "structured_answer";
+
+const ANSWER_TOOL_DOES: &str =
+    "Gives the answer in the shape that the user asked for. Call it once, with the whole answer.";
+
+/// `stream` decides how the answer is read: no extra may flip it (spec: llm-provider §8.2.1).
+const RULES: [(&str, Rule); 2] =
+    [("stream", Rule::Switch(false)), ("stop_sequences", Rule::Merge { scalar: false })];
+
+/// Writes a request. With a response schema the path is: `output_config.format`; where the model has none, a made-up tool
+/// that must be called; where the request has tools of its own or the model is to think, a directive in `system`.
+pub(super) fn compose(model: &str, request: &Request, manner: Manner) -> Result<Composed> {
+    let config = &request.config;
+    check(config)?;
+    let mut body = Map::new();
+    body.insert("model".to_owned(), json!(model));
+    body.insert("messages".to_owned(), Value::Array(messages(&request.messages)));
+    let mut tools: Vec<Value> = request.tools.iter().map(tool).collect();
+    let mut choice = request.tool_choice.as_ref().map(tool_choice);
+    let mut directive = None;
+    let mut answer_tool = None;
+    match &request.response_schema {
+        None => {}
+        Some(schema) if manner.structured_output => {
+            let format = json!({"type": "json_schema", "schema": schema.as_value()});
+            body.insert("output_config".to_owned(), json!({"format": format}));
+        }
+        Some(schema) if tools.is_empty() && !thinks(config) => {
+            tools.push(answer(schema));
+            choice = Some(json!({"type": "tool", "name": ANSWER_TOOL}));
+            answer_tool = Some(ANSWER_TOOL.to_owned());
+        }
+        Some(schema) => directive = Some(schema.as_ref()),
+    }
+    if let Some(text) = system::text(&request.messages, directive) {
+        body.insert("system".to_owned(), json!(text));
+    }
+    if !tools.is_empty() {
+        body.insert("tools".to_owned(), Value::Array(tools));
+    }
+    if let Some(choice) = choice {
+        body.insert("tool_choice".to_owned(), choice);
+    }
+    sampling(config, &mut body);
+    if manner.streaming {
+        body.insert("stream".to_owned(), json!(true));
+    }
+    extras::apply(&mut body, &config.extras, &RULES)?;
+    Ok(Composed { path: "/v1/messages".to_owned(), body: Value::Object(body), answer_tool })
+}
+
+/// Says whether the model is asked to think; then no tool can be forced on it.
+fn thinks(config: &RuntimeConfig) -> bool {
+    config.extras.get("thinking").is_some_and(|it| it["type"] != "disabled")
+}
+
+fn sampling(config: &RuntimeConfig, body: &mut Map<String, Value>) {
+    let fields = [
+        ("max_tokens", config.max_tokens.map(|it| json!(it))),
+        ("temperature", config.temperature.map(|it| json!(it))),
+        ("top_p", config.top_p.map(|it| json!(it))),
+        ("stop_sequences", config.stop_sequences.as_ref().map(|it| json!(it))),
+    ];
+    for (name, value) in fields {
+        if let Some(value) = value {
+            body.insert(name.to_owned(), value);
+        }
+    }
+}
+
+/// Refuses what this wire cannot say; nothing is dropped quietly (spec: llm-provider §8.2.1).
+fn check(config: &RuntimeConfig) -> Result<()> {
+    let invalid = |problem: String| Err(Error::InvalidRequest(Detail::new(problem)));
+    if config.max_tokens.is_none() {
+        return invalid("config.max_tokens: is required by Anthropic".to_owned());
+    }
+    let unknown = [
+        ("seed", config.seed.is_some()),
+        ("frequency_penalty", config.frequency_penalty.is_some()),
+        ("presence_penalty", config.presence_penalty.is_some()),
+    ];
+    match unknown.into_iter().find(|(_, set)| *set) {
+        Some((name, _)) => invalid(format!("config.{name}: Anthropic does not know it")),
+        None => Ok(()),
+    }
+}
+
+fn tool(tool: &ToolDefinition) -> Value {
+    json!({"name": tool.name(), "description": tool.description(), "input_schema": tool.parameters()})
+}
+
+fn answer(schema: &Schema) -> Value {
+    json!({"name": ANSWER_TOOL, "description": ANSWER_TOOL_DOES, "input_schema": schema.as_value()})
+}
+
+fn tool_choice(choice: &ToolChoice) -> Value {
+    match choice {
+        ToolChoice::Auto => json!({"type": "auto"}),
+        ToolChoice::Required => json!({"type": "any"}),
+        ToolChoice::None => json!({"type": "none"}),
+        ToolChoice::Tool(name) => json!({"type": "tool", "name": name}),
+    }
+}

@@ -1,0 +1,318 @@
+//! Folds the blocks of an answer: into deltas, and into the message as Anthropic would have sent it at once.
+//!
+//! A whole answer goes through here as well, each block opened and closed: so both ways of asking give one message (spec:
+//! llm-provider §6, structural identity).
+
+use std::mem;
+
+use serde_json::Value;
+use singletree_llm::{Delta, FinishReason, Map, Result, Usage, parse_arguments};
+
+use super::withheld;
+use crate::answer::{invalid, keep, text_of};
+use crate::canonical;
+use crate::usage::{counter, sum};
+
+/// An answer on its way.
+#[derive(Debug)]
+pub(super) struct Fold {
+    /// The message, without its content.
+    message: Map,
+    blocks: Vec<Block>,
+    calls: u32,
+    /// Only where a made-up tool carries the structured answer.
+    answer: Option<Answer>,
+}
+
+#[derive(Debug)]
+struct Block {
+    index: u64,
+    value: Map,
+    part: Part,
+    open: bool,
+}
+
+/// What a block means to us.
+#[derive(Debug)]
+enum Part {
+    Text,
+    Thinking {
+        shown: bool,
+    },
+    Redacted,
+    Call {
+        call: u32,
+        json: String,
+    },
+    Answer {
+        json: String,
+    },
+    /// Nothing: it stays on `raw`.
+    Other {
+        json: String,
+    },
+}
+
+impl Part {
+    fn is_content(&self) -> bool {
+        match self {
+            Self::Text | Self::Thinking { .. } | Self::Redacted => true,
+            Self::Call { .. } | Self::Answer { .. } | Self::Other { .. } => false,
+        }
+    }
+}
+
+/// The structured answer. Text waits for it: where the tool is called, its arguments are the content and nothing else.
+#[derive(Debug)]
+struct Answer {
+    tool: String,
+    text: String,
+    given: Option<String>,
+}
+
+impl Fold {
+    /// Starts with the message, whose content comes in blocks.
+    pub(super) fn new(mut message: Map, answer_tool: Option<&str>) -> Self {
+        message.remove("content");
+        let answer =
+            answer_tool.map(|tool| Answer { tool: tool.to_owned(), text: String::new(), given: None });
+        Self { message, blocks: Vec::new(), calls: 0, answer }
+    }
+
+    /// Begins a block.
+    pub(super) fn open(&mut self, index: u64, block: Value, out: &mut Vec<Delta>) -> Result<()> {
+        let Value::Object(value) = block else {
+            return Err(invalid(format!("content[{index}]: is no object")));
+        };
+        if self.blocks.last().is_some_and(|it| it.index >= index) {
+            return Err(invalid(format!("content[{index}]: is there twice, or out of order")));
+        }
+        let part = self.part(index, &value, out)?;
+        if part.is_content() && self.blocks.iter().any(|it| it.open && it.part.is_content()) {
+            return Err(invalid(format!("content[{index}]: begins before the one before it ended")));
+        }
+        self.blocks.push(Block { index, value, part, open: true });
+        Ok(())
+    }
+
+    fn part(&mut self, index: u64, value: &Map, out: &mut Vec<Delta>) -> Result<Part> {
+        let field = |name: &str| {
+            text_of(value, name).ok_or_else(|| invalid(format!("content[{index}].{name}: is no string")))
+        };
+        Ok(match text_of(value, "type").unwrap_or_default() {
+            "text" => {
+                self.say(text_of(value, "text").unwrap_or_default(), out);
+                Part::Text
+            }
+            "thinking" => {
+                let text = text_of(value, "thinking").unwrap_or_default();
+                think(text, out);
+                Part::Thinking { shown: !text.is_empty() }
+            }
+            "redacted_thinking" => {
+                out.push(Delta::RedactedThinking { data: field("data")?.to_owned() });
+                Part::Redacted
+            }
+            "tool_use" => {
+                let (id, name) = (field("id")?.to_owned(), field("name")?.to_owned());
+                if self.answer.as_ref().is_some_and(|it| it.tool == name) {
+                    return Ok(Part::Answer { json: String::new() });
+                }
+                let call = self.calls;
+                self.calls += 1;
+                out.push(fragment(call, Some((id, name)), None));
+                Part::Call { call, json: String::new() }
+            }
+            _ => Part::Other { json: String::new() },
+        })
+    }
+
+    /// Takes the next piece of a block. Pieces of a kind that we do not know are left out.
+    pub(super) fn delta(&mut self, index: u64, delta: &Value, out: &mut Vec<Delta>) -> Result<()> {
+        let piece = |name: &str| delta.get(name).and_then(Value::as_str).unwrap_or_default();
+        let kind = piece("type");
+        let block = open_block(&mut self.blocks, index)?;
+        match (kind, &mut block.part) {
+            ("text_delta", Part::Text) => {
+                append(&mut block.value, "text", piece("text"));
+                self.say(piece("text"), out);
+            }
+            ("thinking_delta", Part::Thinking { shown }) => {
+                let text = piece("thinking");
+                *shown |= !text.is_empty();
+                append(&mut block.value, "thinking", text);
+                think(text, out);
+            }
+            ("signature_delta", Part::Thinking { .. }) => {
+                block.value.insert("signature".to_owned(), Value::from(piece("signature")));
+            }
+            ("input_json_delta", Part::Call { json, call }) => {
+                json.push_str(piece("partial_json"));
+                if !piece("partial_json").is_empty() {
+                    out.push(fragment(*call, None, Some(piece("partial_json").to_owned())));
+                }
+            }
+            ("input_json_delta", Part::Answer { json } | Part::Other { json }) => {
+                json.push_str(piece("partial_json"));
+            }
+            ("citations_delta", Part::Text) => cite(&mut block.value, delta),
+            ("text_delta" | "thinking_delta" | "signature_delta" | "input_json_delta", _) => {
+                return Err(invalid(format!("content[{index}]: a {kind} does not belong there")));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Ends a block.
+    pub(super) fn close(&mut self, index: u64, out: &mut Vec<Delta>) -> Result<()> {
+        let block = open_block(&mut self.blocks, index)?;
+        block.open = false;
+        match &mut block.part {
+            Part::Text | Part::Redacted => {}
+            Part::Thinking { shown } => sign(text_of(&block.value, "signature"), *shown, out),
+            Part::Call { call, json } => {
+                if let Some(whole) = whole_input(&mut block.value, json) {
+                    out.push(fragment(*call, None, Some(whole)));
+                }
+            }
+            Part::Answer { json } => {
+                let given =
+                    whole_input(&mut block.value, json).unwrap_or_else(|| canonical_text(mem::take(json)));
+                if let Some(answer) = &mut self.answer {
+                    answer.given.get_or_insert(given);
+                }
+            }
+            Part::Other { json } if json.is_empty() => {}
+            Part::Other { json } => {
+                whole_input(&mut block.value, json);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes what the message says about itself at its end: fields, and its usage counter by counter.
+    pub(super) fn end(&mut self, delta: Value, usage: Value) {
+        if let Value::Object(delta) = delta {
+            keep(&mut self.message, delta);
+        }
+        let known = self.message.entry("usage").or_insert_with(|| Value::Object(Map::new()));
+        if let (Value::Object(known), Value::Object(usage)) = (known, usage) {
+            keep(known, usage);
+        }
+    }
+
+    /// Ends the message.
+    pub(super) fn finish(mut self, out: &mut Vec<Delta>) -> Result<()> {
+        let open: Vec<u64> = self.blocks.iter().filter(|it| it.open).map(|it| it.index).collect();
+        for index in open {
+            self.close(index, out)?;
+        }
+        let answered = self.answer.as_ref().is_some_and(|it| it.given.is_some());
+        if let Some(Answer { text, given, .. }) = self.answer {
+            let text = given.unwrap_or(text);
+            if !text.is_empty() {
+                out.push(Delta::text(text));
+            }
+        }
+        let reason = finish_reason(&self.message, answered)?;
+        let usage = usage(self.message.get("usage"));
+        let content = self.blocks.into_iter().map(|it| Value::Object(it.value)).collect();
+        self.message.insert("content".to_owned(), content);
+        out.push(Delta::Finish { reason, usage, raw: Value::Object(self.message) });
+        Ok(())
+    }
+
+    fn say(&mut self, text: &str, out: &mut Vec<Delta>) {
+        match &mut self.answer {
+            Some(answer) => answer.text.push_str(text),
+            None if text.is_empty() => {}
+            None => out.push(Delta::text(text)),
+        }
+    }
+}
+
+fn think(text: &str, out: &mut Vec<Delta>) {
+    if !text.is_empty() {
+        out.push(Delta::thinking(text));
+    }
+}
+
+/// Signs the thinking that just ended.
+fn sign(signature: Option<&str>, shown: bool, out: &mut Vec<Delta>) {
+    match signature.filter(|it| !it.is_empty()) {
+        Some(signature) if shown => {
+            out.push(Delta::Thinking { text: String::new(), signature: Some(signature.to_owned()) });
+        }
+        Some(signature) => out.push(Delta::RedactedThinking { data: withheld::data_of(signature) }),
+        None => {}
+    }
+}
+
+fn fragment(index: u32, named: Option<(String, String)>, arguments: Option<String>) -> Delta {
+    let (id, name) = named.unzip();
+    Delta::ToolCall { index, id, name, arguments, signature: None }
+}
+
+fn open_block(blocks: &mut [Block], index: u64) -> Result<&mut Block> {
+    let block = blocks.iter_mut().rev().find(|it| it.index == index);
+    block.filter(|it| it.open).ok_or_else(|| invalid(format!("content[{index}]: is not open")))
+}
+
+fn append(block: &mut Map, field: &str, more: &str) {
+    match block.entry(field).or_insert_with(|| Value::from("")) {
+        Value::String(text) => text.push_str(more),
+        other => *other = Value::from(more),
+    }
+}
+
+fn cite(block: &mut Map, delta: &Value) {
+    let citation = delta.get("citation").cloned().unwrap_or_default();
+    match block.entry("citations").or_insert_with(|| Value::Array(Vec::new())) {
+        Value::Array(all) => all.push(citation),
+        other => *other = Value::Array(vec![citation]),
+    }
+}
+
+/// Writes streamed input into its block, as the whole answer would have it. Where nothing was streamed, the input came with
+/// the block, and its text is returned.
+fn whole_input(block: &mut Map, json: &str) -> Option<String> {
+    if json.is_empty() {
+        return match block.get("input") {
+            None | Some(Value::Null) => None,
+            Some(input) => Some(canonical::string(input)),
+        };
+    }
+    let input = match parse_arguments(json) {
+        Some(input) => Value::Object(input),
+        None => Value::from(json),
+    };
+    block.insert("input".to_owned(), input);
+    None
+}
+
+/// Writes the structured answer the same way whether it came in pieces or whole. What is no object stays as it was said.
+fn canonical_text(written: String) -> String {
+    parse_arguments(&written).map_or(written, |it| canonical::string(&Value::Object(it)))
+}
+
+/// Reads why the model stopped (spec: llm-provider §8.2.2).
+fn finish_reason(message: &Map, answered: bool) -> Result<FinishReason> {
+    Ok(match text_of(message, "stop_reason").ok_or_else(|| invalid("stop_reason: is no string"))? {
+        "end_turn" | "stop_sequence" | "pause_turn" => FinishReason::Stop,
+        "max_tokens" => FinishReason::Length,
+        "tool_use" if answered => FinishReason::Stop,
+        "tool_use" => FinishReason::ToolCalls,
+        "refusal" => FinishReason::ContentFilter,
+        _ => FinishReason::Error,
+    })
+}
+
+/// Reads the counters; the sum is ours and stands only where both addends do (spec: llm-provider §7, §8.2.2). What Anthropic
+/// says about its cache is of explicit caching, and stays on `raw`.
+fn usage(usage: Option<&Value>) -> Usage {
+    let prompt_tokens = counter(usage, "/input_tokens");
+    let completion_tokens = counter(usage, "/output_tokens");
+    let total_tokens = sum([prompt_tokens, completion_tokens]);
+    Usage { prompt_tokens, completion_tokens, total_tokens, ..Usage::default() }
+}

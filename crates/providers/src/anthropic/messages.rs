@@ -1,0 +1,94 @@
+//! Messages as Anthropic takes them (spec: llm-provider §8.2.1, §8.2.1.1, §8.2.1.2).
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use singletree_llm::{ChatMessage, Content, ContentBlock, ImageSource, Role, ToolCall};
+
+use super::withheld;
+
+/// Writes a conversation without its system message. Each run of tool messages becomes one user message.
+pub(super) fn messages(messages: &[Arc<ChatMessage>]) -> Vec<Value> {
+    let runs = messages.chunk_by(|one, two| one.role == Role::Tool && two.role == Role::Tool);
+    runs.filter_map(run).collect()
+}
+
+fn run(run: &[Arc<ChatMessage>]) -> Option<Value> {
+    let first = run.first()?;
+    match first.role {
+        Role::System => None,
+        Role::User => Some(json!({"role": "user", "content": user(&first.content)})),
+        Role::Assistant => Some(json!({"role": "assistant", "content": assistant(first)?})),
+        Role::Tool => {
+            let results: Vec<Value> = run.iter().map(|it| result(it)).collect();
+            Some(json!({"role": "user", "content": results}))
+        }
+    }
+}
+
+fn user(content: &Content) -> Value {
+    match content {
+        Content::Text(text) => json!(text),
+        Content::Blocks(blocks) => blocks.iter().filter_map(block).collect(),
+    }
+}
+
+/// Writes what the model said. `None` when nothing of it can be sent.
+///
+/// What Anthropic refuses in a message of the model is left out: blank text, and thinking at the end, where the budget or a
+/// cancel cut the answer off before it said anything.
+fn assistant(message: &ChatMessage) -> Option<Value> {
+    if let (Content::Text(text), true) = (&message.content, message.tool_calls.is_empty()) {
+        return (!blank(text)).then(|| json!(text));
+    }
+    let mut all: Vec<Value> = match &message.content {
+        Content::Text(text) if blank(text) => Vec::new(),
+        Content::Text(text) => vec![json!({"type": "text", "text": text})],
+        Content::Blocks(blocks) => {
+            blocks.iter().filter(|it| !it.text().is_some_and(blank)).filter_map(block).collect()
+        }
+    };
+    all.extend(message.tool_calls.iter().map(call));
+    while all.last().is_some_and(|it| it["type"] == "thinking" || it["type"] == "redacted_thinking") {
+        all.pop();
+    }
+    (!all.is_empty()).then_some(Value::Array(all))
+}
+
+/// Writes a block, or strips it (spec: llm-provider §3.1.7). Anthropic signs thinking and nothing else: unsigned thinking is
+/// another provider's, and so is every signature on text and on calls.
+fn block(block: &ContentBlock) -> Option<Value> {
+    match block {
+        ContentBlock::Text { text, .. } => Some(json!({"type": "text", "text": text})),
+        ContentBlock::Image { source: ImageSource::Url { url }, .. } => {
+            Some(json!({"type": "image", "source": {"type": "url", "url": url}}))
+        }
+        ContentBlock::Image { source: ImageSource::Inline { base64_data }, media_type, .. } => {
+            let source = json!({"type": "base64", "media_type": media_type, "data": base64_data});
+            Some(json!({"type": "image", "source": source}))
+        }
+        ContentBlock::Thinking { text, signature: Some(signature) } => Some(thinking(text, signature)),
+        ContentBlock::Thinking { signature: None, .. } => None,
+        ContentBlock::RedactedThinking { data } => Some(match withheld::signature_of(data) {
+            Some(signature) => thinking("", signature),
+            None => json!({"type": "redacted_thinking", "data": data}),
+        }),
+    }
+}
+
+fn thinking(text: &str, signature: &str) -> Value {
+    json!({"type": "thinking", "thinking": text, "signature": signature})
+}
+
+fn call(call: &ToolCall) -> Value {
+    let input = call.arguments.clone().unwrap_or_default();
+    json!({"type": "tool_use", "id": call.id, "name": call.name, "input": input})
+}
+
+fn result(message: &ChatMessage) -> Value {
+    json!({"type": "tool_result", "tool_use_id": message.tool_call_id, "content": message.text()})
+}
+
+fn blank(text: &str) -> bool {
+    text.trim().is_empty()
+}

@@ -1,0 +1,136 @@
+//! Reads an answer of Anthropic, whole or event by event (spec: llm-provider §8.2.2; streaming is our extension).
+
+use serde_json::Value;
+use singletree_llm::{Assembler, Delta, Response, ResponseLimits, Result};
+
+use super::fold::Fold;
+use super::refuse::in_band;
+use crate::answer::{broke_off, invalid, parse};
+use crate::mapping::{Decoder, Flow};
+
+/// Reads a whole answer.
+pub(super) fn read(body: Value, answer_tool: Option<&str>) -> Result<Response> {
+    if body.get("type").is_some_and(|it| it == "error") {
+        return Err(in_band(&body));
+    }
+    let Value::Object(mut message) = body else {
+        return Err(invalid("the answer is no object"));
+    };
+    let Some(Value::Array(blocks)) = message.remove("content") else {
+        return Err(invalid("content: is no list"));
+    };
+    let mut out = Vec::new();
+    let mut fold = Fold::new(message, answer_tool);
+    for (index, block) in (0..).zip(blocks) {
+        fold.open(index, block, &mut out)?;
+        fold.close(index, &mut out)?;
+    }
+    fold.finish(&mut out)?;
+    let mut assembler = Assembler::new(ResponseLimits::standard());
+    for delta in out {
+        assembler.push(delta)?;
+    }
+    let mut response = assembler.finish()?;
+    keep_arguments(&mut response, answer_tool);
+    Ok(response)
+}
+
+/// Takes the arguments as they were read: written and read once more, a number may lose its last bit.
+fn keep_arguments(response: &mut Response, answer_tool: Option<&str>) {
+    let blocks = response.raw.get("content").and_then(Value::as_array).into_iter().flatten();
+    let calls = blocks.filter(|it| {
+        it.get("type").is_some_and(|it| it == "tool_use")
+            && it.get("name").and_then(Value::as_str) != answer_tool
+    });
+    for (call, block) in response.message.tool_calls.iter_mut().zip(calls) {
+        if let Some(Value::Object(input)) = block.get("input") {
+            call.arguments = Some(input.clone());
+        }
+    }
+}
+
+/// Reads the events of a stream.
+#[derive(Debug)]
+pub(super) struct Events {
+    answer_tool: Option<String>,
+    fold: Option<Fold>,
+    done: bool,
+}
+
+impl Events {
+    /// Waits for the first event.
+    pub(super) fn new(answer_tool: Option<&str>) -> Self {
+        Self { answer_tool: answer_tool.map(str::to_owned), fold: None, done: false }
+    }
+
+    fn fold(&mut self) -> Result<&mut Fold> {
+        self.fold.as_mut().ok_or_else(|| invalid("the stream does not begin with message_start"))
+    }
+
+    fn start(&mut self, event: &mut Value) -> Result<()> {
+        if self.fold.is_some() {
+            return Err(invalid("the stream begins twice"));
+        }
+        let Value::Object(message) = take(event, "message") else {
+            return Err(invalid("message_start.message: is no object"));
+        };
+        self.fold = Some(Fold::new(message, self.answer_tool.as_deref()));
+        Ok(())
+    }
+}
+
+impl Decoder for Events {
+    fn event(&mut self, name: Option<&str>, data: &str, out: &mut Vec<Delta>) -> Result<Flow> {
+        if self.done {
+            return Ok(Flow::Done);
+        }
+        let mut event = parse(data)?;
+        if !event.is_object() {
+            return Err(invalid("an event of the stream is no object"));
+        }
+        let kind = event.get("type").and_then(Value::as_str).or(name).unwrap_or_default().to_owned();
+        match kind.as_str() {
+            "message_start" => self.start(&mut event)?,
+            "content_block_start" => {
+                let (index, block) = (index(&event)?, take(&mut event, "content_block"));
+                self.fold()?.open(index, block, out)?;
+            }
+            "content_block_delta" => {
+                let (index, delta) = (index(&event)?, take(&mut event, "delta"));
+                self.fold()?.delta(index, &delta, out)?;
+            }
+            "content_block_stop" => self.fold()?.close(index(&event)?, out)?,
+            "message_delta" => {
+                let (delta, usage) = (take(&mut event, "delta"), take(&mut event, "usage"));
+                self.fold()?.end(delta, usage);
+            }
+            "message_stop" => {
+                self.fold()?;
+                if let Some(fold) = self.fold.take() {
+                    fold.finish(out)?;
+                }
+                self.done = true;
+                return Ok(Flow::Done);
+            }
+            "error" => return Err(in_band(&event)),
+            // A ping, or an event of a later version.
+            _ => {}
+        }
+        Ok(Flow::More)
+    }
+
+    fn end(&mut self, _: &mut Vec<Delta>) -> Result<()> {
+        if self.done { Ok(()) } else { Err(broke_off()) }
+    }
+}
+
+fn index(event: &Value) -> Result<u64> {
+    event
+        .get("index")
+        .and_then(Value::as_u64)
+        .ok_or_else(|| invalid("an event without the index of its block"))
+}
+
+fn take(event: &mut Value, field: &str) -> Value {
+    event.get_mut(field).map(Value::take).unwrap_or_default()
+}

@@ -1,0 +1,89 @@
+//! One way to write, one way to compare.
+
+use proptest::prelude::*;
+use serde_json::{Map, json};
+
+use super::*;
+
+fn check(value: &Value, expected: &str) {
+    assert_eq!(string(value), expected);
+}
+
+// spec: llm-provider §8, wire-byte stability
+#[test]
+fn keys_are_sorted_at_every_depth_and_lists_are_not() {
+    check(
+        &json!({ "b": [3, 1, { "d": 1, "c": 2 }], "a": { "z": null, "é": true, "Z": false } }),
+        r#"{"a":{"Z":false,"z":null,"é":true},"b":[3,1,{"c":2,"d":1}]}"#,
+    );
+}
+
+#[test]
+fn the_order_in_which_a_map_was_built_does_not_matter() {
+    let keys = ["model", "messages", "a", "stream", "tools"];
+    let forward: Map<_, _> = keys.iter().map(|it| ((*it).to_owned(), json!({ "y": 1, "x": 2 }))).collect();
+    let backward: Map<_, _> =
+        keys.iter().rev().map(|it| ((*it).to_owned(), json!({ "x": 2, "y": 1 }))).collect();
+    assert_eq!(string(&forward.into()), string(&backward.into()));
+}
+
+#[test]
+fn strings_are_written_as_serde_json_writes_them() {
+    for text in ["", "plain", "a\"b\\c/d", "\n\r\t\u{8}\u{c}", "\u{0}\u{1f}\u{7f}", "é世😀\u{2028}"] {
+        check(&json!(text), &serde_json::to_string(text).unwrap());
+    }
+}
+
+// spec: llm-provider §6, managed-field collision
+#[test]
+fn values_are_equal_by_what_they_mean() {
+    let same = [
+        (json!(1), json!(1.0)),
+        (json!(-0.0), json!(0)),
+        (json!({ "a": 1, "b": [2.0] }), json!({ "b": [2], "a": 1.0 })),
+        (json!(9_007_199_254_740_992_u64), json!(9_007_199_254_740_992.0)),
+    ];
+    for (one, two) in same {
+        assert!(equal(&one, &two) && equal(&two, &one), "{one} {two}");
+    }
+    let other = [
+        (json!(1), json!("1")),
+        (json!(1), json!(true)),
+        (json!(0), json!(null)),
+        (json!([1, 2]), json!([2, 1])),
+        (json!([1]), json!([1, 1])),
+        (json!({ "a": null }), json!({})),
+        (json!({ "a": 1 }), json!({ "b": 1 })),
+        (json!(0.7), json!(0.2)),
+        (json!(9_007_199_254_740_993_u64), json!(9_007_199_254_740_992.0)),
+        (json!(u64::MAX), json!(-1)),
+    ];
+    for (one, two) in other {
+        assert!(!equal(&one, &two) && !equal(&two, &one), "{one} {two}");
+    }
+}
+
+fn value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        ".*".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(4, 32, 6, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..6).prop_map(Value::from),
+            prop::collection::btree_map(".*", inner, 0..6).prop_map(|it| it.into_iter().collect()),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_reads_as_the_same_value(value in value()) {
+        let read: Value = serde_json::from_str(&string(&value)).unwrap();
+        prop_assert!(equal(&read, &value), "{} {}", read, value);
+        prop_assert_eq!(string(&read), string(&value));
+    }
+}

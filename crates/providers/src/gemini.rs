@@ -1,0 +1,85 @@
+//! Gemini `generateContent` (spec: llm-provider §8.3). Streaming is our extension: the specification's mapping has none.
+//!
+//! What the specification leaves open is decided so:
+//!
+//! - Whose a signature is, nothing in a message says; where it stands does. Gemini signs text and calls, Anthropic signs
+//!   thinking, nobody else signs. So signed text and signed calls keep their token here; signed and redacted thinking is
+//!   stripped (§3.1.7). Thinking without a signature goes back as the summary that Gemini's is.
+//! - A call without an id gets one made of what is answered (the last content's digest, the number of contents) and of its
+//!   place in the answer: asking again makes it again.
+//! - A schema of parameters goes under `parameters`, as the specification says, while Gemini reads it there; what goes
+//!   beyond its part of OpenAPI would be refused, and goes under `parametersJsonSchema`.
+//! - The media type of a picture behind a URL is what its path ends in, else what the block says, else left out.
+//! - A signature in a part without text belongs to the text before it.
+//! - A blocked prompt has no candidate: it finishes with `content_filter`.
+//! - A key that is wrong comes as 400 with the reason `API_KEY_INVALID`: an authentication error. How long to wait may stand
+//!   in `RetryInfo`.
+//! - A stream is over where its body ends after a finish reason; else it broke off.
+//! - Parts that we do not know are passed over, and are on `raw`; so are other candidates.
+
+mod compose;
+mod contents;
+mod fold;
+mod read;
+mod refuse;
+mod schema;
+
+use serde_json::Value;
+use singletree_llm::{Detail, Error, Request, Response, Result};
+
+use crate::answer::invalid;
+use crate::mapping::{Composed, Decoder, Manner, Mapping, Refusal};
+use crate::path;
+
+/// The protocol of Gemini.
+#[derive(Debug)]
+pub(crate) struct Gemini;
+
+impl Mapping for Gemini {
+    fn headers(&self, key: Option<&str>) -> Vec<(String, String)> {
+        key.map(|it| ("x-goog-api-key".to_owned(), it.to_owned())).into_iter().collect()
+    }
+
+    fn compose(&self, model: &str, request: &Request, manner: Manner) -> Result<Composed> {
+        compose::compose(model, request, manner)
+    }
+
+    fn read(&self, body: Value, composed: &Composed) -> Result<Response> {
+        read::read(body, composed)
+    }
+
+    fn refuse(&self, refusal: &Refusal<'_>) -> Error {
+        refuse::refuse(refusal)
+    }
+
+    fn decoder(&self, composed: &Composed) -> Box<dyn Decoder> {
+        Box::new(read::Events::new(composed))
+    }
+
+    fn probe(&self, model: &str) -> String {
+        resource(model)
+    }
+
+    fn read_probe(&self, model: &str, body: &Value) -> Result<()> {
+        if !body.get("name").is_some_and(Value::is_string) {
+            return Err(invalid("the answer describes no model"));
+        }
+        match body.get("supportedGenerationMethods").and_then(Value::as_array) {
+            Some(methods) if !methods.iter().any(|it| it == "generateContent") => {
+                Err(Error::InvalidModel(Detail::new(format!("{model:?} does not generate content"))))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+}
+
+/// Returns the path of a model: `models/NAME` and `tunedModels/NAME` are said as they are, a bare name is one of `models`.
+fn resource(model: &str) -> String {
+    match model.split_once('/') {
+        Some((kind @ ("models" | "tunedModels"), name)) => format!("/v1beta/{kind}/{}", path::segment(name)),
+        Some(_) | None => format!("/v1beta/models/{}", path::segment(model)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,76 @@
+//! A request as Gemini takes it (spec: llm-provider §8.3.1, §8.3.5).
+
+use serde_json::{Value, json};
+use singletree_llm::{Map, Request, Result, RuntimeConfig, ToolChoice, ToolDefinition};
+
+use super::contents::contents;
+use super::{resource, schema};
+use crate::extras::{self, Rule};
+use crate::mapping::{Composed, Manner};
+use crate::system;
+
+/// Extras stand among the parameters of the generation, under the names of the wire (spec: llm-provider §8.3.1).
+const RULES: [(&str, Rule); 1] = [("stopSequences", Rule::Merge { scalar: false })];
+
+/// Writes a request. With a response schema the path is `responseJsonSchema`; where the model has none, a directive in
+/// `systemInstruction`.
+pub(super) fn compose(model: &str, request: &Request, manner: Manner) -> Result<Composed> {
+    let mut generation = sampling(&request.config);
+    let mut directive = None;
+    match &request.response_schema {
+        Some(schema) if manner.structured_output => {
+            generation.insert("responseMimeType".to_owned(), json!("application/json"));
+            generation.insert("responseJsonSchema".to_owned(), schema.as_value().clone());
+        }
+        Some(schema) => directive = Some(schema.as_ref()),
+        None => {}
+    }
+    extras::apply(&mut generation, &request.config.extras, &RULES)?;
+    let mut body = Map::new();
+    body.insert("contents".to_owned(), Value::Array(contents(&request.messages)));
+    if let Some(text) = system::text(&request.messages, directive) {
+        body.insert("systemInstruction".to_owned(), json!({"parts": [{"text": text}]}));
+    }
+    if !request.tools.is_empty() {
+        let declarations: Vec<Value> = request.tools.iter().map(declaration).collect();
+        body.insert("tools".to_owned(), json!([{"functionDeclarations": declarations}]));
+    }
+    if let Some(choice) = &request.tool_choice {
+        body.insert("toolConfig".to_owned(), json!({"functionCallingConfig": calling(choice)}));
+    }
+    if !generation.is_empty() {
+        body.insert("generationConfig".to_owned(), Value::Object(generation));
+    }
+    let method = if manner.streaming { "streamGenerateContent?alt=sse" } else { "generateContent" };
+    let path = format!("{}:{method}", resource(model));
+    Ok(Composed { path, body: Value::Object(body), answer_tool: None })
+}
+
+fn sampling(config: &RuntimeConfig) -> Map {
+    let fields = [
+        ("temperature", config.temperature.map(|it| json!(it))),
+        ("topP", config.top_p.map(|it| json!(it))),
+        ("maxOutputTokens", config.max_tokens.map(|it| json!(it))),
+        ("stopSequences", config.stop_sequences.as_ref().map(|it| json!(it))),
+        ("seed", config.seed.map(|it| json!(it))),
+        ("frequencyPenalty", config.frequency_penalty.map(|it| json!(it))),
+        ("presencePenalty", config.presence_penalty.map(|it| json!(it))),
+    ];
+    fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+}
+
+/// Declares a tool. `parameters` is the field of the specification, and Gemini reads a part of JSON Schema there; what goes
+/// beyond it would be refused, and has a field of its own.
+fn declaration(tool: &ToolDefinition) -> Value {
+    let field = if schema::is_plain(tool.parameters()) { "parameters" } else { "parametersJsonSchema" };
+    json!({"name": tool.name(), "description": tool.description(), field: tool.parameters()})
+}
+
+fn calling(choice: &ToolChoice) -> Value {
+    match choice {
+        ToolChoice::Auto => json!({"mode": "AUTO"}),
+        ToolChoice::Required => json!({"mode": "ANY"}),
+        ToolChoice::None => json!({"mode": "NONE"}),
+        ToolChoice::Tool(name) => json!({"mode": "ANY", "allowedFunctionNames": [name]}),
+    }
+}

@@ -1,0 +1,235 @@
+//! Folds the chunks of an answer: into deltas, and into the body as Gemini would have sent it at once.
+//!
+//! A whole answer is a stream of one chunk: so both ways of asking give one message (spec: llm-provider §6, structural
+//! identity).
+
+use std::mem;
+
+use serde_json::Value;
+use singletree_llm::{Delta, FinishReason, Map, Result, Usage};
+
+use crate::answer::{invalid, keep, text_of};
+use crate::canonical;
+use crate::usage::counter;
+
+/// An answer on its way.
+#[derive(Debug)]
+pub(super) struct Fold {
+    /// What makes the ids of calls that have none.
+    seed: u64,
+    calls: u32,
+    raw: Map,
+}
+
+impl Fold {
+    /// Starts; equal seeds mint equal ids.
+    pub(super) fn new(seed: u64) -> Self {
+        Self { seed, calls: 0, raw: Map::new() }
+    }
+
+    /// Takes the next chunk.
+    pub(super) fn chunk(&mut self, mut chunk: Map, out: &mut Vec<Delta>) -> Result<()> {
+        let candidates = match chunk.remove("candidates") {
+            Some(Value::Array(candidates)) => candidates,
+            None | Some(Value::Null) => Vec::new(),
+            Some(_) => return Err(invalid("candidates: is no list")),
+        };
+        // Counters too: each chunk has those of the whole answer so far.
+        keep(&mut self.raw, chunk);
+        for candidate in candidates {
+            let Value::Object(candidate) = candidate else {
+                return Err(invalid("candidates: holds no object"));
+            };
+            if position(&candidate) == 0 {
+                self.say(&candidate, out)?;
+            }
+            self.keep(candidate);
+        }
+        Ok(())
+    }
+
+    /// Says whether the model said that it stopped.
+    pub(super) fn is_over(&self) -> bool {
+        self.blocked() || self.answer().is_some_and(|it| text_of(it, "finishReason").is_some())
+    }
+
+    /// Ends the answer.
+    pub(super) fn finish(&mut self, out: &mut Vec<Delta>) -> Result<()> {
+        let reason = self.reason()?;
+        let usage = usage(self.raw.get("usageMetadata"));
+        out.push(Delta::Finish { reason, usage, raw: Value::Object(mem::take(&mut self.raw)) });
+        Ok(())
+    }
+
+    fn say(&mut self, candidate: &Map, out: &mut Vec<Delta>) -> Result<()> {
+        let parts = match candidate.get("content").and_then(|it| it.get("parts")) {
+            Some(Value::Array(parts)) => parts.as_slice(),
+            None | Some(Value::Null) => &[],
+            Some(_) => return Err(invalid("candidates[0].content.parts: is no list")),
+        };
+        for part in parts {
+            let Value::Object(part) = part else {
+                return Err(invalid("candidates[0].content.parts: holds no object"));
+            };
+            self.part(part, out)?;
+        }
+        Ok(())
+    }
+
+    /// Reads a part. What is neither text nor a call stays on `raw`.
+    fn part(&mut self, part: &Map, out: &mut Vec<Delta>) -> Result<()> {
+        let signature = text_of(part, "thoughtSignature").filter(|it| !it.is_empty()).map(str::to_owned);
+        if let Some(call) = part.get("functionCall") {
+            out.push(self.call(call, signature)?);
+            return Ok(());
+        }
+        let Some(text) = part.get("text") else {
+            return Ok(());
+        };
+        let text =
+            text.as_str().ok_or_else(|| invalid("candidates[0].content.parts: a text is no string"))?;
+        match (is_thought(part), text.is_empty()) {
+            (true, true) => {}
+            // A summary has no signature of its own (spec: llm-provider §8.3.2).
+            (true, false) => out.push(Delta::thinking(text)),
+            (false, true) if signature.is_none() => {}
+            (false, _) => out.push(Delta::Text { text: text.to_owned(), signature }),
+        }
+        Ok(())
+    }
+
+    fn call(&mut self, call: &Value, signature: Option<String>) -> Result<Delta> {
+        let name =
+            call.get("name").and_then(Value::as_str).ok_or_else(|| invalid("a functionCall has no name"))?;
+        let index = self.calls;
+        self.calls += 1;
+        let id = call.get("id").and_then(Value::as_str).filter(|it| !it.is_empty());
+        let id = id.map_or_else(|| minted(self.seed, index), str::to_owned);
+        let arguments = call.get("args").filter(|it| !it.is_null()).map(canonical::string);
+        Ok(Delta::ToolCall { index, id: Some(id), name: Some(name.to_owned()), arguments, signature })
+    }
+
+    /// Folds a candidate into the body.
+    fn keep(&mut self, mut candidate: Map) {
+        let all = self.raw.entry("candidates").or_insert_with(|| Value::Array(Vec::new()));
+        let Value::Array(all) = all else { return };
+        let known =
+            all.iter_mut().filter_map(Value::as_object_mut).find(|it| position(it) == position(&candidate));
+        let Some(known) = known else {
+            if let Some(Value::Array(parts)) = candidate.get_mut("content").and_then(|it| it.get_mut("parts"))
+            {
+                *parts = joined(Vec::new(), mem::take(parts));
+            }
+            all.push(Value::Object(candidate));
+            return;
+        };
+        if let Some(Value::Object(content)) = candidate.remove("content") {
+            append(known, content);
+        }
+        keep(known, candidate);
+    }
+
+    fn answer(&self) -> Option<&Map> {
+        let all = self.raw.get("candidates")?.as_array()?;
+        all.iter().filter_map(Value::as_object).find(|it| position(it) == 0)
+    }
+
+    fn blocked(&self) -> bool {
+        self.answer().is_none()
+            && self.raw.get("promptFeedback").is_some_and(|it| it.get("blockReason").is_some())
+    }
+
+    /// Reads why the model stopped (spec: llm-provider §8.3.2). A prompt that was blocked has no candidate.
+    fn reason(&self) -> Result<FinishReason> {
+        if self.blocked() {
+            return Ok(FinishReason::ContentFilter);
+        }
+        let answer = self.answer().ok_or_else(|| invalid("candidates: is empty"))?;
+        let reason = text_of(answer, "finishReason");
+        let reason = reason.ok_or_else(|| invalid("candidates[0].finishReason: is no string"))?;
+        if self.calls > 0 {
+            return Ok(FinishReason::ToolCalls);
+        }
+        Ok(match reason {
+            "STOP" => FinishReason::Stop,
+            "MAX_TOKENS" => FinishReason::Length,
+            "SAFETY" | "RECITATION" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII" => {
+                FinishReason::ContentFilter
+            }
+            _ => FinishReason::Error,
+        })
+    }
+}
+
+fn position(candidate: &Map) -> u64 {
+    candidate.get("index").and_then(Value::as_u64).unwrap_or(0)
+}
+
+fn is_thought(part: &Map) -> bool {
+    part.get("thought").is_some_and(|it| *it == Value::Bool(true))
+}
+
+/// Makes an id from the request and the place of the call in its answer: asking again mints it again. It keeps to what every
+/// provider takes for an id.
+fn minted(seed: u64, index: u32) -> String {
+    format!("call_{seed:016x}_{index}")
+}
+
+fn append(candidate: &mut Map, more: Map) {
+    let content = candidate.entry("content").or_insert_with(|| Value::Object(Map::new()));
+    let Value::Object(content) = content else { return };
+    for (field, value) in more {
+        match (content.get_mut(&field), value) {
+            (Some(Value::Array(known)), Value::Array(parts)) if field == "parts" => {
+                *known = joined(mem::take(known), parts);
+            }
+            (_, value) => {
+                content.insert(field, value);
+            }
+        }
+    }
+}
+
+/// Puts parts after parts. Text goes on in the part before it, until a signature closes that: an answer that came whole has
+/// no parts for pieces.
+fn joined(mut parts: Vec<Value>, more: Vec<Value>) -> Vec<Value> {
+    for part in more {
+        match (parts.last_mut().and_then(Value::as_object_mut), part) {
+            (Some(last), Value::Object(part)) if goes_on(last, &part) => go_on(last, part),
+            (_, part) => parts.push(part),
+        }
+    }
+    parts
+}
+
+fn goes_on(last: &Map, part: &Map) -> bool {
+    let plain =
+        |it: &Map| it.get("text").is_some_and(Value::is_string) && it.keys().all(|key| is_of_text(key));
+    plain(last)
+        && plain(part)
+        && is_thought(last) == is_thought(part)
+        && !last.contains_key("thoughtSignature")
+}
+
+fn is_of_text(key: &str) -> bool {
+    matches!(key, "text" | "thought" | "thoughtSignature")
+}
+
+fn go_on(last: &mut Map, mut part: Map) {
+    if let (Some(Value::String(text)), Some(Value::String(more))) =
+        (last.get_mut("text"), part.remove("text"))
+    {
+        text.push_str(&more);
+    }
+    last.extend(part);
+}
+
+fn usage(usage: Option<&Value>) -> Usage {
+    Usage {
+        prompt_tokens: counter(usage, "/promptTokenCount"),
+        completion_tokens: counter(usage, "/candidatesTokenCount"),
+        total_tokens: counter(usage, "/totalTokenCount"),
+        cached_tokens: counter(usage, "/cachedContentTokenCount"),
+        cache_creation_tokens: None,
+    }
+}

@@ -1,0 +1,69 @@
+//! Reads an answer of Gemini, whole or chunk by chunk (spec: llm-provider §8.3.2; streaming is our extension).
+
+use serde_json::Value;
+use singletree_llm::{Assembler, Delta, Map, Response, ResponseLimits, Result};
+
+use super::fold::Fold;
+use super::refuse::in_band;
+use crate::answer::{broke_off, invalid, parse};
+use crate::canonical;
+use crate::mapping::{Composed, Decoder, Flow};
+
+/// Reads a whole answer.
+pub(super) fn read(body: Value, composed: &Composed) -> Result<Response> {
+    let chunk = object(body)?;
+    let raw = Value::Object(chunk.clone());
+    let mut out = Vec::new();
+    let mut fold = Fold::new(seed(composed));
+    fold.chunk(chunk, &mut out)?;
+    fold.finish(&mut out)?;
+    let mut assembler = Assembler::new(ResponseLimits::standard());
+    for delta in out {
+        assembler.push(delta)?;
+    }
+    let response = assembler.finish()?;
+    Ok(Response::new(response.message, response.finish_reason, response.usage, raw))
+}
+
+/// Reads the chunks of a stream. Its end is the end of the body: nothing in it says so, and usage may follow the finish.
+#[derive(Debug)]
+pub(super) struct Events {
+    fold: Fold,
+}
+
+impl Events {
+    /// Waits for the first chunk.
+    pub(super) fn new(composed: &Composed) -> Self {
+        Self { fold: Fold::new(seed(composed)) }
+    }
+}
+
+impl Decoder for Events {
+    fn event(&mut self, _: Option<&str>, data: &str, out: &mut Vec<Delta>) -> Result<Flow> {
+        self.fold.chunk(object(parse(data)?)?, out)?;
+        Ok(Flow::More)
+    }
+
+    fn end(&mut self, out: &mut Vec<Delta>) -> Result<()> {
+        if self.fold.is_over() { self.fold.finish(out) } else { Err(broke_off()) }
+    }
+}
+
+fn object(chunk: Value) -> Result<Map> {
+    if let Some(error) = in_band(&chunk) {
+        return Err(error);
+    }
+    match chunk {
+        Value::Object(chunk) => Ok(chunk),
+        _ => Err(invalid("the answer is no object")),
+    }
+}
+
+/// Makes the seed of minted ids from what the model answers: the last content, and how many there are. The whole request
+/// would tell no more apart in one conversation, and is long.
+fn seed(composed: &Composed) -> u64 {
+    let contents = composed.body.get("contents").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let last = contents.last().map_or(0, canonical::digest);
+    let count = u64::try_from(contents.len()).unwrap_or(u64::MAX);
+    last ^ count.rotate_right(8)
+}

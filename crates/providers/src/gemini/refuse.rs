@@ -1,0 +1,74 @@
+//! What a failure of Gemini means (spec: llm-provider §8.3.3).
+
+use std::time::Duration;
+
+use serde_json::Value;
+use singletree_llm::{Detail, Error};
+
+use crate::mapping::{Refusal, clipped, error_field, told};
+use crate::rejection::names_a_block;
+
+/// Reads a failed answer. How long to wait may stand in its body.
+pub(super) fn refuse(refusal: &Refusal<'_>) -> Error {
+    let retry_after = refusal.retry_after.or_else(|| refusal.body.and_then(retry_delay));
+    category(refusal.status, refusal.body)(Refusal { retry_after, ..*refusal }.detail())
+}
+
+/// Reads an error in the place of an answer, or of one of its chunks. `None` where there is none.
+pub(super) fn in_band(chunk: &Value) -> Option<Error> {
+    let body = chunk.get(0).unwrap_or(chunk);
+    body.get("error").filter(|it| !it.is_null())?;
+    let code = error_field(chunk, "code").and_then(Value::as_u64).and_then(|it| u16::try_from(it).ok());
+    let status =
+        code.filter(|it| (400..600).contains(it)).or_else(|| told(chunk, "status").and_then(status_of));
+    let text = told(chunk, "message").map_or_else(|| "the server failed on the way".to_owned(), clipped);
+    let detail = Detail::new(text);
+    let detail = match retry_delay(chunk) {
+        Some(wait) => detail.with_retry_after(wait),
+        None => detail,
+    };
+    Some(category(status.unwrap_or(500), Some(chunk))(detail))
+}
+
+/// Statuses that the specification does not list go as on OpenAI's wire: 408, 409 and 425 may pass, every other 4xx is a
+/// mistake of the request, as are redirects, which nobody follows.
+fn category(status: u16, body: Option<&Value>) -> fn(Detail) -> Error {
+    let said = |field: &str| body.and_then(|it| told(it, field)).unwrap_or_default();
+    match status {
+        400 | 403 if names_a_block(said("message")) => Error::UnsupportedContentBlock,
+        400 if body.is_some_and(names_bad_key) => Error::Authentication,
+        401..=403 => Error::Authentication,
+        404 if said("status") == "NOT_FOUND" => Error::InvalidModel,
+        429 => Error::RateLimit,
+        408 | 409 | 425 | 500.. => Error::Unavailable,
+        300..=499 => Error::InvalidRequest,
+        _ => Error::InvalidResponse,
+    }
+}
+
+fn status_of(name: &str) -> Option<u16> {
+    Some(match name {
+        "INVALID_ARGUMENT" | "FAILED_PRECONDITION" | "OUT_OF_RANGE" => 400,
+        "UNAUTHENTICATED" => 401,
+        "PERMISSION_DENIED" => 403,
+        "NOT_FOUND" => 404,
+        "RESOURCE_EXHAUSTED" => 429,
+        _ => return None,
+    })
+}
+
+fn details(body: &Value) -> impl Iterator<Item = &Value> {
+    error_field(body, "details").and_then(Value::as_array).into_iter().flatten()
+}
+
+/// A wrong key is told as a malformed request; its details say which.
+fn names_bad_key(body: &Value) -> bool {
+    details(body).any(|it| it.get("reason").is_some_and(|it| it == "API_KEY_INVALID"))
+}
+
+/// Reads `RetryInfo`, whose delay is written as in `34.5s`.
+fn retry_delay(body: &Value) -> Option<Duration> {
+    let delay = details(body).find_map(|it| it.get("retryDelay"))?.as_str()?;
+    let seconds: f64 = delay.strip_suffix('s')?.parse().ok()?;
+    Duration::try_from_secs_f64(seconds).ok()
+}

@@ -1,0 +1,74 @@
+//! OpenAI's chat completions, and who speaks like it (spec: llm-provider §8.1).
+//!
+//! What the specification leaves open is decided so:
+//!
+//! - A response schema is sent as `response_format`, with `strict` where the schema meets the strict mode's rules. Where the
+//!   capabilities say that the server does not take it, the schema is written into the system message instead (§8.1.5.1);
+//!   `HttpProvider::capabilities` tells which.
+//! - Reasoning (`reasoning_content`, `reasoning`) becomes a thinking block, streamed or not; it is never sent back.
+//! - A refusal of the model (`refusal`) is its text, and finishes with `content_filter`.
+//! - A call without an id gets one by its place, as in `call_0`; one without readable arguments is sent back with `{}`.
+//! - A stream is over at `[DONE]`, or where its body ends after a finish reason; else it broke off.
+
+mod refusal;
+mod request;
+mod response;
+mod schema;
+mod stream;
+
+use serde_json::Value;
+use singletree_llm::{Detail, Error, Request, Response, Result};
+
+use crate::mapping::{Composed, Decoder, Manner, Mapping, Refusal};
+
+/// The mapping.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OpenAi;
+
+impl Mapping for OpenAi {
+    fn headers(&self, key: Option<&str>) -> Vec<(String, String)> {
+        key.map(|it| ("authorization".to_owned(), format!("Bearer {it}"))).into_iter().collect()
+    }
+
+    fn compose(&self, model: &str, request: &Request, manner: Manner) -> Result<Composed> {
+        let body = request::body(model, request, manner)?;
+        Ok(Composed { path: "/v1/chat/completions".to_owned(), body: Value::Object(body), answer_tool: None })
+    }
+
+    fn read(&self, body: Value, _composed: &Composed) -> Result<Response> {
+        response::read(body)
+    }
+
+    fn refuse(&self, refusal: &Refusal<'_>) -> Error {
+        refusal::refuse(refusal)
+    }
+
+    fn decoder(&self, _composed: &Composed) -> Box<dyn Decoder> {
+        Box::new(stream::ChunkDecoder::default())
+    }
+
+    fn probe(&self, _model: &str) -> String {
+        "/v1/models".to_owned()
+    }
+
+    fn read_probe(&self, model: &str, body: &Value) -> Result<()> {
+        let Some(models) = body.get("data").and_then(Value::as_array) else {
+            return Err(Error::InvalidResponse(Detail::new("the list of models has no data")));
+        };
+        let known = models.iter().find(|it| it.get("id").is_some_and(|id| id == model));
+        let Some(known) = known else {
+            return Err(Error::InvalidModel(Detail::new(format!(
+                "the server does not have the model {model:?}"
+            ))));
+        };
+        match known.get("status").and_then(Value::as_str) {
+            None | Some("loaded") => Ok(()),
+            Some(status) => {
+                Err(Error::ModelNotLoaded(Detail::new(format!("the model {model:?} is {status:?}"))))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

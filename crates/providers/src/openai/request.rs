@@ -1,0 +1,146 @@
+//! A request as the body of a chat completion (spec: llm-provider §8.1.1).
+
+use serde_json::{Value, json};
+use singletree_llm::{
+    ChatMessage, Content, ContentBlock, ImageDetail, ImageSource, Map, Request, Result, Role, RuntimeConfig,
+    ToolCall, ToolChoice, ToolDefinition,
+};
+
+use super::schema;
+use crate::canonical;
+use crate::extras::{self, Rule};
+use crate::mapping::Manner;
+
+/// The managed fields whose rule is not "while it is there" (spec: llm-provider §8.1.1, §8.1.6).
+const RULES: &[(&str, Rule)] = &[
+    ("model", Rule::Always),
+    ("messages", Rule::Always),
+    ("tools", Rule::Always),
+    ("tool_choice", Rule::Always),
+    ("stream", Rule::Switch(false)),
+    ("stop", Rule::Merge { scalar: true }),
+];
+
+/// Writes the body.
+pub(super) fn body(model: &str, request: &Request, manner: Manner) -> Result<Map> {
+    let mut body = Map::new();
+    body.insert("model".to_owned(), model.into());
+    let mut messages: Vec<Value> = request.messages.iter().filter_map(|it| message(it)).collect();
+    if let Some(schema) = request.response_schema.as_deref() {
+        if manner.structured_output {
+            body.insert("response_format".to_owned(), schema::response_format(schema.as_value()));
+        } else {
+            schema::direct(&mut messages, schema.as_value());
+        }
+    }
+    body.insert("messages".to_owned(), messages.into());
+    if !request.tools.is_empty() {
+        body.insert("tools".to_owned(), request.tools.iter().map(tool).collect());
+    }
+    if let Some(choice) = &request.tool_choice {
+        body.insert("tool_choice".to_owned(), tool_choice(choice));
+    }
+    sampling(&request.config, &mut body);
+    if manner.streaming {
+        body.insert("stream".to_owned(), true.into());
+        body.insert("stream_options".to_owned(), json!({ "include_usage": true }));
+    }
+    extras::apply(&mut body, &request.config.extras, RULES)?;
+    Ok(body)
+}
+
+/// Writes the declared fields that are set; the others are left out, never null (spec: llm-provider §6).
+fn sampling(config: &RuntimeConfig, body: &mut Map) {
+    let fields = [
+        ("temperature", config.temperature.map(Value::from)),
+        ("max_tokens", config.max_tokens.map(Value::from)),
+        ("top_p", config.top_p.map(Value::from)),
+        ("seed", config.seed.map(Value::from)),
+        ("frequency_penalty", config.frequency_penalty.map(Value::from)),
+        ("presence_penalty", config.presence_penalty.map(Value::from)),
+        ("stop", config.stop_sequences.clone().map(Value::from)),
+    ];
+    body.extend(fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
+}
+
+/// Writes a message. `None` where nothing is left of it without the reasoning of another provider.
+fn message(message: &ChatMessage) -> Option<Value> {
+    match message.role {
+        Role::System => Some(json!({ "role": "system", "content": message.text() })),
+        Role::User => Some(json!({ "role": "user", "content": user_content(&message.content) })),
+        Role::Assistant => assistant(message),
+        Role::Tool => {
+            Some(json!({ "role": "tool", "content": message.text(), "tool_call_id": message.tool_call_id }))
+        }
+    }
+}
+
+fn user_content(content: &Content) -> Value {
+    match content {
+        Content::Text(text) => text.as_str().into(),
+        Content::Blocks(blocks) => blocks.iter().filter_map(part).collect(),
+    }
+}
+
+fn part(block: &ContentBlock) -> Option<Value> {
+    match block {
+        ContentBlock::Text { text, .. } => Some(json!({ "type": "text", "text": text })),
+        ContentBlock::Image { source, media_type, detail } => {
+            let url = match source {
+                ImageSource::Url { url } => url.clone(),
+                ImageSource::Inline { base64_data } => {
+                    format!("data:{};base64,{base64_data}", media_type.as_deref().unwrap_or_default())
+                }
+            };
+            let mut image = Map::from_iter([("url".to_owned(), url.into())]);
+            if let Some(detail) = detail {
+                image.insert("detail".to_owned(), detail_name(*detail).into());
+            }
+            Some(json!({ "type": "image_url", "image_url": image }))
+        }
+        // Never in a message of a user.
+        ContentBlock::Thinking { .. } | ContentBlock::RedactedThinking { .. } => None,
+    }
+}
+
+fn detail_name(detail: ImageDetail) -> &'static str {
+    match detail {
+        ImageDetail::Auto => "auto",
+        ImageDetail::Low => "low",
+        ImageDetail::High => "high",
+    }
+}
+
+/// Writes what the model said: text and calls. Reasoning and signatures are another provider's (spec: llm-provider
+/// §3.1.7, §8.1.1).
+fn assistant(message: &ChatMessage) -> Option<Value> {
+    let text = message.text();
+    let content = if text.is_empty() { Value::Null } else { text.into() };
+    if message.tool_calls.is_empty() {
+        return Some(json!({ "role": "assistant", "content": content }))
+            .filter(|it| !it["content"].is_null());
+    }
+    let calls: Value = message.tool_calls.iter().map(call).collect();
+    Some(json!({ "role": "assistant", "content": content, "tool_calls": calls }))
+}
+
+fn call(call: &ToolCall) -> Value {
+    let arguments = call.arguments.clone().unwrap_or_default();
+    let arguments = canonical::string(&Value::Object(arguments));
+    json!({ "id": call.id, "type": "function", "function": { "name": call.name, "arguments": arguments } })
+}
+
+fn tool(tool: &ToolDefinition) -> Value {
+    let function =
+        json!({ "name": tool.name(), "description": tool.description(), "parameters": tool.parameters() });
+    json!({ "type": "function", "function": function })
+}
+
+fn tool_choice(choice: &ToolChoice) -> Value {
+    match choice {
+        ToolChoice::Auto => "auto".into(),
+        ToolChoice::Required => "required".into(),
+        ToolChoice::None => "none".into(),
+        ToolChoice::Tool(name) => json!({ "type": "function", "function": { "name": name } }),
+    }
+}

@@ -1,0 +1,122 @@
+//! A chat completion as a response (spec: llm-provider §8.1.2).
+
+use serde_json::Value;
+use singletree_llm::{
+    ChatMessage, Content, ContentBlock, Detail, Error, FinishReason, Map, Response, Result, ToolCall, Usage,
+    parse_arguments,
+};
+
+use super::refusal;
+use crate::usage::counter;
+
+/// Reads the body of a successful answer.
+pub(super) fn read(body: Value) -> Result<Response> {
+    if body.get("choices").is_none() && body.get("error").is_some() {
+        return Err(refusal::in_band(&body));
+    }
+    let choice = body.get("choices").and_then(|it| it.get(0)).ok_or_else(|| invalid("has no choices"))?;
+    let message =
+        choice.get("message").and_then(Value::as_object).ok_or_else(|| invalid("has no message"))?;
+    let (content, refused) = content(message)?;
+    let calls = match message.get("tool_calls") {
+        None | Some(Value::Null) => Vec::new(),
+        Some(Value::Array(calls)) => {
+            calls.iter().enumerate().map(|(at, it)| call(at, it)).collect::<Result<_>>()?
+        }
+        Some(_) => return Err(invalid("has tool_calls that are no list")),
+    };
+    let reason = finish_reason(choice.get("finish_reason"), refused);
+    let usage = usage(body.get("usage"));
+    let message = ChatMessage::assistant(content).with_tool_calls(calls);
+    Ok(Response::new(message, reason, usage, body))
+}
+
+/// Returns what was said, and whether it is a refusal.
+fn content(message: &Map) -> Result<(Content, bool)> {
+    let mut blocks = Vec::new();
+    if let Some(text) = reasoning(message) {
+        blocks.push(ContentBlock::Thinking { text: text.to_owned(), signature: None });
+    }
+    let said = match message.get("content") {
+        None | Some(Value::Null) => String::new(),
+        Some(value) => text(value).ok_or_else(|| invalid("has content that is no text"))?,
+    };
+    let refusal = message.get("refusal").and_then(Value::as_str).unwrap_or_default();
+    let refused = said.is_empty() && !refusal.is_empty();
+    let said = if refused { refusal.to_owned() } else { said };
+    if !said.is_empty() {
+        blocks.push(ContentBlock::text_of(said));
+    }
+    Ok((Content::from_blocks(blocks), refused))
+}
+
+/// Returns the reasoning of a message or a delta; its name depends on the server (spec: llm-provider §8.1.6).
+pub(super) fn reasoning(message: &Map) -> Option<&str> {
+    let named = |name: &str| message.get(name).and_then(Value::as_str).filter(|it| !it.is_empty());
+    named("reasoning_content").or_else(|| named("reasoning"))
+}
+
+/// Returns content as text: a string, or the text of its parts, as some servers write it.
+pub(super) fn text(content: &Value) -> Option<String> {
+    match content {
+        Value::String(text) => Some(text.clone()),
+        Value::Array(parts) => {
+            let texts = parts.iter().filter(|it| it["type"] == "text");
+            Some(texts.filter_map(|it| it["text"].as_str()).collect())
+        }
+        _ => None,
+    }
+}
+
+fn call(at: usize, call: &Value) -> Result<ToolCall> {
+    let function = call.get("function").ok_or_else(|| invalid("has a tool call without a function"))?;
+    let name = function.get("name").and_then(Value::as_str).unwrap_or_default();
+    let id = match call.get("id").and_then(Value::as_str) {
+        Some(id) if !id.is_empty() => id.to_owned(),
+        _ => made_up_id(at),
+    };
+    let arguments = function.get("arguments").map(arguments_text).unwrap_or_default();
+    Ok(ToolCall { id, name: name.to_owned(), arguments: parse_arguments(&arguments), signature: None })
+}
+
+/// Names a call that the server did not name. Unique within its message, and that is all an id must be.
+pub(super) fn made_up_id(at: usize) -> String {
+    format!("call_{at}")
+}
+
+/// Returns the arguments as text; a few servers send the object itself.
+pub(super) fn arguments_text(arguments: &Value) -> String {
+    match arguments {
+        Value::String(text) => text.clone(),
+        Value::Null => String::new(),
+        other => other.to_string(),
+    }
+}
+
+/// Reads why the model stopped. What nobody knows is `error` (spec: llm-provider §8.1.2).
+pub(super) fn finish_reason(told: Option<&Value>, refused: bool) -> FinishReason {
+    match told.and_then(Value::as_str) {
+        Some("stop") if refused => FinishReason::ContentFilter,
+        Some("stop") => FinishReason::Stop,
+        Some("length") => FinishReason::Length,
+        Some("tool_calls" | "function_call") => FinishReason::ToolCalls,
+        Some("content_filter") => FinishReason::ContentFilter,
+        _ => FinishReason::Error,
+    }
+}
+
+/// Reads the counters (spec: llm-provider §7).
+pub(super) fn usage(usage: Option<&Value>) -> Usage {
+    Usage {
+        prompt_tokens: counter(usage, "/prompt_tokens"),
+        completion_tokens: counter(usage, "/completion_tokens"),
+        total_tokens: counter(usage, "/total_tokens"),
+        cached_tokens: counter(usage, "/prompt_tokens_details/cached_tokens"),
+        cache_creation_tokens: None,
+    }
+}
+
+/// Makes the error of an answer that is none.
+pub(super) fn invalid(problem: &str) -> Error {
+    Error::InvalidResponse(Detail::new(format!("the answer {problem}")))
+}

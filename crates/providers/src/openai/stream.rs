@@ -1,0 +1,137 @@
+//! The chunks of a streamed chat completion (spec: llm-provider §8.1.6).
+
+mod whole;
+
+use serde_json::Value;
+use singletree_llm::{Delta, Map, Result};
+
+use super::refusal;
+use super::response::{arguments_text, finish_reason, invalid, made_up_id, reasoning, text, usage};
+use crate::answer::broke_off;
+use crate::mapping::{Decoder, Flow};
+
+use whole::Whole;
+
+/// Reads chunks. Nothing is handed out for empty deltas.
+#[derive(Debug, Default)]
+pub(super) struct ChunkDecoder {
+    whole: Whole,
+}
+
+impl Decoder for ChunkDecoder {
+    fn event(&mut self, _name: Option<&str>, data: &str, out: &mut Vec<Delta>) -> Result<Flow> {
+        let data = data.trim();
+        if data == "[DONE]" {
+            self.finish(out)?;
+            return Ok(Flow::Done);
+        }
+        if data.is_empty() {
+            return Ok(Flow::More);
+        }
+        let chunk: Value = serde_json::from_str(data)
+            .map_err(|it| invalid(&format!("has an event that is no JSON: {it}")))?;
+        self.chunk(chunk, out)?;
+        Ok(Flow::More)
+    }
+
+    fn end(&mut self, out: &mut Vec<Delta>) -> Result<()> {
+        self.finish(out)
+    }
+}
+
+impl ChunkDecoder {
+    fn chunk(&mut self, chunk: Value, out: &mut Vec<Delta>) -> Result<()> {
+        if chunk.get("error").is_some_and(|it| !it.is_null()) {
+            return Err(refusal::in_band(&chunk));
+        }
+        let Value::Object(mut chunk) = chunk else {
+            return Err(invalid("has an event that is no object"));
+        };
+        let choices = match chunk.remove("choices") {
+            Some(Value::Array(choices)) => choices,
+            None | Some(Value::Null) => Vec::new(),
+            Some(_) => return Err(invalid("has choices that are no list")),
+        };
+        self.whole.frame(chunk);
+        // Only one answer is asked for: others, should a server send them, are not it.
+        for mut choice in
+            choices.into_iter().filter(|it| it.get("index").is_none_or(|it| it == 0 || it.is_null()))
+        {
+            match choice.get_mut("delta").map(Value::take) {
+                Some(Value::Object(delta)) => self.delta(&delta, out)?,
+                None | Some(Value::Null) => {}
+                Some(_) => return Err(invalid("has a delta that is no object")),
+            }
+            if let Value::Object(rest) = choice {
+                self.whole.choice(rest);
+            }
+        }
+        Ok(())
+    }
+
+    fn delta(&mut self, delta: &Map, out: &mut Vec<Delta>) -> Result<()> {
+        if let Some(more) = reasoning(delta) {
+            let name = if delta.get("reasoning_content").is_some_and(|it| it == more) {
+                "reasoning_content"
+            } else {
+                "reasoning"
+            };
+            self.whole.say(name, more);
+            out.push(Delta::thinking(more));
+        }
+        let said = match delta.get("content") {
+            None | Some(Value::Null) => String::new(),
+            Some(content) => text(content).ok_or_else(|| invalid("has content that is no text"))?,
+        };
+        if !said.is_empty() {
+            self.whole.say("content", &said);
+            out.push(Delta::text(said));
+        }
+        if let Some(more) = delta.get("refusal").and_then(Value::as_str) {
+            self.whole.say("refusal", more);
+        }
+        match delta.get("tool_calls") {
+            None | Some(Value::Null) => Ok(()),
+            Some(Value::Array(calls)) => {
+                calls.iter().enumerate().try_for_each(|(at, it)| self.call(at, it, out))
+            }
+            Some(_) => Err(invalid("has tool_calls that are no list")),
+        }
+    }
+
+    fn call(&mut self, at: usize, call: &Value, out: &mut Vec<Delta>) -> Result<()> {
+        let index = match call.get("index") {
+            None | Some(Value::Null) => u32::try_from(at).ok(),
+            Some(index) => index.as_u64().and_then(|it| u32::try_from(it).ok()),
+        };
+        let index = index.ok_or_else(|| invalid("has a tool call whose index is no number"))?;
+        let field = |value: Option<&Value>| {
+            value.and_then(Value::as_str).filter(|it| !it.is_empty()).map(str::to_owned)
+        };
+        let id = field(call.get("id"));
+        let function = call.get("function");
+        let name = field(function.and_then(|it| it.get("name")));
+        let arguments = function.and_then(|it| it.get("arguments")).map(arguments_text);
+        self.whole.call(index, id.as_deref(), name.as_deref(), arguments.as_deref().unwrap_or_default());
+        out.push(Delta::ToolCall { index, id, name, arguments, signature: None });
+        Ok(())
+    }
+
+    /// Ends the answer, if the server said why it stopped.
+    fn finish(&mut self, out: &mut Vec<Delta>) -> Result<()> {
+        let whole = std::mem::take(&mut self.whole);
+        if whole.finish_reason().is_none() {
+            return Err(broke_off());
+        }
+        for (at, index) in whole.unnamed() {
+            let id = Some(made_up_id(at));
+            out.push(Delta::ToolCall { index, id, name: None, arguments: None, signature: None });
+        }
+        let refused = whole.refusal();
+        out.extend(refused.map(Delta::text));
+        let reason = finish_reason(whole.finish_reason(), refused.is_some());
+        let usage = usage(whole.usage());
+        out.push(Delta::Finish { reason, usage, raw: whole.into_body() });
+        Ok(())
+    }
+}

@@ -1,0 +1,101 @@
+//! Collects what a provider is made of.
+
+use std::sync::Arc;
+
+use singletree_http::{HttpLimits, Redactor, Secret, Transport};
+use singletree_llm::{Detail, Error, Result};
+
+use super::endpoint::Endpoint;
+use super::{Capabilities, HttpProvider};
+use crate::wire::Wire;
+
+/// Collects what a provider is made of. `Debug` shows no key.
+#[derive(Debug)]
+pub struct HttpProviderBuilder {
+    wire: Wire,
+    model: String,
+    base_url: Option<String>,
+    key: Option<Secret>,
+    headers: Vec<(String, Secret)>,
+    transport: Arc<dyn Transport>,
+    capabilities: Capabilities,
+    limits: HttpLimits,
+}
+
+impl HttpProviderBuilder {
+    pub(super) fn new(wire: Wire, model: String, transport: Arc<dyn Transport>) -> Self {
+        let capabilities = Capabilities::of(wire);
+        let limits = HttpLimits::standard();
+        Self { wire, model, base_url: None, key: None, headers: Vec::new(), transport, capabilities, limits }
+    }
+
+    /// Says where the server is: scheme, host, and perhaps the beginning of a path, with or without the version of the wire
+    /// (`http://host` and `http://host/v1` are the same). The vendor's own server where this is not called.
+    #[must_use]
+    pub fn base_url(mut self, base_url: impl Into<String>) -> Self {
+        self.base_url = Some(base_url.into());
+        self
+    }
+
+    /// Gives the key that the server asks for; space and line ends around it are not part of it. A server on this machine
+    /// usually asks for none.
+    #[must_use]
+    pub fn key(mut self, key: Secret) -> Self {
+        self.key = Some(Secret::new(key.expose().trim()));
+        self
+    }
+
+    /// Sends one more header with every call; its value is treated as a secret.
+    #[must_use]
+    pub fn header(mut self, name: &str, value: Secret) -> Self {
+        self.headers.push((name.to_ascii_lowercase(), value));
+        self
+    }
+
+    /// Says what the server can do, where it is not what the vendor's own can.
+    #[must_use]
+    pub fn capabilities(mut self, capabilities: Capabilities) -> Self {
+        self.capabilities = capabilities;
+        self
+    }
+
+    /// Bounds what is read of an answer: the bytes of a body and of a line. The waits are the transport's.
+    #[must_use]
+    pub fn limits(mut self, limits: HttpLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Makes the provider. Nothing is sent.
+    ///
+    /// # Errors
+    ///
+    /// `provider_invalid_request` for an empty model and for a base address that is none.
+    pub fn build(self) -> Result<HttpProvider> {
+        if self.model.trim().is_empty() {
+            return Err(Error::InvalidRequest(Detail::new("model: must not be empty")));
+        }
+        let endpoint = Endpoint::read(self.base_url.as_deref().unwrap_or(self.wire.vendor_url()))?;
+        let mapping = self.wire.mapping();
+        let written = mapping.headers(self.key.as_ref().map(Secret::expose));
+        let mut headers: Vec<_> =
+            written.into_iter().map(|(name, value)| (name, Secret::new(value))).collect();
+        let redactor =
+            Redactor::new(self.key.iter().chain(self.headers.iter().map(|(_, value)| value)).cloned());
+        for (name, value) in self.headers {
+            headers.retain(|(known, _)| *known != name);
+            headers.push((name, value));
+        }
+        Ok(HttpProvider {
+            wire: self.wire,
+            model: self.model,
+            endpoint,
+            headers,
+            transport: self.transport,
+            capabilities: self.capabilities,
+            limits: self.limits,
+            redactor,
+            mapping,
+        })
+    }
+}

@@ -1,0 +1,185 @@
+//! The body of a streamed answer, as deltas.
+
+use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use futures_core::Stream;
+use singletree_http::{BoxStream, Event, EventReader, Redactor, Result as HttpResult};
+use singletree_llm::{ContentBlock, Delta, Error, Response, Result};
+
+use super::clean;
+use super::failure::of_http;
+use crate::canonical;
+use crate::mapping::{Decoder, Flow};
+
+/// Reads events off a body and decodes them. Dropping it closes the connection.
+pub(super) struct Deltas<'a> {
+    body: Option<BoxStream<'static, HttpResult<Bytes>>>,
+    reader: EventReader,
+    decoder: Box<dyn Decoder>,
+    redactor: &'a Redactor,
+    events: Vec<Event>,
+    decoded: VecDeque<Delta>,
+    failure: Option<Error>,
+}
+
+impl<'a> Deltas<'a> {
+    pub(super) fn new(
+        body: BoxStream<'static, HttpResult<Bytes>>,
+        decoder: Box<dyn Decoder>,
+        line_bytes: usize,
+        redactor: &'a Redactor,
+    ) -> Self {
+        Self {
+            body: Some(body),
+            reader: EventReader::new(line_bytes),
+            decoder,
+            redactor,
+            events: Vec::new(),
+            decoded: VecDeque::new(),
+            failure: None,
+        }
+    }
+
+    /// Takes a piece of the body. What it completed before a mistake in it is handed out before the error.
+    fn take(&mut self, piece: &[u8]) -> Result<Flow> {
+        let mut events = std::mem::take(&mut self.events);
+        let read = self.reader.push(piece, &mut events);
+        let mut out = Vec::new();
+        let decoded = self.decode(&events, &mut out);
+        self.decoded.extend(out);
+        events.clear();
+        self.events = events;
+        match decoded? {
+            Flow::Done => Ok(Flow::Done),
+            Flow::More => read.map(|()| Flow::More).map_err(of_http),
+        }
+    }
+
+    fn decode(&mut self, events: &[Event], out: &mut Vec<Delta>) -> Result<Flow> {
+        for event in events {
+            if self.decoder.event(event.name.as_deref(), &event.data, out)? == Flow::Done {
+                return Ok(Flow::Done);
+            }
+        }
+        Ok(Flow::More)
+    }
+
+    fn end(&mut self) -> Result<()> {
+        let mut out = Vec::new();
+        let ended = self.decoder.end(&mut out);
+        self.decoded.extend(out);
+        ended
+    }
+
+    /// Lets go of a body that has said everything. Its last, empty piece is usually there already: taken, it leaves the
+    /// connection to the next call.
+    fn release(&mut self, cx: &mut Context<'_>) {
+        const RESTS: usize = 4;
+        let Some(mut body) = self.body.take() else { return };
+        for _ in 0..RESTS {
+            if !matches!(body.as_mut().poll_next(cx), Poll::Ready(Some(Ok(_)))) {
+                return;
+            }
+        }
+    }
+}
+
+impl Stream for Deltas<'_> {
+    type Item = Result<Delta>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        loop {
+            if let Some(delta) = self.decoded.pop_front() {
+                return Poll::Ready(Some(Ok(clean_call(delta, self.redactor))));
+            }
+            if let Some(error) = self.failure.take() {
+                return Poll::Ready(Some(Err(clean(error, self.redactor))));
+            }
+            let Some(body) = self.body.as_mut() else {
+                return Poll::Ready(None);
+            };
+            let step = match ready!(body.as_mut().poll_next(cx)) {
+                Some(Ok(piece)) => self.take(&piece),
+                Some(Err(error)) => Err(of_http(error)),
+                None => {
+                    // Over: a stream is not asked again after its end.
+                    self.body = None;
+                    self.end().map(|()| Flow::Done)
+                }
+            };
+            match step {
+                Ok(Flow::More) => {}
+                Ok(Flow::Done) => self.release(cx),
+                Err(error) => {
+                    self.body = None;
+                    self.failure = Some(error);
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Deltas<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Deltas").field("reading", &self.body.is_some()).finish_non_exhaustive()
+    }
+}
+
+/// Takes the secrets out of the id and the name of a call: who assembles the deltas repeats them in errors.
+pub(super) fn clean_call(delta: Delta, redactor: &Redactor) -> Delta {
+    let clean = |text: Option<String>| {
+        text.map(|it| match redactor.redact(&it) {
+            Cow::Borrowed(_) => it,
+            Cow::Owned(clean) => clean,
+        })
+    };
+    match delta {
+        Delta::ToolCall { index, id, name, arguments, signature } => {
+            Delta::ToolCall { index, id: clean(id), name: clean(name), arguments, signature }
+        }
+        other @ (Delta::Text { .. }
+        | Delta::Thinking { .. }
+        | Delta::RedactedThinking { .. }
+        | Delta::Finish { .. }) => other,
+    }
+}
+
+/// Takes an answer that came whole apart again, for who asked for a stream.
+pub(super) fn deltas_of(response: Response) -> Vec<Delta> {
+    let mut deltas = Vec::new();
+    let text = response.message.text().into_owned();
+    match response.message.content.blocks() {
+        [] if text.is_empty() => {}
+        [] => deltas.push(Delta::text(text)),
+        blocks => deltas.extend(blocks.iter().cloned().filter_map(of_block)),
+    }
+    for (index, call) in (0..).zip(response.message.tool_calls) {
+        deltas.push(Delta::ToolCall {
+            index,
+            id: Some(call.id),
+            name: Some(call.name),
+            // What could not be read stays what cannot be read.
+            arguments: Some(
+                call.arguments.map_or_else(|| "null".to_owned(), |it| canonical::string(&it.into())),
+            ),
+            signature: call.signature,
+        });
+    }
+    deltas.push(Delta::Finish { reason: response.finish_reason, usage: response.usage, raw: response.raw });
+    deltas
+}
+
+fn of_block(block: ContentBlock) -> Option<Delta> {
+    match block {
+        ContentBlock::Text { text, signature } => Some(Delta::Text { text, signature }),
+        ContentBlock::Thinking { text, signature } => Some(Delta::Thinking { text, signature }),
+        ContentBlock::RedactedThinking { data } => Some(Delta::RedactedThinking { data }),
+        // A model's message has none; the message is checked when it is whole.
+        ContentBlock::Image { .. } => None,
+    }
+}

@@ -1,0 +1,24 @@
+//! What a model is told before the conversation, for wires that keep it apart from the messages.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use singletree_llm::{ChatMessage, Role, Schema};
+
+use crate::canonical;
+
+/// Returns the system messages, an empty line between two, then the directive of a schema. `None` where there is neither.
+pub(crate) fn text(messages: &[Arc<ChatMessage>], schema: Option<&Schema>) -> Option<String> {
+    let told = messages.iter().filter(|it| it.role == Role::System).map(|it| it.text().into_owned());
+    let all: Vec<String> = told.chain(schema.map(|it| directive(it.as_value()))).collect();
+    (!all.is_empty()).then(|| all.join("\n\n"))
+}
+
+/// Tells a model in words which shape its answer must have (spec: llm-provider §8.1.5.1).
+pub(crate) fn directive(schema: &Value) -> String {
+    format!(
+        "Answer with one JSON value and nothing else: no other words, no code fence. The value must be valid under this JSON \
+         Schema:\n{}",
+        canonical::string(schema)
+    )
+}

@@ -1,0 +1,19 @@
+//! What the vendors' servers accept, as rules over the body of a request. A wire joins by an arm of [`faults`].
+//!
+//! Each file of rules stands alone: the facade's tests read them too.
+
+mod anthropic;
+mod gemini;
+mod openai;
+
+use serde_json::Value;
+use singletree_providers::Wire;
+
+/// Returns what a server of this wire would refuse.
+pub(crate) fn faults(wire: Wire, body: &Value) -> Vec<String> {
+    match wire {
+        Wire::OpenAi => openai::faults(body),
+        Wire::Anthropic => anthropic::faults(body),
+        Wire::Gemini => gemini::faults(body),
+    }
+}
