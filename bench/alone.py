@@ -4,6 +4,8 @@
   alone.py growth [--turns N]     w1 `memory`: what a late turn costs beside an early one
   alone.py w3 [--turns RUNS]      the engine alone
   alone.py engine [--turns RUNS]  the engine beside w3: observers, checkpoints, fan-out, long runs and histories
+  alone.py calls [--turns N]      a turn that asks a model over HTTP, beside a bare call with the same bytes; a delta; SQLite beside memory
+  alone.py streams [--turns N]    so many answers that stream at the same time
   alone.py w5 [--turns RUNS]      from the start of the process to its end, with one turn
 """
 import argparse
@@ -86,6 +88,22 @@ def engine(runs, folder):
     keep("engine", runs=runs, live_bytes_late_by_early=growth, **figures)
 
 
+def calls(turns, folder):
+    figures = {}
+    for variant in ("memory", "full"):
+        line = run("calls", "--db", os.path.join(folder, f"{variant}.db"), "--variant", variant, "--turns", turns)
+        figures.update({f"{variant}_{key}": value for key, value in line.items() if isinstance(value, (int, float))})
+    keep("calls", turns=turns, **figures)
+
+
+def streams(sessions, folder):
+    figures = {}
+    for variant in ("memory", "full"):
+        line = run("streams", "--db", os.path.join(folder, f"{variant}.db"), "--variant", variant, "--sessions", sessions)
+        figures.update({f"{variant}_{key}": value for key, value in line.items() if isinstance(value, (int, float))})
+    keep("streams", sessions=sessions, **figures)
+
+
 def w5(runs, folder):
     walls, rss = [], []
     for at in range(runs):
@@ -97,7 +115,8 @@ def w5(runs, folder):
 
 
 def main():
-    figures = {"counts": (counts, 1000), "growth": (growth, 100_000), "w3": (w3, 5), "engine": (engine, 7), "w5": (w5, 10)}
+    figures = {"counts": (counts, 1000), "growth": (growth, 100_000), "w3": (w3, 5), "engine": (engine, 7), "w5": (w5, 10),
+               "calls": (calls, 300), "streams": (streams, 1000)}
     p = argparse.ArgumentParser()
     p.add_argument("figure", choices=figures)
     p.add_argument("--turns", type=int, default=0)

@@ -34,6 +34,13 @@ FIGURES = [
     ("w4-suspend", "ratio", "w4: suspensions a second, by the floor's commits (`sqlite` `wal-full`)", ">= 0.35", "{:.2f}"),
     ("w4-suspend", "bytes_per_session", "w4: bytes of a suspended session", "<= 1536", "{:,.0f}"),
     ("w4-resume", "ratio", "w4: resumes a second in a new process, by the same", ">= 0.3", "{:.2f}"),
+    ("calls", "memory_overhead_us", "a call of a model with a prompt of 100 KiB, `memory`: what harness, engine and mapping add to a bare call, microseconds", "<= 1000", "{:.0f}"),
+    ("calls", "memory_by_bare", "the same: a turn, by a bare reqwest call with the same bytes", "<= 3", "{:.2f}"),
+    ("calls", "full_by_bare", "the same, `full`: with both commits", None, "{:.2f}"),
+    ("calls", "memory_us_per_delta", "a streamed delta, from the socket to who listens, microseconds", "<= 20", "{:.2f}"),
+    ("calls", "memory_bare_us_per_delta", "the same bytes, read by a bare client", None, "{:.2f}"),
+    ("streams", "memory_peak_rss_mib", "1,000 answers that stream at the same time, their server included: peak memory, MiB", "<= 300", "{:.0f}"),
+    ("streams", "full_peak_rss_mib", "the same, `full`", "<= 300", "{:.0f}"),
     ("w5", "wall_ms", "w5: start, one durable turn, exit, ms", "<= 15", "{:.1f}"),
     ("w5", "peak_rss_mib", "w5: peak memory, MiB", "<= 15", "{:.1f}"),
 ]

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Parser, ValueEnum};
 
 /// Measures singletree: one workload on one database file.
-#[derive(Debug, Parser)]
+#[derive(Debug, Clone, Parser)]
 #[command(name = "singletree-bench")]
 pub(crate) struct Args {
     /// What is measured.
@@ -18,13 +18,13 @@ pub(crate) struct Args {
     /// Where sessions are kept, and how durably.
     #[arg(long, value_enum, default_value_t = Variant::Full)]
     pub(crate) variant: Variant,
-    /// How many turns w1 runs, and one block.
+    /// How many turns w1 runs, one block, and each part of `calls`.
     #[arg(long, default_value_t = 1000)]
     pub(crate) turns: usize,
     /// After which turns w1 takes a reading.
     #[arg(long, value_delimiter = ',', default_values_t = [10, 100, 1000, 3000])]
     pub(crate) marks: Vec<usize>,
-    /// How many sessions w2 and w4 have.
+    /// How many sessions w2, w4 and `streams` have.
     #[arg(long, default_value_t = 1000)]
     pub(crate) sessions: usize,
     /// How many turns each session of w2 has.
@@ -33,6 +33,12 @@ pub(crate) struct Args {
     /// How many sessions of w2 are answered at a time.
     #[arg(long, default_value_t = 64)]
     pub(crate) concurrency: usize,
+    /// How many bytes of conversation each call of `calls` sends.
+    #[arg(long, default_value_t = 100 << 10)]
+    pub(crate) prompt_bytes: usize,
+    /// How many deltas a long answer of `calls` has.
+    #[arg(long, default_value_t = 2000)]
+    pub(crate) deltas: usize,
     /// How many nodes the line of w3 has.
     #[arg(long, default_value_t = 100)]
     pub(crate) nodes: usize,
@@ -58,6 +64,10 @@ pub(crate) enum Workload {
     W5,
     /// The engine beside w3: observers, checkpoints, fan-out, long runs and long histories.
     Engine,
+    /// A turn that asks a model over HTTP, beside a bare call with the same bytes; and what a delta costs.
+    Calls,
+    /// So many turns whose answers stream at the same time.
+    Streams,
     /// As w1, in blocks: one of `--turns` turns for each line that is read, answered by one line.
     Blocks,
 }

@@ -6,10 +6,13 @@
 mod agents;
 mod args;
 mod blocks;
+mod calls;
 mod disk;
 mod engine;
 mod measure;
+mod mock;
 mod store;
+mod streams;
 mod w1;
 mod w2;
 mod w3;
@@ -60,6 +63,8 @@ fn run(args: &Args) -> Result<(), Failure> {
             Workload::W4Resume => w4::resume(args).await,
             Workload::W5 => w5::run(args).await,
             Workload::Engine => engine::run(args).await,
+            Workload::Calls => calls::run(args).await,
+            Workload::Streams => streams::run(args).await,
             Workload::Blocks => blocks::run(args).await,
         }
     })?;

@@ -117,3 +117,30 @@ fn a_late_turn_allocates_what_an_early_one_does() {
     let (early, late) = (bytes("400"), bytes("2100"));
     assert!(early > 0.0 && (late / early - 1.0).abs() <= 0.02, "{early} bytes a turn, then {late}");
 }
+
+#[test]
+fn calls_of_a_model_are_timed_beside_bare_ones() {
+    let keys = [
+        "prompt_bytes",
+        "turn_us",
+        "bare_us",
+        "overhead_us",
+        "by_bare",
+        "us_per_delta",
+        "bare_us_per_delta",
+        "peak_rss_mib",
+    ];
+    for variant in ["memory", "full"] {
+        let line =
+            check(&format!("calls --turns 3 --deltas 40 --prompt-bytes 5000 --variant {variant}"), &keys);
+        assert!(line["prompt_bytes"].as_u64().unwrap() >= 5000, "{line}");
+    }
+}
+
+#[test]
+fn streams_run_at_the_same_time() {
+    check(
+        "streams --sessions 30 --variant memory",
+        &["wall_s", "idle_rss_mib", "peak_rss_mib", "kib_per_stream"],
+    );
+}

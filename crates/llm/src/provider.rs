@@ -66,6 +66,12 @@ pub trait Provider: fmt::Debug + Send + Sync {
     /// Any category of [`Error`], before the first delta or in its place; the stream ends after
     /// an error. `provider_invalid_request` where the provider does not stream.
     fn stream<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<BoxStream<'a, Result<Delta>>>>;
+
+    /// Takes what the provider keeps secret out of an error that somebody else made of what it said (INV-16). Who checks an
+    /// answer calls it: a server that gives a key back can do so in the name of a tool. A wrapper hands it on.
+    fn redact(&self, error: Error) -> Error {
+        error
+    }
 }
 
 /// Asks for one answer delta by delta, shows each delta, and returns the answer, validated.
@@ -81,6 +87,15 @@ pub trait Provider: fmt::Debug + Send + Sync {
 ///
 /// Dropping the future ends the call.
 pub async fn complete_streaming(
+    provider: &dyn Provider,
+    request: &Request,
+    limits: ResponseLimits,
+    on_delta: impl FnMut(&Delta) + Send,
+) -> Result<Response> {
+    assembled(provider, request, limits, on_delta).await.map_err(|it| provider.redact(it))
+}
+
+async fn assembled(
     provider: &dyn Provider,
     request: &Request,
     limits: ResponseLimits,

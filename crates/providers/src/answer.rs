@@ -24,3 +24,12 @@ pub(crate) fn parse(data: &str) -> Result<Value> {
 pub(crate) fn text_of<'a>(object: &'a Map, field: &str) -> Option<&'a str> {
     object.get(field).and_then(Value::as_str)
 }
+
+/// Takes fields that a stream says again: the last word counts, and null unsays nothing.
+pub(crate) fn keep(known: &mut Map, more: Map) {
+    for (name, value) in more {
+        if !value.is_null() || !known.contains_key(&name) {
+            known.insert(name, value);
+        }
+    }
+}

@@ -44,10 +44,11 @@ impl Refusal<'_> {
     }
 
     /// Returns what an error of any category keeps: status, wait, and what the server said (D15). Nobody but the provider
-    /// knows the key; it takes it out of every diagnostic.
+    /// knows the key; it takes it out of every diagnostic, and cuts what is left to a length that a person reads.
     pub(crate) fn detail(&self) -> Detail {
-        let text =
-            self.told("message").map_or_else(|| format!("the server answered {}", self.status), clipped);
+        let text = self
+            .told("message")
+            .map_or_else(|| format!("the server answered {}", self.status), str::to_owned);
         let detail = Detail::new(text).with_status(self.status);
         match self.retry_after {
             Some(wait) => detail.with_retry_after(wait),
@@ -69,17 +70,6 @@ pub(crate) fn error_field<'a>(body: &'a Value, field: &str) -> Option<&'a Value>
         Some(message @ Value::String(_)) => Some(message).filter(|_| field == "message"),
         Some(error) => error.get(field),
         None => body.get(field).filter(|_| body.get("object").is_some_and(|it| it == "error")),
-    }
-}
-
-/// How many characters of what a server says are kept in a diagnostic (D15).
-const TOLD_MAX: usize = 500;
-
-/// Cuts what a server said to a length that a person reads.
-pub(crate) fn clipped(text: &str) -> String {
-    match text.char_indices().nth(TOLD_MAX) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
     }
 }
 

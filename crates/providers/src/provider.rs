@@ -23,7 +23,7 @@ use crate::wire::Wire;
 
 pub use builder::HttpProviderBuilder;
 
-use deltas::{Deltas, clean_call, deltas_of};
+use deltas::{Deltas, deltas_of};
 use endpoint::Endpoint;
 use failure::of_http;
 
@@ -172,8 +172,7 @@ impl HttpProvider {
         match kind.as_str() {
             "application/json" => {
                 let whole = self.mapping.read(self.json(response.body).await?, &composed)?;
-                let deltas = deltas_of(whole).into_iter().map(|it| Ok(clean_call(it, &self.redactor)));
-                Ok(Box::pin(futures_util::stream::iter(deltas.collect::<Vec<_>>())))
+                Ok(Box::pin(futures_util::stream::iter(deltas_of(whole).into_iter().map(Ok))))
             }
             "text/html" => {
                 let problem = "the answer is a web page and no stream of events; is the base address right?";
@@ -196,9 +195,21 @@ impl HttpProvider {
     }
 }
 
-/// Takes the secrets out of an error; the only way out of a provider.
+/// How many characters of what a server says are kept in a diagnostic (D15).
+const TOLD_MAX: usize = 500;
+
+/// Takes the secrets out of an error, and cuts what a server said; the only way out of a provider. In this order: half a
+/// secret is not recognised.
 fn clean(error: Error, redactor: &Redactor) -> Error {
-    error.map_diagnostic(|it| redactor.redact(it).into_owned())
+    error.map_diagnostic(|it| clipped(&redactor.redact(it)))
+}
+
+/// Cuts what a server said to a length that a person reads.
+fn clipped(text: &str) -> String {
+    match text.char_indices().nth(TOLD_MAX) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
 }
 
 impl Provider for HttpProvider {
@@ -216,6 +227,10 @@ impl Provider for HttpProvider {
 
     fn streams(&self) -> bool {
         self.capabilities.streaming
+    }
+
+    fn redact(&self, error: Error) -> Error {
+        clean(error, &self.redactor)
     }
 
     fn stream<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<BoxStream<'a, Result<Delta>>>> {

@@ -30,10 +30,15 @@ fn installed(test: &str) -> Option<PathBuf> {
     }
 }
 
+fn path_of_programs() -> String {
+    let path = std::env::var_os("PATH").expect("programs are found somewhere");
+    path.into_string().expect("text")
+}
+
 fn everything(path: PathBuf) -> (McpServer, LiveToolbox) {
     let path = path.into_os_string().into_string().expect("text");
     let command = McpCommand::new("node", [path, "stdio".to_owned()])
-        .env("PATH", std::env::var("PATH").expect("a path"))
+        .env("PATH", path_of_programs())
         .env("CANARY", "given");
     let server = McpServer::program("everything", command).limits(limits()).build().expect("well described");
     let tools = live(&server);

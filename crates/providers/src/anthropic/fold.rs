@@ -9,7 +9,7 @@ use serde_json::Value;
 use singletree_llm::{Delta, FinishReason, Map, Result, Usage, parse_arguments};
 
 use super::withheld;
-use crate::answer::{invalid, text_of};
+use crate::answer::{invalid, keep, text_of};
 use crate::canonical;
 use crate::usage::{counter, sum};
 
@@ -191,15 +191,14 @@ impl Fold {
         Ok(())
     }
 
-    /// Takes what the message says about itself at its end: fields, and its usage counter by counter. Null says nothing.
+    /// Takes what the message says about itself at its end: fields, and its usage counter by counter.
     pub(super) fn end(&mut self, delta: Value, usage: Value) {
-        for (name, value) in fields(delta) {
-            self.message.insert(name, value);
+        if let Value::Object(delta) = delta {
+            keep(&mut self.message, delta);
         }
-        let counters = fields(usage).filter(|(_, it)| !it.is_null());
-        if let Value::Object(known) = self.message.entry("usage").or_insert_with(|| Value::Object(Map::new()))
-        {
-            known.extend(counters);
+        let known = self.message.entry("usage").or_insert_with(|| Value::Object(Map::new()));
+        if let (Value::Object(known), Value::Object(usage)) = (known, usage) {
+            keep(known, usage);
         }
     }
 
@@ -295,14 +294,6 @@ fn whole_input(block: &mut Map, json: &str) -> Option<String> {
 /// Writes the structured answer the same way whether it came in pieces or whole. What is no object stays as it was said.
 fn canonical_text(written: String) -> String {
     parse_arguments(&written).map_or(written, |it| canonical::string(&Value::Object(it)))
-}
-
-fn fields(value: Value) -> impl Iterator<Item = (String, Value)> {
-    match value {
-        Value::Object(fields) => fields,
-        _ => Map::new(),
-    }
-    .into_iter()
 }
 
 /// Reads why the model stopped (spec: llm-provider §8.2.2).

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use singletree_llm::{Detail, Error};
 
-use crate::mapping::{Refusal, clipped, told};
+use crate::mapping::{Refusal, told};
 use crate::rejection::names_a_block;
 
 /// Reads a failed answer.
@@ -23,7 +23,8 @@ pub(super) fn in_band(event: &Value) -> Error {
         Some("rate_limit_error") => 429,
         Some(_) | None => 500,
     };
-    let text = told(event, "message").map_or_else(|| "the server failed on the way".to_owned(), clipped);
+    let text =
+        told(event, "message").map_or_else(|| "the server failed on the way".to_owned(), str::to_owned);
     category(status, Some(event))(Detail::new(text))
 }
 

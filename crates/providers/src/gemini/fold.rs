@@ -8,7 +8,7 @@ use std::mem;
 use serde_json::Value;
 use singletree_llm::{Delta, FinishReason, Map, Result, Usage};
 
-use crate::answer::{invalid, text_of};
+use crate::answer::{invalid, keep, text_of};
 use crate::canonical;
 use crate::usage::counter;
 
@@ -34,8 +34,8 @@ impl Fold {
             None | Some(Value::Null) => Vec::new(),
             Some(_) => return Err(invalid("candidates: is no list")),
         };
-        // Of what is said again, the last word counts: counters are of the whole answer so far.
-        self.raw.extend(chunk);
+        // Counters too: each chunk has those of the whole answer so far.
+        keep(&mut self.raw, chunk);
         for candidate in candidates {
             let Value::Object(candidate) = candidate else {
                 return Err(invalid("candidates: holds no object"));
@@ -126,7 +126,7 @@ impl Fold {
         if let Some(Value::Object(content)) = candidate.remove("content") {
             append(known, content);
         }
-        known.extend(candidate);
+        keep(known, candidate);
     }
 
     fn answer(&self) -> Option<&Map> {
@@ -169,8 +169,8 @@ fn is_thought(part: &Map) -> bool {
     part.get("thought").is_some_and(|it| *it == Value::Bool(true))
 }
 
-/// Makes an id from the request and the place of the call in its answer: asking again mints it again, and no other request
-/// does. It keeps to what every provider takes for an id.
+/// Makes an id from the request and the place of the call in its answer: asking again mints it again. It keeps to what every
+/// provider takes for an id.
 fn minted(seed: u64, index: u32) -> String {
     format!("call_{seed:016x}_{index}")
 }

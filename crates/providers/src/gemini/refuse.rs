@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 use singletree_llm::{Detail, Error};
 
-use crate::mapping::{Refusal, clipped, error_field, told};
+use crate::mapping::{Refusal, error_field, told};
 use crate::rejection::names_a_block;
 
 /// Reads a failed answer. How long to wait may stand in its body.
@@ -21,7 +21,8 @@ pub(super) fn in_band(chunk: &Value) -> Option<Error> {
     let code = error_field(chunk, "code").and_then(Value::as_u64).and_then(|it| u16::try_from(it).ok());
     let status =
         code.filter(|it| (400..600).contains(it)).or_else(|| told(chunk, "status").and_then(status_of));
-    let text = told(chunk, "message").map_or_else(|| "the server failed on the way".to_owned(), clipped);
+    let text =
+        told(chunk, "message").map_or_else(|| "the server failed on the way".to_owned(), str::to_owned);
     let detail = Detail::new(text);
     let detail = match retry_delay(chunk) {
         Some(wait) => detail.with_retry_after(wait),

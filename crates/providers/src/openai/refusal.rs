@@ -3,7 +3,7 @@
 use serde_json::Value;
 use singletree_llm::{Detail, Error};
 
-use crate::mapping::{Refusal, clipped, error_field, told};
+use crate::mapping::{Refusal, error_field, told};
 use crate::rejection::names_a_block;
 
 /// Classifies an answer by its status and what its body says. Statuses that the specification does not list: 402 is a
@@ -17,7 +17,7 @@ pub(super) fn refuse(refusal: &Refusal<'_>) -> Error {
 /// Classifies an error that came in the place of an answer, or in the middle of one, under a successful status.
 pub(super) fn in_band(body: &Value) -> Error {
     let said = Said::of(Some(body));
-    let text = told(body, "message").map_or_else(|| "the server failed on the way".to_owned(), clipped);
+    let text = told(body, "message").map_or_else(|| "the server failed on the way".to_owned(), str::to_owned);
     category(said.status(), &said)(Detail::new(text))
 }
 

@@ -3,10 +3,11 @@
 mod whole;
 
 use serde_json::Value;
-use singletree_llm::{Delta, Detail, Error, Map, Result};
+use singletree_llm::{Delta, Map, Result};
 
 use super::refusal;
 use super::response::{arguments_text, finish_reason, invalid, made_up_id, reasoning, text, usage};
+use crate::answer::broke_off;
 use crate::mapping::{Decoder, Flow};
 
 use whole::Whole;
@@ -120,8 +121,7 @@ impl ChunkDecoder {
     fn finish(&mut self, out: &mut Vec<Delta>) -> Result<()> {
         let whole = std::mem::take(&mut self.whole);
         if whole.finish_reason().is_none() {
-            let problem = "the stream ended before the response was complete";
-            return Err(Error::Unavailable(Detail::new(problem)));
+            return Err(broke_off());
         }
         for (at, index) in whole.unnamed() {
             let id = Some(made_up_id(at));

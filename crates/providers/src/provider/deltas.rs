@@ -1,6 +1,5 @@
 //! The body of a streamed answer, as deltas.
 
-use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::fmt;
 use std::pin::Pin;
@@ -95,7 +94,7 @@ impl Stream for Deltas<'_> {
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         loop {
             if let Some(delta) = self.decoded.pop_front() {
-                return Poll::Ready(Some(Ok(clean_call(delta, self.redactor))));
+                return Poll::Ready(Some(Ok(delta)));
             }
             if let Some(error) = self.failure.take() {
                 return Poll::Ready(Some(Err(clean(error, self.redactor))));
@@ -106,7 +105,11 @@ impl Stream for Deltas<'_> {
             let step = match ready!(body.as_mut().poll_next(cx)) {
                 Some(Ok(piece)) => self.take(&piece),
                 Some(Err(error)) => Err(of_http(error)),
-                None => self.end().map(|()| Flow::Done),
+                None => {
+                    // Over: a stream is not asked again after its end.
+                    self.body = None;
+                    self.end().map(|()| Flow::Done)
+                }
             };
             match step {
                 Ok(Flow::More) => {}
@@ -123,25 +126,6 @@ impl Stream for Deltas<'_> {
 impl fmt::Debug for Deltas<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Deltas").field("reading", &self.body.is_some()).finish_non_exhaustive()
-    }
-}
-
-/// Takes the secrets out of the id and the name of a call: who assembles the deltas repeats them in errors.
-pub(super) fn clean_call(delta: Delta, redactor: &Redactor) -> Delta {
-    let clean = |text: Option<String>| {
-        text.map(|it| match redactor.redact(&it) {
-            Cow::Borrowed(_) => it,
-            Cow::Owned(clean) => clean,
-        })
-    };
-    match delta {
-        Delta::ToolCall { index, id, name, arguments, signature } => {
-            Delta::ToolCall { index, id: clean(id), name: clean(name), arguments, signature }
-        }
-        other @ (Delta::Text { .. }
-        | Delta::Thinking { .. }
-        | Delta::RedactedThinking { .. }
-        | Delta::Finish { .. }) => other,
     }
 }
 

@@ -1,11 +1,18 @@
-//! Providers through their public surface: over a transport made of data, and over real sockets.
+//! Providers through their public surface: over a transport made of data, and over real sockets; beside the vendors' SDKs
+//! and a mock of someone else.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod aimock;
+mod canary;
 mod errors;
+mod installed;
 mod openai;
 mod orphans;
 mod rig;
 mod rules;
+mod sdk;
 mod secrets;
 mod sequences;
+mod served;
 mod sockets;
+mod vendors;

@@ -96,6 +96,10 @@ async fn a_stream_comes_to_what_the_answer_at_once_comes_to() {
         assert_eq!(end(&streamed), sequence.end, "{name}, streamed: {streamed:?}");
         if let (Ok(atomic), Ok(streamed)) = (&atomic, &streamed) {
             assert_eq!(told(streamed), told(atomic), "{name}");
+            // OpenAI's chunks and its answers are not made of the same fields; those of the others are.
+            if sequence.wire != Wire::OpenAi {
+                assert_eq!(streamed.raw, atomic.raw, "{name}");
+            }
         }
     }
 }

@@ -1,3 +1,6 @@
-//! The README's agent, block by block, as a program: it suspends, is approved, and the second message asks again.
+//! What the facade shows: the blocks of the README, and the examples.
 
+mod orphans;
+mod examples;
 mod readme;
+mod tool;

@@ -30,11 +30,13 @@ fn fixed(names: &[&str]) -> Toolbox {
     Toolbox::new(names.iter().map(|it| tool(it)), ToolLimits::standard()).expect("no duplicate")
 }
 
+type Tools = Arc<[Arc<dyn Tool>]>;
+
 /// A set whose tools are told to it; none means that it is out of reach.
 #[derive(Debug)]
 struct Set {
     name: &'static str,
-    tools: Mutex<Option<Arc<[Arc<dyn Tool>]>>>,
+    tools: Mutex<Option<Tools>>,
 }
 
 impl Set {

@@ -151,11 +151,14 @@ fn blocks_that_nobody_closed_are_closed_by_the_end() {
 }
 
 #[test]
-fn null_counters_at_the_end_say_nothing_and_malformed_ones_are_kept() {
+fn nulls_at_the_end_say_nothing_and_malformed_counters_are_kept() {
     let mut events = stream(&[json!({"type": "text", "text": "x"})], "end_turn", 1);
     let at = events.len() - 2;
     events[at]["usage"] = json!({"input_tokens": null, "output_tokens": "many"});
+    events[0]["message"]["container"] = json!({"id": "c"});
+    events[at]["delta"]["container"] = Value::Null;
     let response = played(&events).unwrap();
+    assert_eq!(response.raw["container"], json!({"id": "c"}));
     assert_eq!(response.raw["usage"], json!({"input_tokens": 12, "output_tokens": "many"}));
     assert_eq!((response.usage.prompt_tokens, response.usage.completion_tokens), (Some(12), None));
     assert_eq!(response.usage.total_tokens, None);

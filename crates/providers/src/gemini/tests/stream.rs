@@ -64,6 +64,8 @@ fn usage_and_more_may_follow_the_finish() {
     chunks.push(
         json!({"usageMetadata": {"promptTokenCount": 6, "candidatesTokenCount": "x"}, "responseId": "r"}),
     );
+    // Null unsays nothing.
+    chunks.push(json!({"candidates": [{"finishReason": null, "index": 0}], "usageMetadata": null}));
     let response = played(&chunks).unwrap();
     assert_eq!((response.usage.prompt_tokens, response.usage.completion_tokens), (Some(6), None));
     assert_eq!(response.raw["usageMetadata"]["candidatesTokenCount"], json!("x"));

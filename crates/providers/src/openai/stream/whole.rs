@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use singletree_llm::Map;
 
+use crate::answer::keep;
+
 /// Collects chunks into the body of an atomic answer; the last usage is kept verbatim (spec: llm-provider §6, streaming
 /// assembly).
 #[derive(Debug, Default)]
@@ -107,13 +109,5 @@ impl Whole {
 impl Call {
     fn into_value(self) -> Value {
         json!({ "id": self.id, "type": "function", "function": { "name": self.name, "arguments": self.arguments } })
-    }
-}
-
-fn keep(known: &mut Map, fields: Map) {
-    for (name, value) in fields {
-        if !value.is_null() || !known.contains_key(&name) {
-            known.insert(name, value);
-        }
     }
 }

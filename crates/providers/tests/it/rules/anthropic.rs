@@ -7,17 +7,17 @@ use serde_json::{Value, json};
 /// Returns what the server would refuse. It takes messages of one role that follow each other for one message.
 pub(super) fn faults(body: &Value) -> Vec<String> {
     let mut faults = Vec::new();
-    if !body["max_tokens"].as_u64().is_some_and(|it| it > 0) || !body["model"].is_string() {
+    if body["max_tokens"].as_u64().is_none_or(|it| it == 0) || !body["model"].is_string() {
         faults.push("no model or no max_tokens".to_owned());
     }
     if body.get("system").is_some_and(|it| it.as_str().is_none_or(str::is_empty)) {
         faults.push("an empty system".to_owned());
     }
     let messages = joined(body["messages"].as_array().map_or(&[][..], Vec::as_slice));
-    if !messages.first().is_some_and(|(role, _)| role == "user") {
+    if messages.first().is_none_or(|(role, _)| role != "user") {
         faults.push("the first message is not of user".to_owned());
     }
-    if !messages.last().is_some_and(|(role, _)| role == "user") {
+    if messages.last().is_none_or(|(role, _)| role != "user") {
         faults.push("the last message is not of user".to_owned());
     }
     let mut open = BTreeSet::new();

@@ -95,7 +95,8 @@ fn sequence(name: &'static str, content: Value, stop_reason: &str, blocks: &[Val
 }
 
 pub(super) fn table() -> Vec<Sequence> {
-    [texts(), thoughts(), calling(), odd_calling(), framing(), failing()].into_iter().flatten().collect()
+    let rows = [texts(), odd_texts(), thoughts(), calling(), odd_calling(), framing(), failing()];
+    rows.into_iter().flatten().collect()
 }
 
 fn texts() -> Vec<Sequence> {
@@ -103,11 +104,6 @@ fn texts() -> Vec<Sequence> {
     let hello = || json!([text("Grüße, 世界 😀")]);
     let pieces = || vec![open(0, text("")), says(0, "Grüße"), says(0, ", 世界 😀"), close(0)];
     let of = |name, stop_reason, end| sequence(name, hello(), stop_reason, &pieces(), end);
-    let search =
-        json!({ "type": "server_tool_use", "id": "s", "name": "web_search", "input": { "query": "q" } });
-    let found = json!({ "type": "web_search_tool_result", "tool_use_id": "s", "content": [] });
-    let mut searching = search.clone();
-    searching["input"] = json!({});
     vec![
         of("text", "end_turn", stop),
         of("a stop sequence", "stop_sequence", stop),
@@ -115,6 +111,18 @@ fn texts() -> Vec<Sequence> {
         of("cut by the budget", "max_tokens", End::Finished(FinishReason::Length)),
         of("filtered", "refusal", End::Finished(FinishReason::ContentFilter)),
         of("an unknown reason", "tired", End::Finished(FinishReason::Error)),
+    ]
+}
+
+fn odd_texts() -> Vec<Sequence> {
+    let stop = End::Finished(FinishReason::Stop);
+    let hello = || json!([text("Grüße, 世界 😀")]);
+    let search =
+        json!({ "type": "server_tool_use", "id": "s", "name": "web_search", "input": { "query": "q" } });
+    let found = json!({ "type": "web_search_tool_result", "tool_use_id": "s", "content": [] });
+    let mut searching = search.clone();
+    searching["input"] = json!({});
+    vec![
         sequence(
             "empty deltas and pings",
             hello(),
@@ -133,7 +141,13 @@ fn texts() -> Vec<Sequence> {
             &[open(0, text("Grüße")), says(0, ", 世界 😀"), close(0)],
             stop,
         ),
-        sequence("a block that nobody closed", hello(), "end_turn", &pieces()[..3], stop),
+        sequence(
+            "a block that nobody closed",
+            hello(),
+            "end_turn",
+            &[open(0, text("")), says(0, "Grüße, 世界 😀")],
+            stop,
+        ),
         sequence(
             "two texts",
             json!([text("Grüße"), text(", 世界 😀")]),

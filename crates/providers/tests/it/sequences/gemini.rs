@@ -49,16 +49,11 @@ fn events(chunks: &[Value]) -> String {
     chunks.iter().map(|it| format!("data: {it}\n\n")).collect()
 }
 
-/// Streams parts in chunks; the last chunk has the finish reason.
-fn sequence(
-    name: &'static str,
-    parts: Value,
-    reason: &str,
-    chunks: &[Value],
-    last: Value,
-    end: End,
-) -> Sequence {
-    let chunks: Vec<Value> = chunks.iter().cloned().map(chunk).chain([atomic(last, reason)]).collect();
+/// Streams lists of parts, each as a chunk; the last chunk has the finish reason.
+fn sequence(name: &'static str, parts: Value, reason: &str, chunks: &[Value], end: End) -> Sequence {
+    let (last, before) = chunks.split_last().expect("an answer has a chunk");
+    let chunks = before.iter().cloned().map(chunk).chain([atomic(last.clone(), reason)]);
+    let chunks: Vec<Value> = chunks.collect();
     let atomic = atomic(parts, reason);
     Sequence {
         name,
@@ -79,7 +74,7 @@ fn texts() -> Vec<Sequence> {
     let stop = End::Finished(FinishReason::Stop);
     let hello = || json!([text("Grüße, 世界 😀")]);
     let first = || json!([text("Grüße")]);
-    let of = |name, reason, end| sequence(name, hello(), reason, &[first()], json!([text(", 世界 😀")]), end);
+    let of = |name, reason, end| sequence(name, hello(), reason, &[first(), json!([text(", 世界 😀")])], end);
     let other = json!({ "executableCode": { "language": "PYTHON", "code": "1" } });
     vec![
         of("text", "STOP", stop),
@@ -88,25 +83,23 @@ fn texts() -> Vec<Sequence> {
         of("recited", "RECITATION", End::Finished(FinishReason::ContentFilter)),
         of("a malformed call", "MALFORMED_FUNCTION_CALL", End::Finished(FinishReason::Error)),
         of("an unknown reason", "TIRED", End::Finished(FinishReason::Error)),
-        sequence("text in one chunk", hello(), "STOP", &[], hello(), stop),
+        sequence("text in one chunk", hello(), "STOP", &[hello()], stop),
         sequence(
             "empty parts",
             hello(),
             "STOP",
-            &[json!([]), json!([text("")]), first(), json!([text(""), text(", 世界 😀")])],
-            json!([text("")]),
+            &[json!([]), json!([text("")]), first(), json!([text(""), text(", 世界 😀")]), json!([text("")])],
             stop,
         ),
         sequence(
             "parts that we do not know",
             json!([other, text("1")]),
             "STOP",
-            &[json!([other])],
-            json!([text("1")]),
+            &[json!([other]), json!([text("1")])],
             stop,
         ),
-        sequence("finish without content", json!([]), "STOP", &[], json!([]), INVALID),
-        sequence("an empty text", json!([text("")]), "STOP", &[json!([text("")])], json!([]), INVALID),
+        sequence("finish without content", json!([]), "STOP", &[json!([])], INVALID),
+        sequence("an empty text", json!([text("")]), "STOP", &[json!([text("")]), json!([])], INVALID),
     ]
 }
 
@@ -117,40 +110,35 @@ fn thoughts() -> Vec<Sequence> {
             "thinking",
             json!([thought("Hm, so."), text("42")]),
             "STOP",
-            &[json!([thought("Hm")]), json!([thought(", so.")])],
-            json!([text("42")]),
+            &[json!([thought("Hm")]), json!([thought(", so.")]), json!([text("42")])],
             stop,
         ),
         sequence(
             "cut while thinking",
             json!([thought("Hm, so.")]),
             "MAX_TOKENS",
-            &[json!([thought("Hm")])],
-            json!([thought(", so.")]),
+            &[json!([thought("Hm")]), json!([thought(", so.")])],
             End::Finished(FinishReason::Length),
         ),
         sequence(
             "a signature with the last piece",
             json!([signed(text("Forty-two."), "sig")]),
             "STOP",
-            &[json!([text("Forty")]), json!([text("-two")])],
-            json!([signed(text("."), "sig")]),
+            &[json!([text("Forty")]), json!([text("-two")]), json!([signed(text("."), "sig")])],
             stop,
         ),
         sequence(
             "a signature of its own",
             json!([signed(text("Forty-two."), "sig")]),
             "STOP",
-            &[json!([text("Forty-two.")])],
-            json!([signed(text(""), "sig")]),
+            &[json!([text("Forty-two.")]), json!([signed(text(""), "sig")])],
             stop,
         ),
         sequence(
             "text after a signature",
             json!([signed(text("Forty"), "sig"), text("-two.")]),
             "STOP",
-            &[json!([signed(text("Forty"), "sig")]), json!([text("-two")])],
-            json!([text(".")]),
+            &[json!([signed(text("Forty"), "sig")]), json!([text("-two")]), json!([text(".")])],
             stop,
         ),
     ]
@@ -161,9 +149,8 @@ fn calling() -> Vec<Sequence> {
     let weather = || signed(call("a", "weather", json!({ "city": "Köln" })), "sig");
     let time = |id: &str| call(id, "time", json!({ "city": "Oslo" }));
     let of = |name, parts: &[Value], end| {
-        let (last, before) = parts.split_last().expect("a row has parts");
-        let chunks: Vec<Value> = before.iter().map(|it| json!([it])).collect();
-        sequence(name, parts.into(), "STOP", &chunks, json!([last]), end)
+        let chunks: Vec<Value> = parts.iter().map(|it| json!([it])).collect();
+        sequence(name, parts.into(), "STOP", &chunks, end)
     };
     let nameless = json!({ "functionCall": { "args": {} } });
     let bare = json!({ "functionCall": { "name": "time" } });
@@ -176,8 +163,7 @@ fn calling() -> Vec<Sequence> {
             "calls before the finish",
             json!([weather(), time("b")]),
             "STOP",
-            &[json!([weather(), time("b")])],
-            json!([]),
+            &[json!([weather(), time("b")]), json!([])],
             end,
         ),
         of("duplicate ids", &[time("a"), time("a")], INVALID),
@@ -192,17 +178,24 @@ fn calling() -> Vec<Sequence> {
 fn framing() -> Vec<Sequence> {
     let plain = || {
         let stop = End::Finished(FinishReason::Stop);
-        sequence("", json!([text("Hi.")]), "STOP", &[json!([text("Hi")])], json!([text(".")]), stop)
+        sequence("", json!([text("Hi.")]), "STOP", &[json!([text("Hi")]), json!([text(".")])], stop)
     };
     let of = |name, events: String| Sequence { name, events, ..plain() };
     let written = plain().events;
     let mut early = atomic(json!([text(".")]), "STOP");
     early["usageMetadata"] = Value::Null;
     let late = [chunk(json!([text("Hi")])), early, json!({ "usageMetadata": counted() })];
-    let other = json!({ "candidates": [{ "index": 1, "content": { "parts": [text("No.")] } }] });
+    let mut beside = plain();
+    let other = json!({ "index": 1, "content": { "parts": [text("No.")] } });
+    beside.name = "another candidate beside it";
+    beside.events =
+        written.replacen("\n\n", &format!("\n\ndata: {}\n\n", json!({ "candidates": [other] })), 1);
+    if let Some(candidates) = beside.atomic["candidates"].as_array_mut() {
+        candidates.push(other);
+    }
     vec![
         of("usage after the finish", events(&late)),
-        of("another candidate beside it", format!("data: {other}\n\n{written}")),
+        beside,
         of("comments between events", written.replace("data: {", ": ping\n\ndata: {")),
         of("no space after the colon", written.replace("data: ", "data:")),
         of("a byte order mark", format!("\u{feff}{written}")),

@@ -1,0 +1,166 @@
+//! calls: what harness, engine and mapping add to a call of a model, beside a bare call with the same bytes; and what a
+//! delta costs. The server answers at once ([`mock`](crate::mock)).
+
+use std::sync::Arc;
+
+use futures_util::StreamExt as _;
+use serde_json::json;
+use singletree::agent::AgentLoop;
+use singletree::http::{HttpClient, HttpLimits};
+use singletree::providers::{Capabilities, HttpProvider, Wire};
+use singletree::{Chat, ChatEventKind, ChatMessage, ChatTurnOutcome, Graph};
+
+use crate::args::Args;
+use crate::measure::{Reading, figures, median, peak_rss_mib, percentile};
+use crate::mock::{Mock, PIECE};
+use crate::store::{self, Opened};
+use crate::{Failure, Figures, ensure};
+
+/// Turns that are not measured, of each kind.
+const WARM_UP: usize = 5;
+
+/// How many messages the conversation of a whole call begins with; it then grows by two short ones a turn.
+const OPENING: usize = 50;
+
+const SESSION: &str = "one";
+
+/// An agent that asks the mock.
+pub(crate) fn asking(
+    mock: &Mock,
+    answer: &str,
+    streaming: bool,
+) -> Result<Graph<singletree::agent::AgentState>, Failure> {
+    let mut capabilities = Capabilities::of(Wire::OpenAi);
+    capabilities.streaming = streaming;
+    let client = Arc::new(HttpClient::new(HttpLimits::standard())?);
+    let builder = HttpProvider::builder(Wire::OpenAi, "mock", client).base_url(mock.url(answer));
+    Ok(AgentLoop::builder(Arc::new(builder.capabilities(capabilities).build()?)).graph()?)
+}
+
+pub(crate) async fn run(args: &Args) -> Result<Figures, Failure> {
+    ensure(args.turns > 0 && args.deltas > 1, || "calls needs turns, and more than one delta".into())?;
+    // The bare client is made without one.
+    drop(rustls::crypto::ring::default_provider().install_default());
+    let bare = reqwest::Client::builder().no_proxy().http1_only().build()?;
+    let mock = Mock::start(&[1, args.deltas], 0)?;
+    let mut all = calls(args, &mock, &bare).await?;
+    all.extend(deltas(args, &mock, &bare).await?);
+    all.insert("peak_rss_mib".into(), json!(peak_rss_mib()?));
+    Ok(all)
+}
+
+/// Whole answers to a long conversation: a turn and a bare call with the same bytes take turns.
+async fn calls(args: &Args, mock: &Mock, bare: &reqwest::Client) -> Result<Figures, Failure> {
+    let Opened { chat, .. } = store::open(args, asking(mock, "whole", false)?).await?;
+    let said = "m".repeat(args.prompt_bytes / OPENING);
+    for _ in 0..OPENING {
+        turn(&chat, SESSION, &said).await?;
+    }
+    let (mut turns, mut bares, mut over, mut by) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for n in 0..args.turns + WARM_UP {
+        let before = Reading::take();
+        turn(&chat, SESSION, "And now?").await?;
+        let ours = before.span().wall_s * 1e6;
+        let body = mock.last_body();
+        ensure(body.len() >= args.prompt_bytes, || format!("only {} bytes were sent", body.len()))?;
+        let before = Reading::take();
+        let got = post(bare, &mock.url("whole"), body).await?.bytes().await?;
+        let theirs = before.span().wall_s * 1e6;
+        ensure(!got.is_empty(), || "the bare call got nothing".into())?;
+        if n >= WARM_UP {
+            turns.push(ours);
+            bares.push(theirs);
+            over.push(ours - theirs);
+            by.push(ours / theirs);
+        }
+    }
+    Ok(figures(json!({
+        "prompt_bytes": mock.last_body().len(),
+        "turns": args.turns,
+        "turn_us": percentile(&turns, 50.0),
+        "turn_us_p99": percentile(&turns, 99.0),
+        "bare_us": percentile(&bares, 50.0),
+        "overhead_us": percentile(&over, 50.0),
+        "by_bare": median(&by),
+    })))
+}
+
+/// A long streamed answer and one of one delta take turns, each in a session of its own, somebody listening; and the same
+/// bytes read by a bare client.
+async fn deltas(args: &Args, mock: &Mock, bare: &reqwest::Client) -> Result<Figures, Failure> {
+    let long = format!("deltas-{}", args.deltas);
+    let mut times = Vec::new();
+    for (answer, count) in [("deltas-1", 1), (long.as_str(), args.deltas)] {
+        let folder = args.db.with_extension(answer);
+        let args = Args { db: folder, ..args.clone() };
+        let Opened { chat, .. } = store::open(&args, asking(mock, answer, true)?).await?;
+        let url = mock.url(answer);
+        let (mut turns, mut bares) = (Vec::new(), Vec::new());
+        for n in 0..args.turns + WARM_UP {
+            let before = Reading::take();
+            listened(&chat, &format!("s{n}"), count).await?;
+            let ours = before.span().wall_s * 1e6;
+            let body = mock.last_body();
+            let before = Reading::take();
+            let mut pieces = post(bare, &url, body).await?.bytes_stream();
+            let mut bytes = 0;
+            while let Some(piece) = pieces.next().await {
+                bytes += piece?.len();
+            }
+            ensure(bytes > count * PIECE.len(), || format!("the bare call got {bytes} bytes"))?;
+            if n >= WARM_UP {
+                turns.push(ours);
+                bares.push(before.span().wall_s * 1e6);
+            }
+        }
+        times.push([median(&turns), median(&bares)]);
+    }
+    let [[short, bare_short], [long, bare_long]] = times[..] else {
+        return Err("two kinds were timed".into());
+    };
+    let more = (args.deltas - 1) as f64;
+    Ok(figures(json!({
+        "deltas": args.deltas,
+        "us_per_delta": (long - short) / more,
+        "bare_us_per_delta": (bare_long - bare_short) / more,
+        "streamed_turn_us": short,
+    })))
+}
+
+async fn post(bare: &reqwest::Client, base: &str, body: bytes::Bytes) -> Result<reqwest::Response, Failure> {
+    let request = bare.post(format!("{base}/v1/chat/completions")).header("content-type", "application/json");
+    Ok(request.body(body).send().await?.error_for_status()?)
+}
+
+async fn turn(chat: &Chat, session: &str, text: &str) -> Result<(), Failure> {
+    let outcome = chat.send(session, ChatMessage::user(text)).await;
+    let ChatTurnOutcome::Completed(done) = outcome else {
+        return Err(format!("a turn ended {outcome:?}").into());
+    };
+    let said: Vec<_> = done.replies.iter().map(|it| it.text()).collect();
+    ensure(said == [PIECE], || format!("a turn is answered {said:?}"))
+}
+
+/// One turn with somebody who listens to every piece.
+pub(crate) async fn listened(chat: &Chat, session: &str, count: usize) -> Result<(), Failure> {
+    let events = chat.send_streaming(session, ChatMessage::user("Say much.")).await;
+    let mut events = std::pin::pin!(events.map_err(|it| format!("not accepted: {it:?}"))?);
+    let (mut shown, mut kept) = (String::new(), None);
+    while let Some(event) = events.next().await {
+        match event?.what {
+            ChatEventKind::Delta { text, so_far, .. } => {
+                if so_far {
+                    shown.clear();
+                }
+                shown.push_str(&text);
+            }
+            ChatEventKind::MessageAppended { message, .. } => kept = Some(message.text().into_owned()),
+            _ => {}
+        }
+    }
+    let whole = PIECE.repeat(count);
+    ensure(kept.as_deref() == Some(&whole), || {
+        format!("{} of {} bytes are kept", kept.map_or(0, |it| it.len()), whole.len())
+    })?;
+    ensure(shown == whole, || format!("{} of {} bytes were shown", shown.len(), whole.len()))
+}

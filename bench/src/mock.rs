@@ -1,0 +1,181 @@
+//! A model's server on a thread of its own that answers at once, with answers made beforehand (OpenAI's wire).
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::{Bytes, BytesMut};
+use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+
+use crate::Failure;
+
+/// The text of every piece of an answer.
+pub(crate) const PIECE: &str = " word";
+
+/// The server. Lives as long as the program.
+#[derive(Debug)]
+pub(crate) struct Mock {
+    address: SocketAddr,
+    seen: Arc<Seen>,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    /// The body of the last request.
+    body: Mutex<Bytes>,
+    /// How many answers are held in the middle.
+    held: watch::Sender<usize>,
+}
+
+/// What is answered under one path, in front of the wire's own.
+#[derive(Debug)]
+struct Prepared {
+    first: Bytes,
+    /// How many answers must have come this far before any goes on; 0 holds none.
+    together: usize,
+    rest: Bytes,
+}
+
+impl Mock {
+    /// Starts a server that answers whole, streams so many deltas, and streams to so many callers at a time.
+    pub(crate) fn start(deltas: &[usize], together: usize) -> Result<Self, Failure> {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+        listener.set_nonblocking(true)?;
+        let (address, seen) = (listener.local_addr()?, Arc::new(Seen::default()));
+        let mut answers = HashMap::from([("whole".to_owned(), whole()), ("held".to_owned(), held(together))]);
+        answers.extend(deltas.iter().map(|it| (format!("deltas-{it}"), streamed(*it))));
+        let (answers, kept) = (Arc::new(answers), seen.clone());
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        std::thread::Builder::new().name("mock".to_owned()).spawn(move || {
+            runtime.block_on(async {
+                let Ok(listener) = TcpListener::from_std(listener) else { return };
+                while let Ok((stream, _)) = listener.accept().await {
+                    tokio::spawn(serve(stream, answers.clone(), kept.clone()));
+                }
+            });
+        })?;
+        Ok(Self { address, seen })
+    }
+
+    /// Returns the base address of one kind of answer.
+    pub(crate) fn url(&self, answer: &str) -> String {
+        format!("http://{}/{answer}", self.address)
+    }
+
+    /// Returns the body of the last request.
+    pub(crate) fn last_body(&self) -> Bytes {
+        self.seen.body.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Answers the requests of one connection, until the other side hangs up or says what is not understood.
+async fn serve(mut stream: TcpStream, answers: Arc<HashMap<String, Prepared>>, seen: Arc<Seen>) {
+    // Answers are small; they must not wait for each other.
+    if stream.set_nodelay(true).is_err() {
+        return;
+    }
+    let mut buffer = BytesMut::new();
+    while let Ok(Some((path, body))) = read(&mut stream, &mut buffer).await {
+        *seen.body.lock().unwrap_or_else(PoisonError::into_inner) = body;
+        let Some(answer) = path.split('/').nth(1).and_then(|it| answers.get(it)) else { return };
+        if stream.write_all(&answer.first).await.is_err() {
+            return;
+        }
+        if answer.together > 0 {
+            seen.held.send_modify(|it| *it += 1);
+            let mut all = seen.held.subscribe();
+            if all.wait_for(|it| *it >= answer.together).await.is_err() {
+                return;
+            }
+        }
+        if stream.write_all(&answer.rest).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Reads one request: its path and its body.
+async fn read(stream: &mut TcpStream, buffer: &mut BytesMut) -> std::io::Result<Option<(String, Bytes)>> {
+    let mut searched = 0;
+    let head = loop {
+        if let Some(at) = buffer[searched..].windows(4).position(|it| it == b"\r\n\r\n") {
+            break buffer.split_to(searched + at + 4);
+        }
+        searched = buffer.len().saturating_sub(3);
+        if stream.read_buf(buffer).await? == 0 {
+            return Ok(None);
+        }
+    };
+    let head = String::from_utf8_lossy(&head);
+    let length = head.lines().filter_map(|it| it.split_once(':'));
+    let length = length.filter(|(name, _)| name.eq_ignore_ascii_case("content-length"));
+    let length = length.filter_map(|(_, value)| value.trim().parse().ok()).next().unwrap_or(0);
+    buffer.reserve(length);
+    while buffer.len() < length {
+        if stream.read_buf(buffer).await? == 0 {
+            return Ok(None);
+        }
+    }
+    let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
+    Ok(Some((path, buffer.split_to(length).freeze())))
+}
+
+fn usage() -> serde_json::Value {
+    json!({"prompt_tokens": 25_000, "completion_tokens": 10, "total_tokens": 25_010})
+}
+
+fn whole() -> Prepared {
+    let message = json!({"role": "assistant", "content": PIECE, "refusal": null});
+    let body = json!({
+        "id": "chatcmpl-1", "object": "chat.completion", "created": 1_741_570_283, "model": "mock",
+        "choices": [{"index": 0, "message": message, "logprobs": null, "finish_reason": "stop"}],
+        "usage": usage(),
+    });
+    let body = body.to_string();
+    let head = format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    Prepared { first: Bytes::from(head + &body), together: 0, rest: Bytes::new() }
+}
+
+const STREAM_HEAD: &str =
+    "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+
+/// Writes an event as a piece of its own.
+fn event(data: &str) -> String {
+    let event = format!("data: {data}\n\n");
+    format!("{:x}\r\n{event}\r\n", event.len())
+}
+
+fn chunk(choices: &serde_json::Value, usage: &serde_json::Value) -> String {
+    let chunk = json!({
+        "id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1_741_570_283, "model": "mock",
+        "system_fingerprint": "fp_fc9f1d7035", "choices": choices, "usage": usage,
+    });
+    event(&chunk.to_string())
+}
+
+fn pieces(count: usize) -> String {
+    let delta = json!([{"index": 0, "delta": {"content": PIECE}, "logprobs": null, "finish_reason": null}]);
+    chunk(&delta, &json!(null)).repeat(count)
+}
+
+fn end() -> String {
+    let finish = json!([{"index": 0, "delta": {}, "logprobs": null, "finish_reason": "stop"}]);
+    let last = chunk(&json!([]), &usage());
+    format!("{}{last}{}0\r\n\r\n", chunk(&finish, &json!(null)), event("[DONE]"))
+}
+
+fn streamed(deltas: usize) -> Prepared {
+    let all = format!("{STREAM_HEAD}{}{}", pieces(deltas), end());
+    Prepared { first: Bytes::from(all), together: 0, rest: Bytes::new() }
+}
+
+fn held(together: usize) -> Prepared {
+    let first = Bytes::from(format!("{STREAM_HEAD}{}", pieces(1)));
+    Prepared { first, together, rest: Bytes::from(pieces(1) + &end()) }
+}

@@ -1,0 +1,68 @@
+//! The examples do what they say: each is run as a program, and what it prints is compared.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Returns the program of an example: `cargo test` builds them beside this test.
+fn program(name: &str) -> PathBuf {
+    let here = std::env::current_exe().unwrap();
+    here.parent().unwrap().parent().unwrap().join("examples").join(name)
+}
+
+fn check(name: &str, arguments: &[&str], wanted: &str) {
+    let program = program(name);
+    if !program.exists() {
+        eprintln!("not run: example {name}: it was not built (cargo test without --test builds it)");
+        return;
+    }
+    let ran = Command::new(program).args(arguments).output().unwrap();
+    let said = String::from_utf8_lossy(&ran.stdout);
+    assert!(ran.status.success(), "{name}: {}", String::from_utf8_lossy(&ran.stderr));
+    assert_eq!(said.trim_end(), wanted, "{name}");
+}
+
+#[test]
+fn hello_is_answered_twice() {
+    check("hello", &[], "Hello.\nHello again.");
+}
+
+#[test]
+fn a_tool_is_called_and_its_error_reaches_the_model() {
+    let wanted = "assistant: \n\
+                  tool: 18 degrees, light rain\n\
+                  assistant: The station says: 18 degrees, light rain.\n\
+                  assistant: \n\
+                  tool: error: there is no station in Atlantis\n\
+                  assistant: The station says: error: there is no station in Atlantis.";
+    check("tools", &[], wanted);
+}
+
+#[test]
+fn a_person_approves_one_refund_and_rejects_the_other() {
+    let call = r#"{"arguments":{"amount":40},"call_id":"call_1_0","effect":"destructive","kind":"approval","tool":"refund"}"#;
+    let wanted = format!(
+        "conv-1 waits: {call}\n\
+         refunded 40 euros under a key of 64 digits\n\
+         conv-2 waits: {call}\n\
+         {{\"reason\":\"a person said no; nothing was done\",\"status\":\"denied\"}}"
+    );
+    check("approval", &[], &wanted);
+}
+
+#[test]
+fn a_turn_goes_on_in_another_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("chat.db");
+    let file = file.to_str().unwrap();
+    check("resume", &[file], "suspended: run me again, today or in a year");
+    check("resume", &[file], "Window or aisle?\nBooked: window seat.");
+    check("resume", &[file], "suspended: run me again, today or in a year");
+}
+
+#[test]
+fn a_store_of_ones_own_keeps_a_session() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path().to_str().unwrap();
+    check("custom_store", &[folder], "visits: 1");
+    check("custom_store", &[folder], "visits: 2");
+}

@@ -1,0 +1,28 @@
+//! The shortest agent: a model, a name, a conversation.
+//!
+//! ```sh
+//! cargo run -p singletree --example hello
+//! ```
+#![expect(clippy::print_stdout, reason = "an example shows what it does")]
+
+use std::sync::Arc;
+
+use singletree::agent::AgentLoop;
+use singletree::llm::{Script, ScriptedProvider};
+use singletree::{Chat, ChatMessage, ChatTurnOutcome, MemoryStore};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    // A model made of data: no key, no network. `HttpProvider` is one that thinks.
+    let model = ScriptedProvider::new(Script::replies(["Hello.", "Hello again."]));
+    let agent = AgentLoop::builder(Arc::new(model)).system("Be brief.").agent("greeter")?;
+    let chat = Chat::builder().agent(agent).open(MemoryStore::new())?;
+
+    for said in ["Hi!", "Hi again!"] {
+        match chat.send("conv-1", ChatMessage::user(said)).await {
+            ChatTurnOutcome::Completed(turn) => turn.replies.iter().for_each(|it| println!("{}", it.text())),
+            other => println!("{}", other.as_str()),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,59 @@
+//! A tool is an async function with typed arguments. Their docs are what the model reads.
+//!
+//! ```sh
+//! cargo run -p singletree --example tools
+//! ```
+#![expect(clippy::print_stdout, reason = "an example shows what it does")]
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use singletree::agent::AgentLoop;
+use singletree::llm::{Script, ScriptedProvider};
+use singletree::tools::{CallContext, Effect, ToolLimits, Toolbox, TypedTool};
+use singletree::{Chat, ChatMessage, ChatTurnOutcome, MemoryStore};
+
+#[derive(Deserialize, JsonSchema)]
+struct City {
+    /// The name of a city, in English.
+    city: String,
+}
+
+async fn weather(asked: City, _: CallContext) -> singletree::tools::Result<String> {
+    match asked.city.as_str() {
+        "Paris" => Ok("18 degrees, light rain".to_owned()),
+        // The model reads the text and may try something else.
+        other => Err(singletree::tools::Error::failed(format!("there is no station in {other}"))),
+    }
+}
+
+/// What a model would do: ask for the tool, then tell what came of it.
+const SCRIPT: &str = r#"{
+  "model": "script",
+  "rules": [
+    { "when": { "user": ["*weather in {city}?"] },
+      "then": { "calls": [{ "tool": "weather", "arguments": { "city": "{city}" } }] } },
+    { "when": { "user": ["*"], "results": [{ "tool": "weather", "content": "{told}" }] },
+      "then": { "reply": "The station says: {told}." } }
+  ]
+}"#;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let weather = TypedTool::new("weather", "Tells the weather of a city, now.", Effect::Read, weather)?;
+    let toolbox = Toolbox::new([Arc::new(weather) as _], ToolLimits::standard())?;
+    let model = ScriptedProvider::new(Script::from_json(SCRIPT)?);
+    let agent = AgentLoop::builder(Arc::new(model)).toolbox(toolbox).agent("meteorologist")?;
+    let chat = Chat::builder().agent(agent).open(MemoryStore::new())?;
+
+    for said in ["How is the weather in Paris?", "And the weather in Atlantis?"] {
+        let outcome = chat.send("conv-1", ChatMessage::user(said)).await;
+        let ChatTurnOutcome::Completed(turn) = outcome else { panic!("{outcome:?}") };
+        // The call, its result, the reply: a turn is all of it.
+        for message in &turn.replies {
+            println!("{}: {}", message.role.as_str(), message.text());
+        }
+    }
+    Ok(())
+}
