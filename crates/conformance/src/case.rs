@@ -95,12 +95,11 @@ pub(crate) fn split(document: Node, fixture: &str, dialect: Dialect) -> Outcome<
     let Some(cases) = document.get("cases").cloned() else {
         return Ok(vec![RawCase { name: fixture.to_owned(), dialect, own: document, shared: None }]);
     };
-    let shared_keys = dialect.shared();
-    let known = |key: &str| shared_keys.contains(&key) || ["cases", "description"].contains(&key);
+    let known = |key: &str| dialect.shares(key) || ["cases", "description"].contains(&key);
     if let Some((key, node)) = entries.iter().find(|(key, _)| !known(key)) {
         return Err(unknown("the file", key, node.line));
     }
-    let shared = entries.iter().filter(|(key, _)| shared_keys.contains(&key.as_str())).cloned().collect();
+    let shared = entries.iter().filter(|(key, _)| dialect.shares(key)).cloned().collect();
     let shared = Node { line: document.line, value: Yaml::Map(shared) };
     let cases = Spot::new(cases, "cases").items()?.into_iter().map(|case| {
         let name = case.node.get("name").map(Node::to_json);
@@ -134,6 +133,12 @@ impl RawCase {
     pub(crate) fn with(&self, whole: &Node) -> Self {
         let own = whole.get("case").unwrap_or(&self.own).clone();
         Self { name: self.name.clone(), dialect: self.dialect, own, shared: whole.get("file").cloned() }
+    }
+
+    /// Returns what is the case's own, and what it shares with the others of its file.
+    #[must_use]
+    pub(crate) fn parts(self) -> (Node, Option<Node>) {
+        (self.own, self.shared)
     }
 
     /// Reads the case, strictly.

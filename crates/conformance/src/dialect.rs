@@ -1,5 +1,7 @@
 //! Dialects: capabilities whose fixtures are no graphs have words of their own.
 
+use crate::prompts;
+
 /// What the cases of a capability are written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Dialect {
@@ -7,6 +9,8 @@ pub(crate) enum Dialect {
     Graph,
     /// Calls to a model, and the server that answers them.
     Llm,
+    /// Backends, managers, and the prompts that they are asked for.
+    Prompts,
 }
 
 impl Dialect {
@@ -15,18 +19,21 @@ impl Dialect {
     pub(crate) fn of(capability: &str) -> Self {
         match capability {
             "llm-provider" => Self::Llm,
+            "prompt-management" => Self::Prompts,
             _ => Self::Graph,
         }
     }
 
-    /// Returns the keys of a file that its cases share.
+    /// Tells whether the cases of a file may share this key.
     #[must_use]
-    pub(crate) fn shared(self) -> &'static [&'static str] {
+    pub(crate) fn shares(self, key: &str) -> bool {
+        if matches!(key, "invariants" | "conformance_version") {
+            return true;
+        }
         match self {
-            Self::Graph => {
-                &["subgraph", "subgraph_with_idx", "subgraphs", "invariants", "conformance_version"]
-            }
-            Self::Llm => &["mapping", "mock_provider", "invariants", "conformance_version"],
+            Self::Graph => matches!(key, "subgraph" | "subgraph_with_idx" | "subgraphs"),
+            Self::Llm => matches!(key, "mapping" | "mock_provider"),
+            Self::Prompts => prompts::is_shared(key),
         }
     }
 }

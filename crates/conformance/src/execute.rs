@@ -24,6 +24,7 @@ use crate::invariants::{self, Evidence};
 use crate::journal::WatchedJournal;
 use crate::mocks::Mocks;
 use crate::paused::CasePaused;
+use crate::prompts::{self, PromptCase};
 use crate::run::{InvocationSpec, Run};
 use crate::scene::{CaseClock, How, Scene, Stage};
 use crate::sessions::{self, WatchedSessions};
@@ -92,6 +93,7 @@ async fn in_dialect(case: RawCase, checker: &mut Checker) -> Outcome<()> {
     match case.dialect {
         Dialect::Graph => perform(case.read()?, checker).await,
         Dialect::Llm => llm::perform(case, checker).await,
+        Dialect::Prompts => prompts::play(PromptCase::read(case)?, checker).await,
     }
 }
 

@@ -30,6 +30,9 @@
 //! Besides, `save_raises` of a session store may be `session_write_conflict`, a category of sessions §10 that no fixture
 //! raises.
 //!
+//! # Dialects
+//! Cases of prompt-management have no graph but backends, managers and calls; `prompts` reads and plays them.
+//!
 //! spec: conformance-adapter
 
 mod adapt;
@@ -67,6 +70,7 @@ mod nodes;
 mod observers;
 mod paused;
 mod predicates;
+mod prompts;
 mod report;
 mod run;
 mod scene;

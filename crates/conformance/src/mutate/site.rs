@@ -26,6 +26,9 @@ const EXPECTATIONS: &[&str] = &[
     "expected_wire_request_checks",
     "expected_wire_request_absent_keys",
     "expected_wire_bytes_identical",
+    "expected_backend_state",
+    "expected_shared_prefix",
+    "expected_message_equal",
 ];
 
 /// Keys whose leaves are left out, because they say what must not be or how much there must be at least: another value may
@@ -38,11 +41,27 @@ const LEFT_OUT: &[&str] = &[
     "state_one_of",
     "expected_wire_request_absent_keys",
     "attributes_absent",
+    "fields_must_match",
+    "fields_may_differ",
 ];
 
 /// Lists of which each item is an assertion of its own: an item that is dropped, repeated or moved changes nothing.
-const LOOSE_LISTS: &[&str] =
-    &["content_includes", "messages_history_contains", "content_contains", "required_keys", "calls"];
+const LOOSE_LISTS: &[&str] = &[
+    "content_includes",
+    "messages_history_contains",
+    "content_contains",
+    "required_keys",
+    "calls",
+    "of",
+    "between",
+    "expected_shared_prefix",
+    "expected_message_equal",
+    "message_indices",
+    "rendered_hash_equal",
+    "rendered_hash_different",
+    "template_hash_equal",
+    "template_hash_different",
+];
 
 /// Keys whose values are compared as a whole, however deep: a key that is removed must be missed.
 const WHOLE: &[&str] = &[
@@ -73,6 +92,12 @@ const WHOLE: &[&str] = &[
     "expected_wire_request",
     "parsed",
     "arguments",
+    "sampling",
+    "token_budget",
+    "observability_entities",
+    "messages",
+    "chat_template",
+    "member_names",
 ];
 
 /// Keys of maps, or of lists of maps, that may name a part of what is there; what they name is compared as a whole.
@@ -83,6 +108,7 @@ const PARTS: &[&str] = &[
     "outbound_payload_includes",
     "metadata_includes",
     "chain",
+    "variables",
 ];
 
 /// Keys that an event must name: three always, and the error of an attempt that failed.
@@ -144,6 +170,7 @@ const SETS: &[&[&str]] = &[
         "provider_unsupported_content_block",
         "structured_output_invalid",
     ],
+    &["prompt_not_found", "prompt_render_error", "prompt_store_unavailable", "prompt_group_invalid"],
 ];
 
 /// One way to change one value.

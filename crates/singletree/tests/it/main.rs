@@ -1,6 +1,6 @@
 //! What the facade shows: the blocks of the README, and the examples.
 
-mod orphans;
 mod examples;
+mod orphans;
 mod readme;
 mod tool;
