@@ -16,10 +16,7 @@ use crate::case::{RawCase, check_version};
 use crate::check::Checker;
 use crate::failure::{Failure, Outcome};
 use crate::fields::{Fields, Spot};
-<<<<<<< HEAD
 
-=======
->>>>>>> prompts
 use backend::BackendSpec;
 use call::CallSpec;
 use setting::{ManagerSpec, ResolverSpec};
