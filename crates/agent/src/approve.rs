@@ -70,8 +70,11 @@ mod tests {
 
     #[test]
     fn a_name_counts_more_than_an_effect_and_trust_more_than_a_question() {
-        let approve = Approve::default().asking("note").asking("files_*").trusting("send").trusting("files_read*");
-        let check = |tool: &str, effect: Effect, needs: bool| assert_eq!(approve.needs(tool, effect), needs, "{tool}");
+        let approve =
+            Approve::default().asking("note").asking("files_*").trusting("send").trusting("files_read*");
+        let check = |tool: &str, effect: Effect, needs: bool| {
+            assert_eq!(approve.needs(tool, effect), needs, "{tool}")
+        };
         check("drop", Effect::Destructive, true);
         check("send", Effect::Destructive, false);
         check("note", Effect::Read, true);

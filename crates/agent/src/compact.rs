@@ -124,7 +124,11 @@ fn line(message: &ChatMessage) -> String {
     let rest = if cut.len() < said.len() { " […]" } else { "" };
     let calls = message.tool_calls.iter().map(|it| {
         let arguments = it.arguments.as_ref().map_or_else(String::new, |it| json!(it).to_string());
-        format!(" [calls {}({})]", it.name, arguments.get(..arguments.floor_char_boundary(MESSAGE_BYTES)).unwrap_or_default())
+        format!(
+            " [calls {}({})]",
+            it.name,
+            arguments.get(..arguments.floor_char_boundary(MESSAGE_BYTES)).unwrap_or_default()
+        )
     });
     format!("{}: {cut}{rest}{}", message.role, calls.collect::<String>())
 }

@@ -1,10 +1,16 @@
 //! Handing the conversation to another agent, as a tool.
 
-use serde_json::json;
-use singletree_llm::{ToolCall, ToolDefinition};
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use singletree_harness::Messages;
+use singletree_llm::{ChatMessage, Role, ToolCall, ToolDefinition};
 
 use crate::chat_agent::ChatAgent;
 use crate::error::Result;
+
+const PREFIX: &str = "transfer_to_";
+const TRANSFERRED: &str = "transferred";
 
 /// One agent that the conversation can be handed to, as the model of another one is told of it.
 #[derive(Debug, Clone)]
@@ -35,12 +41,35 @@ impl HandOff {
     /// Returns what the call is answered.
     pub(crate) fn answer(&self, call: &ToolCall) -> String {
         let reason = call.arguments.as_ref().and_then(|it| it.get("reason")).and_then(|it| it.as_str());
-        let mut answer = json!({ "status": "transferred", "to": self.name });
+        let mut answer = json!({ "status": TRANSFERRED, "to": self.name, "agent": self.to });
         if let Some(reason) = reason {
             answer["reason"] = reason.into();
         }
         answer.to_string()
     }
+}
+
+/// Finds whom a conversation was handed to last, as far as it is held: the id of the agent.
+pub(crate) fn last(messages: &Messages) -> Option<String> {
+    let mut answers: Vec<Arc<ChatMessage>> = Vec::new();
+    for message in messages.iter().rev() {
+        if message.role == Role::Tool {
+            answers.push(message);
+            continue;
+        }
+        let calls = message.tool_calls.iter().filter(|it| it.name.starts_with(PREFIX));
+        let mut taken = calls.filter_map(|call| {
+            let answer = answers.iter().find(|it| it.tool_call_id.as_ref() == Some(&call.id))?;
+            let answer: Value = serde_json::from_str(&answer.text()).ok()?;
+            let agent = answer["agent"].as_str().filter(|_| answer["status"] == TRANSFERRED)?;
+            Some(agent.to_owned())
+        });
+        if let Some(agent) = taken.next() {
+            return Some(agent);
+        }
+        answers.clear();
+    }
+    None
 }
 
 /// Returns what a second hand-off of the same message is answered.
@@ -53,5 +82,5 @@ fn tool_name(agent: &ChatAgent) -> String {
     let name = agent.slug.as_deref().unwrap_or(&agent.name);
     let name = name.to_lowercase();
     let plain = name.chars().map(|it| if it.is_ascii_alphanumeric() { it } else { '_' });
-    format!("transfer_to_{}", plain.take(48).collect::<String>())
+    format!("{PREFIX}{}", plain.take(48).collect::<String>())
 }

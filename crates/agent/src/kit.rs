@@ -62,7 +62,10 @@ impl<'a> Kit<'a> {
     }
 
     /// Runs work for several calls, a bounded number at once; results in the order of the calls.
-    pub(crate) async fn in_order<R>(&self, work: impl IntoIterator<Item = impl Future<Output = R>>) -> Vec<R> {
+    pub(crate) async fn in_order<R>(
+        &self,
+        work: impl IntoIterator<Item = impl Future<Output = R>>,
+    ) -> Vec<R> {
         match &self.toolbox {
             Some(toolbox) => toolbox.in_order(work).await,
             None => {

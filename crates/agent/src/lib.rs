@@ -47,6 +47,7 @@ mod prompt;
 mod state;
 
 mod agent_loop;
+mod call_retry;
 mod compact;
 mod gate;
 mod graph;
@@ -58,6 +59,7 @@ pub mod demo;
 
 pub use agent_loop::{AgentLoop, AgentLoopBuilder, agent};
 pub use approve::Approve;
+pub use call_retry::call_retry;
 pub use chat_agent::{ChatAgent, listed};
 pub use compaction::Compaction;
 pub use error::{Error, Result};

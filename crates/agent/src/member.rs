@@ -59,6 +59,9 @@ impl Default for Retrying {
 
 impl fmt::Debug for Retrying {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Retrying").field("retry", &self.retry).field("pace", &self.pace).finish_non_exhaustive()
+        f.debug_struct("Retrying")
+            .field("retry", &self.retry)
+            .field("pace", &self.pace)
+            .finish_non_exhaustive()
     }
 }

@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use singletree_engine::{Ctx, Json, NodeError, NodeResult};
 use singletree_harness::{SideRecords, Steering, TurnBudget, TurnStream};
-use singletree_llm::{
-    Ask, ChatMessage, Delta, Detail, Error, FinishReason, Request, Response, Shown, Usage,
-};
+use singletree_llm::{Ask, ChatMessage, Delta, Detail, Error, FinishReason, Request, Response, Shown, Usage};
 
 use crate::kit::Kit;
 use crate::member::Member;
@@ -51,6 +49,7 @@ pub(crate) async fn model(parts: Arc<Parts>, cx: Ctx<AgentState>) -> NodeResult<
     let update = AgentState::update().approved(None).reason(None).decisions(decisions);
     let update = update.answers(state.answers + 1);
     let update = if state.answers == 0 { update.scope(scope(&cx)) } else { update };
+    let update = if parts.is_team() { update.agent(member.id.clone()) } else { update };
     Ok(update.said(steered, message))
 }
 

@@ -4,6 +4,7 @@ use singletree_engine::{END, NodeError, Target};
 
 use crate::asking::Asking;
 use crate::compaction::Compaction;
+use crate::hand_off;
 use crate::member::Member;
 use crate::state::AgentState;
 
@@ -23,13 +24,17 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    /// Returns the agent that a conversation belongs to.
+    /// Returns the agent that a conversation belongs to. At the beginning of a turn the conversation itself says so, as far as
+    /// it is held: a turn that was cancelled after a hand-off, and a fork behind one, have kept nothing else. Then it is
+    /// noted in the state.
     ///
     /// # Errors
     /// `chat_agent_unknown` when that is none of these: agents were changed, and who would answer now is not guessed.
     pub(crate) fn owner(&self, state: &AgentState) -> Result<&Member, NodeError> {
-        let Some(id) = &state.agent else { return Ok(&self.first) };
-        let owner = self.members().find(|it| it.id.as_ref() == Some(id));
+        let handed =
+            if self.is_team() && state.answers == 0 { hand_off::last(&state.messages) } else { None };
+        let Some(id) = handed.or_else(|| state.agent.clone()) else { return Ok(&self.first) };
+        let owner = self.members().find(|it| it.id.as_ref() == Some(&id));
         owner.ok_or_else(|| {
             let what = format!("the conversation belongs to the agent '{id}', which is not there");
             NodeError::new(what).with_category("chat_agent_unknown")

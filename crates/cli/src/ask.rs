@@ -47,7 +47,8 @@ pub(crate) fn show_how(wait: &PendingWait, again: &str, screen: &mut Screen) -> 
     let Descriptor { signal_id, .. } = &wait.descriptor;
     let forms = if wait.wait.action.is_some() { "approve|reject" } else { "JSON" };
     let session = &wait.session;
-    screen.styled(Style::Dim, &format!("    singletree answer {signal_id} {forms} --session {session}{again}"))
+    screen
+        .styled(Style::Dim, &format!("    singletree answer {signal_id} {forms} --session {session}{again}"))
 }
 
 /// Returns what waits in a session, or in all of them.

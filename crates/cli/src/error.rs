@@ -3,8 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
-use singletree::harness::ErroredTurn;
 use singletree::config::Report;
+use singletree::harness::ErroredTurn;
 use singletree::http::Redactor;
 use singletree::{agent, config, durable, engine, harness};
 

@@ -237,7 +237,7 @@ impl Forgotten {
     }
 }
 
-/// What a command did: `{"deleted": ID}`, `{"imported": ID}`, `{"forked": ID}` with the new one's id, 
+/// What a command did: `{"deleted": ID}`, `{"imported": ID}`, `{"forked": ID}` with the new one's id,
 /// `{"backup": FILE}` or `{"written": FILE}`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "snake_case")]

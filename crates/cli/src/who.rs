@@ -77,15 +77,16 @@ pub(crate) struct Cast {
 
 impl Cast {
     /// Finds those who are asked for.
-    pub(crate) fn of(who: &Who, place: &Place) -> Result<Self> {
+    pub(crate) async fn of(who: &Who, place: &Place) -> Result<Self> {
         if let Some(model) = &who.model {
-            let about = format!("{} of {}", model.name, who.base_url.as_deref().unwrap_or(model.wire.vendor_url()));
+            let about =
+                format!("{} of {}", model.name, who.base_url.as_deref().unwrap_or(model.wire.vendor_url()));
             let config = Config::of_model(bare(model, who)?);
             return Self::built(&config, place, (about, String::new()));
         }
         let file = who.config.clone().or_else(|| Path::new(FILE).exists().then(|| FILE.into()));
         let Some(file) = file else { return Self::demo(place) };
-        let config = load(&file)?;
+        let config = load(&file).await?;
         let listed = config.listed().join(", ");
         let again = who.config.as_ref().map(|it| format!(" --config {}", it.display()));
         Self::built(&config, place, (format!("{listed} ({})", file.display()), again.unwrap_or_default()))
@@ -118,10 +119,10 @@ impl Cast {
 }
 
 /// Reads and checks a file.
-pub(crate) fn load(file: &Path) -> Result<Config> {
+pub(crate) async fn load(file: &Path) -> Result<Config> {
     let folder = std::path::absolute(file).ok().and_then(|it| it.parent().map(Path::to_owned));
     let folder = folder.unwrap_or_default();
-    Ok(Config::load(file, &Surroundings { folder: &folder, env: &variable })?)
+    Ok(Config::load(file, &Surroundings { folder: &folder, env: &variable }).await?)
 }
 
 fn bare(model: &Named, who: &Who) -> Result<BareModel> {
@@ -156,7 +157,10 @@ fn key_name(wire: Wire) -> &'static str {
 
 fn variable(name: &str) -> Option<String> {
     // No name that the system takes is asked for otherwise: it would panic on some.
-    (!name.is_empty() && !name.contains(['=', '\0'])).then(|| std::env::var(name).ok()).flatten()
+    if name.is_empty() || name.contains(['=', '\0']) {
+        return None;
+    }
+    std::env::var_os(name)?.into_string().ok()
 }
 
 /// Draws from 0 up to 1.

@@ -34,7 +34,7 @@ impl House {
     /// Opens the database for writing; a second process that would is refused. `command` is what that one is told.
     pub(crate) async fn open(place: &Place, who: &Who, command: &str) -> Result<Self> {
         // A wrong file is told before anything is made.
-        let cast = Cast::of(who, place)?;
+        let cast = Cast::of(who, place).await?;
         Self::write(place, cast, command).await
     }
 
@@ -73,7 +73,8 @@ impl House {
         let Some(last) = named.is_none().then_some(last).flatten() else {
             return Ok(named.unwrap_or_else(fresh));
         };
-        let answers = |name: &str| agent.map_or_else(|| self.chat.agents().any(|it| it == name), |it| it == name);
+        let answers =
+            |name: &str| agent.map_or_else(|| self.chat.agents().any(|it| it == name), |it| it == name);
         match self.chat.session(&last).await {
             Ok(info) if answers(&info.agent) => Ok(last),
             Ok(_) => Ok(fresh()),
@@ -117,8 +118,8 @@ impl House {
 }
 
 /// Describes the graph of an agent. Nothing of the agent runs, so that it does not matter where its tools would reach.
-pub(crate) fn outline(name: &str, who: &Who) -> Result<Outline> {
-    let agents = Cast::of(who, &Place::of(Some("singletree.db".as_ref()))?)?.agents;
+pub(crate) async fn outline(name: &str, who: &Who) -> Result<Outline> {
+    let agents = Cast::of(who, &Place::of(Some("singletree.db".as_ref()))?).await?.agents;
     let found = agents.iter().find(|it| it.name() == name);
     let found = found.ok_or_else(|| no_agent(name, agents.iter().map(Agent::name)))?;
     Ok(found.graph().outline())

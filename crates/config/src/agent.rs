@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 use singletree_harness::{Budget, Durability, WhileSuspended};
 
 use crate::approval::Approval;
+use crate::compaction::CompactionTable;
 use crate::report::MistakeKind;
 use crate::section::Section;
 use crate::spot::At;
@@ -26,6 +27,7 @@ pub(crate) struct AgentTable {
     pub(crate) budget: Budget,
     pub(crate) model_calls: Option<u64>,
     pub(crate) window: Option<u64>,
+    pub(crate) compaction: Option<CompactionTable>,
     pub(crate) durability: Option<At<Durability>>,
     pub(crate) while_suspended: Option<WhileSuspended>,
     pub(crate) hidden: bool,
@@ -64,6 +66,7 @@ impl AgentTable {
             budget: Budget::default(),
             model_calls: None,
             window: None,
+            compaction: None,
             durability: None,
             while_suspended: None,
             hidden: false,
@@ -75,12 +78,16 @@ impl AgentTable {
         let prompt = prompt(&mut section);
         if let (Some(instructions), Some(prompt)) = (&instructions, &prompt) {
             let at = instructions.at.max(prompt.name.at);
-            let what = format!("`{}` has both instructions and a prompt", section.called("").trim_end_matches('.'));
+            let what =
+                format!("`{}` has both instructions and a prompt", section.called("").trim_end_matches('.'));
             let hint = "keep one: a prompt is instructions that stand in a file of their own".to_owned();
             section.faults().add(at, MistakeKind::Contradiction, what, hint);
         }
         if section.raw("instructions").is_none() && section.raw("prompt").is_none() {
-            section.missing("instructions", "say what the agent is for: `instructions = \"…\"` or `prompt = \"NAME\"`");
+            section.missing(
+                "instructions",
+                "say what the agent is for: `instructions = \"…\"` or `prompt = \"NAME\"`",
+            );
         }
         let (budget, model_calls) = section.section("budget").map(budget).unwrap_or_default();
         let agent = Self {
@@ -97,10 +104,16 @@ impl AgentTable {
             budget,
             model_calls,
             window: section.count("window", 1).map(|it| it.value),
+            compaction: section.section("compaction").map(CompactionTable::read),
             durability: section.choice("durability", DURABILITIES),
             while_suspended: section.choice("while_suspended", WHILE_SUSPENDED).map(|it| it.value),
             hidden: section.flag("hidden").unwrap_or(false),
         };
+        if let (Some(compaction), Some(_)) = (&agent.compaction, agent.window) {
+            let what = format!("`{}` says nothing beside a compaction", section.called("window"));
+            let hint = "`compaction.keep` says how many messages the model sees as they are".to_owned();
+            section.faults().add(compaction.at, MistakeKind::Contradiction, what, hint);
+        }
         section.end();
         agent
     }
@@ -111,7 +124,8 @@ fn once(names: Vec<At<String>>, section: &Section<'_>, key: &str) -> Vec<At<Stri
     let mut kept: Vec<At<String>> = Vec::new();
     for name in names {
         if kept.iter().any(|it| it.value == name.value) {
-            let what = format!("`{}` names `{}` twice", section.called(key), crate::section::shown(&name.value));
+            let what =
+                format!("`{}` names `{}` twice", section.called(key), crate::section::shown(&name.value));
             section.faults().plain(name.at, MistakeKind::Contradiction, what);
         } else {
             kept.push(name);

@@ -10,8 +10,6 @@ use crate::spot::At;
 /// Which calls wait for a person, as the file has it.
 #[derive(Debug, Clone)]
 pub(crate) struct Approval {
-    /// Where it stands.
-    pub(crate) at: usize,
     /// Effects, and names of tools.
     pub(crate) ask: Option<Vec<At<String>>>,
     /// Names of tools that are never asked about, whatever their effect.
@@ -30,7 +28,6 @@ pub(crate) const EFFECTS: [(&str, Effect); 4] = [
 impl Approval {
     pub(crate) fn read(mut section: Section<'_>) -> Self {
         let approval = Self {
-            at: section.at,
             ask: section.texts("ask"),
             trust: section.texts("trust").unwrap_or_default(),
             expires: section.duration("expires"),

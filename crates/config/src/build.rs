@@ -1,14 +1,19 @@
 //! From a sound file to agents that answer.
 
 mod model;
+mod picked;
+mod server;
+mod team;
 mod tools;
+
+pub(crate) use team::reachable;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use singletree_agent::{AgentLoop, Approve};
+use singletree_agent::{AgentLoop, AgentLoopBuilder, Approve};
 use singletree_harness::{Agent, Limits};
 use singletree_llm::Pace;
 
@@ -17,6 +22,7 @@ use crate::approval::Approval;
 use crate::check::model_of;
 use crate::config::Config;
 use crate::error::{Error, Result};
+use crate::report::{Faults, MistakeKind};
 use crate::selector::Selector;
 
 /// What agents are given from outside: time, chance, and where they may write.
@@ -60,17 +66,40 @@ impl Config {
         let mut agents = Vec::new();
         for name in self.agents() {
             let Some(table) = self.file.agents.iter().find(|it| it.name.value == name) else { continue };
-            let model = model_of(&self.file, table).and_then(|it| models.get(it.name.value.as_str()));
-            let Some(model) = model else { continue };
-            agents.push(self.agent(table, model, &shared)?);
+            let mut agent = self.chat_agent(table, &models, (&shared, means))?.budget(table.budget);
+            if let Some(policy) = table.while_suspended {
+                agent = agent.while_suspended(policy);
+            }
+            if let Some(durability) = &table.durability {
+                agent = agent.durability(durability.value);
+            }
+            agents.push(agent);
         }
         Ok(Built { agents, limits: self.file.limits.clone() })
     }
 
-    fn agent(&self, table: &AgentTable, model: &model::Ready, shared: &tools::Shared<'_>) -> Result<Agent> {
+    fn agent_loop(
+        &self,
+        table: &AgentTable,
+        models: &model::Models<'_>,
+        (shared, means): (&tools::Shared<'_>, &Means),
+    ) -> Result<AgentLoopBuilder> {
         let name = table.name.value.as_str();
-        let mut agent = AgentLoop::builder(model.provider.clone()).sampling(model.sampling.clone());
-        if let Some(system) = system(table) {
+        let model = model_of(&self.file, table).and_then(|it| models.get(it.name.value.as_str()));
+        // A sound file has a model for each agent.
+        let Some(model) = model else { return Err(Error::NoModel { agent: name.to_owned() }) };
+        let prompt = self.resolved.prompts.get(name);
+        let sampling = match prompt.and_then(|it| it.sampling.as_ref()) {
+            Some(own) => model.sampling.overridden_by(own),
+            None => model.sampling.clone(),
+        };
+        let fraction = means.fraction.clone();
+        let mut agent = AgentLoop::builder(model.provider.clone()).sampling(sampling).retry(
+            model.retry.clone(),
+            means.pace.clone(),
+            move || fraction(),
+        );
+        if let Some(system) = system(table, prompt.map(|it| it.text.as_str())) {
             agent = agent.system(system);
         }
         if let Some(time) = model.answer {
@@ -82,23 +111,12 @@ impl Config {
         if let Some(window) = table.window {
             agent = agent.window(window);
         }
-        if let Some(calls) = table.model_calls {
-            agent = agent.max_model_calls(calls);
-        }
         let approval = table.approval.as_ref().or(self.file.approval.as_ref());
         agent = agent.approve(approval.map(|it| self.approve(it)).unwrap_or_default());
         if let Some(expires) = approval.and_then(|it| it.expires) {
             agent = agent.approval_expires_in(expires);
         }
-        let failed = |source| Error::Agent { name: name.to_owned(), source };
-        let mut agent = agent.agent(name).map_err(failed)?.budget(table.budget);
-        if let Some(policy) = table.while_suspended {
-            agent = agent.while_suspended(policy);
-        }
-        Ok(match &table.durability {
-            Some(durability) => agent.durability(durability.value),
-            None => agent,
-        })
+        Ok(agent)
     }
 
     fn approve(&self, approval: &Approval) -> Approve {
@@ -112,6 +130,17 @@ impl Config {
         approval.trust.iter().flat_map(|it| names(&it.value)).fold(approve, Approve::trusting)
     }
 
+    /// Makes what MCP servers are reached by, and forgets it again: what is wrong with a variable or a header is known only to
+    /// those who use them.
+    pub(crate) fn rehearse(&self, faults: &Faults) {
+        for ready in &self.resolved.servers {
+            let name = self.file.servers.get(ready.index).map(|it| &it.name);
+            if let (Some(name), Err(error)) = (name, server::one(self, ready)) {
+                faults.plain(name.at, MistakeKind::Value, singletree_engine::chain(&error));
+            }
+        }
+    }
+
     /// Makes a path of the file whole.
     pub(crate) fn path(&self, path: &Path) -> PathBuf {
         self.folder.join(path)
@@ -119,8 +148,15 @@ impl Config {
 }
 
 /// Returns what an agent's model is told about it.
-fn system(table: &AgentTable) -> Option<String> {
+fn system(table: &AgentTable, prompt: Option<&str>) -> Option<String> {
     let forbidden = table.forbidden.as_ref().map(|it| format!("You must not do this:\n{it}"));
-    let parts: Vec<String> = table.instructions.iter().map(|it| it.trim().to_owned()).chain(forbidden).collect();
+    let parts: Vec<String> = table
+        .instructions
+        .as_deref()
+        .or(prompt)
+        .map(|it| it.trim().to_owned())
+        .into_iter()
+        .chain(forbidden)
+        .collect();
     (!parts.is_empty()).then(|| parts.join("\n\n"))
 }

@@ -7,10 +7,11 @@ use singletree_tools::Effect;
 
 use crate::agent::AgentTable;
 use crate::approval::{Approval, effect};
+use crate::build::reachable;
 use crate::file::File;
 use crate::model::Model;
 use crate::report::{Faults, MistakeKind};
-use crate::section::shown;
+use crate::section::{is_name, shown};
 use crate::selector::{self, Selector};
 use crate::spot::At;
 use crate::suggest::did_you_mean;
@@ -24,6 +25,10 @@ pub(crate) fn check(file: &File, faults: &Faults) {
         checked.agent(agent);
     }
 }
+
+/// How long the name of a server may be, and that of a tool as a model calls it.
+const SERVER_BYTES: usize = 32;
+const TOOL_BYTES: usize = 64;
 
 struct Check<'a> {
     file: &'a File,
@@ -40,10 +45,23 @@ impl<'a> Check<'a> {
                 let what = format!("no server can be called `{name}`: that is another tool's name");
                 self.faults.plain(server.name.at, MistakeKind::Contradiction, what);
             }
+            if name.len() > SERVER_BYTES || name.contains("__") {
+                let what = format!(
+                    "no server can be called `{name}`: its tools would have no name that models take"
+                );
+                let hint = format!("use at most {SERVER_BYTES} letters, and no two `_` in a row");
+                self.faults.add(server.name.at, MistakeKind::Value, what, hint);
+            }
+            for tool in server.tools.iter().flatten() {
+                self.nameable(name, tool, &tool.value);
+            }
             let Some(tools) = &server.tools else { continue };
             for (tool, _) in &server.effects {
                 if tool.value != "*" && tools.iter().all(|it| it.value != tool.value) {
-                    let what = format!("`mcp.{name}.effects` names `{}`, which is not among its tools", shown(&tool.value));
+                    let what = format!(
+                        "`mcp.{name}.effects` names `{}`, which is not among its tools",
+                        shown(&tool.value)
+                    );
                     let hint = did_you_mean(&tool.value, tools.iter().map(|it| it.value.as_str()));
                     self.faults.add(tool.at, MistakeKind::UnknownName, what, hint);
                 }
@@ -51,19 +69,41 @@ impl<'a> Check<'a> {
         }
     }
 
+    /// A tool of a server can be named by itself only where a model calls it by that name, too.
+    fn nameable(&self, server: &str, name: &At<String>, tool: &str) {
+        if tool.is_empty() || !is_name(tool) || server.len() + 2 + tool.len() > TOOL_BYTES {
+            let what = format!("the tool `{}` of `{server}` cannot be named by itself", shown(tool));
+            let hint =
+                "only names of letters, digits, `_` and `-`, not too long; list the whole server instead"
+                    .to_owned();
+            self.faults.add(name.at, MistakeKind::Value, what, hint);
+        }
+    }
+
     /// What holds for the whole file.
     fn defaults(&self) {
         let agents = || self.file.agents.iter().map(|it| it.name.value.as_str());
         if self.file.agents.is_empty() {
-            let hint = "write `[agents.NAME]` with its `instructions`; `singletree init` shows how".to_owned();
+            let hint =
+                "write `[agents.NAME]` with its `instructions`; `singletree init` shows how".to_owned();
             self.faults.add(0, MistakeKind::Missing, "there is no agent", hint);
+        }
+        for (index, agent) in self.file.agents.iter().enumerate() {
+            // A hand-off is a tool, and its name knows neither case nor dash.
+            let alike = |it: &&AgentTable| plain(&it.name.value) == plain(&agent.name.value);
+            if let Some(other) = self.file.agents[..index].iter().find(alike) {
+                let what =
+                    format!("`{}` is too much like `{}` for agents", agent.name.value, other.name.value);
+                self.faults.plain(agent.name.at, MistakeKind::Contradiction, what);
+            }
         }
         if let Some(name) = &self.file.default_agent {
             self.known("default_agent", name, agents());
         }
         if let Some(approval) = &self.file.approval {
-            let all: Vec<Selector<'_>> =
-                selector::names(&self.file.servers).filter_map(|it| Selector::find(it, &self.file.servers).ok()).collect();
+            let all: Vec<Selector<'_>> = selector::names(&self.file.servers)
+                .filter_map(|it| Selector::find(it, &self.file.servers).ok())
+                .collect();
             self.approval(approval, "approval", &all);
         }
     }
@@ -93,12 +133,28 @@ impl<'a> Check<'a> {
             self.approval(approval, &format!("agents.{name}.approval"), &selectors);
         }
         self.unapproved(agent, &tools);
-        let changes = selectors.iter().any(|it| it.effects(&self.file.servers).into_iter().any(Effect::changes));
-        if let Some(durability) = agent.durability.as_ref().filter(|it| it.value == Durability::Turn && changes) {
-            let what = format!("`agents.{name}` has tools that change something, which need durability \"step\"");
+        // Of whom the conversation may come to, too: all of them are one graph.
+        let changes = reachable(self.file, agent).into_iter().any(|it| self.changes(it));
+        if let Some(durability) =
+            agent.durability.as_ref().filter(|it| it.value == Durability::Turn && changes)
+        {
+            let what =
+                format!("`agents.{name}` has tools that change something, which need durability \"step\"");
             let hint = "leave `durability` out: it follows from the tools".to_owned();
             self.faults.add(durability.at, MistakeKind::Durability, what, hint);
         }
+    }
+
+    /// Says whether an agent's tools may change something; those of servers may change anything.
+    fn changes(&self, agent: &AgentTable) -> bool {
+        agent.tools.iter().filter_map(|it| Selector::find(&it.value, &self.file.servers).ok()).any(|it| {
+            match it {
+                Selector::Server(_) | Selector::ServerTool(..) => true,
+                Selector::Builtin(_) | Selector::Tool { .. } => {
+                    it.effects(&self.file.servers).into_iter().any(Effect::changes)
+                }
+            }
+        })
     }
 
     fn model(&self, agent: &AgentTable) {
@@ -114,7 +170,12 @@ impl<'a> Check<'a> {
             (None, _) => {
                 let known: Vec<String> = models().map(|it| format!("`{it}`")).collect();
                 let what = format!("`agents.{name}.model` is missing, and there are several models");
-                self.faults.add(agent.name.at, MistakeKind::Missing, what, format!("there is {}", known.join(", ")));
+                self.faults.add(
+                    agent.name.at,
+                    MistakeKind::Missing,
+                    what,
+                    format!("there is {}", known.join(", ")),
+                );
             }
         }
     }
@@ -125,9 +186,17 @@ impl<'a> Check<'a> {
         for name in &agent.tools {
             match Selector::find(&name.value, &self.file.servers) {
                 Ok(selector) => {
-                    if let Some(other) = found.iter().find(|it| it.value.meets(selector) || selector.meets(it.value)) {
+                    if let Selector::ServerTool(index, tool) = selector {
+                        self.nameable(&self.file.servers[index].name.value, name, tool);
+                    }
+                    if let Some(other) =
+                        found.iter().find(|it| it.value.meets(selector) || selector.meets(it.value))
+                    {
                         let (line, other) = (&agent.name.value, self.called(agent, other.at));
-                        let what = format!("`agents.{line}.tools` has `{}` already, by `{other}`", shown(&name.value));
+                        let what = format!(
+                            "`agents.{line}.tools` has `{}` already, by `{other}`",
+                            shown(&name.value)
+                        );
                         self.faults.plain(name.at, MistakeKind::Contradiction, what);
                         continue;
                     }
@@ -150,14 +219,24 @@ impl<'a> Check<'a> {
     /// Names in `ask` and `trust`: of effects and of tools that are there.
     fn approval(&self, approval: &Approval, key: &str, tools: &[Selector<'_>]) {
         let asked: Vec<&At<String>> = approval.asked().collect();
-        for (list, name) in asked.iter().map(|it| ("ask", *it)).chain(approval.trust.iter().map(|it| ("trust", it))) {
+        for (list, name) in
+            asked.iter().map(|it| ("ask", *it)).chain(approval.trust.iter().map(|it| ("trust", it)))
+        {
             let found = Selector::find(&name.value, &self.file.servers);
+            if let Ok(Selector::ServerTool(index, tool)) = found {
+                self.nameable(&self.file.servers[index].name.value, name, tool);
+            }
             let is_there = found.is_ok_and(|it| tools.iter().any(|tool| tool.meets(it) || it.meets(*tool)));
             if !is_there {
                 let what = format!("`{key}.{list}` names `{}`, which is no tool here", shown(&name.value));
-                let words = if list == "ask" { ["read", "safe_write", "destructive", "local"].as_slice() } else { &[] };
+                let words = if list == "ask" {
+                    ["read", "safe_write", "destructive", "local"].as_slice()
+                } else {
+                    &[]
+                };
                 let names = self.names(tools);
-                let hint = did_you_mean(&name.value, words.iter().copied().chain(names.iter().map(String::as_str)));
+                let hint =
+                    did_you_mean(&name.value, words.iter().copied().chain(names.iter().map(String::as_str)));
                 self.faults.add(name.at, MistakeKind::UnknownName, what, hint);
             }
         }
@@ -172,12 +251,16 @@ impl<'a> Check<'a> {
     /// Returns the names by which tools can be meant.
     fn names(&self, tools: &[Selector<'_>]) -> BTreeSet<String> {
         let name = |it: &Selector<'_>| match *it {
-            Selector::Builtin(builtin) => {
-                [builtin.name].into_iter().chain(builtin.tools.iter().map(|(it, _)| *it)).map(str::to_owned).collect()
-            }
+            Selector::Builtin(builtin) => [builtin.name]
+                .into_iter()
+                .chain(builtin.tools.iter().map(|(it, _)| *it))
+                .map(str::to_owned)
+                .collect(),
             Selector::Tool { name, .. } => vec![name.to_owned()],
             Selector::Server(index) => vec![self.file.servers[index].name.value.clone()],
-            Selector::ServerTool(index, tool) => vec![format!("{}.{tool}", self.file.servers[index].name.value)],
+            Selector::ServerTool(index, tool) => {
+                vec![format!("{}.{tool}", self.file.servers[index].name.value)]
+            }
         };
         tools.iter().flat_map(name).collect()
     }
@@ -203,8 +286,10 @@ impl<'a> Check<'a> {
                 }
                 let name = self.called_tool(one);
                 let agent = &agent.name.value;
-                let what = format!("`agents.{agent}` may run `{name}`, which cannot be undone, and nobody is asked");
-                let hint = format!("put \"destructive\" into `approval.ask`, or \"{name}\" into `approval.trust`");
+                let what =
+                    format!("`agents.{agent}` may run `{name}`, which cannot be undone, and nobody is asked");
+                let hint =
+                    format!("put \"destructive\" into `approval.ask`, or \"{name}\" into `approval.trust`");
                 self.faults.add(tool.at, MistakeKind::Unapproved, what, hint);
             }
         }
@@ -215,11 +300,16 @@ impl<'a> Check<'a> {
     }
 }
 
+fn plain(name: &str) -> String {
+    name.to_ascii_lowercase().replace('-', "_").chars().take(48).collect()
+}
+
 /// Returns the single tools of a built-in; of a server nobody knows them here.
 fn singles(selector: Selector<'_>) -> Vec<Selector<'_>> {
     match selector {
         Selector::Builtin(builtin) => {
-            let tool = |(name, effect): &(&'static str, Effect)| Selector::Tool { builtin, name, effect: *effect };
+            let tool =
+                |(name, effect): &(&'static str, Effect)| Selector::Tool { builtin, name, effect: *effect };
             builtin.tools.iter().map(tool).collect()
         }
         Selector::Tool { .. } | Selector::Server(_) | Selector::ServerTool(..) => vec![selector],

@@ -10,8 +10,9 @@ use crate::agent::AgentTable;
 use crate::check;
 use crate::error::{Error, Result};
 use crate::file::File;
-use crate::report::{Faults, Report};
 use crate::model::{Backend, HttpModel, Model, ModelRetry, ModelTime};
+use crate::prompt;
+use crate::report::{Faults, Report};
 use crate::resolve::{ReadyBackend, ReadyModel, Resolved, read_text, resolve};
 use crate::spot::At;
 use crate::surroundings::Surroundings;
@@ -52,25 +53,34 @@ impl Config {
     ///
     /// # Errors
     /// The report of everything that is wrong.
-    pub fn check(file: &str, text: &str, around: &Surroundings<'_>) -> Result<Self, Report> {
+    ///
+    /// # Cancellation
+    /// Dropping the future leaves nothing behind.
+    pub async fn check(file: &str, text: &str, around: &Surroundings<'_>) -> Result<Self, Report> {
         let faults = Faults::default();
         let Some(read) = File::read(text, &faults) else { return Err(faults.report(file, text)) };
         check::check(&read, &faults);
-        let resolved = resolve(&read, around, &faults);
-        if !faults.is_empty() {
-            return Err(faults.report(file, text));
-        }
-        Ok(Self { file: read, resolved, folder: around.folder.to_owned() })
+        let mut resolved = resolve(&read, around, &faults);
+        let (prompts, unfit) = prompt::render(&read, around.folder).await;
+        resolved.prompts = prompts;
+        unfit.into_iter().for_each(|it| it.tell(&faults));
+        let config = Self { file: read, resolved, folder: around.folder.to_owned() };
+        config.rehearse(&faults);
+        if faults.is_empty() { Ok(config) } else { Err(faults.report(file, text)) }
     }
 
     /// Reads a file and checks it as [`Config::check`] does.
     ///
     /// # Errors
     /// `config_unreadable`, `config_invalid`.
-    pub fn load(path: &Path, around: &Surroundings<'_>) -> Result<Self> {
+    ///
+    /// # Cancellation
+    /// Dropping the future leaves nothing behind.
+    pub async fn load(path: &Path, around: &Surroundings<'_>) -> Result<Self> {
         let name = path.display().to_string();
-        let text = read_text(path, FILE_BYTES_MAX).map_err(|why| Error::Unreadable { file: name.clone(), why })?;
-        Self::check(&name, &text, around).map_err(|it| Error::Invalid(Box::new(it)))
+        let text =
+            read_text(path, FILE_BYTES_MAX).map_err(|why| Error::Unreadable { file: name.clone(), why })?;
+        Self::check(&name, &text, around).await.map_err(|it| Error::Invalid(Box::new(it)))
     }
 
     /// Makes a configuration of one agent, `assistant`, that is a model and nothing else: no instructions, no tools.

@@ -26,7 +26,7 @@ pub enum Error {
         /// Which one.
         name: String,
         /// Why not.
-        source: singletree_llm::Error,
+        source: Box<singletree_llm::Error>,
     },
     /// The HTTP client cannot be made.
     #[error("the HTTP client cannot be made")]
@@ -41,7 +41,21 @@ pub enum Error {
         /// Of which agent.
         agent: String,
         /// Why not.
-        source: singletree_tools::Error,
+        source: Box<singletree_tools::Error>,
+    },
+    /// An MCP server cannot be described.
+    #[error("the MCP server `{name}` cannot be used")]
+    Server {
+        /// Which one.
+        name: String,
+        /// Why not.
+        source: Box<singletree_mcp::Error>,
+    },
+    /// An agent has no model: only in a configuration that nobody checked.
+    #[error("the agent `{agent}` has no model")]
+    NoModel {
+        /// Which one.
+        agent: String,
     },
     /// An agent cannot be made.
     #[error("the agent `{name}` cannot be made")]
@@ -49,7 +63,7 @@ pub enum Error {
         /// Which one.
         name: String,
         /// Why not.
-        source: singletree_agent::Error,
+        source: Box<singletree_agent::Error>,
     },
 }
 
@@ -63,6 +77,8 @@ impl Error {
             Self::Model { source, .. } => source.category(),
             Self::Http { source } => source.category(),
             Self::Tools { source, .. } => source.category(),
+            Self::Server { source, .. } => source.category(),
+            Self::NoModel { .. } => "config_invalid",
             Self::Agent { source, .. } => source.category(),
         }
     }

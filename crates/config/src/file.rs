@@ -46,7 +46,12 @@ impl File {
         let (table, errors) = DeTable::parse_recoverable(text);
         for error in errors.iter().take(SYNTAX_MAX) {
             let at = error.span().map_or(text.len(), |it| it.start);
-            faults.add(at, MistakeKind::Syntax, format!("this is no TOML: {}", error.message()), syntax_hint(text, at));
+            faults.add(
+                at,
+                MistakeKind::Syntax,
+                format!("this is no TOML: {}", error.message()),
+                syntax_hint(text, at),
+            );
         }
         if !errors.is_empty() {
             return None;

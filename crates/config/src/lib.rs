@@ -10,6 +10,8 @@
 //! # Example
 //!
 //! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() {
 //! use std::path::Path;
 //! use singletree_config::{Config, Surroundings};
 //!
@@ -26,12 +28,14 @@
 //! "#;
 //! let around =
 //!     Surroundings { folder: Path::new("."), env: &|_| Some("a key".to_owned()) };
-//! let config = Config::check("singletree.toml", text, &around).unwrap();
+//! let config = Config::check("singletree.toml", text, &around).await.unwrap();
 //! assert_eq!(config.agents(), ["support"]);
 //!
-//! let report = Config::check("singletree.toml", &text.replace("tools", "tool"), &around).unwrap_err();
+//! let text = text.replace("tools", "tool");
+//! let report = Config::check("singletree.toml", &text, &around).await.unwrap_err();
 //! let told = "singletree.toml:9:1: `agents.support` has no key `tool`\n    hint: did you mean `tools`?";
 //! assert_eq!(report.to_string(), told);
+//! # }
 //! ```
 
 mod error;
@@ -47,6 +51,7 @@ mod section;
 
 mod agent;
 mod approval;
+mod compaction;
 mod file;
 mod limits;
 mod model;
@@ -54,6 +59,7 @@ mod server;
 mod tool;
 
 mod check;
+mod prompt;
 mod resolve;
 mod selector;
 
@@ -64,6 +70,6 @@ mod sample;
 pub use build::{Built, Means};
 pub use config::{BareModel, Config};
 pub use error::{Error, Result};
-pub use sample::SAMPLE;
 pub use report::{Mistake, MistakeKind, Report};
+pub use sample::SAMPLE;
 pub use surroundings::Surroundings;

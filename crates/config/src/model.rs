@@ -102,10 +102,16 @@ fn backend(section: &mut Section<'_>, wire: Option<At<Option<Wire>>>) -> Backend
                 section.faults().plain(file.at, MistakeKind::Contradiction, what);
             }
             if section.raw("name").is_none() {
-                section.missing("name", &format!("what the vendor calls the model, as in `name = \"{}\"`", example(wire)));
+                section.missing(
+                    "name",
+                    &format!("what the vendor calls the model, as in `name = \"{}\"`", example(wire)),
+                );
             }
             if !has_base_url && has_key.is_none() {
-                let hint = format!("write `key = {{ env = \"{}\" }}`, or the `base_url` of a server that wants none", variable(wire));
+                let hint = format!(
+                    "write `key = {{ env = \"{}\" }}`, or the `base_url` of a server that wants none",
+                    variable(wire)
+                );
                 section.missing("key", &hint);
             }
             let Some(model) = model else { return Backend::Unknown };
@@ -144,7 +150,11 @@ fn base_url(section: &mut Section<'_>) -> Option<String> {
     match check_base_url(&url.value) {
         Ok(()) => Some(url.value),
         Err(what) => {
-            section.faults().plain(url.at, MistakeKind::Value, format!("`{}` {what}", section.called("base_url")));
+            section.faults().plain(
+                url.at,
+                MistakeKind::Value,
+                format!("`{}` {what}", section.called("base_url")),
+            );
             None
         }
     }
@@ -164,20 +174,21 @@ pub(crate) fn check_base_url(url: &str) -> Result<(), &'static str> {
     if rest.contains(['?', '#']) || rest.contains(char::is_whitespace) || rest.contains(char::is_control) {
         return Err("must end with a path: no query, no fragment, no space");
     }
-    Ok(())
+    url::Url::parse(url).map(drop).map_err(|_| "is no address")
 }
 
 fn sampling(mut section: Section<'_>) -> RuntimeConfig {
-    let mut config = RuntimeConfig::default();
-    config.temperature = section.number("temperature");
-    config.max_tokens = section.count("max_tokens", 1).map(|it| it.value);
-    config.top_p = section.number("top_p");
-    config.seed = section.whole("seed");
-    config.frequency_penalty = section.number("frequency_penalty");
-    config.presence_penalty = section.number("presence_penalty");
-    config.stop_sequences =
-        section.texts("stop").map(|it| it.into_iter().map(|it| it.value).collect());
-    config.extras = section.object("extras").unwrap_or_default();
+    let stop = section.texts("stop");
+    let config = RuntimeConfig {
+        temperature: section.number("temperature"),
+        max_tokens: section.count("max_tokens", 1).map(|it| it.value),
+        top_p: section.number("top_p"),
+        seed: section.whole("seed"),
+        frequency_penalty: section.number("frequency_penalty"),
+        presence_penalty: section.number("presence_penalty"),
+        stop_sequences: stop.map(|it| it.into_iter().map(|it| it.value).collect()),
+        extras: section.object("extras").unwrap_or_default(),
+    };
     section.end();
     config
 }
@@ -233,6 +244,8 @@ mod tests {
         for wrong in ["", "api.openai.com", "ftp://x", "http://", "http://:80", "https://me:secret@x/v1"] {
             check(wrong, false);
         }
+        check("http://a%zz", false);
+        check("http://h:99999", false);
         check("https://x/v1?key=secret", false);
         check("https://x/v 1", false);
     }

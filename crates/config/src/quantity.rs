@@ -55,7 +55,8 @@ mod tests {
         check("5 m", Some(300_000));
         check("2h", Some(7_200_000));
         check("7d", Some(604_800_000));
-        for wrong in ["", "s", "30", "0s", "-1s", "1.5s", "1w", "30seconds", "99999999999999d", "9999d9", "é"] {
+        for wrong in ["", "s", "30", "0s", "-1s", "1.5s", "1w", "30seconds", "99999999999999d", "9999d9", "é"]
+        {
             check(wrong, None);
         }
     }

@@ -99,7 +99,13 @@ struct Fault {
 
 impl Faults {
     /// Takes down a mistake, with what to do about it.
-    pub(crate) fn add(&self, at: usize, kind: MistakeKind, what: impl Into<String>, hint: impl Into<Option<String>>) {
+    pub(crate) fn add(
+        &self,
+        at: usize,
+        kind: MistakeKind,
+        what: impl Into<String>,
+        hint: impl Into<Option<String>>,
+    ) {
         let fault = Fault { at, kind, what: what.into(), hint: hint.into() };
         self.0.borrow_mut().push(fault);
     }

@@ -1,5 +1,6 @@
 //! What a file names outside itself: environment variables, keys in files, scripts.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
@@ -9,6 +10,7 @@ use singletree_llm::Script;
 use crate::check::model_of;
 use crate::file::File;
 use crate::model::{Backend, HttpModel, Model};
+use crate::prompt::Rendered;
 use crate::report::{Faults, MistakeKind};
 use crate::secret_source::SecretSource;
 use crate::selector::Selector;
@@ -39,6 +41,8 @@ pub(crate) struct ReadyServer {
     /// Which of the file's servers it is.
     pub(crate) index: usize,
     pub(crate) settings: Vec<(String, Secret, bool)>,
+    /// What a program gets of our own environment: where programs are, and where its user is at home.
+    pub(crate) inherited: Vec<(String, String)>,
 }
 
 /// What a file names outside itself, as far as its agents use it.
@@ -46,6 +50,8 @@ pub(crate) struct ReadyServer {
 pub(crate) struct Resolved {
     pub(crate) models: Vec<ReadyModel>,
     pub(crate) servers: Vec<ReadyServer>,
+    /// Rendered prompts, by the names of their agents.
+    pub(crate) prompts: BTreeMap<String, Rendered>,
 }
 
 /// Fetches what the agents of a file use. What nobody uses is not asked for.
@@ -72,7 +78,8 @@ pub(crate) fn resolve(file: &File, around: &Surroundings<'_>, faults: &Faults) -
     for (index, server) in file.servers.iter().enumerate() {
         let tools = file.agents.iter().flat_map(|it| &it.tools);
         let mut means = tools.filter_map(|it| Selector::find(&it.value, &file.servers).ok());
-        let used = means.any(|it| matches!(it, Selector::Server(at) | Selector::ServerTool(at, _) if at == index));
+        let used =
+            means.any(|it| matches!(it, Selector::Server(at) | Selector::ServerTool(at, _) if at == index));
         if used {
             let settings = match &server.reach {
                 Reach::Command { env, .. } => env,
@@ -83,7 +90,10 @@ pub(crate) fn resolve(file: &File, around: &Surroundings<'_>, faults: &Faults) -
                 let (value, secret) = setting(it, around, faults)?;
                 Some((name.clone(), value, secret))
             });
-            resolved.servers.push(ReadyServer { index, settings: ready.collect() });
+            let settings = ready.collect();
+            let own = ["PATH", "HOME", "USER", "LANG", "TMPDIR"].into_iter();
+            let inherited = own.filter_map(|it| Some((it.to_owned(), (around.env)(it)?))).collect();
+            resolved.servers.push(ReadyServer { index, settings, inherited });
         }
     }
     resolved

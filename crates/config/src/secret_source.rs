@@ -6,11 +6,11 @@ use singletree_http::Secret;
 use toml::Spanned;
 use toml::de::DeValue;
 
+use crate::report::Faults;
 use crate::report::MistakeKind;
 use crate::section::Section;
 use crate::spot::At;
 use crate::surroundings::Surroundings;
-use crate::report::Faults;
 
 /// Where a secret comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,7 +24,8 @@ pub(crate) enum SecretSource {
 /// How large a file with a secret may be, in bytes.
 const SECRET_BYTES_MAX: u64 = 64 * 1024;
 
-const HINT: &str = "write { env = \"NAME\" } or { file = \"PATH\" }; what stood here is known to whoever read the file";
+const HINT: &str =
+    "write { env = \"NAME\" } or { file = \"PATH\" }; what stood here is known to whoever read the file";
 
 impl SecretSource {
     /// Reads `{ env = "NAME" }` or `{ file = "PATH" }`. A text is a mistake, and never repeated.
@@ -59,7 +60,8 @@ impl SecretSource {
             (Some(env), None) if is_variable(&env.value) => Some(Self::Env(env)),
             (Some(env), None) => {
                 let what = format!("`{}.env` is no name of an environment variable", section.called(key));
-                let hint = "write the name of the variable, as in { env = \"OPENAI_API_KEY\" }, not what it holds";
+                let hint =
+                    "write the name of the variable, as in { env = \"OPENAI_API_KEY\" }, not what it holds";
                 faults.add(env.at, MistakeKind::SecretByValue, what, hint.to_owned());
                 None
             }

@@ -28,7 +28,12 @@ pub(crate) struct Section<'t> {
 }
 
 impl<'t> Section<'t> {
-    pub(crate) fn new(table: &'t DeTable<'t>, at: usize, name: impl Into<String>, faults: &'t Faults) -> Self {
+    pub(crate) fn new(
+        table: &'t DeTable<'t>,
+        at: usize,
+        name: impl Into<String>,
+        faults: &'t Faults,
+    ) -> Self {
         Self { table, at, name: name.into(), faults, known: Vec::new() }
     }
 
@@ -167,10 +172,10 @@ impl<'t> Section<'t> {
     }
 
     /// A table inside this one.
-    pub(crate) fn section(&mut self, key: &'static str) -> Option<Section<'t>> {
+    pub(crate) fn section(&mut self, key: &'static str) -> Option<Self> {
         let (at, value) = self.raw(key)?;
         match value.get_ref().as_table() {
-            Some(table) => Some(Section::new(table, at, self.called(key), self.faults)),
+            Some(table) => Some(Self::new(table, at, self.called(key), self.faults)),
             None => {
                 self.unfit(key, value, "a table");
                 None
@@ -179,18 +184,21 @@ impl<'t> Section<'t> {
     }
 
     /// The tables inside a table of free names, in the order of the text, as in `[models.main]`.
-    pub(crate) fn named(&mut self, key: &'static str) -> Vec<(At<String>, Section<'t>)> {
+    pub(crate) fn named(&mut self, key: &'static str) -> Vec<(At<String>, Self)> {
         let Some(section) = self.section(key) else { return Vec::new() };
         let mut named = Vec::new();
         for (name, value) in section.entries() {
             if !is_name(&name.value) {
-                let what = format!("a name in `{}` is made of letters, digits, `_` and `-`, 64 at most", section.name);
+                let what = format!(
+                    "a name in `{}` is made of letters, digits, `_` and `-`, 64 at most",
+                    section.name
+                );
                 self.faults.plain(name.at, MistakeKind::Value, what);
                 continue;
             }
             match value.get_ref().as_table() {
                 Some(table) => {
-                    let inner = Section::new(table, name.at, section.called(&name.value), self.faults);
+                    let inner = Self::new(table, name.at, section.called(&name.value), self.faults);
                     named.push((name, inner));
                 }
                 None => section.unfit(&name.value, value, "a table"),
@@ -217,7 +225,8 @@ impl<'t> Section<'t> {
             if self.known.contains(&name.value.as_str()) {
                 continue;
             }
-            let place = if self.name.is_empty() { "this file".to_owned() } else { format!("`{}`", self.name) };
+            let place =
+                if self.name.is_empty() { "this file".to_owned() } else { format!("`{}`", self.name) };
             let what = format!("{place} has no key `{}`", shown(&name.value));
             let hint = habit(&name.value, &self.known)
                 .or_else(|| did_you_mean(&name.value, self.known.iter().copied()));
@@ -252,16 +261,19 @@ fn habit(key: &str, known: &[&str]) -> Option<String> {
         ("enabled_tools", "tools", "it is called `tools` here"),
     ];
     let plain = key.to_ascii_lowercase().replace('-', "_");
-    let found = HABITS.iter().find(|(habit, here, _)| {
-        (*habit == key || *habit == plain) && known.contains(here)
-    });
+    let found =
+        HABITS.iter().find(|(habit, here, _)| (*habit == key || *habit == plain) && known.contains(here));
     found.map(|(_, _, hint)| (*hint).to_owned())
 }
 
 /// Cuts what is too long for a line, and what would steer a terminal.
 pub(crate) fn shown(name: &str) -> String {
     let plain: String = name.chars().filter(|it| !it.is_control()).take(65).collect();
-    if plain.chars().count() > 64 { format!("{}…", plain.chars().take(40).collect::<String>()) } else { plain }
+    if plain.chars().count() > 64 {
+        format!("{}…", plain.chars().take(40).collect::<String>())
+    } else {
+        plain
+    }
 }
 
 pub(crate) fn is_name(name: &str) -> bool {
@@ -290,7 +302,11 @@ fn number(value: &DeValue<'_>) -> Option<f64> {
     let text = match value {
         DeValue::Integer(integer) => return whole(integer).map(|it| it as f64),
         DeValue::Float(float) => float.as_str(),
-        DeValue::String(_) | DeValue::Boolean(_) | DeValue::Datetime(_) | DeValue::Array(_) | DeValue::Table(_) => {
+        DeValue::String(_)
+        | DeValue::Boolean(_)
+        | DeValue::Datetime(_)
+        | DeValue::Array(_)
+        | DeValue::Table(_) => {
             return None;
         }
     };
@@ -305,7 +321,9 @@ fn json(value: &DeValue<'_>) -> Option<Value> {
         DeValue::Float(_) => number(value).and_then(Number::from_f64).map(Value::Number),
         DeValue::Boolean(flag) => Some(Value::Bool(*flag)),
         DeValue::Datetime(_) => None,
-        DeValue::Array(array) => array.iter().map(|it| json(it.get_ref())).collect::<Option<_>>().map(Value::Array),
+        DeValue::Array(array) => {
+            array.iter().map(|it| json(it.get_ref())).collect::<Option<_>>().map(Value::Array)
+        }
         DeValue::Table(table) => {
             let entry = |(name, value): (&Spanned<std::borrow::Cow<'_, str>>, &Spanned<DeValue<'_>>)| {
                 Some((name.get_ref().to_string(), json(value.get_ref())?))

@@ -77,7 +77,9 @@ impl<'a> Selector<'a> {
                 other.tools.len() == 1 && other.tools[0].0 == name
             }
             (Self::Server(it), Selector::Server(other) | Selector::ServerTool(other, _)) => it == other,
-            (Self::ServerTool(it, tool), Selector::ServerTool(other, other_tool)) => (it, tool) == (other, other_tool),
+            (Self::ServerTool(it, tool), Selector::ServerTool(other, other_tool)) => {
+                (it, tool) == (other, other_tool)
+            }
             (Self::Builtin(_) | Self::Tool { .. }, Selector::Server(_) | Selector::ServerTool(..))
             | (Self::Server(_) | Self::ServerTool(..), Selector::Builtin(_) | Selector::Tool { .. })
             | (Self::ServerTool(..), Selector::Server(_)) => false,

@@ -17,6 +17,8 @@ use crate::suggest::did_you_mean;
 pub(crate) struct Server {
     pub(crate) name: At<String>,
     pub(crate) reach: Reach,
+    /// Whether what it says itself of its tools' effects counts, where the file says nothing.
+    pub(crate) trust_hints: bool,
     /// Effects by the names of its tools; `*` is all others.
     pub(crate) effects: Vec<(At<String>, Effect)>,
     /// Those of its tools that anybody gets to see; all otherwise.
@@ -29,12 +31,7 @@ pub(crate) struct Server {
 #[derive(Debug, Clone)]
 pub(crate) enum Reach {
     /// A program that is started.
-    Command {
-        program: String,
-        args: Vec<String>,
-        folder: Option<PathBuf>,
-        env: Vec<(String, Setting)>,
-    },
+    Command { program: String, args: Vec<String>, folder: Option<PathBuf>, env: Vec<(String, Setting)> },
     /// An address.
     Url { url: String, headers: Vec<(String, Setting)> },
     /// Nobody can tell: what is said of it is wrong, and was told.
@@ -59,6 +56,7 @@ impl Server {
             name,
             reach,
             effects,
+            trust_hints: section.flag("trust_hints").unwrap_or(false),
             tools: section.texts("tools"),
             start_time: section.duration("start_time"),
             call_time: section.duration("call_time"),
@@ -92,7 +90,10 @@ fn reach(section: &mut Section<'_>) -> Reach {
     let (env, headers) = (settings(section, "env"), settings(section, "headers"));
     match (program, url) {
         (Some(_), Some(url)) => {
-            let what = format!("`{}` beside `command`: a server is started or addressed, not both", section.called("url"));
+            let what = format!(
+                "`{}` beside `command`: a server is started or addressed, not both",
+                section.called("url")
+            );
             section.faults().plain(url.at, MistakeKind::Contradiction, what);
             Reach::Unknown
         }
@@ -103,7 +104,11 @@ fn reach(section: &mut Section<'_>) -> Reach {
         (None, Some(url)) => {
             foreign(section, &["args", "folder", "env"], "command");
             if let Err(what) = crate::model::check_base_url(&url.value) {
-                section.faults().plain(url.at, MistakeKind::Value, format!("`{}` {what}", section.called("url")));
+                section.faults().plain(
+                    url.at,
+                    MistakeKind::Value,
+                    format!("`{}` {what}", section.called("url")),
+                );
                 return Reach::Unknown;
             }
             Reach::Url { url: url.value, headers }

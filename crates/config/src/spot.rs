@@ -32,7 +32,8 @@ mod tests {
     fn columns_are_characters_and_the_end_is_the_end() {
         let text = "aé\nöb";
         let found: Vec<_> = (0..=9).map(|it| line_and_column(text, it)).collect();
-        let (first, second) = ([(1, 1), (1, 2), (1, 2), (1, 3)], [(2, 1), (2, 1), (2, 2), (2, 3), (2, 3), (2, 3)]);
+        let (first, second) =
+            ([(1, 1), (1, 2), (1, 2), (1, 3)], [(2, 1), (2, 1), (2, 2), (2, 3), (2, 3), (2, 3)]);
         assert_eq!(found, [first.as_slice(), &second].concat());
     }
 }

@@ -12,7 +12,10 @@ pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) 
 }
 
 /// Says what was meant, or else what there is.
-pub(crate) fn did_you_mean<'a>(word: &str, known: impl IntoIterator<Item = &'a str> + Clone) -> Option<String> {
+pub(crate) fn did_you_mean<'a>(
+    word: &str,
+    known: impl IntoIterator<Item = &'a str> + Clone,
+) -> Option<String> {
     if let Some(it) = nearest(word, known.clone()) {
         return Some(format!("did you mean `{it}`?"));
     }

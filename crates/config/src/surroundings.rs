@@ -9,13 +9,11 @@ pub struct Surroundings<'a> {
     /// The folder that relative paths start from: that of the file.
     pub folder: &'a Path,
     /// Looks an environment variable up.
-    pub env: &'a dyn Fn(&str) -> Option<String>,
+    pub env: &'a (dyn Fn(&str) -> Option<String> + Sync),
 }
 
 impl fmt::Debug for Surroundings<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Surroundings")
-            .field("folder", &self.folder)
-            .finish_non_exhaustive()
+        f.debug_struct("Surroundings").field("folder", &self.folder).finish_non_exhaustive()
     }
 }

@@ -14,20 +14,12 @@ pub(crate) struct ToolSettings {
     pub(crate) notes: Option<PathBuf>,
     /// The folder of messages that leave.
     pub(crate) outbox: Option<PathBuf>,
-    pub(crate) http_get: HttpGetSettings,
+    /// Where `http_get` may go; to every public host otherwise.
+    pub(crate) hosts: Option<Vec<String>>,
     /// How long a call may take.
     pub(crate) call_time: Option<Duration>,
     /// How much of a result the model gets to read.
     pub(crate) output_bytes: Option<u64>,
-}
-
-/// What the file says of `http_get`.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct HttpGetSettings {
-    /// Where it may go; every public host otherwise.
-    pub(crate) hosts: Option<Vec<String>>,
-    pub(crate) body_bytes: Option<u64>,
-    pub(crate) time: Option<Duration>,
 }
 
 /// A built-in: a name that agents list, and the tools that it stands for.
@@ -43,11 +35,7 @@ pub(crate) const BUILTINS: [Builtin; 5] = [
     Builtin { name: "calculator", tools: &[("calculator", Effect::Read)] },
     Builtin {
         name: "notes",
-        tools: &[
-            ("notes_add", Effect::Local),
-            ("notes_list", Effect::Read),
-            ("notes_search", Effect::Read),
-        ],
+        tools: &[("notes_add", Effect::Local), ("notes_list", Effect::Read), ("notes_search", Effect::Read)],
     },
     Builtin { name: "outbox", tools: &[("send_message", Effect::Destructive)] },
     Builtin { name: "http_get", tools: &[("http_get", Effect::Read)] },
@@ -70,11 +58,7 @@ impl ToolSettings {
         }
         if let Some(mut http_get) = section.section("http_get") {
             let hosts = http_get.texts("hosts");
-            settings.http_get = HttpGetSettings {
-                hosts: hosts.map(|it| it.into_iter().map(|it| it.value).collect()),
-                body_bytes: http_get.bytes("body_bytes"),
-                time: http_get.duration("time"),
-            };
+            settings.hosts = hosts.map(|it| it.into_iter().map(|it| it.value).collect());
             http_get.end();
         }
         section.end();

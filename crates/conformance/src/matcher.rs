@@ -69,7 +69,7 @@ impl Matcher {
 
     fn of(node: &Node, path: &str) -> Outcome<Self> {
         Ok(match &node.value {
-            Yaml::Str(text) if text.starts_with('<') && text.ends_with('>') => {
+            Yaml::Str(text) if is_token(text) => {
                 token(text).ok_or_else(|| Failure::reader(path, format!("unknown token {text}")))?
             }
             Yaml::List(items) => Self::List(
@@ -172,6 +172,12 @@ fn same(a: &Value, b: &Value) -> bool {
         (Value::Number(x), Value::Number(y)) => x == y || x.as_f64() == y.as_f64(),
         _ => a == b,
     }
+}
+
+/// Tells whether a text is a token: text in one pair of brackets. With more brackets it is text, as of a prompt with tags.
+fn is_token(text: &str) -> bool {
+    let inner = text.strip_prefix('<').and_then(|it| it.strip_suffix('>'));
+    inner.is_some_and(|it| !it.contains(['<', '>']))
 }
 
 fn token(text: &str) -> Option<Matcher> {

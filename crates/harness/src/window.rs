@@ -1,9 +1,10 @@
 //! A window on a history: its last messages, from the beginning of a turn on (D22).
 
+use std::collections::BTreeSet;
 use std::num::NonZeroU64;
 
 use singletree_durable::{Journal, SessionKey};
-use singletree_engine::{Item, List};
+use singletree_engine::List;
 use singletree_llm::Role;
 
 use crate::history::HISTORY;
@@ -14,8 +15,9 @@ const STRIDE: u64 = 64;
 
 /// How much of a history is held: at least this many messages, and before them what belongs to the first one's turn.
 ///
-/// A window begins with a message of the user, so that it never begins with half a tool call, which no provider accepts
-/// (INV-6).
+/// A window begins with a message of the user after which no call is answered that was made before it, so that it never
+/// holds half a tool call, which no provider accepts (INV-6). Histories that the harness made have no such message; those
+/// that were brought in may.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Window(NonZeroU64);
 
@@ -25,12 +27,20 @@ impl Window {
         Self(NonZeroU64::new(messages).unwrap_or(NonZeroU64::MIN))
     }
 
-    /// Finds where the window on a list begins; none when that is not held, or when no turn begins there or before.
+    /// Finds where the window on a list begins; none when that is not held, or when none can begin there or before.
     pub(crate) fn start(self, list: &List) -> Result<Option<u64>, Error> {
-        for position in (list.first_held()..=list.len().saturating_sub(self.0.get())).rev() {
-            if list.get(position).map(is_users).transpose()?.unwrap_or(false) {
+        let latest = list.len().saturating_sub(self.0.get());
+        // Answers whose calls were not seen yet.
+        let mut answered = BTreeSet::new();
+        for (behind, item) in (1..).zip(list.iter_from(list.first_held()).rev()) {
+            let (position, message) = (list.len() - behind, record::message(item)?);
+            if position <= latest && message.role == Role::User && answered.is_empty() {
                 return Ok(Some(position));
             }
+            for call in &message.tool_calls {
+                answered.remove(&call.id);
+            }
+            answered.extend(message.tool_call_id.clone());
         }
         Ok(None)
     }
@@ -58,30 +68,22 @@ impl Window {
         let (place, list) = ((journal, key), (HISTORY, generation));
         let mut first = len.saturating_sub(self.0.get());
         let mut items = stored::read_items(place, list, first..len).await?;
-        let mut ahead = items.first().map(is_users).transpose()?.unwrap_or(true);
-        while first > 0 && !ahead {
-            let from = first.saturating_sub(STRIDE);
-            let mut earlier = stored::read_items(place, list, from..first).await?;
-            let mut kept = earlier.len();
-            while kept > 0 && !ahead {
-                kept -= 1;
-                ahead = is_users(&earlier[kept])?;
+        loop {
+            let held = List::window(first, items.iter().cloned());
+            if first == 0 || self.start(&held)?.is_some() {
+                return self.cut(&held);
             }
-            let skipped = if ahead { kept } else { 0 };
-            first = from + skipped as u64;
-            items.splice(0..0, earlier.drain(skipped..));
+            let from = first.saturating_sub(STRIDE);
+            let earlier = stored::read_items(place, list, from..first).await?;
+            items.splice(0..0, earlier);
+            first = from;
         }
-        Ok(List::window(first, items))
     }
-}
-
-fn is_users(item: &Item) -> Result<bool, Error> {
-    Ok(record::message(item)?.role == Role::User)
 }
 
 #[cfg(test)]
 mod tests {
-    use singletree_llm::ChatMessage;
+    use singletree_llm::{ChatMessage, ToolCall, validate_messages};
 
     use super::*;
     use crate::history::item;
@@ -112,6 +114,37 @@ mod tests {
     fn a_list_that_holds_less_than_the_window_must_be_read_again() {
         let held = |first, messages| Window::new(messages).is_held(&list(first, 9)).unwrap();
         assert_eq!([held(0, 90), held(3, 4), held(4, 4), held(5, 3)], [true, true, false, true]);
+    }
+
+    proptest::proptest! {
+        // INV-6, D22: whatever a history holds that a provider takes as a whole, it takes any window on it.
+        #[test]
+        fn any_window_on_any_history_that_is_legal_is_legal(steps in proptest::collection::vec(0_u8..7, 0..40), width in 0_u64..45) {
+            let mut messages: Vec<ChatMessage> = vec![ChatMessage::user("first")];
+            let mut open: Vec<String> = Vec::new();
+            for (no, step) in steps.into_iter().enumerate() {
+                // Ids come again, as with providers that count from 0; calls stay open past other messages.
+                let id = format!("c{}", no % 3);
+                match step {
+                    0 => messages.push(ChatMessage::user("ask")),
+                    1 => messages.push(ChatMessage::assistant("answer")),
+                    2 | 3 => {
+                        let calls = [ToolCall::new(&id, "t", serde_json::Map::new()), ToolCall::new("d", "t", serde_json::Map::new())];
+                        messages.push(ChatMessage::assistant("").with_tool_calls(calls));
+                        open = vec![id, "d".to_owned()];
+                    }
+                    _ => messages.extend(open.pop().map(|it| ChatMessage::tool(it, "done"))),
+                }
+            }
+            messages.push(ChatMessage::user("last"));
+            proptest::prop_assert!(validate_messages(&messages).is_ok());
+            let list = List::new(messages.iter().cloned().map(item));
+            let start = Window::new(width).start(&list).unwrap().unwrap();
+            let window = &messages[usize::try_from(start).unwrap()..];
+            proptest::prop_assert_eq!(window[0].role, Role::User);
+            proptest::prop_assert!(window.len() as u64 >= width.min(messages.len() as u64));
+            proptest::prop_assert!(validate_messages(window).is_ok(), "{window:?}");
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use singletree_durable::{
     SessionKey, Timestamp,
 };
 use singletree_engine::{Item, List, Slot};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crate::Error;
@@ -29,15 +29,24 @@ pub(crate) struct Author {
 /// Numbers of the items whose bodies are written, by the items' addresses; the items are held, so that no address is used
 /// twice.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Numbers(HashMap<usize, (Item, u64)>);
+pub(crate) struct Numbers {
+    by_address: HashMap<usize, (Item, u64)>,
+    /// Those that have a place in a list.
+    placed: BTreeSet<u64>,
+}
 
 impl Numbers {
     pub(crate) fn note(&mut self, item: &Item, no: u64) {
-        self.0.insert(item.address(), (item.clone(), no));
+        self.by_address.insert(item.address(), (item.clone(), no));
     }
 
     pub(crate) fn get(&self, item: &Item) -> Option<u64> {
-        self.0.get(&item.address()).map(|(_, no)| *no)
+        self.by_address.get(&item.address()).map(|(_, no)| *no)
+    }
+
+    /// Returns the number of an item that has no place yet, and notes that it gets one.
+    fn place(&mut self, item: &Item) -> Option<u64> {
+        self.get(item).filter(|it| self.placed.insert(*it))
     }
 }
 
@@ -172,7 +181,8 @@ impl Writing {
         Ok(no)
     }
 
-    /// Makes an item part of a list: the commit that makes it history.
+    /// Makes an item part of a list: the commit that makes it history. One that is part of another list, too, as what crosses
+    /// into a subgraph and back, has a row for each.
     fn place(
         &mut self,
         author: &Author,
@@ -180,9 +190,14 @@ impl Writing {
         at: Placement,
         numbers: &mut Numbers,
     ) -> Result<(), Error> {
-        match numbers.get(item) {
-            Some(no) => self.put(Put::Place { item: no, placement: at }),
-            None => drop(self.new_item(author, item, Beside::at(at), numbers)?),
+        match (numbers.place(item), numbers.get(item)) {
+            (Some(no), _) => self.put(Put::Place { item: no, placement: at }),
+            (None, None) => {
+                self.new_item(author, item, Beside::at(at), numbers)?;
+                // So that a second list which shares it has a row of its own.
+                numbers.place(item);
+            }
+            (None, Some(_)) => drop(self.new_item(author, item, Beside::at(at), &mut Numbers::default())?),
         }
         Ok(())
     }

@@ -29,6 +29,12 @@ pub enum Backoff {
 }
 
 impl Backoff {
+    /// Makes a backoff with jitter that grants a provider up to a minute.
+    #[must_use]
+    pub fn jittered(base: Duration, cap: Duration) -> Self {
+        Self::Jittered { base, cap, asked_max: Duration::from_secs(60) }
+    }
+
     /// Makes a backoff of a function of the number of the attempt that failed, from 0.
     pub fn by(wait: impl Fn(u32) -> Duration + Send + Sync + 'static) -> Self {
         Self::By(Arc::new(wait))
@@ -53,11 +59,7 @@ impl Backoff {
 
 impl Default for Backoff {
     fn default() -> Self {
-        Self::Jittered {
-            base: Duration::from_secs(1),
-            cap: Duration::from_secs(30),
-            asked_max: Duration::from_secs(60),
-        }
+        Self::jittered(Duration::from_secs(1), Duration::from_secs(30))
     }
 }
 

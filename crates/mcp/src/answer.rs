@@ -79,7 +79,8 @@ mod tests {
         let value = json!({"a": [1, 2]});
         let alone = json!({"content": [], "structuredContent": value});
         assert_eq!(read(alone), Ok(Output::text("{\"a\":[1,2]}")));
-        let twice = json!({"content": [{"type": "text", "text": "{\"a\": [1,2]}"}], "structuredContent": value});
+        let twice =
+            json!({"content": [{"type": "text", "text": "{\"a\": [1,2]}"}], "structuredContent": value});
         assert_eq!(read(twice), Ok(Output::text("{\"a\": [1,2]}")));
     }
 

@@ -38,7 +38,8 @@ impl McpServerBuilder {
         self
     }
 
-    /// Says how much a tool of this server may change, whatever its hints say. The name is the server's own.
+    /// Says how much a tool of this server may change, whatever its hints say. The name is the server's own. `*` stands for
+    /// every tool of which nothing else is said.
     #[must_use]
     pub fn effect(mut self, tool: impl Into<String>, effect: Effect) -> Self {
         self.judgement.effects.insert(tool.into(), effect);

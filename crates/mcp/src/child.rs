@@ -44,7 +44,8 @@ impl ChildTransport {
         else {
             return Err(io::Error::other("the program has no pipes"));
         };
-        let output = LineLimit { inner: output, link: Arc::clone(link), line: 0, limit: limits.message_bytes };
+        let output =
+            LineLimit { inner: output, link: Arc::clone(link), line: 0, limit: limits.message_bytes };
         // The limit is that of our reader, which says so; the transport's own would drop the message in silence.
         let messages = AsyncRwTransport::new(output, input).with_max_line_length(usize::MAX);
         let listener = Some(tokio::spawn(listen(error, Arc::clone(link))));

@@ -214,6 +214,13 @@ impl Connection {
         }
     }
 
+    /// Ends the connection for everybody who waits.
+    pub(crate) fn end(&self) {
+        self.link.close();
+        self.link.end_by(End::Gone("it was stopped".to_owned()));
+        self.service.cancellation_token().cancel();
+    }
+
     /// Ends the connection, and waits until the program is gone.
     pub(crate) async fn close(mut self) {
         // How the task ended tells nothing: what it carried is gone either way.

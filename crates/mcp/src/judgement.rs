@@ -24,7 +24,8 @@ impl Judgement {
             Some(_) | None => Effect::Destructive,
         };
         let idempotent = hints.is_some_and(|it| it.idempotent_hint == Some(true));
-        let effect = self.effects.get(tool.name.as_ref()).copied().unwrap_or(hinted);
+        let declared = self.effects.get(tool.name.as_ref()).or_else(|| self.effects.get("*"));
+        let effect = declared.copied().unwrap_or(hinted);
         let recovery = if idempotent || !effect.changes() { Recovery::Rerun } else { Recovery::Report };
         (effect, self.recoveries.get(tool.name.as_ref()).copied().unwrap_or(recovery))
     }

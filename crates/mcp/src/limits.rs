@@ -13,7 +13,7 @@ pub struct McpLimits {
     pub call: Duration,
     /// How long a stopped server may take before it is told to stop, and again before it is killed.
     pub stop: Duration,
-    /// How long nobody tries again after a connection could not be made.
+    /// How long nobody tries again after a connection could not be made; doubled with each in a row, up to sixteenfold.
     pub rest: Duration,
     /// Bytes of one message of the server. A server at the end of a pipe that says more at once is stopped: the rest of
     /// its words cannot be told apart.

@@ -19,15 +19,14 @@ pub(crate) fn check_server(name: &str) -> Result<(), String> {
     if fits && !name.contains(BETWEEN) {
         return Ok(());
     }
-    Err(format!(
-        "its name is not 1 to {SERVER_BYTES} of a-z, A-Z, 0-9, - and _, without two _ in a row"
-    ))
+    Err(format!("its name is not 1 to {SERVER_BYTES} of a-z, A-Z, 0-9, - and _, without two _ in a row"))
 }
 
 /// Makes the name under which a model calls the tool of a server, other than those that are taken. A name that had to be
 /// changed so that it is no longer sure whose it is ends with a mark made of the whole name.
 pub(crate) fn offered(server: &str, tool: &str, taken: &BTreeSet<String>) -> String {
-    let safe: String = tool.chars().map(|it| if it.is_ascii() && is_safe(it as u8) { it } else { '_' }).collect();
+    let safe: String =
+        tool.chars().map(|it| if it.is_ascii() && is_safe(it as u8) { it } else { '_' }).collect();
     let whole = format!("{server}{BETWEEN}{safe}");
     if whole.len() <= NAME_BYTES && !safe.is_empty() && !taken.contains(&whole) {
         return whole;
@@ -76,9 +75,14 @@ mod tests {
 
     #[test]
     fn a_server_has_a_name_that_can_stand_before_its_tools() {
-        for (name, fits) in
-            [("files", true), ("my-files_2", true), ("", false), ("a__b", false), ("ä", false), ("a b", false)]
-        {
+        for (name, fits) in [
+            ("files", true),
+            ("my-files_2", true),
+            ("", false),
+            ("a__b", false),
+            ("ä", false),
+            ("a b", false),
+        ] {
             assert_eq!(check_server(name).is_ok(), fits, "{name:?}");
         }
         assert!(check_server(&"a".repeat(33)).is_err());

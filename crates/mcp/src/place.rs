@@ -23,10 +23,7 @@ pub struct McpCommand {
 impl McpCommand {
     /// Names a program and its arguments. No shell reads them.
     #[must_use]
-    pub fn new<A: Into<String>>(
-        program: impl Into<String>,
-        arguments: impl IntoIterator<Item = A>,
-    ) -> Self {
+    pub fn new<A: Into<String>>(program: impl Into<String>, arguments: impl IntoIterator<Item = A>) -> Self {
         let arguments = arguments.into_iter().map(Into::into).collect();
         Self { program: program.into(), arguments, folder: None, plain: Vec::new(), secret: Vec::new() }
     }

@@ -19,6 +19,9 @@ use crate::name::offered;
 use crate::place::{McpCommand, McpEndpoint, Place};
 use crate::remote_tool::{McpTool, unavailable};
 
+/// How often the rest after a failed connection is doubled.
+const DOUBLED_MAX: u32 = 4;
+
 /// An MCP server and its tools. Cheap to clone; all clones are one server.
 ///
 /// Nothing happens until somebody needs it: the first who asks for tools or calls one connects, and who comes meanwhile
@@ -47,6 +50,8 @@ struct Desk {
     connection: Option<Arc<Connection>>,
     connected: u64,
     rest: Option<(Instant, Error)>,
+    /// Connections in a row that could not be made.
+    failures: u32,
 }
 
 /// What was listed last.
@@ -108,15 +113,18 @@ impl McpServer {
         self.shared.list().await.map(drop)
     }
 
-    /// Stops the server and waits until it is gone. Who needs it later starts it again.
+    /// Stops the server and waits until it is gone, unless calls still wait for it: those end as interrupted. Who needs it
+    /// later starts it again.
     ///
     /// # Cancellation
     ///
     /// Dropping the future leaves the rest to the background.
     pub async fn disconnect(&self) {
         let connection = self.shared.desk.lock().await.connection.take();
-        // Calls that still wait hold it too, and learn from the link that it is over.
-        if let Some(connection) = connection.and_then(Arc::into_inner) {
+        let Some(connection) = connection else { return };
+        // Calls that still wait hold it too: they are told that it is over, and the last of them lets go of it.
+        connection.end();
+        if let Some(connection) = Arc::into_inner(connection) {
             connection.close().await;
         }
     }
@@ -183,11 +191,14 @@ impl Shared {
                 let connection = Arc::new(connection);
                 desk.connected += 1;
                 desk.rest = None;
+                desk.failures = 0;
                 desk.connection = Some(Arc::clone(&connection));
                 Ok(connection)
             }
             Err(error) => {
-                desk.rest = Some((Instant::now() + self.terms.limits.rest, error.clone()));
+                let rest = self.terms.limits.rest * 2_u32.pow(desk.failures.min(DOUBLED_MAX));
+                desk.failures = desk.failures.saturating_add(1);
+                desk.rest = Some((Instant::now() + rest, error.clone()));
                 Err(error)
             }
         }

@@ -86,7 +86,8 @@ fn collect_texts(value: &Value, texts: &mut Vec<String>) {
         Value::Null | Value::Bool(_) => {}
         Value::Number(it) => texts.push(it.to_string()),
         Value::String(it) if it.is_empty() => {}
-        Value::String(it) => texts.push(it.clone()),
+        // As it is, and as the engine quotes it.
+        Value::String(it) => texts.extend([it.clone(), it.escape_debug().to_string()]),
         Value::Array(items) => items.iter().for_each(|it| collect_texts(it, texts)),
         Value::Object(map) => map.values().for_each(|it| collect_texts(it, texts)),
     }

@@ -49,7 +49,8 @@ mod templating;
 mod fallback;
 mod group;
 mod labels;
-mod manager;
+
+mod prompt_manager;
 mod query;
 
 pub use backend::PromptBackend;
@@ -62,9 +63,9 @@ pub use files::{FileBackend, FileLimits};
 pub use group::PromptGroup;
 pub use inputs::PromptInputs;
 pub use labels::{DEFAULT_LABEL, LabelResolver, Labels};
-pub use manager::{PromptManager, PromptManagerBuilder};
 pub use memory::MemoryBackend;
 pub use prompt::Prompt;
+pub use prompt_manager::{PromptManager, PromptManagerBuilder};
 pub use query::PromptQuery;
 pub use result::PromptResult;
 pub use template::{BlockTemplate, ChatSegment, ImageTemplate, SegmentContent, SegmentRole, Template};

@@ -1,5 +1,6 @@
 //! The template engine, set up so that prompts are safe and repeatable.
 
+mod room;
 mod strict;
 
 use std::collections::BTreeSet;
@@ -16,7 +17,7 @@ use singletree_llm::Map;
 /// templates renders them in a process of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RenderLimits {
-    /// Steps of the engine; about three for each turn of a loop. 1,000,000.
+    /// Steps of the engine; about three for each turn of a loop. 200,000.
     pub steps: u64,
     /// Bytes of rendered text. 16 MiB.
     pub output_bytes: usize,
@@ -24,7 +25,7 @@ pub struct RenderLimits {
 
 impl Default for RenderLimits {
     fn default() -> Self {
-        Self { steps: 1_000_000, output_bytes: 16 * 1024 * 1024 }
+        Self { steps: 200_000, output_bytes: 16 * 1024 * 1024 }
     }
 }
 
@@ -67,6 +68,14 @@ impl Templating {
     ///
     /// With what is wrong and in which line, as a lowercase fragment.
     pub(crate) fn render(&self, template: &str, variables: &Variables) -> Result<String, String> {
+        if room::is_simple(template) {
+            return self.render_here(template, variables);
+        }
+        room::require_shallow(template)?;
+        room::with_room(|| self.render_here(template, variables))
+    }
+
+    fn render_here(&self, template: &str, variables: &Variables) -> Result<String, String> {
         let compiled = self.environment.template_from_str(template).map_err(|it| describe(&it))?;
         let mut output = Bounded { text: Vec::new(), most: self.output_bytes, is_full: false };
         let rendered = compiled.render_captured_to(variables.0.clone(), &mut output).map(drop);
@@ -97,7 +106,8 @@ impl Templating {
     ///
     /// As [`render`](Self::render).
     pub(crate) fn parse(&self, template: &str) -> Result<(), String> {
-        self.environment.template_from_str(template).map(drop).map_err(|it| describe(&it))
+        room::require_shallow(template)?;
+        room::with_room(|| self.environment.template_from_str(template).map(drop).map_err(|it| describe(&it)))
     }
 }
 

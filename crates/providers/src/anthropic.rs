@@ -11,9 +11,9 @@
 //! - Blank text of the model, and thinking at the end of a message, is not sent back: the server refuses both. A message of
 //!   which nothing is left is left out.
 //! - A response schema is sent as `output_config.format`. Where the capabilities say that the model does not take it, it is
-//!   the input of a made-up tool that must be called, whose arguments are then the content and no call; where the request has
-//!   tools of its own, it is written into `system` (§8.2.5.1). The structured answer of the made-up tool is handed out in one
-//!   piece, because its content is the canonical text of the whole.
+//!   the input of a made-up tool that must be called, whose arguments are then the content and no call; where the request
+//!   has tools of its own, or extended thinking is on, it is written into `system` (§8.2.5.1). The answer of the made-up tool
+//!   is handed out in one piece, because its content is the canonical text of the whole.
 //! - Blocks, deltas and events that we do not know are passed over; the blocks are on `raw`.
 //! - `tools`, `tool_choice`, `system` and `output_config` may come as extras while the call does not set what they say.
 //! - An error in the stream is classified by its type, as the status that usually carries it.

@@ -5,7 +5,8 @@
 //! - Whose a signature is, nothing in a message says; where it stands does. Gemini signs text and calls, Anthropic signs
 //!   thinking, nobody else signs. So signed text and signed calls keep their token here; signed and redacted thinking is
 //!   stripped (§3.1.7). Thinking without a signature goes back as the summary that Gemini's is.
-//! - A call without an id gets one made of the request's digest and its place in the answer: asking again makes it again.
+//! - A call without an id gets one made of what is answered (the last content's digest, the number of contents) and of its
+//!   place in the answer: asking again makes it again.
 //! - A schema of parameters goes under `parameters`, as the specification says, while Gemini reads it there; what goes
 //!   beyond its part of OpenAPI would be refused, and goes under `parametersJsonSchema`.
 //! - The media type of a picture behind a URL is what its path ends in, else what the block says, else left out.

@@ -31,12 +31,38 @@
 //! # }
 //! ```
 //!
+//! # Prompts
+//! Prompts are templates with a name and a version; they lie in a folder, in memory, or where a backend of yours has them.
+//!
+//! ```
+//! use singletree::prompts::{ChatSegment, MemoryBackend, Prompt, PromptInputs, PromptManager, SegmentRole};
+//! use singletree::ChatMessage;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let support = Prompt::chat("support", "1", [
+//!     ChatSegment::text(SegmentRole::System, "You answer for {{ shop }}."),
+//!     ChatSegment::placeholder("history"),
+//! ]);
+//! let prompts = PromptManager::builder(MemoryBackend::new().with(support)).build();
+//! let inputs = PromptInputs::new()
+//!     .variable("shop", "Tea & Co")
+//!     .placeholder("history", [ChatMessage::user("Where is my order?")]);
+//! let result = prompts.get("support", &inputs).await?;
+//! assert_eq!(result.messages()[0].text(), "You answer for Tea & Co.");
+//! assert_eq!(result.messages().len(), 2);
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # Where things are
 //! The most used names are at the root. Everything else is in the module of its part: [`engine`] (graphs), [`harness`]
-//! (chat), [`llm`] (messages and model calls), [`providers`] (models over HTTP) and [`http`] (their client), [`tools`], [`agent`] (the ready agent loop and the demo), [`durable`] (what
-//! stores promise), [`draw`] (pictures of graphs and turns), [`narration`].
+//! (chat), [`llm`] (messages and model calls), [`providers`] (models over HTTP) and [`http`] (their client), [`tools`], [`mcp`]
+//! (tools of servers), [`agent`] (the ready agent loop, teams and the demo), [`config`] (agents as files), [`durable`] (what
+//! stores promise), [`prompts`] (templates rendered to messages), [`draw`] (pictures of graphs and turns), [`narration`].
 
 pub use singletree_agent as agent;
+#[cfg(feature = "config")]
 pub use singletree_config as config;
 pub use singletree_draw as draw;
 pub use singletree_durable as durable;
@@ -44,7 +70,12 @@ pub use singletree_engine as engine;
 pub use singletree_harness as harness;
 pub use singletree_http as http;
 pub use singletree_llm as llm;
+#[cfg(feature = "mcp")]
+pub use singletree_mcp as mcp;
 pub use singletree_narration as narration;
+#[cfg(feature = "prompts")]
+pub use singletree_prompts as prompts;
+#[cfg(feature = "providers")]
 pub use singletree_providers as providers;
 pub use singletree_store_sqlite as store_sqlite;
 pub use singletree_tools as tools;
@@ -59,5 +90,5 @@ pub use singletree_harness::{
     SignalAddress, Turn, TurnId,
 };
 pub use singletree_llm::ChatMessage;
-pub use singletree_macros::State;
+pub use singletree_macros::{State, tool};
 pub use singletree_store_sqlite::SqliteStore;

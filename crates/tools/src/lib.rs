@@ -9,9 +9,12 @@
 //! asks the sets and gives out the toolbox of the moment. An *invocation* is one call with its idempotency key. The *output*
 //! of a call is what the model gets to read.
 //!
-//! Approval is not decided here: the agent asks the effect and decides.
+//! Approval is not decided here: the agent asks the effect and decides. Nor does [`grade`] decide anything: it says how
+//! dangerous a shell command looks, to the person who is asked.
 //!
 //! # Example
+//!
+//! With the facade, `#[singletree::tool]` on an async function with a doc comment writes this by itself.
 //!
 //! ```
 //! use singletree_tools::{Effect, Output, Toolbox, TypedTool};
@@ -41,6 +44,8 @@ mod toolbox;
 mod toolset;
 mod typed;
 
+mod grade;
+
 mod calculator;
 mod clock;
 mod http_get;
@@ -51,6 +56,7 @@ pub use calculator::Calculator;
 pub use clock::Clock;
 pub use effect::{Effect, Recovery};
 pub use error::{BoxError, Error, Result};
+pub use grade::{Grade, Platform, Rule, Severity, grade, rules};
 pub use http_get::HttpGet;
 pub use key::IdempotencyKey;
 pub use limits::ToolLimits;

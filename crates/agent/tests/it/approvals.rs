@@ -9,7 +9,7 @@ use singletree_agent::Approve;
 use singletree_durable::{MemoryStore, Timestamp};
 use singletree_engine::Clock;
 use singletree_harness::{Answer, Chat, SignalAddress};
-use singletree_llm::ScriptedProvider;
+use singletree_llm::{Script, ScriptedProvider};
 use singletree_tools::{Effect, Recovery};
 
 use crate::probe::World;
@@ -189,4 +189,26 @@ async fn a_cancelled_approval_takes_the_earlier_ones_with_it() {
     let wait = waiting(&chat).await;
     assert_eq!(wait.descriptor.metadata.as_ref().unwrap()["arguments"], json!({ "what": "a" }));
     suspended(answer(&chat, &wait, json!({ "approved": true })).await.unwrap().outcome().await.as_ref());
+}
+
+// Nothing of a message runs before everything of it is decided, not even what only reads.
+#[tokio::test]
+async fn while_one_call_of_a_message_waits_none_of_the_others_runs() {
+    let world = World::default();
+    let both = json!([
+        { "tool": "look", "arguments": { "what": "1" } },
+        { "tool": "send", "arguments": { "what": "a" } },
+        { "tool": "act", "arguments": { "what": "2" } },
+    ]);
+    let rules = json!([
+        { "when": { "user": ["go"], "results": [] }, "then": { "calls": both } },
+        { "when": { "results": "any" }, "then": { "reply": "All done." } },
+    ]);
+    let script = Script::from_json(&json!({ "model": "test", "rules": rules }).to_string()).unwrap();
+    let agent = small_with(Arc::new(ScriptedProvider::new(script)), &world, Recovery::Report).agent("small");
+    let chat = open(agent.unwrap(), MemoryStore::new());
+    suspended(&send(&chat, "go").await);
+    assert_eq!(world.whats(), Vec::<String>::new());
+    completed(&decide(&chat, json!({ "approved": false })).await);
+    assert_eq!(world.whats(), ["look 1", "act 2"]);
 }

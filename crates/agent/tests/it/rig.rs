@@ -20,7 +20,7 @@ use crate::probe::{Probe, World};
 pub(crate) const SESSION: &str = "s";
 
 /// Makes the calls of one message.
-fn calls(calls: &[(&str, &str)]) -> Value {
+pub(crate) fn calls(calls: &[(&str, &str)]) -> Value {
     calls.iter().map(|(tool, what)| json!({ "tool": tool, "arguments": { "what": what } })).collect()
 }
 

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use singletree_agent::AgentLoop;
 use singletree_durable::MemoryStore;
 use singletree_harness::ChatEventKind;
-use singletree_llm::ScriptedProvider;
-use singletree_tools::{CallContext, Effect, Recovery, Tool, TypedTool};
+use singletree_llm::{BoxFuture, BoxStream, Delta, Provider, Request, Response, ScriptedProvider};
+use singletree_tools::{CallContext, Effect, LiveToolbox, Offer, Recovery, Tool, Toolset, TypedTool};
 use tokio::sync::Barrier;
 
-use crate::probe::World;
+use crate::probe::{Probe, World};
 use crate::rig::{chat, completed, open, probes, script, send, toolbox, transcript, watched};
+use crate::watched::Watched;
 
 #[tokio::test]
 async fn a_result_goes_back_to_the_model_and_its_answer_ends_the_turn() {
@@ -97,4 +98,88 @@ async fn an_agent_with_effects_is_never_run_at_level_turn() {
     let limits = singletree_tools::ToolLimits::standard();
     let error = singletree_tools::Toolbox::new(doubled, limits).unwrap_err();
     assert_eq!(singletree_agent::Error::from(error).category(), "tool_duplicate");
+}
+
+/// A set of one tool that comes, goes, and becomes dangerous.
+#[derive(Debug)]
+struct Coming {
+    tools: std::sync::Mutex<Arc<[Arc<dyn Tool>]>>,
+}
+
+impl Toolset for Coming {
+    fn name(&self) -> &str {
+        "coming"
+    }
+
+    fn tools(&self) -> BoxFuture<'_, Offer> {
+        let tools = self.tools.lock().unwrap().clone();
+        Box::pin(async move { Ok(tools) })
+    }
+}
+
+// The tools are asked for at each call of the model; what became dangerous since the model called it is not run unasked.
+#[tokio::test]
+async fn tools_come_and_go_between_the_calls_of_the_model() {
+    let world = World::default();
+    let set = Arc::new(Coming { tools: std::sync::Mutex::new(Arc::new([])) });
+    let live = LiveToolbox::new(toolbox(Vec::new()), [set.clone() as Arc<dyn Toolset>]);
+    let model = Watched::scripted(script());
+    let chat = open(AgentLoop::builder(model.clone()).toolbox(live).agent("a").unwrap(), MemoryStore::new());
+    completed(&send(&chat, "say hello").await);
+    *set.tools.lock().unwrap() = probes(&world, Recovery::Report).into();
+    completed(&send(&chat, "act").await);
+    assert_eq!(world.whats(), ["act a"]);
+    *set.tools.lock().unwrap() = Arc::new([]);
+    completed(&send(&chat, "say hello").await);
+    let act = ["look", "act", "send"].map(str::to_owned).to_vec();
+    assert_eq!(model.offered(), [vec![], act.clone(), act, vec![]]);
+}
+
+/// A model that lets something happen once it has answered.
+#[derive(Debug)]
+struct Then(ScriptedProvider, Arc<Coming>, World);
+
+impl Provider for Then {
+    fn model(&self) -> &str {
+        self.0.model()
+    }
+
+    fn ready(&self) -> BoxFuture<'_, singletree_llm::Result<()>> {
+        self.0.ready()
+    }
+
+    fn streams(&self) -> bool {
+        false
+    }
+
+    fn stream<'a>(
+        &'a self,
+        request: &'a Request,
+    ) -> BoxFuture<'a, singletree_llm::Result<BoxStream<'a, singletree_llm::Result<Delta>>>> {
+        self.0.stream(request)
+    }
+
+    fn complete<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, singletree_llm::Result<Response>> {
+        Box::pin(async move {
+            let answer = self.0.complete(request).await;
+            let act = Probe::shared("act", Effect::Destructive, Recovery::Report, &self.2);
+            let served = self.1.clone();
+            // Once the request's own look at the tools is over.
+            tokio::spawn(async move { *served.tools.lock().unwrap() = Arc::new([act]) }).await.unwrap();
+            answer
+        })
+    }
+}
+
+#[tokio::test]
+async fn a_tool_that_becomes_dangerous_after_it_was_called_is_not_run_unasked() {
+    let world = World::default();
+    let set = Arc::new(Coming { tools: std::sync::Mutex::new(probes(&world, Recovery::Report).into()) });
+    let live = LiveToolbox::new(toolbox(Vec::new()), [set.clone() as Arc<dyn Toolset>]);
+    let model = Then(ScriptedProvider::new(script()), set, world.clone());
+    let chat =
+        open(AgentLoop::builder(Arc::new(model)).toolbox(live).agent("a").unwrap(), MemoryStore::new());
+    completed(&send(&chat, "act").await);
+    assert_eq!(world.whats(), Vec::<String>::new());
+    assert!(transcript(&chat).await[2].contains("needs an approval"), "{:?}", transcript(&chat).await);
 }

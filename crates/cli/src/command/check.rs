@@ -20,9 +20,9 @@ struct Document<'a> {
 }
 
 /// Runs the command. No server is asked.
-pub(crate) fn run(args: &Check) -> Result<u8> {
+pub(crate) async fn run(args: &Check) -> Result<u8> {
     let mut screen = Screen::out();
-    let (config, report) = match who::load(&args.file) {
+    let (config, report) = match who::load(&args.file).await {
         Ok(config) => (Some(config), None),
         Err(Error::Config(config::Error::Invalid(report))) => (None, Some(report)),
         Err(error) => return Err(error),
@@ -33,7 +33,9 @@ pub(crate) fn run(args: &Check) -> Result<u8> {
     match (args.json, &report) {
         (true, _) => json::print(&mut screen, &Document { agents, report: found })?,
         (false, Some(report)) => screen.report("config_invalid", report)?,
-        (false, None) => screen.line(&format!("{}: nothing is wrong; agents: {}", found.file, agents.join(", ")))?,
+        (false, None) => {
+            screen.line(&format!("{}: nothing is wrong; agents: {}", found.file, agents.join(", ")))?
+        }
     }
     Ok(if report.is_none() { COMPLETED } else { ERRORED })
 }

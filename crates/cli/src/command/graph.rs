@@ -10,9 +10,9 @@ use crate::print::Screen;
 use crate::wire;
 
 /// Runs the command. It needs no database.
-pub(crate) fn run(args: Graph) -> Result<u8> {
+pub(crate) async fn run(args: Graph) -> Result<u8> {
     let Graph::Show { agent, format, who } = args;
-    let outline = wire::outline(&agent, &who)?;
+    let outline = wire::outline(&agent, &who).await?;
     let picture = GraphPicture::new(&agent, &outline);
     let mut screen = Screen::out();
     match format {

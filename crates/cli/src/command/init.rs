@@ -16,7 +16,9 @@ pub(crate) fn run(args: &Init) -> Result<u8> {
     let path = &args.file;
     let mut file = match OpenOptions::new().write(true).create_new(true).open(path) {
         Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(Error::Exists(path.clone())),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            return Err(Error::Exists(path.clone()));
+        }
         Err(source) => return Err(Error::Place { doing: "write", path: path.clone(), source }),
     };
     let written = file.write_all(SAMPLE.as_bytes()).and_then(|()| file.sync_all());
@@ -28,6 +30,9 @@ pub(crate) fn run(args: &Init) -> Result<u8> {
         return Ok(COMPLETED);
     }
     screen.line(&format!("written: {shown}"))?;
-    screen.styled(Style::Dim, "  next: set OPENAI_API_KEY, or choose another model in the file; then singletree check")?;
+    screen.styled(
+        Style::Dim,
+        "  next: set OPENAI_API_KEY, or choose another model in the file; then singletree check",
+    )?;
     Ok(COMPLETED)
 }

@@ -33,7 +33,7 @@ use crate::{ask, exit, json};
 pub(crate) async fn run(command: Command) -> Result<u8> {
     match command {
         Command::Init(args) => init::run(&args),
-        Command::Check(args) => check::run(&args),
+        Command::Check(args) => check::run(&args).await,
         Command::Chat(args) => chat::run(args).await,
         Command::Send(args) => send::run(args).await,
         Command::Pending(args) => pending::run(args).await,
@@ -42,7 +42,7 @@ pub(crate) async fn run(command: Command) -> Result<u8> {
         Command::Fork(args) => fork::run(args).await,
         Command::Retain(args) => retain::run(args).await,
         Command::Sessions(args) => sessions::run(args).await,
-        Command::Graph(args) => graph::run(args),
+        Command::Graph(args) => graph::run(args).await,
         Command::Turn(args) => turn::run(args).await,
         Command::Doctor(args) => doctor::run(args).await,
         Command::Backup(args) => backup::run(args).await,

@@ -2,45 +2,10 @@
 
 use std::fs;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::home::{BINARY, Home, Ran};
+use crate::desk::{Desk, KEY};
 use crate::model_server::{ModelServer, answer, stream_call, stream_text};
-
-const KEY: &str = "canary-key-4711";
-
-/// A home in which the binary runs, with a key.
-struct Desk(Home);
-
-impl Desk {
-    fn new() -> Self {
-        Self(Home::new())
-    }
-
-    fn write(&self, name: &str, text: &str) {
-        fs::write(self.0.path().join(name), text).unwrap();
-    }
-
-    fn read(&self, name: &str) -> String {
-        fs::read_to_string(self.0.path().join(name)).unwrap()
-    }
-
-    fn run(&self, args: &[&str]) -> Ran {
-        let mut command = self.0.command(BINARY);
-        command.args(args).current_dir(self.0.path()).env("OPENAI_API_KEY", KEY);
-        let output = command.output().unwrap();
-        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-        let ran = Ran { code: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) };
-        assert!(!ran.out.contains(KEY) && !ran.err.contains(KEY), "{args:?}: {ran:?}");
-        ran
-    }
-
-    fn json(&self, args: &[&str]) -> (i32, Value) {
-        let ran = self.run(&[args, &["--json"]].concat());
-        assert_eq!(ran.err, "", "{args:?}");
-        (ran.code, serde_json::from_str(&ran.out).unwrap())
-    }
-}
 
 #[test]
 fn init_writes_a_file_that_check_finds_sound_and_overwrites_nothing() {
@@ -49,14 +14,21 @@ fn init_writes_a_file_that_check_finds_sound_and_overwrites_nothing() {
     assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{ran:?}");
     assert!(ran.out.starts_with("written: singletree.toml\n"), "{}", ran.out);
     let ran = desk.run(&["check"]);
-    assert_eq!((ran.code, ran.out.as_str()), (0, "singletree.toml: nothing is wrong; agents: assistant\n"), "{ran:?}");
+    assert_eq!(
+        (ran.code, ran.out.as_str()),
+        (0, "singletree.toml: nothing is wrong; agents: assistant\n"),
+        "{ran:?}"
+    );
     desk.write("singletree.toml", "mine");
     let ran = desk.run(&["init"]);
     assert_eq!((ran.code, ran.out.as_str()), (2, ""));
     assert_eq!(ran.err, "error: file_exists: singletree.toml is there already, and stays as it is\n");
     assert_eq!(desk.read("singletree.toml"), "mine");
     assert_eq!(desk.json(&["init", "other.toml"]), (0, json!({ "written": "other.toml" })));
-    assert_eq!(desk.json(&["check", "other.toml"]), (0, json!({ "agents": ["assistant"], "file": "other.toml", "mistakes": [] })));
+    assert_eq!(
+        desk.json(&["check", "other.toml"]),
+        (0, json!({ "agents": ["assistant"], "file": "other.toml", "mistakes": [] }))
+    );
     assert_eq!(desk.run(&["init", "no/where.toml"]).code, 4);
 }
 
@@ -75,7 +47,7 @@ fn check_tells_every_mistake_and_so_does_whoever_needs_the_file() {
         let ran = desk.run(args);
         assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (2, "", told.as_str()), "{args:?}");
     }
-    assert!(!desk.0.folder().exists(), "nothing was made");
+    assert!(!desk.home.folder().exists(), "nothing was made");
     let (code, document) = desk.json(&["check"]);
     let expected = json!({ "line": 2, "column": 1, "kind": "unknown_key", "what": "`agents.a` has no key `instuctions`",
                            "hint": "did you mean `instructions`?" });
@@ -117,7 +89,7 @@ fn an_agent_of_a_file_asks_and_the_answer_is_taken_by_the_same_file() {
     let ran = desk.run(&["answer", signal, "approve", "--session", "s", "--config", "agents.toml"]);
     assert_eq!(ran.code, 0, "{ran:?}");
     assert!(ran.out.ends_with("Done.\n"), "{}", ran.out);
-    let sent: Vec<_> = fs::read_dir(desk.0.path().join("sent")).unwrap().collect();
+    let sent: Vec<_> = fs::read_dir(desk.path("sent")).unwrap().collect();
     assert_eq!(sent.len(), 1, "the folder is beside the file");
     // Others look at it without the file.
     let (code, shown) = desk.json(&["sessions", "show", "s"]);
@@ -136,8 +108,11 @@ fn who_asks_for_another_agent_begins_another_conversation() {
     assert_eq!(send(&["--config", "agents.toml"]), talker);
     assert_eq!(send(&["--config", "agents.toml", "--agent", "talker"]), talker);
     let ran = desk.run(&["send", "hi", "--config", "agents.toml", "--agent", "nobody"]);
-    assert_eq!((ran.code, ran.err.as_str()), (2, "error: usage: there is no agent 'nobody'; there is: sender, talker\n"));
-    fs::rename(desk.0.path().join("agents.toml"), desk.0.path().join("singletree.toml")).unwrap();
+    assert_eq!(
+        (ran.code, ran.err.as_str()),
+        (2, "error: usage: there is no agent 'nobody'; there is: sender, talker\n")
+    );
+    fs::rename(desk.path("agents.toml"), desk.path("singletree.toml")).unwrap();
     assert_eq!(send(&[]), talker, "the file of this folder is found");
     let ran = desk.run(&["graph", "show", "talker"]);
     assert_eq!(ran.code, 0, "{ran:?}");
@@ -145,9 +120,11 @@ fn who_asks_for_another_agent_begins_another_conversation() {
 
 #[test]
 fn an_agent_over_a_server_calls_its_tools_by_its_own_policy() {
-    let server = ModelServer::start(|asked, stream| match asked.body["messages"].as_array().unwrap().last().unwrap()["role"].as_str() {
-        Some("user") => stream_call(stream, "notes_add", &json!({ "text": "milk" })),
-        _ => stream_text(stream, &["Not", "ed."]),
+    let server = ModelServer::start(|asked, stream| {
+        match asked.body["messages"].as_array().unwrap().last().unwrap()["role"].as_str() {
+            Some("user") => stream_call(stream, "notes_add", &json!({ "text": "milk" })),
+            _ => stream_text(stream, &["Not", "ed."]),
+        }
     });
     let desk = Desk::new();
     desk.write(
@@ -162,7 +139,10 @@ fn an_agent_over_a_server_calls_its_tools_by_its_own_policy() {
     let (code, document) = desk.json(&["send", "note milk", "--session", "s"]);
     assert_eq!((code, &document["metadata"]["tool"]), (3, &json!("notes_add")), "{document}");
     let asked = server.asked();
-    assert_eq!(asked.body["messages"][0], json!({ "role": "system", "content": "Be brief.\n\nYou must not do this:\nRhymes." }));
+    assert_eq!(
+        asked.body["messages"][0],
+        json!({ "role": "system", "content": "Be brief.\n\nYou must not do this:\nRhymes." })
+    );
     assert_eq!((&asked.body["temperature"], &asked.body["max_tokens"]), (&json!(0.5), &json!(99)));
     assert_eq!(asked.body["tools"].as_array().unwrap().len(), 3);
     assert!(asked.head.contains(&format!("authorization: Bearer {KEY}\r\n")));
@@ -176,12 +156,19 @@ fn an_agent_over_a_server_calls_its_tools_by_its_own_policy() {
 fn no_output_of_any_command_holds_a_key() {
     let server = ModelServer::start(|asked, stream| {
         let message = format!("no such model, {KEY}, {}", asked.head);
-        answer(stream, "404 Not Found", &json!({ "error": { "message": message, "code": "model_not_found", "param": KEY } }));
+        answer(
+            stream,
+            "404 Not Found",
+            &json!({ "error": { "message": message, "code": "model_not_found", "param": KEY } }),
+        );
     });
     let desk = Desk::new();
     desk.write("key", &format!("{KEY}\n"));
     let model = format!("wire = \"openai\"\nname = \"x\"\nbase_url = \"{}\"\n", server.url);
-    desk.write("singletree.toml", &format!("[models.m]\n{model}key = {{ file = \"key\" }}\n[agents.a]\ninstructions = \"x\"\n"));
+    desk.write(
+        "singletree.toml",
+        &format!("[models.m]\n{model}key = {{ file = \"key\" }}\n[agents.a]\ninstructions = \"x\"\n"),
+    );
     // `Desk::run` looks through all that is printed.
     for args in [
         ["check"].as_slice(),
@@ -205,7 +192,7 @@ fn no_output_of_any_command_holds_a_key() {
     }
     let (code, document) = desk.json(&["send", "hi", "--session", "s"]);
     assert_eq!((code, &document["category"]), (1, &json!("provider_invalid_model")), "{document}");
-    for file in fs::read_dir(desk.0.folder()).unwrap() {
+    for file in fs::read_dir(desk.home.folder()).unwrap() {
         let path = file.unwrap().path();
         let held = fs::read(&path).unwrap_or_default();
         assert!(!held.windows(KEY.len()).any(|it| it == KEY.as_bytes()), "{}", path.display());

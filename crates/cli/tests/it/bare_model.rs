@@ -14,7 +14,8 @@ fn run(home: &Home, args: &[&str], input: &str) -> Ran {
     use std::io::Write;
     let mut command = home.command(BINARY);
     command.args(args).current_dir(home.path()).env("MY_KEY", KEY).env("OPENAI_API_KEY", KEY);
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
@@ -27,7 +28,8 @@ fn run(home: &Home, args: &[&str], input: &str) -> Ran {
 fn a_conversation_needs_no_file_and_streams() {
     let server = ModelServer::start(|_, stream| stream_text(stream, &["Hel", "lo, ", "Ann."]));
     let home = Home::new();
-    let args = ["chat", "--model", "openai:x", "--base-url", &server.url, "--key-env", "MY_KEY", "--session", "s"];
+    let args =
+        ["chat", "--model", "openai:x", "--base-url", &server.url, "--key-env", "MY_KEY", "--session", "s"];
     let ran = run(&home, &args, "I am Ann\nand now?\n");
     assert_eq!((ran.code, ran.out.as_str()), (0, "Hello, Ann.\nHello, Ann.\n"), "{ran:?}");
     let agents = format!("agents:   x of {}\n", server.url);
@@ -46,7 +48,11 @@ fn a_conversation_needs_no_file_and_streams() {
 #[test]
 fn a_server_of_ones_own_gets_no_key_that_was_not_named_for_it() {
     let server = ModelServer::start(|_, stream| stream_text(stream, &["Hi."]));
-    let ran = run(&Home::new(), &["send", "hi", "--model", "openai:x", "--base-url", &format!("{}/v1", server.url)], "");
+    let ran = run(
+        &Home::new(),
+        &["send", "hi", "--model", "openai:x", "--base-url", &format!("{}/v1", server.url)],
+        "",
+    );
     assert_eq!((ran.code, ran.out.as_str()), (0, "Hi.\n"), "{ran:?}");
     let asked = server.asked();
     assert!(asked.head.starts_with("POST /v1/chat/completions "), "{}", asked.head);
@@ -57,7 +63,11 @@ fn a_server_of_ones_own_gets_no_key_that_was_not_named_for_it() {
 fn a_wrong_key_is_told_by_category_and_hint() {
     let server = ModelServer::start(|_, stream| {
         let message = format!("Incorrect API key provided: {KEY}");
-        answer(stream, "401 Unauthorized", &json!({ "error": { "message": message, "code": "invalid_api_key" } }));
+        answer(
+            stream,
+            "401 Unauthorized",
+            &json!({ "error": { "message": message, "code": "invalid_api_key" } }),
+        );
     });
     let home = Home::new();
     let model = ["--model", "openai:x", "--base-url", &server.url, "--key-env", "MY_KEY"];
@@ -99,10 +109,21 @@ fn a_model_that_is_named_wrongly_is_a_usage_error() {
     check(&["--model", "openai:"], "it names no model");
     check(&["--base-url", "http://x"], "--model <WIRE:NAME>");
     check(&["--model", "openai:x", "--config", "y"], "cannot be used with");
-    check(&["--model", "gemini:x"], "the environment variable GEMINI_API_KEY is not set; name another variable by --key-env");
+    check(
+        &["--model", "gemini:x"],
+        "the environment variable GEMINI_API_KEY is not set; name another variable by --key-env",
+    );
     check(&["--model", "openai:x", "--key-env", KEY], "the variable that --key-env names is not set");
     assert!(!home.folder().exists(), "nothing was made");
-    let ran = run(&home, &["send", "hi", "--model", "openai:x", "--base-url", "http://me:canary@x", "--key-env", "MY_KEY"], "");
+    let ran = run(
+        &home,
+        &["send", "hi", "--model", "openai:x", "--base-url", "http://me:canary@x", "--key-env", "MY_KEY"],
+        "",
+    );
     assert_eq!((ran.code, ran.out.as_str()), (1, ""), "{ran:?}");
-    assert!(ran.err.starts_with("error: provider_invalid_request: ") && !ran.err.contains("canary"), "{}", ran.err);
+    assert!(
+        ran.err.starts_with("error: provider_invalid_request: ") && !ran.err.contains("canary"),
+        "{}",
+        ran.err
+    );
 }

@@ -1,12 +1,14 @@
 //! End-to-end tests: the real binary, in a terminal, in a pipe, and from scripts.
 #![expect(clippy::unwrap_used, reason = "a test may unwrap")]
 
+mod desk;
 mod home;
 mod model_server;
 mod screen;
 mod terminal;
 
 mod agents_file;
+mod agents_together;
 mod bare_model;
 mod branches;
 mod colours;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use singletree_http::{HttpClient, HttpLimits};
+use singletree_http::{HttpClient, HttpLimits, Secret};
 use singletree_llm::{Backoff, Provider, Retry, RuntimeConfig, ScriptedProvider};
 use singletree_providers::{Capabilities, HttpProvider};
 
@@ -23,8 +23,11 @@ pub(crate) struct Ready {
     pub(crate) retry: Retry,
 }
 
-/// Makes the models that agents use, by name.
-pub(crate) fn build<'c>(config: &'c Config, means: &Means) -> Result<BTreeMap<&'c str, Ready>> {
+/// Models by name.
+pub(crate) type Models<'c> = BTreeMap<&'c str, Ready>;
+
+/// Makes the models that agents use.
+pub(crate) fn build<'c>(config: &'c Config, means: &Means) -> Result<Models<'c>> {
     let model = |it: &'c ReadyModel| Ok((it.table.name.value.as_str(), ready(it, means)?));
     config.resolved.models.iter().map(model).collect()
 }
@@ -36,23 +39,32 @@ fn ready(model: &ReadyModel, means: &Means) -> Result<Ready> {
             Arc::new(ScriptedProvider::new(script.clone()).with_pace(means.pace.clone()))
         }
         ReadyBackend::Http { model: http, key } => {
-            let limits = limits(&table.time);
-            let transport = Arc::new(HttpClient::new(limits)?);
-            let mut builder = HttpProvider::builder(http.wire, http.model.as_str(), transport)
-                .limits(limits)
-                .capabilities(capabilities(http));
-            if let Some(base_url) = &http.base_url {
-                builder = builder.base_url(base_url.as_str());
-            }
-            if let Some(key) = key {
-                builder = builder.key(key.clone());
-            }
-            let name = table.name.value.clone();
-            Arc::new(builder.build().map_err(|source| Error::Model { name, source })?)
+            let provider = http_provider(&table.name.value, http, (&table.time, key.as_ref()));
+            Arc::new(provider?)
         }
     };
     let sampling = table.sampling.clone();
     Ok(Ready { provider, sampling, answer: table.time.answer, retry: retry(&table.retry) })
+}
+
+/// Makes the provider of a model behind a server. Nothing is sent.
+pub(crate) fn http_provider(
+    name: &str,
+    model: &HttpModel,
+    (time, key): (&ModelTime, Option<&Secret>),
+) -> Result<HttpProvider> {
+    let limits = limits(time);
+    let transport = Arc::new(HttpClient::new(limits)?);
+    let mut builder = HttpProvider::builder(model.wire, model.model.as_str(), transport)
+        .limits(limits)
+        .capabilities(capabilities(model));
+    if let Some(base_url) = &model.base_url {
+        builder = builder.base_url(base_url.as_str());
+    }
+    if let Some(key) = key {
+        builder = builder.key(key.clone());
+    }
+    builder.build().map_err(|it| Error::Model { name: name.to_owned(), source: Box::new(it) })
 }
 
 fn limits(time: &ModelTime) -> HttpLimits {

@@ -1,35 +1,43 @@
 //! Tools that are ready to be called.
 
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use singletree_tools::{Calculator, Clock, Notes, Outbox, Tool, ToolLimits, Toolbox};
+use singletree_tools::{
+    Calculator, Clock, HttpGet, LiveToolbox, Notes, Outbox, Tool, ToolLimits, Toolbox, Toolset,
+};
 
-use super::Means;
+use super::picked::Picked;
+use super::{Means, server};
 use crate::agent::AgentTable;
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::selector::Selector;
 use crate::server::Server;
 
-/// What agents share: their settings, and servers that run.
+/// What agents share: settings, and servers.
 #[derive(Debug)]
 pub(crate) struct Shared<'c> {
     config: &'c Config,
     means: &'c Means,
+    servers: BTreeMap<usize, Arc<dyn Toolset>>,
 }
 
 impl<'c> Shared<'c> {
     pub(crate) fn new(config: &'c Config, means: &'c Means) -> Result<Self> {
-        Ok(Self { config, means })
+        Ok(Self { config, means, servers: server::build(config)? })
     }
 
     /// Returns the tools of an agent; none when it lists none.
-    pub(crate) fn toolbox(&self, agent: &AgentTable) -> Result<Option<Toolbox>> {
+    pub(crate) fn toolbox(&self, agent: &AgentTable) -> Result<Option<LiveToolbox>> {
         if agent.tools.is_empty() {
             return Ok(None);
         }
-        let failed = |source| Error::Tools { agent: agent.name.value.clone(), source };
+        let failed = |it| Error::Tools { agent: agent.name.value.clone(), source: Box::new(it) };
         let mut tools: Vec<Arc<dyn Tool>> = Vec::new();
+        let mut sets: Vec<Arc<dyn Toolset>> = Vec::new();
+        let mut picked: BTreeMap<usize, Vec<String>> = BTreeMap::new();
         for name in &agent.tools {
             match Selector::find(&name.value, &self.config.file.servers) {
                 Ok(Selector::Builtin(builtin)) => tools.extend(self.builtin(builtin.name).map_err(failed)?),
@@ -37,10 +45,21 @@ impl<'c> Shared<'c> {
                     let all = self.builtin(builtin.name).map_err(failed)?;
                     tools.extend(all.into_iter().filter(|it| it.definition().name() == name));
                 }
-                Ok(Selector::Server(_) | Selector::ServerTool(..)) | Err(_) => {}
+                Ok(Selector::Server(index)) => sets.extend(self.servers.get(&index).cloned()),
+                Ok(Selector::ServerTool(index, tool)) => {
+                    let server = &self.config.file.servers[index].name.value;
+                    picked.entry(index).or_default().push(model_name(server, tool));
+                }
+                // A sound file names nothing that is not there.
+                Err(_) => {}
             }
         }
-        Toolbox::new(tools, self.limits()).map(Some).map_err(failed)
+        for (index, names) in picked {
+            let server = self.servers.get(&index).cloned();
+            sets.extend(server.map(|it| Arc::new(Picked::new(it, names)) as Arc<dyn Toolset>));
+        }
+        let fixed = Toolbox::new(tools, self.limits()).map_err(failed)?;
+        Ok(Some(LiveToolbox::new(fixed, sets)))
     }
 
     fn limits(&self) -> ToolLimits {
@@ -55,7 +74,7 @@ impl<'c> Shared<'c> {
 
     fn builtin(&self, name: &str) -> singletree_tools::Result<Vec<Arc<dyn Tool>>> {
         let settings = &self.config.file.tools;
-        let place = |named: &Option<std::path::PathBuf>, usual: &str| match named {
+        let place = |named: &Option<PathBuf>, usual: &str| match named {
             Some(path) => self.config.path(path),
             None => self.means.data.join(usual),
         };
@@ -65,9 +84,18 @@ impl<'c> Shared<'c> {
             "calculator" => vec![Arc::new(Calculator::new()?)],
             "notes" => Notes::new(place(&settings.notes, "notes.txt")).tools()?,
             "outbox" => vec![Arc::new(Outbox::new(place(&settings.outbox, "outbox"))?)],
+            "http_get" => vec![Arc::new(match &settings.hosts {
+                Some(hosts) => HttpGet::only(hosts.iter().map(String::as_str))?,
+                None => HttpGet::new()?,
+            })],
             _ => Vec::new(),
         })
     }
+}
+
+/// Returns the name under which a model calls the tool of a server.
+pub(crate) fn model_name(server: &str, tool: &str) -> String {
+    format!("{server}__{tool}")
 }
 
 /// Returns the names by which a model calls what a selector means; one that ends in `*` stands for all that begin so.
@@ -75,7 +103,7 @@ pub(crate) fn names(selector: Selector<'_>, servers: &[Server]) -> Vec<String> {
     match selector {
         Selector::Builtin(builtin) => builtin.tools.iter().map(|(name, _)| (*name).to_owned()).collect(),
         Selector::Tool { name, .. } => vec![name.to_owned()],
-        Selector::Server(index) => vec![format!("{}__*", servers[index].name.value)],
-        Selector::ServerTool(index, tool) => vec![format!("{}__{tool}", servers[index].name.value)],
+        Selector::Server(index) => vec![model_name(&servers[index].name.value, "*")],
+        Selector::ServerTool(index, tool) => vec![model_name(&servers[index].name.value, tool)],
     }
 }

@@ -89,7 +89,13 @@ fn unknown_keys_are_told_with_what_was_meant() {
 #[test]
 fn a_model_says_how_it_is_reached() {
     let check = |model: &str, expect: &[&str]| check(&format!("{AGENT}models.m = {model}\n"), expect);
-    check("{}", &["2:8: `models.m.wire` is missing", "hint: one of \"openai\", \"anthropic\", \"gemini\", \"script\""]);
+    check(
+        "{}",
+        &[
+            "2:8: `models.m.wire` is missing",
+            "hint: one of \"openai\", \"anthropic\", \"gemini\", \"script\"",
+        ],
+    );
     check(
         "{ wire = \"opanai\", name = \"x\", key = { env = \"KEY\" } }",
         &[
@@ -106,7 +112,10 @@ fn a_model_says_how_it_is_reached() {
             "hint: write `key = { env = \"GEMINI_API_KEY\" }`, or the `base_url` of a server that wants none",
         ],
     );
-    check("{ wire = \"script\" }", &["2:8: `models.m.file` is missing", "hint: the file of its rules, as in `file = \"script.json\"`"]);
+    check(
+        "{ wire = \"script\" }",
+        &["2:8: `models.m.file` is missing", "hint: the file of its rules, as in `file = \"script.json\"`"],
+    );
     check(
         "{ wire = \"script\", file = \"s.json\", name = \"x\", retry = {} }",
         &[
@@ -116,7 +125,10 @@ fn a_model_says_how_it_is_reached() {
             "2:60: `retry` says nothing to a model of wire \"script\"",
         ],
     );
-    check("{ wire = \"openai\", name = \"x\", base_url = \"127.0.0.1\" }", &["2:54: `models.m.base_url` must begin with http:// or https://"]);
+    check(
+        "{ wire = \"openai\", name = \"x\", base_url = \"127.0.0.1\" }",
+        &["2:54: `models.m.base_url` must begin with http:// or https://"],
+    );
     check(
         "{ wire = \"openai\", name = \"x\", base_url = \"https://me:hunter2@host/v1\" }",
         &["2:54: `models.m.base_url` must hold no name and no password"],
@@ -144,24 +156,39 @@ fn values_are_of_their_type_and_within_reason() {
         check(&format!("{AGENT}models.m = {model}{text} }}\n"), expect);
     };
     sampling("{ temperature = 0, max_tokens = 5, stop = [\"x\"], extras = { a = [1, { b = true }] } }", &[]);
-    sampling("{ temperature = inf }", &["2:93: `models.m.sampling.temperature` must be a number, not this number"]);
-    sampling("{ max_tokens = 0 }", &["2:92: `models.m.sampling.max_tokens` must be a whole number, 1 or more, not this whole number"]);
-    sampling("{ extras = { a = 1979-05-27 } }", &["2:88: `models.m.sampling.extras` must be a table of plain values, not a table"]);
+    sampling(
+        "{ temperature = inf }",
+        &["2:93: `models.m.sampling.temperature` must be a number, not this number"],
+    );
+    sampling(
+        "{ max_tokens = 0 }",
+        &["2:92: `models.m.sampling.max_tokens` must be a whole number, 1 or more, not this whole number"],
+    );
+    sampling(
+        "{ extras = { a = 1979-05-27 } }",
+        &["2:88: `models.m.sampling.extras` must be a table of plain values, not a table"],
+    );
     sampling("3", &["2:77: `models.m.sampling` must be a table, not this whole number"]);
 }
 
 #[test]
 fn tables_and_names_are_what_they_must_be() {
-    check("models = 3\nagents = []\n", &[
-        "1:1: there is no agent",
-        "hint: write `[agents.NAME]` with its `instructions`; `singletree init` shows how",
-        "1:10: `models` must be a table, not this whole number",
-        "2:10: `agents` must be a table, not a list",
-    ]);
-    check_agents("[agents.\"a b\"]\n[agents.x]\ninstructions = \"x\"\n[agents]\ny = 1\n", &[
-        "2:9: a name in `agents` is made of letters, digits, `_` and `-`, 64 at most",
-        "6:5: `agents.y` must be a table, not this whole number",
-    ]);
+    check(
+        "models = 3\nagents = []\n",
+        &[
+            "1:1: there is no agent",
+            "hint: write `[agents.NAME]` with its `instructions`; `singletree init` shows how",
+            "1:10: `models` must be a table, not this whole number",
+            "2:10: `agents` must be a table, not a list",
+        ],
+    );
+    check_agents(
+        "[agents.\"a b\"]\n[agents.x]\ninstructions = \"x\"\n[agents]\ny = 1\n",
+        &[
+            "2:9: a name in `agents` is made of letters, digits, `_` and `-`, 64 at most",
+            "6:5: `agents.y` must be a table, not this whole number",
+        ],
+    );
 }
 
 #[test]
@@ -171,8 +198,17 @@ fn a_secret_by_value_is_a_mistake_and_never_repeated() {
         check(&format!("{AGENT}[models.m]\nwire = \"openai\"\nname = \"x\"\nkey = {key}\n"), expect);
     };
     model("\"canary-4711\"", &["5:7: `models.m.key` holds a secret itself", hint]);
-    model("4711", &["5:7: `models.m.key` must be { env = \"NAME\" } or { file = \"PATH\" }, not this whole number"]);
-    model("{}", &["5:7: `models.m.key` names neither a variable nor a file", "hint: write { env = \"NAME\" } or { file = \"PATH\" }"]);
+    model(
+        "4711",
+        &["5:7: `models.m.key` must be { env = \"NAME\" } or { file = \"PATH\" }, not this whole number"],
+    );
+    model(
+        "{}",
+        &[
+            "5:7: `models.m.key` names neither a variable nor a file",
+            "hint: write { env = \"NAME\" } or { file = \"PATH\" }",
+        ],
+    );
     model("{ env = \"KEY\", file = \"k\" }", &["5:7: `models.m.key` names both a variable and a file"]);
     model(
         "{ env = \"sk-canary-4711\" }",
@@ -181,18 +217,23 @@ fn a_secret_by_value_is_a_mistake_and_never_repeated() {
             "hint: write the name of the variable, as in { env = \"OPENAI_API_KEY\" }, not what it holds",
         ],
     );
-    model("{ value = \"canary-4711\" }", &[
-        "5:7: `models.m.key` names neither a variable nor a file",
-        "hint: write { env = \"NAME\" } or { file = \"PATH\" }",
-        "5:9: `models.m.key` has no key `value`",
-        "hint: there is `env`, `file`",
-    ]);
+    model(
+        "{ value = \"canary-4711\" }",
+        &[
+            "5:7: `models.m.key` names neither a variable nor a file",
+            "hint: write { env = \"NAME\" } or { file = \"PATH\" }",
+            "5:9: `models.m.key` has no key `value`",
+            "hint: there is `env`, `file`",
+        ],
+    );
     check_agents(
         &format!("{AGENT}[mcp.s]\ncommand = \"x\"\nenv = {{ MODE = \"ro\", API_TOKEN = \"canary-4711\" }}\n"),
         &["5:34: `mcp.s.env.API_TOKEN` holds a secret itself", hint],
     );
     check_agents(
-        &format!("{AGENT}[mcp.s]\nurl = \"https://h/mcp\"\nheaders = {{ Authorization = \"Bearer canary-4711\" }}\n"),
+        &format!(
+            "{AGENT}[mcp.s]\nurl = \"https://h/mcp\"\nheaders = {{ Authorization = \"Bearer canary-4711\" }}\n"
+        ),
         &["5:29: `mcp.s.headers.Authorization` holds a secret itself", hint],
     );
 }

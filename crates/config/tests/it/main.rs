@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may unwrap")]
 
 mod broken;
+mod docs;
 mod names;
 mod outside;
 mod property;

@@ -32,7 +32,9 @@ fn a_file_is_looked_for_beside_the_configuration() {
     fs::write(folder.path().join("key"), "canary-4711\n").unwrap();
     fs::write(folder.path().join("empty"), "\n").unwrap();
     let hint = "hint: the path is relative to the folder of this file";
-    let check = |file: &str, expect: &[&str]| check_in(folder.path(), &model(&format!("{{ file = \"{file}\" }}")), expect);
+    let check = |file: &str, expect: &[&str]| {
+        check_in(folder.path(), &model(&format!("{{ file = \"{file}\" }}")), expect)
+    };
     check("key", &[]);
     check("canary-4711", &["5:16: the file of the key cannot be read: entity not found", hint]);
     check("empty", &["5:16: the file of the key is empty", hint]);
@@ -50,7 +52,46 @@ fn a_script_is_read_with_the_file() {
     check("s.json", &[]);
     check(
         "wrong.json",
-        &["2:38: the script cannot be used: the script does not read at line 2, column 12: invalid type: integer `3`, \
-           expected a sequence at line 2 column 12"],
+        &[
+            "2:38: the script cannot be used: the script does not read at line 2, column 12: invalid type: integer `3`, \
+           expected a sequence at line 2 column 12",
+        ],
+    );
+}
+
+#[test]
+fn a_prompt_is_rendered_with_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("prompts")).unwrap();
+    fs::write(folder.path().join("prompts/plain.md"), "Be brief.\n").unwrap();
+    fs::write(folder.path().join("prompts/shop.md"), "You are at {{ shop }}.\n").unwrap();
+    fs::write(folder.path().join("prompts/talk.md"), "[[system]]\nx\n\n[[user]]\ny\n").unwrap();
+    let check = |prompt: &str, expect: &[&str]| {
+        check_in(folder.path(), &format!("{}agents.a.prompt = {prompt}\n", crate::table::MODEL), expect);
+    };
+    check("\"plain\"", &[]);
+    check("{ name = \"shop\", variables = { shop = \"Books\" } }", &[]);
+    check(
+        "{ label = \"x\" }",
+        &[
+            "2:10: `agents.a.prompt.name` is missing",
+            "hint: the name of a file in the folder of prompts, without its ending",
+        ],
+    );
+    check("\"talk\"", &["2:19: the prompt `talk` is a conversation, and instructions are one text"]);
+    check(
+        "\"none\"",
+        &[
+            "2:19: the prompt `none` cannot be used: no prompt is called \"none\" under the label \"production\"",
+            "hint: it would stand in prompts/none.md",
+        ],
+    );
+    check(
+        "\"shop\"",
+        &[
+            "2:19: the prompt `shop` cannot be used: the prompt \"shop\" (version \"8f367c4dc226\", label \"production\") was not \
+         rendered: `shop` is undefined (line 1); not given: `shop`",
+            "hint: give what it needs: prompt = { name = \"NAME\", variables = { key = \"value\" } }",
+        ],
     );
 }

@@ -16,7 +16,8 @@ pub(crate) fn env(name: &str) -> Option<String> {
 /// Reads a text in a folder.
 pub(crate) fn read_in(folder: &Path, text: &str) -> Result<Config, String> {
     let around = Surroundings { folder, env: &env };
-    Config::check("f", text, &around).map_err(|it| it.to_string())
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(Config::check("f", text, &around)).map_err(|it| it.to_string())
 }
 
 /// Asserts the whole report of a text; `f:` and the hints' indent are left out in `expect`.
@@ -32,7 +33,8 @@ pub(crate) fn check(text: &str, expect: &[&str]) {
 }
 
 /// A model that needs nothing.
-pub(crate) const MODEL: &str = "models.m = { wire = \"openai\", name = \"x\", base_url = \"http://127.0.0.1:1\" }\n";
+pub(crate) const MODEL: &str =
+    "models.m = { wire = \"openai\", name = \"x\", base_url = \"http://127.0.0.1:1\" }\n";
 
 /// As [`check`], with a model on the first line.
 pub(crate) fn check_agents(text: &str, expect: &[&str]) {

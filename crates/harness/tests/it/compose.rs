@@ -144,3 +144,43 @@ async fn a_pause_inside_of_anything_is_answered_in_another_process() {
         }
     }
 }
+
+// INV-4: what crosses out of a subgraph into two lists of the session is a row in each, whatever is shared in memory.
+#[tokio::test]
+async fn items_that_two_lists_share_are_stored_in_both() {
+    for durability in [Durability::Turn, Durability::Step] {
+        let messages = |name| {
+            let shape = Shape::Record(MESSAGE_SHAPE.into()).list();
+            field(name, shape, json!([])).reducer(Reducer::Append)
+        };
+        let inner = over(vec![messages("messages")]).node("say", sets(says("so")));
+        let inner = inner.edge("say", END).entry("say").compile().unwrap();
+        let own = |field| Projection::by_name().inputs([("messages", "a")]).outputs([(field, "messages")]);
+        let outer = over(vec![messages("messages"), messages("a"), messages("b"), messages("c")])
+            .node("begin", sets(json!({"a": [{"role": "user", "content": "ask"}]})))
+            .subgraph("first", &inner, own("b"))
+            .subgraph("second", &inner, own("c"))
+            .edge("begin", "first")
+            .edge("first", "second")
+            .edge("second", END)
+            .entry("begin")
+            .compile()
+            .unwrap();
+        let store = MemoryStore::new();
+        let open = |store| Chat::builder().agent(Agent::new("a", &outer).durability(durability)).open(store);
+        for text in ["m", "n"] {
+            let chat = open(store.clone()).unwrap();
+            assert_eq!(
+                line(&chat.send("s", user(text)).await),
+                match text {
+                    "m" => "completed 3.1 []",
+                    _ => "completed 3.2 []",
+                }
+            );
+        }
+        let export = open(store.reopen()).unwrap().export_session("s").await.unwrap();
+        let lens: Vec<_> = ["messages", "a", "b", "c"].map(|it| export.lists[it].len()).into();
+        assert_eq!(lens, [2, 2, 5, 5], "{durability:?}");
+        sound(&store).await;
+    }
+}

@@ -142,7 +142,8 @@ fn say_again(invalid: &InvalidOutput) -> String {
 #[test]
 fn transient_errors_are_retried_up_to_the_last_attempt_and_others_never() {
     type Outcomes = Vec<Result<&'static str>>;
-    let cases: [(u32, Outcomes, Result<String, &str>, &[&str], usize); 6] = [
+    type Row<'a> = (u32, Outcomes, Result<String, &'a str>, &'a [&'a str], usize);
+    let cases: [Row<'_>; 6] = [
         (3, vec![Ok("a")], Ok("a".into()), &["0 none", "0 stop"], 0),
         (
             2,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use singletree_mcp::McpLimits;
-use singletree_tools::{Output, Toolset};
+use singletree_tools::{Output, Recovery, Toolset};
 
 use crate::rig::{Rig, call, failed, key, limits};
 
@@ -76,6 +76,22 @@ async fn a_server_that_cannot_start_is_told_with_its_last_words_and_rests() {
     tokio::time::resume();
     assert_eq!(rig.server.connect().await, Ok(()));
     assert_eq!(rig.starts(), 2);
+}
+
+#[tokio::test]
+async fn a_server_that_never_starts_is_tried_ever_more_rarely() {
+    let rig = Rig::new();
+    rig.behave("refuse-start");
+    for (tried, rests) in [(1, 1), (2, 2), (3, 4), (4, 8), (5, 16), (6, 16), (7, 16)] {
+        rig.server.connect().await.expect_err("it exits");
+        assert_eq!(rig.starts(), tried);
+        tokio::time::pause();
+        tokio::time::advance(limits().rest * rests - Duration::from_millis(1)).await;
+        rig.server.connect().await.expect_err("it rests");
+        assert_eq!(rig.starts(), tried);
+        tokio::time::advance(Duration::from_millis(1)).await;
+        tokio::time::resume();
+    }
 }
 
 #[tokio::test]
@@ -155,6 +171,22 @@ async fn a_server_that_nobody_holds_any_more_is_stopped() {
     let Rig { folder: _folder, server, tools } = rig;
     drop((server, tools));
     ends(lifeline).await;
+}
+
+#[tokio::test]
+async fn who_waits_for_a_server_that_we_stop_is_told() {
+    let rig = Rig::with(|it| it.recovery("hang", Recovery::Report));
+    let toolbox = rig.tools.now().await;
+    let waiting = call(&toolbox, "script__hang", json!({}));
+    let (output, ()) = tokio::join!(waiting, async {
+        while rig.noted("hanging").is_empty() {
+            tokio::task::yield_now().await;
+        }
+        rig.server.disconnect().await;
+    });
+    let text = "error: the server \"script\" of this tool went away while it ran: it was stopped; \
+                whether it took effect is unknown";
+    assert_eq!(output, failed("tool_interrupted", text));
 }
 
 /// Waits until the program that holds a connection here is gone.

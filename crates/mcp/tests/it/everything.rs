@@ -30,10 +30,15 @@ fn installed(test: &str) -> Option<PathBuf> {
     }
 }
 
+fn path_of_programs() -> String {
+    let path = std::env::var_os("PATH").expect("programs are found somewhere");
+    path.into_string().expect("text")
+}
+
 fn everything(path: PathBuf) -> (McpServer, LiveToolbox) {
     let path = path.into_os_string().into_string().expect("text");
     let command = McpCommand::new("node", [path, "stdio".to_owned()])
-        .env("PATH", std::env::var("PATH").expect("a path"))
+        .env("PATH", path_of_programs())
         .env("CANARY", "given");
     let server = McpServer::program("everything", command).limits(limits()).build().expect("well described");
     let tools = live(&server);
@@ -87,7 +92,8 @@ async fn it_is_killed_before_and_in_the_middle_of_calls_and_nothing_is_lost() {
     // One that only reads is asked again, and answers.
     let toolbox = tools.now().await;
     let killed = server.report().await.process;
-    let working = call(&toolbox, "everything__trigger-long-running-operation", json!({"duration": 1, "steps": 1}));
+    let working =
+        call(&toolbox, "everything__trigger-long-running-operation", json!({"duration": 1, "steps": 1}));
     let (output, ()) = tokio::join!(working, async {
         for _ in 0..100 {
             tokio::task::yield_now().await;

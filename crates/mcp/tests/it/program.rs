@@ -36,8 +36,7 @@ async fn tools_are_discovered_page_by_page_and_judged_by_hints_and_settings() {
     assert_eq!(said, expected);
     let echo = toolbox.get("script__echo").expect("it is there").definition();
     assert_eq!(echo.description(), "Says it again.");
-    let schema =
-        json!({"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]});
+    let schema = json!({"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]});
     assert_eq!(*echo.parameters(), schema);
 
     let report = rig.server.report().await;
@@ -132,7 +131,10 @@ async fn malformed_settings_are_refused_before_anything_starts() {
     for (built, problem) in [
         (McpServer::program("a b", run("x")).build(), "its name is not 1 to 32 of"),
         (McpServer::program("a", run("")).build(), "it names no program"),
-        (McpServer::program("a", run("x").env("A=B", "")).build(), "\"A=B\" cannot be the name of a variable"),
+        (
+            McpServer::program("a", run("x").env("A=B", "")).build(),
+            "\"A=B\" cannot be the name of a variable",
+        ),
     ] {
         let error = built.expect_err(problem);
         assert_eq!(error.category(), "mcp_configuration_invalid");

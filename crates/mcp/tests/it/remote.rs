@@ -72,7 +72,8 @@ async fn answer(stream: TcpStream, seen: Arc<Mutex<Seen>>) {
         }
     }
     let header = |name: &str| {
-        let found = head.iter().find_map(|it| it.split_once(": ").filter(|(key, _)| key.eq_ignore_ascii_case(name)));
+        let found =
+            head.iter().find_map(|it| it.split_once(": ").filter(|(key, _)| key.eq_ignore_ascii_case(name)));
         found.map(|(_, value)| value.to_owned())
     };
     let length = header("content-length").and_then(|it| it.parse().ok()).unwrap_or(0);
@@ -82,7 +83,8 @@ async fn answer(stream: TcpStream, seen: Arc<Mutex<Seen>>) {
     let verb = head[0].split(' ').next().unwrap_or_default().to_owned();
     let text = {
         let mut seen = seen.lock().expect("whole");
-        seen.requests.push(format!("{verb} {}", message["method"].as_str().unwrap_or_default()).trim().to_owned());
+        seen.requests
+            .push(format!("{verb} {}", message["method"].as_str().unwrap_or_default()).trim().to_owned());
         if header("authorization").as_deref() == Some(KEY) {
             reply(&mut seen, &verb, header("mcp-session-id"), &message)
         } else {
@@ -121,7 +123,9 @@ fn reply(seen: &mut Seen, verb: &str, session: Option<String>, message: &Value) 
             let tools = ["echo", "stream", "drop", "large"].map(tool);
             plain("200 OK", "", &result(json!({ "tools": tools })))
         }
-        (_, "tools/call", "echo") => plain("200 OK", "", &said(arguments["text"].as_str().unwrap_or_default())),
+        (_, "tools/call", "echo") => {
+            plain("200 OK", "", &said(arguments["text"].as_str().unwrap_or_default()))
+        }
         (_, "tools/call", "stream") => {
             let events = format!(": hello\n\nevent: message\ndata: {}\n\n", said("streamed"));
             let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
@@ -140,7 +144,8 @@ fn reply(seen: &mut Seen, verb: &str, session: Option<String>, message: &Value) 
 #[expect(clippy::unnecessary_wraps, reason = "an answer among those of which one is none")]
 fn plain(status: &str, headers: &str, body: &str) -> Option<String> {
     let length = body.len();
-    let fixed = format!("content-type: application/json\r\ncontent-length: {length}\r\nconnection: close\r\n");
+    let fixed =
+        format!("content-type: application/json\r\ncontent-length: {length}\r\nconnection: close\r\n");
     Some(format!("HTTP/1.1 {status}\r\n{fixed}{headers}\r\n{body}"))
 }
 

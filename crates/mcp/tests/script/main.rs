@@ -30,7 +30,8 @@ impl Script {
         let lifeline = std::fs::read_to_string(self.folder.join("lifeline"));
         let held = lifeline.ok().and_then(|it| TcpStream::connect(it.trim()).ok());
         if self.has("refuse-start") {
-            let key = std::env::var("SCRIPT_KEY").unwrap_or_default();
+            let key = std::env::vars().find(|(name, _)| name == "SCRIPT_KEY").map(|(_, value)| value);
+            let key = key.unwrap_or_default();
             complain(&format!("the key {key} is \u{1b}[31mno good\u{1b}[0m"));
             exit(3);
         }
@@ -128,7 +129,7 @@ impl Script {
             "fail" => say(&json!({"jsonrpc": "2.0", "id": id, "result": {
                 "content": [{"type": "text", "text": "no luck"}], "isError": true,
             }})),
-            "hang" => {}
+            "hang" => self.note("hanging", ""),
             "huge" => {
                 let bytes = arguments["bytes"].as_u64().and_then(|it| usize::try_from(it).ok());
                 answer(id, &"x".repeat(bytes.unwrap_or_default()));

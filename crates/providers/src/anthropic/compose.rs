@@ -19,7 +19,7 @@ const RULES: [(&str, Rule); 2] =
     [("stream", Rule::Switch(false)), ("stop_sequences", Rule::Merge { scalar: false })];
 
 /// Writes a request. With a response schema the path is: `output_config.format`; where the model has none, a made-up tool
-/// that must be called; where the request has tools of its own, a directive in `system`.
+/// that must be called; where the request has tools of its own or the model is to think, a directive in `system`.
 pub(super) fn compose(model: &str, request: &Request, manner: Manner) -> Result<Composed> {
     let config = &request.config;
     check(config)?;
@@ -36,7 +36,7 @@ pub(super) fn compose(model: &str, request: &Request, manner: Manner) -> Result<
             let format = json!({"type": "json_schema", "schema": schema.as_value()});
             body.insert("output_config".to_owned(), json!({"format": format}));
         }
-        Some(schema) if tools.is_empty() => {
+        Some(schema) if tools.is_empty() && !thinks(config) => {
             tools.push(answer(schema));
             choice = Some(json!({"type": "tool", "name": ANSWER_TOOL}));
             answer_tool = Some(ANSWER_TOOL.to_owned());
@@ -58,6 +58,11 @@ pub(super) fn compose(model: &str, request: &Request, manner: Manner) -> Result<
     }
     extras::apply(&mut body, &config.extras, &RULES)?;
     Ok(Composed { path: "/v1/messages".to_owned(), body: Value::Object(body), answer_tool })
+}
+
+/// Says whether the model is asked to think; then no tool can be forced on it.
+fn thinks(config: &RuntimeConfig) -> bool {
+    config.extras.get("thinking").is_some_and(|it| it["type"] != "disabled")
 }
 
 fn sampling(config: &RuntimeConfig, body: &mut Map<String, Value>) {

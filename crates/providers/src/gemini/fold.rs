@@ -169,8 +169,8 @@ fn is_thought(part: &Map) -> bool {
     part.get("thought").is_some_and(|it| *it == Value::Bool(true))
 }
 
-/// Makes an id from the request and the place of the call in its answer: asking again mints it again, and no other request
-/// does. It keeps to what every provider takes for an id.
+/// Makes an id from the request and the place of the call in its answer: asking again mints it again. It keeps to what every
+/// provider takes for an id.
 fn minted(seed: u64, index: u32) -> String {
     format!("call_{seed:016x}_{index}")
 }

@@ -5,6 +5,7 @@ mod read;
 mod refuse;
 mod stream;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -110,15 +111,20 @@ fn a_probe_tells_a_model_that_generates_from_one_that_does_not() {
 fn equal_requests_mint_equal_ids_and_others_do_not() {
     let call =
         || parts(json!([{"functionCall": {"name": "t"}}, {"functionCall": {"name": "t", "id": ""}}]), "STOP");
-    let ids = |request: &Request, manner| {
-        let response = Gemini.read(call(), &compose(request, manner).unwrap()).unwrap();
+    let ids = |texts: &[&str], manner| {
+        let said = |(at, text): (usize, &&str)| match at % 2 {
+            0 => ChatMessage::user(*text),
+            _ => ChatMessage::assistant(*text),
+        };
+        let request = request(texts.iter().enumerate().map(said).collect());
+        let response = Gemini.read(call(), &compose(&request, manner).unwrap()).unwrap();
         response.message.tool_calls.into_iter().map(|it| it.id).collect::<Vec<String>>()
     };
-    let first = ids(&asked(), WHOLE);
-    assert_eq!(first, ids(&asked(), STREAMED));
-    let other = ids(&request(vec![ChatMessage::user("ho")]), WHOLE);
-    let all: std::collections::BTreeSet<&String> = first.iter().chain(&other).collect();
-    assert_eq!(all.len(), 4, "{all:?}");
+    let first = ids(&["hi"], WHOLE);
+    assert_eq!(first, ids(&["hi"], STREAMED));
+    let others = [ids(&["ho"], WHOLE), ids(&["hi", "ho", "hi"], WHOLE), ids(&["hi", "ho", "ho"], WHOLE)];
+    let all: BTreeSet<&String> = first.iter().chain(others.iter().flatten()).collect();
+    assert_eq!(all.len(), 8, "{all:?}");
     let allowed = |it: char| it.is_ascii_alphanumeric() || it == '_' || it == '-';
     assert!(all.iter().all(|it| it.chars().all(allowed)), "{all:?}");
 }

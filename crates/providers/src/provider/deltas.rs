@@ -106,7 +106,7 @@ impl Stream for Deltas<'_> {
                 Some(Ok(piece)) => self.take(&piece),
                 Some(Err(error)) => Err(of_http(error)),
                 None => {
-                    // A stream is not asked again after its end.
+                    // Over: a stream is not asked again after its end.
                     self.body = None;
                     self.end().map(|()| Flow::Done)
                 }

@@ -123,7 +123,8 @@ async fn a_long_message_is_cut() {
 #[tokio::test]
 async fn an_error_of_the_transport_has_a_category() {
     let host = || "h".to_owned();
-    let cases: [(fn() -> HttpError, &str); 7] = [
+    type Fails = fn() -> HttpError;
+    let cases: [(Fails, &str); 7] = [
         (
             || HttpError::Unreachable { host: "h".to_owned(), source: "refused".into() },
             "provider_unavailable",

@@ -63,7 +63,7 @@ fn failures() -> Vec<Result<Answer, HttpError>> {
     failures.push(Ok(Answer::events(format!("event: error\ndata: {typed}\n\n"))));
     failures.push(Ok(Answer::events(format!("data: {KEY}\n\n"))));
     failures.push(Ok(Answer::events(format!("data: {{\"choices\": \"{KEY}\"}}\n\n"))));
-    failures.push(Ok(Answer::events(vec![b"data: ", KEY.as_bytes(), b"\xff\n\n"].concat())));
+    failures.push(Ok(Answer::events([b"data: ", KEY.as_bytes(), b"\xff\n\n"].concat())));
     failures.push(Ok(Answer::events("data: {\"choices\":[]}\n\n").ending_in(broken())));
     failures.push(Err(broken()));
     failures.push(Err(HttpError::Request { problem: message() }));

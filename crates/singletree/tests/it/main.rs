@@ -2,4 +2,6 @@
 
 mod canary;
 mod examples;
+mod orphans;
 mod readme;
+mod tool;

@@ -11,16 +11,25 @@ use singletree_tools::{Effect, HttpGet, Output, Recovery, Tool, ToolLimits, Tool
 
 use crate::{call, key};
 
+/// A status, a header, a body.
+type Page = (u16, (&'static str, &'static str), Bytes);
+
 /// Answers by address, and remembers what was asked.
 #[derive(Debug, Default)]
 struct Web {
-    pages: BTreeMap<&'static str, (u16, Vec<(&'static str, &'static str)>, Bytes)>,
+    pages: BTreeMap<&'static str, Page>,
     asked: Mutex<Vec<String>>,
 }
 
 impl Web {
-    fn page(mut self, url: &'static str, status: u16, header: (&'static str, &'static str), body: &str) -> Self {
-        self.pages.insert(url, (status, vec![header], Bytes::copy_from_slice(body.as_bytes())));
+    fn page(
+        mut self,
+        url: &'static str,
+        status: u16,
+        header: (&'static str, &'static str),
+        body: &str,
+    ) -> Self {
+        self.pages.insert(url, (status, header, Bytes::copy_from_slice(body.as_bytes())));
         self
     }
 }
@@ -29,8 +38,9 @@ impl Transport for Web {
     fn send(&self, request: HttpRequest) -> BoxFuture<'_, singletree_http::Result<HttpResponse>> {
         self.asked.lock().expect("whole").push(request.url.clone());
         assert!(request.headers.is_empty() && request.body.is_empty(), "{request:?}");
-        let (status, headers, body) = self.pages.get(request.url.as_str()).expect("a known page").clone();
-        let headers = headers.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        let (status, (name, value), body) =
+            self.pages.get(request.url.as_str()).expect("a known page").clone();
+        let headers = vec![(name.to_owned(), value.to_owned())];
         // In pieces, one of which ends in the middle of a character.
         let pieces: Vec<_> = body.chunks(7).map(|it| Ok(Bytes::copy_from_slice(it))).collect();
         async move { Ok(HttpResponse { status, headers, body: stream::iter(pieces).boxed() }) }.boxed()
@@ -75,9 +85,8 @@ async fn text_is_given_with_its_type_and_the_address_where_it_was_found() {
 
 #[tokio::test]
 async fn a_host_that_was_not_named_is_not_asked() {
-    let denied = |host: &str| {
-        failed(&format!("calls may not go to {host}: it is none of the hosts that were named"))
-    };
+    let denied =
+        |host: &str| failed(&format!("calls may not go to {host}: it is none of the hosts that were named"));
     for (url, host) in [
         ("http://evil.test/", "evil.test"),
         ("http://notexample.test/", "notexample.test"),

@@ -30,11 +30,13 @@ fn fixed(names: &[&str]) -> Toolbox {
     Toolbox::new(names.iter().map(|it| tool(it)), ToolLimits::standard()).expect("no duplicate")
 }
 
+type Tools = Arc<[Arc<dyn Tool>]>;
+
 /// A set whose tools are told to it; none means that it is out of reach.
 #[derive(Debug)]
 struct Set {
     name: &'static str,
-    tools: Mutex<Option<Arc<[Arc<dyn Tool>]>>>,
+    tools: Mutex<Option<Tools>>,
 }
 
 impl Set {
@@ -167,6 +169,7 @@ async fn a_tool_with_limits_of_its_own_has_those() {
         Ok(Output::text("slow"))
     };
     let slow = Patient(TypedTool::new("slow", "Takes long.", Effect::Read, slow).expect("valid"));
-    let toolbox = Toolbox::new([Arc::new(slow) as Arc<dyn Tool>], ToolLimits::standard()).expect("no duplicate");
+    let toolbox =
+        Toolbox::new([Arc::new(slow) as Arc<dyn Tool>], ToolLimits::standard()).expect("no duplicate");
     assert_eq!(toolbox.call(&call("slow", json!({})), &key(0)).await, Output::text("sl"));
 }

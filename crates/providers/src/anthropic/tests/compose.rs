@@ -258,6 +258,12 @@ fn a_response_schema_takes_one_of_three_paths() {
     assert_eq!((&tools[0]["name"], &tools[0]["input_schema"]), (&json!(name), &shape));
     assert!(!tools[0]["description"].as_str().unwrap().is_empty());
 
+    let mut thinking = asks.clone();
+    thinking.config.extras = object(json!({"thinking": {"type": "enabled", "budget_tokens": 32}}));
+    let composed = compose(&thinking, OLD).unwrap();
+    assert_eq!((composed.answer_tool, composed.body.get("tools")), (None, None));
+    assert!(composed.body["system"].is_string());
+
     let composed = compose(&asks.with_tools([weather()]), OLD).unwrap();
     assert_eq!(composed.answer_tool, None);
     assert_eq!(composed.body.get("tool_choice"), None);

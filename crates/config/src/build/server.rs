@@ -1,0 +1,85 @@
+//! MCP servers that are ready to be reached.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use singletree_http::{HttpClient, HttpLimits, Secret};
+use singletree_mcp::{McpCommand, McpEndpoint, McpLimits, McpServer, McpServerBuilder};
+use singletree_tools::Toolset;
+
+use super::picked::Picked;
+use super::tools::model_name;
+use crate::config::Config;
+use crate::error::{Error, Result};
+use crate::resolve::ReadyServer;
+use crate::server::{Reach, Server};
+
+/// Makes the servers that agents use, by their place in the file. None is started: that happens when its tools are first
+/// asked for. Agents that use one share it.
+pub(crate) fn build(config: &Config) -> Result<BTreeMap<usize, Arc<dyn Toolset>>> {
+    let mut servers = BTreeMap::new();
+    for ready in &config.resolved.servers {
+        if let Some(server) = one(config, ready)? {
+            servers.insert(ready.index, server);
+        }
+    }
+    Ok(servers)
+}
+
+/// Makes one server; none where the file does not say how it is reached.
+pub(crate) fn one(config: &Config, ready: &ReadyServer) -> Result<Option<Arc<dyn Toolset>>> {
+    let Some(table) = config.file.servers.get(ready.index) else { return Ok(None) };
+    let name = table.name.value.as_str();
+    let builder = match &table.reach {
+        Reach::Command { program, args, folder, .. } => {
+            let folder = folder.as_ref().map_or_else(|| config.folder.clone(), |it| config.path(it));
+            McpServer::program(name, command(program, args, ready).folder(folder))
+        }
+        Reach::Url { url, .. } => {
+            let client = HttpClient::new(HttpLimits::standard())?;
+            let endpoint = McpEndpoint::new(url.as_str(), &client);
+            let header = |it: McpEndpoint, (name, value, _): &(String, Secret, bool)| {
+                it.header(name.as_str(), value.clone())
+            };
+            McpServer::endpoint(name, ready.settings.iter().fold(endpoint, header))
+        }
+        Reach::Unknown => return Ok(None),
+    };
+    let server = judged(builder.limits(limits(config, table)), table);
+    let server =
+        server.build().map_err(|it| Error::Server { name: name.to_owned(), source: Box::new(it) })?;
+    Ok(Some(match &table.tools {
+        Some(tools) => {
+            let names = tools.iter().map(|it| model_name(name, &it.value));
+            Arc::new(Picked::new(Arc::new(server), names))
+        }
+        None => Arc::new(server),
+    }))
+}
+
+/// A program gets what the file gives it, and of our own environment only what it needs to be found and to find its things.
+fn command(program: &str, args: &[String], ready: &ReadyServer) -> McpCommand {
+    let command = McpCommand::new(program, args.iter().map(String::as_str));
+    let command =
+        ready.inherited.iter().fold(command, |it, (name, value)| it.env(name.as_str(), value.as_str()));
+    ready.settings.iter().fold(command, |it, (name, value, secret)| match secret {
+        true => it.secret_env(name.as_str(), value.clone()),
+        false => it.env(name.as_str(), value.expose()),
+    })
+}
+
+fn judged(builder: McpServerBuilder, table: &Server) -> McpServerBuilder {
+    // A server does not say itself what it may do unasked: the file does.
+    let builder = if table.trust_hints { builder } else { builder.ignore_hints() };
+    table.effects.iter().fold(builder, |it, (tool, effect)| it.effect(tool.value.as_str(), *effect))
+}
+
+fn limits(config: &Config, table: &Server) -> McpLimits {
+    let mut limits = McpLimits::standard();
+    limits.connect = table.start_time.unwrap_or(limits.connect);
+    limits.call = table.call_time.unwrap_or(limits.call);
+    if let Some(bytes) = config.file.tools.output_bytes {
+        limits.output_bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+    }
+    limits
+}

@@ -1,0 +1,80 @@
+//! Agents that hand conversations to each other.
+
+use singletree_agent::{ChatAgent, Team};
+use singletree_harness::Agent;
+
+use super::{Means, model::Models, tools::Shared};
+use crate::agent::AgentTable;
+use crate::config::Config;
+use crate::error::{Error, Result};
+use crate::file::File;
+
+/// Records of files have no times of their own.
+const MADE_AT: &str = "1970-01-01T00:00:00Z";
+
+/// Returns an agent and all that a conversation with it can come to, each once, it first.
+pub(crate) fn reachable<'f>(file: &'f File, first: &'f AgentTable) -> Vec<&'f AgentTable> {
+    let mut reached = vec![first];
+    let mut next = 0;
+    while let Some(agent) = reached.get(next).copied() {
+        for name in &agent.hand_offs {
+            let other = file.agents.iter().find(|it| it.name.value == name.value);
+            if let Some(other) =
+                other.filter(|other| reached.iter().all(|it| it.name.value != other.name.value))
+            {
+                reached.push(other);
+            }
+        }
+        next += 1;
+    }
+    reached
+}
+
+impl Config {
+    /// Makes one agent of the chat: the loop of one, or a team where it may hand over.
+    pub(super) fn chat_agent(
+        &self,
+        table: &AgentTable,
+        models: &Models<'_>,
+        (shared, means): (&Shared<'_>, &Means),
+    ) -> Result<Agent> {
+        let name = table.name.value.as_str();
+        let failed = |it| Error::Agent { name: name.to_owned(), source: Box::new(it) };
+        let members = reachable(&self.file, table);
+        if members.len() == 1 {
+            let mut agent = self.agent_loop(table, models, (shared, means))?;
+            if let Some(calls) = table.model_calls {
+                agent = agent.max_model_calls(calls);
+            }
+            if let Some(compaction) = table.compaction.as_ref() {
+                agent = agent.compaction(compaction.made());
+            }
+            return agent.agent(name).map_err(failed);
+        }
+        let mut team = Team::builder();
+        for member in members {
+            let id = member.name.value.as_str();
+            let agent = self.agent_loop(member, models, (shared, means))?;
+            let to = member.hand_offs.iter().map(|it| it.value.as_str());
+            team = team.member(record(member), agent).hands_off(id, to);
+        }
+        if let Some(calls) = table.model_calls {
+            team = team.max_model_calls(calls);
+        }
+        if let Some(compaction) = table.compaction.as_ref() {
+            team = team.compaction(compaction.made());
+        }
+        team.agent(name).map_err(failed)
+    }
+}
+
+/// Makes the record of an agent. What its model is told stands in its loop.
+fn record(table: &AgentTable) -> ChatAgent {
+    let id = table.name.value.as_str();
+    ChatAgent {
+        slug: Some(id.to_owned()),
+        description: table.description.clone(),
+        is_builtin: table.hidden.then_some(true),
+        ..ChatAgent::new(id, table.title.as_deref().unwrap_or(id), MADE_AT)
+    }
+}

@@ -1,0 +1,94 @@
+//! Instructions that stand in a file of their own.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use singletree_llm::{Role, RuntimeConfig};
+use singletree_prompts::{Error as PromptError, FileBackend, PromptInputs, PromptManager, PromptQuery};
+
+use crate::agent::NamedPrompt;
+use crate::file::File;
+use crate::report::{Faults, MistakeKind};
+use crate::section::shown;
+
+/// The folder of prompts, where the file names none.
+const FOLDER: &str = "prompts";
+
+/// A prompt that was rendered.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Rendered {
+    pub(crate) text: String,
+    /// How the prompt wants to be sampled.
+    pub(crate) sampling: Option<RuntimeConfig>,
+}
+
+/// Something wrong with a prompt.
+#[derive(Debug)]
+pub(crate) struct Unfit {
+    at: usize,
+    kind: MistakeKind,
+    what: String,
+    hint: Option<String>,
+}
+
+impl Unfit {
+    pub(crate) fn tell(self, faults: &Faults) {
+        faults.add(self.at, self.kind, self.what, self.hint);
+    }
+}
+
+/// Renders the prompts of a file's agents, by the agents' names.
+pub(crate) async fn render(file: &File, folder: &Path) -> (BTreeMap<String, Rendered>, Vec<Unfit>) {
+    let named = file.prompts.as_ref().map_or(Path::new(FOLDER), |it| it.value.as_path());
+    let (mut rendered, mut unfit) = (BTreeMap::new(), Vec::new());
+    let agents = file.agents.iter().filter_map(|it| Some((&it.name.value, it.prompt.as_ref()?)));
+    let prompts = PromptManager::builder(FileBackend::new(folder.join(named))).build();
+    for (agent, prompt) in agents {
+        match one(&prompts, prompt, named).await {
+            Ok(text) => {
+                rendered.insert(agent.clone(), text);
+            }
+            Err(it) => unfit.push(it),
+        }
+    }
+    (rendered, unfit)
+}
+
+async fn one(prompts: &PromptManager, prompt: &NamedPrompt, folder: &Path) -> Result<Rendered, Unfit> {
+    let name = prompt.name.value.as_str();
+    let mut query = PromptQuery::new(name);
+    if let Some(label) = &prompt.label {
+        query = query.label(label.as_str());
+    }
+    let unfit = |kind, what: String, hint| Unfit { at: prompt.name.at, kind, what, hint };
+    let inputs = PromptInputs::new().variables(prompt.variables.clone());
+    let result = match prompts.get(query, &inputs).await {
+        Ok(result) => result,
+        Err(error) => {
+            let hint = match &error {
+                PromptError::NotFound { .. } => {
+                    Some(format!("it would stand in {}", folder.join(format!("{name}.md")).display()))
+                }
+                PromptError::Render(_) => Some(
+                    "give what it needs: prompt = { name = \"NAME\", variables = { key = \"value\" } }"
+                        .to_owned(),
+                ),
+                _ => None,
+            };
+            let what =
+                format!("the prompt `{}` cannot be used: {}", shown(name), singletree_engine::chain(&error));
+            return Err(unfit(MistakeKind::Unavailable, what, hint));
+        }
+    };
+    let sampling = result.sampling().cloned();
+    match result.messages() {
+        [only] if matches!(only.role, Role::System | Role::User) => {
+            Ok(Rendered { text: only.text().into_owned(), sampling })
+        }
+        _ => {
+            let what =
+                format!("the prompt `{}` is a conversation, and instructions are one text", shown(name));
+            Err(unfit(MistakeKind::Value, what, None))
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! Dialects: capabilities whose fixtures are no graphs have words of their own.
+
+use crate::prompts;
+
+/// What the cases of a capability are written in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    /// Graphs, and what is done with them.
+    Graph,
+    /// Calls to a model, and the server that answers them.
+    Llm,
+    /// Backends of prompts, and calls to them and to managers.
+    Prompts,
+}
+
+impl Dialect {
+    /// Returns the dialect of a capability.
+    #[must_use]
+    pub(crate) fn of(capability: &str) -> Self {
+        match capability {
+            "llm-provider" => Self::Llm,
+            "prompt-management" => Self::Prompts,
+            _ => Self::Graph,
+        }
+    }
+
+    /// Tells whether the cases of a file may share this key.
+    #[must_use]
+    pub(crate) fn shares(self, key: &str) -> bool {
+        let own: &[&str] = match self {
+            Self::Graph => &["subgraph", "subgraph_with_idx", "subgraphs", "invariants"],
+            Self::Llm => &["mapping", "mock_provider", "invariants"],
+            Self::Prompts if prompts::is_shared(key) => return true,
+            Self::Prompts => &[],
+        };
+        key == "conformance_version" || own.contains(&key)
+    }
+}

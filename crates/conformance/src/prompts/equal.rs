@@ -1,0 +1,128 @@
+//! Expectations about several results: what is equal between them, and what is not.
+
+use serde_json::Value;
+
+use super::shown::{message, show};
+use super::world::{Given, World};
+use crate::check::{Checker, ensure};
+use crate::failure::{Failure, Outcome};
+use crate::fields::{Fields, Spot};
+use crate::yaml::Yaml;
+
+/// Takes the names of two or more captured results.
+fn refs(spot: Spot) -> Outcome<Vec<String>> {
+    let path = spot.path.clone();
+    let names = spot.texts()?;
+    // It stands in an expectation: that it compares nothing is for an assertion to say.
+    if names.len() < 2 { Err(Failure::assertion(path, "nothing to compare with")) } else { Ok(names) }
+}
+
+fn field(world: &World, (name, path): (&str, &str), key: &str) -> Outcome<Value> {
+    let shown = show(world.given(name, path)?).unwrap_or_default();
+    let found = shown.get(key).cloned();
+    found.ok_or_else(|| Failure::reader(path, format!("'{name}' has no field '{key}'")))
+}
+
+/// `result_equivalence`: fields that must be the same in all results, and fields that may differ.
+pub(super) fn equivalence(checker: &mut Checker, spot: Spot, world: &World) -> Outcome<()> {
+    let path = spot.path.clone();
+    let mut block = spot.fields()?;
+    let of = refs(block.need("of")?)?;
+    for key in block.need("fields_must_match")?.items()? {
+        let name = key.text()?;
+        let first = field(world, (&of[0], &path), name)?;
+        for other in &of[1..] {
+            let found = field(world, (other, &path), name)?;
+            let told = || format!("{name}: {first} in '{}', {found} in '{other}'", of[0]);
+            checker.holds(&key.path, ensure(first == found, told));
+        }
+    }
+    if let Some(free) = block.take("fields_may_differ") {
+        for key in free.items()? {
+            // Nothing is asserted of it, but it must be a field of something.
+            let known = ["fetched_at", "rendered_at"].contains(&key.text()?);
+            known.then_some(()).map_or_else(|| field(world, (&of[0], &path), key.text()?).map(drop), Ok)?;
+        }
+    }
+    block.finish()
+}
+
+/// `<field>_equal` and `<field>_different`: lists of results whose field is the same in all, or another in each.
+pub(super) fn hashes(
+    checker: &mut Checker,
+    (spot, key, is_equal): (Spot, &str, bool),
+    world: &World,
+) -> Outcome<()> {
+    let is_one =
+        matches!(&spot.node.value, Yaml::List(it) if it.iter().all(|it| matches!(it.value, Yaml::Str(_))));
+    let lists = if is_one { vec![spot] } else { spot.items()? };
+    for list in lists {
+        let path = list.path.clone();
+        let names = refs(list)?;
+        let values: Vec<Value> =
+            names.iter().map(|it| field(world, (it, &path), key)).collect::<Outcome<_>>()?;
+        for (at, value) in values.iter().enumerate() {
+            let others = values[at + 1..].iter();
+            let wrong = others.filter(|it| (*it == value) != is_equal).count();
+            checker.holds(&path, ensure(wrong == 0, || format!("{key} of {names:?} is {values:?}")));
+        }
+    }
+    Ok(())
+}
+
+/// The messages of two results that a block compares.
+struct Between {
+    names: Vec<String>,
+    messages: Vec<Vec<Value>>,
+    path: String,
+}
+
+impl Between {
+    fn take(block: &mut Fields, world: &World) -> Outcome<Self> {
+        let path = block.path().to_owned();
+        let names = refs(block.need("between")?)?;
+        let messages = names.iter().map(|name| match world.given(name, &path)? {
+            Given::Result(it) => Ok(it.messages().iter().map(|it| message(it)).collect()),
+            Given::Prompt(_) | Given::Group(..) | Given::Nothing => {
+                Err(Failure::reader(&path, format!("'{name}' is no rendered prompt")))
+            }
+        });
+        let messages = messages.collect::<Outcome<_>>()?;
+        Ok(Self { names, messages, path })
+    }
+
+    /// The message of each result at an index.
+    fn at(&self, index: &Spot) -> Outcome<Vec<&Value>> {
+        let at = usize::try_from(index.whole()?).ok();
+        let missing = |name: &str| Failure::assertion(&self.path, format!("'{name}' has no such message"));
+        let each = self.names.iter().zip(&self.messages);
+        each.map(|(name, it)| at.and_then(|at| it.get(at)).ok_or_else(|| missing(name))).collect()
+    }
+}
+
+/// `expected_shared_prefix`: the text of a message begins with the same bytes in all results.
+pub(super) fn shared_prefix(checker: &mut Checker, spot: Spot, world: &World) -> Outcome<()> {
+    let mut block = spot.fields()?;
+    let between = Between::take(&mut block, world)?;
+    let messages = between.at(&block.need("message_index")?)?;
+    let prefix = block.need("prefix")?;
+    for (name, message) in between.names.iter().zip(messages) {
+        let begins =
+            message["content"].as_str().is_some_and(|it| prefix.text().is_ok_and(|p| it.starts_with(p)));
+        checker.holds(&prefix.path, ensure(begins, || format!("'{name}' begins otherwise: {message}")));
+    }
+    prefix.text()?;
+    block.finish()
+}
+
+/// `expected_message_equal`: messages are the same, byte for byte, in all results.
+pub(super) fn messages(checker: &mut Checker, spot: Spot, world: &World) -> Outcome<()> {
+    let mut block = spot.fields()?;
+    let between = Between::take(&mut block, world)?;
+    for index in block.need("message_indices")?.items()? {
+        let texts: Vec<String> = between.at(&index)?.into_iter().map(Value::to_string).collect();
+        let same = texts.iter().all(|it| *it == texts[0]);
+        checker.holds(&index.path, ensure(same, || format!("they differ: {texts:?}")));
+    }
+    block.finish()
+}

@@ -1,0 +1,217 @@
+//! Asserting what a case expects: of each call, of all of them, and of the backends.
+
+use serde_json::{Value, json};
+use singletree::prompts::{Error, PromptGroup};
+
+use super::call::CallSpec;
+use super::shown::{Shown, prompt, show};
+use super::world::{Given, World};
+use super::{equal, raised};
+use crate::check::{Checker, ensure};
+use crate::failure::{Failure, Outcome};
+use crate::fields::{Spot, unknown};
+use crate::matcher::Extra;
+use crate::yaml::{Node, Yaml};
+
+/// How the name of an expectation about one backend ends.
+const CALL_COUNT: &str = "_backend_call_count";
+
+/// Asserts what is expected of a call, and captures what it gave.
+pub(super) fn of_call(
+    checker: &mut Checker,
+    call: &CallSpec,
+    outcome: Result<Given, Error>,
+    world: &mut World,
+) -> Outcome<()> {
+    let mut is_raise_expected = false;
+    if let Some(expected) = call.expected.clone() {
+        let mut block = expected.fields()?;
+        while let Some((key, spot)) = block.next() {
+            match (key.as_str(), &outcome) {
+                ("raises", Err(error)) => {
+                    is_raise_expected = true;
+                    raised::expect(checker, spot, error)?;
+                }
+                ("raises", Ok(_)) => checker.holds(&spot.path, Err("nothing is raised".into())),
+                ("prompt" | "prompt_result" | "prompt_group", Ok(given)) => {
+                    of_given(checker, (&key, spot), given, world)?;
+                }
+                // That it raised is told below.
+                ("prompt" | "prompt_result" | "prompt_group", Err(_)) => {}
+                (key, _) => of_backends(checker, (key, spot), world)?,
+            }
+        }
+    }
+    match (outcome, &call.capture) {
+        (Ok(given), Some(name)) => drop(world.captured.insert(name.clone(), given)),
+        (Ok(_), None) => {}
+        (Err(error), _) if !is_raise_expected => {
+            checker.holds(&call.path, Err(format!("raises {} ({error})", error.category())));
+        }
+        (Err(_), _) => {}
+    }
+    Ok(())
+}
+
+fn of_given(checker: &mut Checker, (key, spot): (&str, Spot), given: &Given, world: &World) -> Outcome<()> {
+    match (key, given) {
+        ("prompt_group", Given::Group(group, refs)) => of_group(checker, spot, (group, refs), world),
+        ("prompt", Given::Result(it)) => subset(checker, spot, &prompt(it.prompt())),
+        ("prompt", Given::Prompt(_)) | ("prompt_result", Given::Result(_)) => {
+            subset(checker, spot, &show(given).unwrap_or_default())
+        }
+        _ => {
+            checker.holds(&spot.path, Err(format!("the call gave no {key}")));
+            Ok(())
+        }
+    }
+}
+
+/// Asserts what is expected of all calls together.
+pub(super) fn of_case(checker: &mut Checker, expected: Spot, world: &World) -> Outcome<()> {
+    let mut block = expected.fields()?;
+    while let Some((key, spot)) = block.next() {
+        if let Some(shown) = world.captured.get(&key).and_then(show) {
+            subset(checker, spot, &shown)?;
+        } else if let Some(Given::Group(group, refs)) = world.captured.get(&key) {
+            of_group(checker, spot, (group, refs), world)?;
+        } else {
+            of_several(checker, (&key, spot), world)?;
+        }
+    }
+    Ok(())
+}
+
+fn of_several(checker: &mut Checker, (key, spot): (&str, Spot), world: &World) -> Outcome<()> {
+    match key {
+        "result_equivalence" => equal::equivalence(checker, spot, world),
+        "prompt_group" => {
+            let of = spot.node.get("of").map(Node::to_json);
+            let (group, refs) = group_of(of, world)
+                .ok_or_else(|| Failure::assertion(format!("{}.of", spot.path), "there is no such group"))?;
+            of_group(checker, spot, (group, refs), world)
+        }
+        "rendered_hash_equal" => equal::hashes(checker, (spot, "rendered_hash", true), world),
+        "rendered_hash_different" => equal::hashes(checker, (spot, "rendered_hash", false), world),
+        "template_hash_equal" => equal::hashes(checker, (spot, "template_hash", true), world),
+        "template_hash_different" => equal::hashes(checker, (spot, "template_hash", false), world),
+        _ => of_backends(checker, (key, spot), world),
+    }
+}
+
+/// Asserts what stands beside `expected`.
+pub(super) fn beside(checker: &mut Checker, (key, spot): (&str, Spot), world: &World) -> Outcome<()> {
+    // One, or a list of them.
+    let each = if matches!(spot.node.value, Yaml::List(_)) { spot.items()? } else { vec![spot] };
+    each.into_iter().try_for_each(|spot| match key {
+        "expected_shared_prefix" => equal::shared_prefix(checker, spot, world),
+        "expected_message_equal" => equal::messages(checker, spot, world),
+        _ => of_backends(checker, (key, spot), world),
+    })
+}
+
+fn of_backends(checker: &mut Checker, (key, spot): (&str, Spot), world: &World) -> Outcome<()> {
+    match (key, key.strip_suffix(CALL_COUNT)) {
+        ("backend_call_counts", _) => {
+            let mut counts = spot.fields()?;
+            while let Some((name, count)) = counts.next() {
+                checker.exactly(&count, world.backend(&name, &count.path)?.calls());
+            }
+            Ok(())
+        }
+        ("expected_backend_state", _) => {
+            let mut states = spot.fields()?;
+            while let Some((name, state)) = states.next() {
+                let backend = world.backend(&name, &state.path)?;
+                let mut state = state.fields()?;
+                checker.exactly(&state.need("source_read_count")?, backend.reads());
+                state.finish()?;
+            }
+            Ok(())
+        }
+        (_, Some(name)) => {
+            checker.exactly(&spot, world.backend(name, &spot.path)?.calls());
+            Ok(())
+        }
+        (_, None) => Err(unknown(&spot.path, key, spot.node.line)),
+    }
+}
+
+/// Asserts the fields that are named. Each is compared as a whole.
+fn subset(checker: &mut Checker, spot: Spot, shown: &Shown) -> Outcome<()> {
+    let mut block = spot.fields()?;
+    while let Some((key, spot)) = block.next() {
+        let is_there = |it: &Value| ensure(!it.is_null(), || "it is not there".into());
+        let is_absent = |it: &Value| ensure(it.is_null(), || format!("it is there: {it}"));
+        let is_text = |it: &Value| {
+            ensure(it.as_str().is_some_and(|it| !it.is_empty()), || format!("no text, or empty: {it}"))
+        };
+        let named = |suffix: &str| key.strip_suffix(suffix).and_then(|it| shown.get(it));
+        if let Some(value) = shown.get(&key) {
+            match spot.node.get("non_empty_string").cloned() {
+                Some(node) if value.is_string() => checker.truth(&Spot::new(node, spot.path), is_text(value)),
+                Some(_) | None => checker.value(&without_nulls(&key, spot), value, Extra::Refused),
+            }
+        } else if let Some(value) = named("_absent") {
+            checker.truth(&spot, is_absent(value));
+        } else if let Some(value) = named("_present") {
+            checker.truth(&spot, is_there(value));
+        } else if let Some(value) = named("_non_empty_string") {
+            checker.truth(&spot, is_text(value));
+        } else {
+            return Err(unknown(&spot.path, &key, spot.node.line));
+        }
+    }
+    Ok(())
+}
+
+/// In records whose fields are all optional, null is absent.
+fn without_nulls(key: &str, mut spot: Spot) -> Spot {
+    if let (true, Yaml::Map(entries)) = (matches!(key, "sampling" | "token_budget"), &mut spot.node.value) {
+        entries.retain(|(_, it)| it.value != Yaml::Null);
+    }
+    spot
+}
+
+/// Finds a group: by the name that it was captured under, by its members, or as the only one.
+fn group_of(of: Option<Value>, world: &World) -> Option<(&PromptGroup, &[String])> {
+    let mut groups = world.captured.iter().filter_map(|(name, it)| match it {
+        Given::Group(group, refs) => Some((name, group, refs.as_slice())),
+        Given::Prompt(_) | Given::Result(_) | Given::Nothing => None,
+    });
+    let found = match of {
+        Some(Value::String(wanted)) => groups.find(|(name, ..)| **name == wanted),
+        Some(Value::Array(wanted)) => groups.find(|(_, _, refs)| json!(refs) == json!(wanted)),
+        Some(_) => None,
+        None => groups.next().filter(|_| groups.next().is_none()),
+    };
+    found.map(|(_, group, refs)| (group, refs))
+}
+
+fn of_group(
+    checker: &mut Checker,
+    spot: Spot,
+    (group, refs): (&PromptGroup, &[String]),
+    world: &World,
+) -> Outcome<()> {
+    let mut block = spot.fields()?;
+    block.take("of");
+    let names: Vec<&str> = group.members().iter().map(|it| it.prompt().name()).collect();
+    while let Some((key, spot)) = block.next() {
+        match key.as_str() {
+            "group_name" => checker.exactly(&spot, group.name()),
+            "member_count" => checker.exactly(&spot, names.len()),
+            "member_names" => checker.exactly(&spot, json!(names)),
+            "member_order_preserved" => {
+                let is = |(name, member)| match world.given(name, &spot.path) {
+                    Ok(Given::Result(it)) => it.as_ref() == member,
+                    Ok(Given::Prompt(_) | Given::Group(..) | Given::Nothing) | Err(_) => false,
+                };
+                let kept = refs.iter().map(String::as_str).zip(group.members()).all(is);
+                checker.truth(&spot, ensure(kept, || format!("the members are {names:?}")));
+            }
+            _ => return Err(unknown(&spot.path, &key, spot.node.line)),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,154 @@
+//! The dialect of prompt-management: backends, managers and calls in place of a graph.
+//!
+//! spec: prompt-management; conformance-adapter §5.10, §5.13, §6.8
+
+mod backend;
+mod call;
+mod equal;
+mod expect;
+mod raised;
+mod setting;
+mod shown;
+mod source;
+mod world;
+
+use crate::case::{RawCase, check_version};
+use crate::check::Checker;
+use crate::failure::{Failure, Outcome};
+use crate::fields::{Fields, Spot};
+
+use backend::BackendSpec;
+use call::CallSpec;
+use setting::{ManagerSpec, ResolverSpec};
+use world::World;
+
+/// A case that was read.
+#[derive(Debug, Default)]
+struct PromptCase {
+    backends: Vec<BackendSpec>,
+    managers: Vec<(String, ManagerSpec)>,
+    resolvers: Vec<ResolverSpec>,
+    calls: Vec<CallSpec>,
+    expected: Option<Spot>,
+    /// Expectations that stand beside `expected`.
+    beside: Vec<(&'static str, Spot)>,
+}
+
+/// Expectations that stand beside `expected`.
+const BESIDE: &[&str] = &["expected_backend_state", "expected_shared_prefix", "expected_message_equal"];
+
+/// How the name of a manager ends.
+const MANAGER: &str = "manager";
+
+/// Tells whether cases of a file may share this key.
+#[must_use]
+pub(crate) fn is_shared(key: &str) -> bool {
+    matches!(key, "backends" | "label_resolver" | "label_resolvers") || is_manager(key)
+}
+
+/// `manager`, and others by a name before it.
+fn is_manager(key: &str) -> bool {
+    key == MANAGER || key.strip_suffix(MANAGER).is_some_and(|it| it.ends_with('_'))
+}
+
+/// The manager that a list of calls is for: `secondary_calls` is for `secondary_manager`.
+fn manager_of_calls(key: &str) -> Option<String> {
+    let before = key.strip_suffix("_calls")?;
+    let before = before.strip_suffix("_manager").unwrap_or(before);
+    Some(if before == MANAGER { before.to_owned() } else { format!("{before}_{MANAGER}") })
+}
+
+impl PromptCase {
+    /// Reads a case, strictly.
+    ///
+    /// # Errors
+    /// For the first thing that is unknown in it.
+    fn read(case: RawCase) -> Outcome<Self> {
+        let (own, shared) = case.parts();
+        let mut read = Self::default();
+        if let Some(shared) = shared {
+            let mut block = Spot::new(shared, "").fields()?;
+            check_version(&mut block)?;
+            read.take_setting(&mut block)?;
+            block.finish()?;
+        }
+        let mut block = Spot::new(own, "").fields()?;
+        check_version(&mut block)?;
+        block.text("name")?;
+        block.text("description")?;
+        read.take_setting(&mut block)?;
+        read.take_calls(&mut block)?;
+        read.expected = block.take("expected");
+        for key in BESIDE {
+            read.beside.extend(block.take(key).map(|it| (*key, it)));
+        }
+        block.finish()?;
+        if read.calls.is_empty() {
+            return Err(Failure::reader("calls", "nothing is called"));
+        }
+        Ok(read)
+    }
+
+    fn take_setting(&mut self, block: &mut Fields) -> Outcome<()> {
+        if let Some(list) = block.take("backends") {
+            for one in list.items()? {
+                self.backends.push(BackendSpec::read(one)?);
+            }
+        }
+        if let Some(one) = block.take("label_resolver") {
+            self.resolvers.push(ResolverSpec::read(None, one)?);
+        }
+        if let Some(several) = block.take("label_resolvers") {
+            let mut several = several.fields()?;
+            while let Some((name, one)) = several.next() {
+                self.resolvers.push(ResolverSpec::read(Some(name), one)?);
+            }
+        }
+        let managers: Vec<String> = block.keys().filter(|it| is_manager(it)).map(str::to_owned).collect();
+        for name in managers {
+            let spec = ManagerSpec::read(block.need(&name)?)?;
+            // What a case says of a manager goes before what its file says.
+            self.managers.retain(|(it, _)| *it != name);
+            self.managers.push((name, spec));
+        }
+        Ok(())
+    }
+
+    fn take_calls(&mut self, block: &mut Fields) -> Outcome<()> {
+        let lists: Vec<String> = block
+            .keys()
+            .filter(|it| *it == "calls" || manager_of_calls(it).is_some())
+            .map(str::to_owned)
+            .collect();
+        for key in lists {
+            let target = manager_of_calls(&key);
+            for one in block.need(&key)?.items()? {
+                self.calls.push(CallSpec::read(one, target.as_deref())?);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Reads a case, makes its calls and asserts what it expects.
+///
+/// # Errors
+/// For the first thing that is unknown in it, and for what it asks and nobody can do.
+pub(crate) async fn perform(case: RawCase, checker: &mut Checker) -> Outcome<()> {
+    let case = PromptCase::read(case)?;
+    let mut world = World::build(&case.backends, &case.managers, &case.resolvers)?;
+    for call in &case.calls {
+        let outcome = world.call(call).await?;
+        expect::of_call(checker, call, outcome, &mut world)?;
+    }
+    if let Some(expected) = case.expected {
+        expect::of_case(checker, expected, &world)?;
+    }
+    for (key, spot) in case.beside {
+        expect::beside(checker, (key, spot), &world)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,158 @@
+//! What a case is played with: its backends and managers, and what its calls gave.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use singletree::prompts::{
+    DEFAULT_LABEL, Error, Labels, Prompt, PromptBackend as _, PromptGroup, PromptManager, PromptResult,
+};
+
+use super::backend::{BackendSpec, CaseBackend, ToldClock};
+use super::call::{Action, CallSpec, Source};
+use super::setting::{ManagerSpec, ResolverSpec, Resolving};
+use crate::failure::{Failure, Outcome};
+
+/// What a call gave.
+#[derive(Debug, Clone)]
+pub(super) enum Given {
+    /// A prompt.
+    Prompt(Arc<Prompt>),
+    /// A rendered prompt.
+    Result(Box<PromptResult>),
+    /// A group, and what it was made of.
+    Group(PromptGroup, Vec<String>),
+    /// Nothing, as of a clock.
+    Nothing,
+}
+
+/// Backends, managers, and what is captured under which name.
+#[derive(Debug)]
+pub(super) struct World {
+    backends: Vec<Arc<CaseBackend>>,
+    managers: BTreeMap<String, PromptManager>,
+    pub(super) captured: BTreeMap<String, Given>,
+}
+
+impl World {
+    pub(super) fn build(
+        backends: &[BackendSpec],
+        managers: &[(String, ManagerSpec)],
+        resolvers: &[ResolverSpec],
+    ) -> Outcome<Self> {
+        let backends = backends.iter().map(|it| Arc::new(CaseBackend::new(it))).collect();
+        let mut world = Self { backends, managers: BTreeMap::new(), captured: BTreeMap::new() };
+        for (name, spec) in managers {
+            let manager = world.manager_of(spec, resolvers)?;
+            world.managers.insert(name.clone(), manager);
+        }
+        Ok(world)
+    }
+
+    fn manager_of(&self, spec: &ManagerSpec, resolvers: &[ResolverSpec]) -> Outcome<PromptManager> {
+        let backends = match &spec.backends {
+            None => self.backends.clone(),
+            Some(names) => {
+                let one = |name: &String| self.backend(name, &spec.path);
+                names.iter().map(one).collect::<Outcome<_>>()?
+            }
+        };
+        let mut backends = backends.into_iter();
+        let primary = backends.next().ok_or_else(|| Failure::reader(&spec.path, "it has no backend"))?;
+        let mut builder = PromptManager::builder(primary).clock(Arc::new(ToldClock::new()));
+        for backend in backends {
+            builder = builder.fallback(backend);
+        }
+        if let Some(labels) = labels(spec, resolvers)? {
+            builder = builder.labels(labels);
+        }
+        if let Some(ttl) = spec.cache_ttl {
+            builder = builder.cache_ttl(ttl);
+        }
+        Ok(builder.build())
+    }
+
+    /// Returns a backend by its name.
+    pub(super) fn backend(&self, name: &str, path: &str) -> Outcome<Arc<CaseBackend>> {
+        let found = self.backends.iter().find(|it| it.name == name).cloned();
+        found.ok_or_else(|| Failure::reader(path, format!("there is no backend '{name}'")))
+    }
+
+    fn manager(&self, name: &str, path: &str) -> Outcome<&PromptManager> {
+        let found = self.managers.get(name);
+        found.ok_or_else(|| Failure::reader(path, format!("there is no manager '{name}'")))
+    }
+
+    /// Returns what was captured. That nothing was is for an assertion to say: references stand in expectations, too.
+    pub(super) fn given(&self, name: &str, path: &str) -> Outcome<&Given> {
+        let found = self.captured.get(name);
+        found.ok_or_else(|| Failure::assertion(path, format!("nothing is captured as '{name}'")))
+    }
+
+    fn rendered(&self, name: &str, path: &str) -> Outcome<&PromptResult> {
+        match self.given(name, path)? {
+            Given::Result(it) => Ok(it),
+            Given::Prompt(_) | Given::Group(..) | Given::Nothing => {
+                Err(Failure::reader(path, format!("'{name}' is no rendered prompt")))
+            }
+        }
+    }
+
+    /// Makes a call.
+    pub(super) async fn call(&self, call: &CallSpec) -> Outcome<Result<Given, Error>> {
+        let path = &call.path;
+        let rendered = |it: PromptResult| Given::Result(Box::new(it));
+        Ok(match &call.action {
+            Action::Ask { backend, query } => {
+                let label = query.label.as_deref().unwrap_or(DEFAULT_LABEL);
+                let backend = self.backend(backend, path)?;
+                backend.fetch(&query.name, label, query.cache_ttl).await.map(Given::Prompt)
+            }
+            Action::Fetch { manager, query } => {
+                self.manager(manager, path)?.fetch(query).await.map(Given::Prompt)
+            }
+            Action::Get { manager, query, inputs } => {
+                self.manager(manager, path)?.get(query, inputs).await.map(rendered)
+            }
+            Action::Render { manager, prompt, inputs } => {
+                let manager = self.manager(manager, path)?;
+                let prompt = match prompt {
+                    Source::Fetched(query) => manager.fetch(query).await,
+                    Source::Captured(name) => match self.given(name, path)? {
+                        Given::Prompt(it) => Ok(it.clone()),
+                        Given::Result(_) | Given::Group(..) | Given::Nothing => {
+                            return Err(Failure::reader(path, format!("'{name}' is no prompt")));
+                        }
+                    },
+                };
+                prompt.and_then(|it| manager.render(&it, inputs)).map(rendered)
+            }
+            Action::Advance { backend, by } => {
+                let backend = self.backend(backend, path)?;
+                if !backend.is_caching {
+                    return Err(Failure::reader(path, "only a caching backend has a clock"));
+                }
+                backend.clock.advance(*by);
+                Ok(Given::Nothing)
+            }
+            Action::Group { name, members } => {
+                let results = members.iter().map(|it| self.rendered(it, path).cloned());
+                let results: Vec<_> = results.collect::<Outcome<_>>()?;
+                PromptGroup::new(name, results).map(|it| Given::Group(it, members.clone()))
+            }
+        })
+    }
+}
+
+/// Finds the resolver of a manager. A resolver without a name is meant by every reference: where it is the only one, a
+/// fixture has no other way to name it.
+fn labels(spec: &ManagerSpec, resolvers: &[ResolverSpec]) -> Outcome<Option<Labels>> {
+    let name = match &spec.resolver {
+        Resolving::None => return Ok(None),
+        Resolving::Own(labels) => return Ok(Some(labels.clone())),
+        Resolving::Named(name) => name,
+    };
+    let named = resolvers.iter().find(|it| it.name.as_ref() == Some(name));
+    let only = || resolvers.iter().find(|it| it.name.is_none());
+    let found = named.or_else(only).map(|it| it.labels.clone());
+    found.map(Some).ok_or_else(|| Failure::reader(&spec.path, format!("there is no label resolver '{name}'")))
+}
