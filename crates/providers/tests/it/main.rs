@@ -4,8 +4,8 @@
 
 mod aimock;
 mod canary;
+mod damage;
 mod errors;
-mod fuzz;
 mod installed;
 mod openai;
 mod orphans;
