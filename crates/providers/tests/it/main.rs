@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod errors;
+mod fuzz;
 mod openai;
 mod orphans;
 mod rig;
