@@ -35,6 +35,7 @@ mod parts;
 mod state;
 
 mod agent_loop;
+mod call_retry;
 mod gate;
 mod model;
 mod tools;
@@ -43,5 +44,6 @@ pub mod demo;
 
 pub use agent_loop::{AgentLoop, AgentLoopBuilder};
 pub use approve::Approve;
+pub use call_retry::call_retry;
 pub use error::{Error, Result};
 pub use state::{AgentState, AgentStateUpdate, Decision, Decisions};

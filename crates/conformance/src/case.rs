@@ -8,6 +8,7 @@ use crate::adapt::{self, StoreSpec};
 use crate::base::BaseSpec;
 use crate::chat::ChatSpec;
 use crate::checkpoints::{self, Backend, CheckpointSpec};
+use crate::dialect::Dialect;
 use crate::failure::{Failure, Outcome};
 use crate::fields::{Fields, Spot, unknown};
 use crate::graph::{GraphSpec, Subgraphs, take_subgraphs};
@@ -74,12 +75,11 @@ pub(crate) enum Program {
 pub(crate) struct RawCase {
     /// Its name; the file's when it is the only one.
     pub(crate) name: String,
-    own: Node,
-    shared: Option<Node>,
+    /// What it is written in.
+    pub(crate) dialect: Dialect,
+    pub(crate) own: Node,
+    pub(crate) shared: Option<Node>,
 }
-
-/// Keys of a file that its cases share.
-const SHARED: &[&str] = &["subgraph", "subgraph_with_idx", "subgraphs", "invariants", "conformance_version"];
 
 /// The version of the conformance-adapter capability that the runner knows, as its text states it.
 const VERSION: [u64; 3] = [0, 48, 0];
@@ -88,24 +88,25 @@ const VERSION: [u64; 3] = [0, 48, 0];
 ///
 /// # Errors
 /// When the file is no map, or a case has no name.
-pub(crate) fn split(document: Node, fixture: &str) -> Outcome<Vec<RawCase>> {
+pub(crate) fn split(document: Node, fixture: &str, dialect: Dialect) -> Outcome<Vec<RawCase>> {
     let Yaml::Map(entries) = &document.value else {
         return Err(Failure::reader("", "the document is no map"));
     };
     let Some(cases) = document.get("cases").cloned() else {
-        return Ok(vec![RawCase { name: fixture.to_owned(), own: document, shared: None }]);
+        return Ok(vec![RawCase { name: fixture.to_owned(), dialect, own: document, shared: None }]);
     };
-    let known = |key: &str| SHARED.contains(&key) || ["cases", "description"].contains(&key);
+    let shared_keys = dialect.shared();
+    let known = |key: &str| shared_keys.contains(&key) || ["cases", "description"].contains(&key);
     if let Some((key, node)) = entries.iter().find(|(key, _)| !known(key)) {
         return Err(unknown("the file", key, node.line));
     }
-    let shared = entries.iter().filter(|(key, _)| SHARED.contains(&key.as_str())).cloned().collect();
+    let shared = entries.iter().filter(|(key, _)| shared_keys.contains(&key.as_str())).cloned().collect();
     let shared = Node { line: document.line, value: Yaml::Map(shared) };
     let cases = Spot::new(cases, "cases").items()?.into_iter().map(|case| {
         let name = case.node.get("name").map(Node::to_json);
         let name = name.as_ref().and_then(serde_json::Value::as_str);
         let name = name.ok_or_else(|| Failure::reader(&case.path, "the case has no name"))?.to_owned();
-        Ok(RawCase { name, own: case.node, shared: Some(shared.clone()) })
+        Ok(RawCase { name, dialect, own: case.node, shared: Some(shared.clone()) })
     });
     cases.collect()
 }
@@ -132,7 +133,7 @@ impl RawCase {
     #[must_use]
     pub(crate) fn with(&self, whole: &Node) -> Self {
         let own = whole.get("case").unwrap_or(&self.own).clone();
-        Self { name: self.name.clone(), own, shared: whole.get("file").cloned() }
+        Self { name: self.name.clone(), dialect: self.dialect, own, shared: whole.get("file").cloned() }
     }
 
     /// Reads the case, strictly.
@@ -183,7 +184,7 @@ impl RawCase {
 }
 
 /// Refuses fixtures of a later version (conformance-adapter §4.4).
-fn check_version(block: &mut Fields) -> Outcome<()> {
+pub(crate) fn check_version(block: &mut Fields) -> Outcome<()> {
     let Some(spot) = block.take("conformance_version") else { return Ok(()) };
     let parts: Result<Vec<u64>, _> = spot.text()?.split('.').map(str::parse).collect();
     match parts {

@@ -138,7 +138,15 @@ fn of_migration(error: &MigrationError) -> Value {
 }
 
 fn carries(checker: &mut Checker, spot: Spot, error: &Error) -> Outcome<()> {
-    let fields = exposed(error);
+    exposes(checker, spot, &exposed(error))
+}
+
+/// Asserts what an error exposes: a field's value, that it is there (`_present`), or what it says (`_mentions`)
+/// (conformance-adapter §5.13).
+///
+/// # Errors
+/// When it is no map, or what is to be mentioned is no text.
+pub(crate) fn exposes(checker: &mut Checker, spot: Spot, fields: &Value) -> Outcome<()> {
     let mut wanted = spot.fields()?;
     while let Some((key, it)) = wanted.next() {
         let value = |name: &str| fields.get(name).filter(|it| !it.is_null());

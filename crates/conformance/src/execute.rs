@@ -14,6 +14,7 @@ use crate::adapt::SaveFault;
 use crate::case::{CaseSpec, Program, RawCase};
 use crate::check::Checker;
 use crate::checkpoints::{self, CaseCheckpoints};
+use crate::dialect::Dialect;
 use crate::errors;
 use crate::expect::{Around, expect};
 use crate::failure::{Failure, Outcome};
@@ -27,7 +28,7 @@ use crate::run::{InvocationSpec, Run};
 use crate::scene::{CaseClock, How, Scene, Stage};
 use crate::sessions::{self, WatchedSessions};
 use crate::tape::Tape;
-use crate::{base, chat};
+use crate::{base, chat, llm};
 
 /// Time that passes in a case before it counts as stuck. It is not waited for: time stands still while anything can run.
 const STUCK_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
@@ -59,13 +60,9 @@ pub(crate) fn execute(case: RawCase) -> Vec<Failure> {
 #[must_use]
 pub(crate) fn examine(case: RawCase) -> Examined {
     let caught = catch_unwind(AssertUnwindSafe(|| {
-        let spec = match case.read() {
-            Ok(spec) => spec,
-            Err(failure) => return failure.into(),
-        };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
         match runtime {
-            Ok(runtime) => runtime.block_on(within(spec)),
+            Ok(runtime) => runtime.block_on(within(case)),
             Err(error) => Failure::build("runtime", error.to_string()).into(),
         }
     }));
@@ -78,9 +75,9 @@ fn words(panic: &Box<dyn Any + Send>) -> &str {
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a message")
 }
 
-async fn within(spec: CaseSpec) -> Examined {
+async fn within(case: RawCase) -> Examined {
     let mut checker = Checker::default();
-    match tokio::time::timeout(STUCK_AFTER, perform(spec, &mut checker)).await {
+    match tokio::time::timeout(STUCK_AFTER, in_dialect(case, &mut checker)).await {
         Ok(Ok(())) if checker.failures.is_empty() && checker.count() == 0 => {
             checker.failures.push(Failure::assertion("the case", "nothing was asserted"));
         }
@@ -89,6 +86,13 @@ async fn within(spec: CaseSpec) -> Examined {
         Err(_) => checker.failures.push(Failure::assertion("the case", "does not end")),
     }
     Examined { failures: checker.failures, asserted: checker.asserted, restated: checker.restated }
+}
+
+async fn in_dialect(case: RawCase, checker: &mut Checker) -> Outcome<()> {
+    match case.dialect {
+        Dialect::Graph => perform(case.read()?, checker).await,
+        Dialect::Llm => llm::perform(case, checker).await,
+    }
 }
 
 async fn perform(mut spec: CaseSpec, checker: &mut Checker) -> Outcome<()> {

@@ -8,6 +8,9 @@
 //! A *fixture* is a file, a *case* one entry of it (or all of it). A case *passes*, *fails*, or is *declared*: it does not
 //! pass, and the manifest says why. A declared case that passes is a failure.
 //!
+//! A *dialect* is the words of a capability whose fixtures are no graphs: llm-provider's are calls to a real provider whose
+//! server is a script (`llm`).
+//!
 //! # Extensions
 //! The project's own fixtures say in the adapter's words what they can. Where it has none for what the specifications
 //! demand, they use these:
@@ -40,6 +43,7 @@ mod chat;
 mod chat_expect;
 mod check;
 mod checkpoints;
+mod dialect;
 mod discover;
 mod edges;
 mod errors;
@@ -53,6 +57,7 @@ mod graph;
 mod invariants;
 mod journal;
 mod keep_larger;
+mod llm;
 mod manifest;
 mod matcher;
 mod middleware;

@@ -7,6 +7,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use crate::case::{RawCase, split};
+use crate::dialect::Dialect;
 use crate::discover::{FixtureFile, discover};
 use crate::execute::execute;
 use crate::failure::Failure;
@@ -54,7 +55,7 @@ pub fn load(dir: &Path) -> io::Result<Vec<Case>> {
             std::fs::read_to_string(&file.path).map_err(|it| Failure::reader("the file", it.to_string()));
         let document =
             read.and_then(|it| yaml::parse(&it).map_err(|it| Failure::reader("the file", it.to_string())));
-        match document.and_then(|it| split(it, &file.fixture)) {
+        match document.and_then(|it| split(it, &file.fixture, Dialect::of(&file.capability))) {
             Ok(found) => {
                 let mut names = BTreeSet::new();
                 for one in found {

@@ -1,12 +1,18 @@
 //! What tests of the runner share: a case, changed in one place.
 
 use crate::case::split;
+use crate::dialect::Dialect;
 use crate::execute::execute;
 use crate::yaml::parse;
 
 /// Runs the cases of a text and returns everything that failed.
 pub(crate) fn failures(text: &str) -> Vec<String> {
-    let cases = split(parse(text).unwrap(), "case").unwrap();
+    failures_in(Dialect::Graph, text)
+}
+
+/// Runs the cases of a text in a dialect and returns everything that failed.
+pub(crate) fn failures_in(dialect: Dialect, text: &str) -> Vec<String> {
+    let cases = split(parse(text).unwrap(), "case", dialect).unwrap();
     cases.into_iter().flat_map(execute).map(|it| it.to_string()).collect()
 }
 

@@ -67,6 +67,14 @@ impl HttpClient {
         self.limits
     }
 
+    /// Returns the client underneath, for a library that speaks a protocol over it by itself: the same connections, TLS and
+    /// time to connect. All other limits, and the check of addresses written as numbers, are those of [`Transport::send`]
+    /// alone, so this is for servers that an operator named.
+    #[must_use]
+    pub fn underneath(&self) -> reqwest::Client {
+        self.client.clone()
+    }
+
     fn build(limits: HttpLimits, egress: Egress, resolver: Option<Checked>) -> Result<Self> {
         let (tls, rootless) = tls::config()?;
         let mut builder = reqwest::Client::builder()

@@ -23,3 +23,25 @@ pub struct RuntimeConfig {
     /// declared ones, because the same name may be in both.
     pub extras: Map,
 }
+
+impl RuntimeConfig {
+    /// Returns this configuration with what another one sets put in its place, field by field (spec: llm-provider §7.1).
+    ///
+    /// What the other leaves out stays: `None`, and `null` among the extras, can clear nothing. A list is replaced, not joined.
+    #[must_use]
+    pub fn overridden_by(&self, other: &Self) -> Self {
+        let mut extras = self.extras.clone();
+        let set = other.extras.iter().filter(|(_, value)| !value.is_null());
+        extras.extend(set.map(|(key, value)| (key.clone(), value.clone())));
+        Self {
+            temperature: other.temperature.or(self.temperature),
+            max_tokens: other.max_tokens.or(self.max_tokens),
+            top_p: other.top_p.or(self.top_p),
+            seed: other.seed.or(self.seed),
+            frequency_penalty: other.frequency_penalty.or(self.frequency_penalty),
+            presence_penalty: other.presence_penalty.or(self.presence_penalty),
+            stop_sequences: other.stop_sequences.clone().or_else(|| self.stop_sequences.clone()),
+            extras,
+        }
+    }
+}

@@ -50,6 +50,9 @@ pub enum Error {
     /// The file of a scripted model is malformed.
     #[error(transparent)]
     Script(Detail),
+    /// The recording of a provider is malformed.
+    #[error(transparent)]
+    Cassette(Detail),
 }
 
 impl Error {
@@ -67,6 +70,7 @@ impl Error {
             Self::UnsupportedContentBlock(_) => "provider_unsupported_content_block",
             Self::StructuredOutputInvalid(_) => "structured_output_invalid",
             Self::Script(_) => "script_invalid",
+            Self::Cassette(_) => "cassette_invalid",
         }
     }
 
@@ -81,7 +85,8 @@ impl Error {
             | Self::InvalidRequest(_)
             | Self::UnsupportedContentBlock(_)
             | Self::StructuredOutputInvalid(_)
-            | Self::Script(_) => false,
+            | Self::Script(_)
+            | Self::Cassette(_) => false,
         }
     }
 
@@ -111,6 +116,7 @@ impl Error {
             Self::InvalidRequest(detail) => Self::InvalidRequest(mapped(detail)),
             Self::UnsupportedContentBlock(detail) => Self::UnsupportedContentBlock(mapped(detail)),
             Self::Script(detail) => Self::Script(mapped(detail)),
+            Self::Cassette(detail) => Self::Cassette(mapped(detail)),
             Self::StructuredOutputInvalid(output) => {
                 let error_message = rewrite(&output.error_message);
                 Self::StructuredOutputInvalid(Box::new(InvalidOutput { error_message, ..*output }))
@@ -128,7 +134,8 @@ impl Error {
             | Self::InvalidResponse(detail)
             | Self::InvalidRequest(detail)
             | Self::UnsupportedContentBlock(detail)
-            | Self::Script(detail) => Some(detail),
+            | Self::Script(detail)
+            | Self::Cassette(detail) => Some(detail),
             Self::StructuredOutputInvalid(_) => None,
         }
     }

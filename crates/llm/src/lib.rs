@@ -7,7 +7,8 @@
 //! *request* is everything that one call to a model sends; a *response* is the assistant message
 //! that came back, with its finish reason. A *delta* is one piece of a response on its way; an
 //! *assembler* folds deltas into the response. A *script* is a model made of data: rules over the
-//! request.
+//! request. A *cassette* is a model made of what another one said: recorded calls, played by request. An *ask* is
+//! one call as a caller means it; each *attempt* of it is one call to the provider.
 //!
 //! This crate knows no transport, no clock and no runtime. A provider is one trait with two ways
 //! to ask: whole, or delta by delta.
@@ -42,20 +43,31 @@ mod assemble;
 mod delta;
 mod provider;
 
+mod ask;
+mod backoff;
+mod pace;
+mod retry;
+
+mod cassette;
 mod script;
 
+pub use ask::{Ask, Attempt, AttemptObserver, Shown};
 pub use assemble::{Assembler, ResponseLimits, parse_arguments};
+pub use backoff::Backoff;
+pub use cassette::{Recorder, Replayer};
 pub use config::RuntimeConfig;
 pub use content::{Content, ContentBlock, ImageDetail, ImageSource};
 pub use conversation::{open_calls, validate_messages};
 pub use delta::Delta;
 pub use error::{BoxError, Detail, Error, InvalidOutput, Result};
 pub use message::{ChatMessage, Role, ToolCall};
+pub use pace::{NoPause, Pace};
 pub use provider::{BoxFuture, BoxStream, Provider, complete_streaming};
 pub use request::Request;
 pub use response::{FinishReason, Response, Usage};
+pub use retry::{Retry, RetryReason};
 pub use schema::{Mismatch, Schema};
-pub use script::{NoPause, Pace, Script, ScriptedProvider};
+pub use script::{Script, ScriptedProvider};
 pub use tool::{ToolChoice, ToolDefinition};
 
 /// A JSON object: argument names to values, field names to values.

@@ -52,7 +52,7 @@ use serde::Deserialize;
 use crate::error::{Detail, Error, Result};
 use crate::fault::Fault;
 
-pub use model::{NoPause, Pace, ScriptedProvider};
+pub use model::ScriptedProvider;
 
 use answer::Then;
 use rule::{Results, Rule, When};

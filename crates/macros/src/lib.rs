@@ -1,4 +1,4 @@
-//! `#[derive(State)]`: a Rust struct as the state of a graph.
+//! `#[derive(State)]`: a Rust struct as the state of a graph. `#[tool]`: an async function as a tool.
 //!
 //! For a struct with named fields the derive makes the schema, the reader, and an update builder with one method for each
 //! field. Field types implement the engine's `Field`, list fields under a list reducer its `ListField`.
@@ -13,9 +13,16 @@
 //! # Attributes of the struct
 //! - `#[state(version = "2")]`: the schema's version.
 //! - `#[state(engine = path)]`: where the engine is, for crates that use it without the facade.
+//!
+//! # Attributes of a tool
+//! - `#[tool(effect = "read")]`, or `safe_write`, `local`, `destructive`: how much a call may change; the last otherwise.
+//! - `#[tool(idempotent)]`: a call whose outcome nobody knows may be run again; otherwise one that only reads may.
+//! - `#[tool(name = "other")]`: its name; that of the function otherwise.
+//! - `#[tool(tools = path)]`: where the tools are, for crates that use them without the facade.
 
 mod expand;
 mod parse;
+mod tool;
 
 use proc_macro::TokenStream;
 
@@ -24,5 +31,16 @@ use proc_macro::TokenStream;
 pub fn derive_state(input: TokenStream) -> TokenStream {
     let input = syn::parse_macro_input!(input as syn::DeriveInput);
     let expanded = parse::state(&input).map(|it| expand::state(&it));
+    expanded.unwrap_or_else(|error| error.to_compile_error()).into()
+}
+
+/// Makes a tool of an async function: beside `NAME` stands `NAME_tool()`, which makes it.
+///
+/// The function takes its arguments as one type (`Deserialize` and `JsonSchema`) and, if it wants it, the context of the
+/// call; it returns a result of the tools' error. Its doc comment is what the model reads. See the crate's documentation.
+#[proc_macro_attribute]
+pub fn tool(attributes: TokenStream, function: TokenStream) -> TokenStream {
+    let function = syn::parse_macro_input!(function as syn::ItemFn);
+    let expanded = tool::tool(attributes.into(), &function);
     expanded.unwrap_or_else(|error| error.to_compile_error()).into()
 }

@@ -33,7 +33,8 @@
 //!
 //! # Where things are
 //! The most used names are at the root. Everything else is in the module of its part: [`engine`] (graphs), [`harness`]
-//! (chat), [`llm`] (messages and model calls), [`tools`], [`agent`] (the ready agent loop and the demo), [`durable`] (what
+//! (chat), [`llm`] (messages and model calls), [`tools`], [`mcp`] (tools of
+//! servers), [`agent`] (the ready agent loop and the demo), [`durable`] (what
 //! stores promise), [`draw`] (pictures of graphs and turns), [`narration`].
 
 pub use singletree_agent as agent;
@@ -42,6 +43,7 @@ pub use singletree_durable as durable;
 pub use singletree_engine as engine;
 pub use singletree_harness as harness;
 pub use singletree_llm as llm;
+pub use singletree_mcp as mcp;
 pub use singletree_narration as narration;
 pub use singletree_store_sqlite as store_sqlite;
 pub use singletree_tools as tools;
@@ -56,5 +58,5 @@ pub use singletree_harness::{
     SignalAddress, Turn, TurnId,
 };
 pub use singletree_llm::ChatMessage;
-pub use singletree_macros::State;
+pub use singletree_macros::{State, tool};
 pub use singletree_store_sqlite::SqliteStore;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use singletree_llm::Mismatch;
 
 /// An error of anyone, kept as the source of ours.
-type BoxError = Box<dyn std::error::Error + Send + Sync>;
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// What the operations of this crate return.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -61,6 +61,22 @@ pub enum Error {
         /// The error underneath.
         source: Option<BoxError>,
     },
+    /// Whoever does the work cannot be reached; nothing was begun.
+    #[error("{problem}")]
+    Unavailable {
+        /// What cannot be reached, for the model to read.
+        problem: String,
+        /// The error underneath.
+        source: Option<BoxError>,
+    },
+    /// Whoever did the work went away in the middle.
+    #[error("{problem}")]
+    Interrupted {
+        /// What went away, for the model to read.
+        problem: String,
+        /// The error underneath.
+        source: Option<BoxError>,
+    },
     /// The tool took too long.
     #[error("the tool did not finish within {} ms", limit.as_millis())]
     Timeout {
@@ -94,6 +110,8 @@ impl Error {
             Self::Unknown { .. } => "tool_unknown",
             Self::Unreadable | Self::Mismatched { .. } | Self::Arguments { .. } => "tool_arguments_invalid",
             Self::Failed { .. } => "tool_failed",
+            Self::Unavailable { .. } => "tool_unavailable",
+            Self::Interrupted { .. } => "tool_interrupted",
             Self::Timeout { .. } => "tool_timeout",
             Self::Panicked => "tool_panicked",
         }
@@ -103,14 +121,15 @@ impl Error {
     #[must_use]
     pub fn leaves_doubt(&self) -> bool {
         match self {
-            Self::Timeout { .. } | Self::Panicked => true,
+            Self::Interrupted { .. } | Self::Timeout { .. } | Self::Panicked => true,
             Self::Duplicate { .. }
             | Self::Definition { .. }
             | Self::Unknown { .. }
             | Self::Unreadable
             | Self::Mismatched { .. }
             | Self::Arguments { .. }
-            | Self::Failed { .. } => false,
+            | Self::Failed { .. }
+            | Self::Unavailable { .. } => false,
         }
     }
 }

@@ -5,7 +5,8 @@
 //! A *tool* is something that a model may ask for by name. Its *effect* says how much it may
 //! change; its *recovery* says what to do with a call that was begun and never recorded as done
 //! (D7). A *toolbox* is the ordered set of tools of an agent, and the one place where calls are
-//! checked, limited and caught. An *invocation* is one call with its idempotency key. The *output*
+//! checked, limited and caught. A *toolset* is a group of tools that come and go; a *live toolbox*
+//! asks the sets and gives out the toolbox of the moment. An *invocation* is one call with its idempotency key. The *output*
 //! of a call is what the model gets to read.
 //!
 //! Approval is not decided here: the agent asks the effect and decides.
@@ -31,25 +32,36 @@ mod error;
 
 mod effect;
 mod key;
+mod limits;
 mod output;
 mod tool;
 
+mod live;
 mod toolbox;
+mod toolset;
 mod typed;
+
+mod grade;
 
 mod calculator;
 mod clock;
+mod http_get;
 mod notes;
 mod outbox;
 
 pub use calculator::Calculator;
 pub use clock::Clock;
 pub use effect::{Effect, Recovery};
-pub use error::{Error, Result};
+pub use error::{BoxError, Error, Result};
+pub use grade::{Grade, Platform, Rule, Severity, grade, rules};
+pub use http_get::HttpGet;
 pub use key::IdempotencyKey;
+pub use limits::ToolLimits;
+pub use live::LiveToolbox;
 pub use notes::Notes;
 pub use outbox::Outbox;
 pub use output::Output;
 pub use tool::{Invocation, Tool};
-pub use toolbox::{ToolLimits, Toolbox};
+pub use toolbox::Toolbox;
+pub use toolset::{Missing, Offer, Toolset};
 pub use typed::{CallContext, TypedTool};

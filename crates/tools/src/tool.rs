@@ -7,6 +7,7 @@ use singletree_llm::{BoxFuture, Map, ToolDefinition};
 use crate::effect::{Effect, Recovery};
 use crate::error::Result;
 use crate::key::IdempotencyKey;
+use crate::limits::ToolLimits;
 use crate::output::Output;
 
 /// Something that a model may ask for.
@@ -17,7 +18,7 @@ use crate::output::Output;
 /// - `call` gets arguments that fit the definition's schema: [`crate::Toolbox`] sees to that.
 /// - A tool whose recovery is [`Recovery::Rerun`] has one effect per key, however often it is
 ///   called with it.
-/// - No time limit of its own: the toolbox sets one (D20).
+/// - No time limit of its own: the toolbox sets one (D20), that of [`limits`](Self::limits) if there is one.
 ///
 /// # Cancellation
 ///
@@ -33,11 +34,17 @@ pub trait Tool: fmt::Debug + Send + Sync {
     /// Returns what to do with a call that was begun and never recorded as done.
     fn on_unknown_outcome(&self) -> Recovery;
 
+    /// Returns the limits of this tool, where those of its toolbox do not fit: a tool far away may need longer.
+    fn limits(&self) -> Option<ToolLimits> {
+        None
+    }
+
     /// Does what is asked.
     ///
     /// # Errors
     ///
-    /// `tool_failed` or `tool_arguments_invalid`; the model reads the text.
+    /// `tool_failed`, `tool_arguments_invalid`, `tool_unavailable` when nothing was begun, `tool_interrupted` when nobody
+    /// knows what was done; the model reads the text.
     fn call<'a>(&'a self, invocation: Invocation<'a>) -> BoxFuture<'a, Result<Output>>;
 }
 

@@ -1,41 +1,32 @@
 //! The tools of an agent, and how they are called.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Duration;
 
-use futures_util::FutureExt;
+use futures_util::{FutureExt, StreamExt};
 use singletree_llm::{ToolCall, ToolDefinition};
 
 use crate::error::{Error, Result};
 use crate::key::IdempotencyKey;
+use crate::limits::ToolLimits;
 use crate::output::Output;
 use crate::tool::{Invocation, Tool};
+use crate::toolset::{Missing, Offer};
 
-/// How long a call may take, and how much it may say.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ToolLimits {
-    /// From the call to its result.
-    pub time: Duration,
-    /// Bytes of the output's text; the rest is cut, with a note.
-    pub output_bytes: usize,
-}
+/// How many calls run at once, unless a toolbox is told otherwise.
+const CONCURRENCY: usize = 8;
 
-impl ToolLimits {
-    /// Returns limits for tools on the same machine: 30 seconds, 64 KiB.
-    #[must_use]
-    pub fn standard() -> Self {
-        Self { time: Duration::from_secs(30), output_bytes: 64 * 1024 }
-    }
-}
-
-/// An ordered set of tools. Cheap to clone.
+/// An ordered set of tools that never changes. Cheap to clone.
+///
+/// Tools that come and go stand in a [`LiveToolbox`](crate::LiveToolbox), which gives out one of these at a time.
 #[derive(Debug, Clone)]
 pub struct Toolbox {
     tools: Arc<BTreeMap<String, Arc<dyn Tool>>>,
     definitions: Arc<[ToolDefinition]>,
     limits: ToolLimits,
+    concurrency: usize,
+    missing: Arc<[Missing]>,
 }
 
 impl Toolbox {
@@ -54,7 +45,56 @@ impl Toolbox {
             }
             definitions.push(definition);
         }
-        Ok(Self { tools: Arc::new(by_name), definitions: definitions.into(), limits })
+        let (tools, definitions) = (Arc::new(by_name), definitions.into());
+        Ok(Self { tools, definitions, limits, concurrency: CONCURRENCY, missing: Arc::default() })
+    }
+
+    /// Sets how many calls of one message run at once; 8 otherwise. Nothing is 1.
+    #[must_use]
+    pub fn with_concurrency(mut self, calls: usize) -> Self {
+        self.concurrency = calls.max(1);
+        self
+    }
+
+    /// Makes a toolbox of this one's tools and those of sets. What a set cannot offer is remembered as missing.
+    pub(crate) fn joined(&self, sets: impl IntoIterator<Item = (String, Offer)>) -> Self {
+        let mut tools = BTreeMap::clone(&self.tools);
+        let mut definitions = self.definitions.to_vec();
+        let mut missing = Vec::new();
+        for (set, offer) in sets {
+            let offered = offer.unwrap_or_else(|error| {
+                missing.push(Missing { set: set.clone(), error: Arc::new(error) });
+                Arc::default()
+            });
+            for tool in offered.iter() {
+                let definition = tool.definition();
+                let name = definition.name().to_owned();
+                if tools.contains_key(&name) {
+                    let error = Arc::new(Error::Duplicate { name });
+                    missing.push(Missing { set: set.clone(), error });
+                    continue;
+                }
+                definitions.push(definition.clone());
+                tools.insert(name, Arc::clone(tool));
+            }
+        }
+        let (tools, definitions) = (Arc::new(tools), definitions.into());
+        Self { tools, definitions, missing: missing.into(), ..self.clone() }
+    }
+
+    /// Returns what could not be offered, and why: sets that are out of reach, tools whose names were taken.
+    #[must_use]
+    pub fn missing(&self) -> &[Missing] {
+        &self.missing
+    }
+
+    /// Runs work for several calls, a bounded number at once, and returns the results in the order of the calls.
+    ///
+    /// # Cancellation
+    ///
+    /// Dropping the future gives all of it up.
+    pub async fn in_order<R>(&self, calls: impl IntoIterator<Item = impl Future<Output = R>>) -> Vec<R> {
+        futures_util::stream::iter(calls).buffered(self.concurrency).collect().await
     }
 
     /// Returns what the model is told of the tools, ready for a request.
@@ -92,7 +132,11 @@ impl Toolbox {
             Ok(output) => output,
             Err(error) => self.failed(call, &error),
         }
-        .capped(self.limits.output_bytes)
+        .capped(self.limits_of(&call.name).output_bytes)
+    }
+
+    fn limits_of(&self, name: &str) -> ToolLimits {
+        self.get(name).and_then(Tool::limits).unwrap_or(self.limits)
     }
 
     async fn run(&self, call: &ToolCall, key: &IdempotencyKey) -> Result<Output> {
@@ -102,10 +146,11 @@ impl Toolbox {
         let invocation = Invocation { key, call_id: &call.id, arguments };
         // The call itself is made inside, so that a panic before the first await is caught too.
         let guarded = AssertUnwindSafe(async { tool.call(invocation).await }).catch_unwind();
-        match tokio::time::timeout(self.limits.time, guarded).await {
+        let limit = self.limits_of(&call.name).time;
+        match tokio::time::timeout(limit, guarded).await {
             Ok(Ok(result)) => result,
             Ok(Err(_panic)) => Err(Error::Panicked),
-            Err(_elapsed) => Err(Error::Timeout { limit: self.limits.time }),
+            Err(_elapsed) => Err(Error::Timeout { limit }),
         }
     }
 
@@ -121,7 +166,13 @@ impl Toolbox {
     fn find(&self, name: &str) -> Result<&dyn Tool> {
         self.get(name).ok_or_else(|| {
             let known: Vec<&str> = self.definitions.iter().map(ToolDefinition::name).collect();
-            Error::Unknown { name: name.to_owned(), known: known.join(", ") }
+            let mut known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            let gone: BTreeSet<&str> = self.missing.iter().map(|it| it.set.as_str()).collect();
+            if !gone.is_empty() {
+                let gone: Vec<&str> = gone.into_iter().collect();
+                known.push_str(&format!("; not all tools can be reached now of: {}", gone.join(", ")));
+            }
+            Error::Unknown { name: name.to_owned(), known }
         })
     }
 }

@@ -22,15 +22,27 @@ const EXPECTATIONS: &[&str] = &[
     "checkpoint_saves",
     "first_run_expected_error",
     "expected_chain_ambiguity_error",
+    "expected_wire_request",
+    "expected_wire_request_checks",
+    "expected_wire_request_absent_keys",
+    "expected_wire_bytes_identical",
 ];
 
 /// Keys whose leaves are left out, because they say what must not be or how much there must be at least: another value may
 /// hold as well.
-const LEFT_OUT: &[&str] =
-    &["undelivered_count_min", "excludes_fields", "no_events_for_node", "error_category_not", "state_one_of"];
+const LEFT_OUT: &[&str] = &[
+    "undelivered_count_min",
+    "excludes_fields",
+    "no_events_for_node",
+    "error_category_not",
+    "state_one_of",
+    "expected_wire_request_absent_keys",
+    "attributes_absent",
+];
 
 /// Lists of which each item is an assertion of its own: an item that is dropped, repeated or moved changes nothing.
-const LOOSE_LISTS: &[&str] = &["content_includes", "messages_history_contains"];
+const LOOSE_LISTS: &[&str] =
+    &["content_includes", "messages_history_contains", "content_contains", "required_keys", "calls"];
 
 /// Keys whose values are compared as a whole, however deep: a key that is removed must be missed.
 const WHOLE: &[&str] = &[
@@ -58,6 +70,9 @@ const WHOLE: &[&str] = &[
     "parallel_branches_config",
     "timing_records",
     "middleware_log_captured",
+    "expected_wire_request",
+    "parsed",
+    "arguments",
 ];
 
 /// Keys of maps, or of lists of maps, that may name a part of what is there; what they name is compared as a whole.
@@ -117,6 +132,18 @@ const SETS: &[&[&str]] = &[
         "fan_out_degraded_update_missing_collect_field",
     ],
     &["success", "exception"],
+    &["stop", "length", "tool_calls", "content_filter"],
+    &[
+        "provider_authentication",
+        "provider_unavailable",
+        "provider_invalid_model",
+        "provider_model_not_loaded",
+        "provider_rate_limit",
+        "provider_invalid_response",
+        "provider_invalid_request",
+        "provider_unsupported_content_block",
+        "structured_output_invalid",
+    ],
 ];
 
 /// One way to change one value.
@@ -183,9 +210,21 @@ pub struct LeftOut {
 
 /// Finds every change of every expectation of a case, and what is left out.
 pub(crate) fn sites(case: &Node, left_out: &mut LeftOut) -> Vec<Site> {
-    let mut search = Search { path: Vec::new(), found: Vec::new(), left_out };
+    let tells_model = ["case", "file"].iter().any(|part| {
+        case.get(part).and_then(|it| it.get("mock_provider")).is_some_and(|it| has_key(it, "model"))
+    });
+    let mut search = Search { path: Vec::new(), found: Vec::new(), tells_model, left_out };
     search.expectations(case);
     search.found
+}
+
+/// Tells whether a key stands anywhere in a value.
+fn has_key(node: &Node, key: &str) -> bool {
+    match &node.value {
+        Yaml::Map(entries) => entries.iter().any(|(it, value)| it == key || has_key(value, key)),
+        Yaml::List(items) => items.iter().any(|it| has_key(it, key)),
+        Yaml::Null | Yaml::Bool(_) | Yaml::Int(_) | Yaml::Float(_) | Yaml::Str(_) => false,
+    }
 }
 
 fn is_expectation(key: &str) -> bool {
@@ -209,6 +248,9 @@ fn compared(key: &str, value: &Node) -> Compared {
 struct Search<'a> {
     path: Vec<Step>,
     found: Vec<Site>,
+    /// Whether the answers of the case's server name the model. Where they do not, only the expected request tells which one
+    /// the provider is bound to: another model there would be bound, and sent.
+    tells_model: bool,
     left_out: &'a mut LeftOut,
 }
 
@@ -297,6 +339,10 @@ impl Search<'_> {
             }
         }
         for (key, value) in entries {
+            if map == "expected_wire_request" && key == "model" && !self.tells_model {
+                *self.left_out.values.entry(key.clone()).or_default() += 1;
+                continue;
+            }
             self.path.push(Step::Key(key.clone()));
             let below = if how == Compared::ByKey { compared(key, value) } else { Compared::Whole };
             self.collect(value, below);

@@ -1,8 +1,6 @@
 //! The scripted model as a provider.
 
-use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt, stream};
 
@@ -13,29 +11,10 @@ use super::situation::Situation;
 use crate::assemble::{Assembler, ResponseLimits};
 use crate::delta::Delta;
 use crate::error::{Detail, Error, Result};
+use crate::pace::{NoPause, Pace};
 use crate::provider::{BoxFuture, BoxStream, Provider};
 use crate::request::Request;
 use crate::response::Response;
-
-/// Lets time pass. This crate has no clock; whoever has one hands it in.
-pub trait Pace: fmt::Debug + Send + Sync {
-    /// Returns after this long.
-    ///
-    /// # Cancellation
-    ///
-    /// Dropping the future ends the pause and does nothing else.
-    fn pause(&self, length: Duration) -> BoxFuture<'_, ()>;
-}
-
-/// A pace without pauses.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct NoPause;
-
-impl Pace for NoPause {
-    fn pause(&self, _length: Duration) -> BoxFuture<'_, ()> {
-        async {}.boxed()
-    }
-}
 
 /// A provider whose model is a [`Script`]. Stateless and deterministic; always ready.
 ///

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    BoxFuture, ChatMessage, Delta, FinishReason, Map, Provider, Request, ResponseLimits, ToolCall,
-    ToolDefinition, complete_streaming,
+    BoxFuture, ChatMessage, Delta, FinishReason, Map, NoPause, Pace, Provider, Request, ResponseLimits,
+    ToolCall, ToolDefinition, complete_streaming,
 };
 
 const SCRIPT: &str = r#"{

@@ -2,3 +2,4 @@
 
 mod orphans;
 mod readme;
+mod tool;

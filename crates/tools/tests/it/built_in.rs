@@ -8,7 +8,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use serde_json::{Value, json};
 use singletree_llm::Schema;
 use singletree_tools::{
-    Calculator, Clock, Effect, Notes, Outbox, Output, Recovery, Tool, ToolLimits, Toolbox,
+    Calculator, Clock, Effect, HttpGet, Notes, Outbox, Output, Recovery, Tool, ToolLimits, Toolbox,
 };
 
 use crate::{call, key};
@@ -18,6 +18,7 @@ fn toolbox(folder: &Path, seconds: u64) -> Toolbox {
     let mut tools: Vec<Arc<dyn Tool>> = vec![
         Arc::new(Clock::new(now).expect("valid")),
         Arc::new(Calculator::new().expect("valid")),
+        Arc::new(HttpGet::new().expect("valid")),
         Arc::new(Outbox::new(folder.join("outbox")).expect("valid")),
     ];
     tools.extend(Notes::new(folder.join("notes/notes.txt")).tools().expect("valid"));
@@ -55,6 +56,7 @@ fn each_tool_says_what_it_may_change_and_how_it_recovers() {
     let expected = [
         ("clock", Effect::Read, Recovery::Rerun),
         ("calculator", Effect::Read, Recovery::Rerun),
+        ("http_get", Effect::Read, Recovery::Rerun),
         ("send_message", Effect::Destructive, Recovery::Rerun),
         ("notes_add", Effect::Local, Recovery::Report),
         ("notes_list", Effect::Read, Recovery::Rerun),

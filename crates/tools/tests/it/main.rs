@@ -1,6 +1,8 @@
 //! Tools as an agent meets them.
 
 mod built_in;
+mod http_get;
+mod live;
 mod toolbox;
 
 use singletree_llm::ToolCall;

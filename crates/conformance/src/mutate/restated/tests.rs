@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::case::split;
+use crate::dialect::Dialect;
 use crate::yaml::parse;
 
 const INVARIANT: &str = "graph_state_intact_after_per_invocation_drain_timeout";
@@ -28,7 +29,7 @@ fn cases(text: &str) -> Vec<Case> {
         name: content.name.clone(),
         content: Ok(content),
     };
-    split(parse(text).unwrap(), "f").unwrap().into_iter().map(case).collect()
+    split(parse(text).unwrap(), "f", Dialect::Graph).unwrap().into_iter().map(case).collect()
 }
 
 fn proved(rows: &[Row]) -> Restatements {

@@ -65,3 +65,19 @@ fn each_change_makes_another_case() {
         assert_ne!(site.apply(&case, &mut |_| 0).to_json(), case.to_json(), "{site}");
     }
 }
+
+// Which model a provider is bound to is told by the server's answers, else by the expected request alone.
+#[test]
+fn a_model_that_only_the_expected_request_names_is_not_changed() {
+    let case = |answer: &str| {
+        found(&format!(
+            "case: {{mock_provider: {{responses: [{{body: {answer}}}]}}, expected_wire_request: {{model: m}}}}"
+        ))
+    };
+    let (sites, left_out) = case("{id: a}");
+    assert_eq!(sites, [".case.expected_wire_request (Remove(0))"]);
+    assert_eq!(left_out.values, counted(&[("model", 1)]));
+    let (sites, left_out) = case("{model: m}");
+    assert_eq!(sites.len(), 2);
+    assert_eq!(left_out.values, counted(&[]));
+}

@@ -1,0 +1,63 @@
+//! Calls to models (llm-provider): a real provider, and a server that is a script.
+//!
+//! The provider is the crates' own, over a transport that keeps the bytes of each request and answers what the case says.
+//! A call is made as an application makes it, by `Ask`; a call under `retry_middleware` in a graph of one node, by the
+//! engine's own retry.
+
+mod attempts;
+mod call;
+mod calling;
+mod expect;
+mod invariants;
+mod node;
+mod peer;
+mod rules;
+mod spec;
+mod streamed;
+mod tried;
+mod values;
+mod wire;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use crate::case::RawCase;
+use crate::check::Checker;
+use crate::failure::{Failure, Outcome};
+
+use calling::Called;
+use peer::Peer;
+use spec::LlmCase;
+
+/// Why a case with captured spans does not pass yet.
+pub(crate) const NO_SPANS: &str = "captured spans: telemetry is not built";
+
+/// Reads and runs a case of llm-provider.
+///
+/// # Errors
+/// For what is unknown in it, or cannot be built.
+pub(crate) async fn perform(case: RawCase, checker: &mut Checker) -> Outcome<()> {
+    let case = LlmCase::read(case)?;
+    let peer = Arc::new(Peer::new(case.mapping, case.answers.clone(), case.health.clone()));
+    let provider = Arc::new(case.provider(peer.clone())?);
+    let mut all = Vec::new();
+    for spec in &case.calls {
+        let called = calling::perform(spec, &provider, &peer).await?;
+        expect::expect(checker, spec, case.mapping, &called)?;
+        all.push(called);
+    }
+    if let Some(identical) = case.identical {
+        wire::identical(checker, identical, &all)?;
+    }
+    for block in case.invariants {
+        let subjects: Vec<&Called> = all.iter().collect();
+        invariants::check(checker, block, &subjects);
+    }
+    // Last, so that what it comes of is told first.
+    for complaint in peer.complaints() {
+        checker.failures.push(Failure::assertion("mock_provider", complaint));
+    }
+    Ok(())
+}

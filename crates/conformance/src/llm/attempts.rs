@@ -1,0 +1,99 @@
+//! What the runner sees of a call's attempts: where telemetry would hang.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use singletree::llm::{
+    Attempt, AttemptObserver, BoxFuture, ChatMessage, Error, Pace, Request, Response, RetryReason,
+};
+
+/// One attempt.
+#[derive(Debug, Clone)]
+pub(super) struct Tried {
+    /// Why it was made; nothing for the first.
+    pub(super) reason: Option<RetryReason>,
+    /// What was asked.
+    pub(super) request: Request,
+    /// How it ended: its finish reason, or its error's category and what it says.
+    pub(super) ended: Option<Result<&'static str, Failed>>,
+}
+
+/// A failed attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Failed {
+    /// The category.
+    pub(super) category: &'static str,
+    /// What the error says.
+    pub(super) told: String,
+    /// What the model said, where its output did not fit.
+    pub(super) output: Option<String>,
+    /// Whether it may go away.
+    pub(super) is_transient: bool,
+}
+
+impl Failed {
+    pub(super) fn of(error: &Error) -> Self {
+        let output = match error {
+            Error::StructuredOutputInvalid(invalid) => Some(invalid.output_content.clone()),
+            _ => None,
+        };
+        let (category, told) = (error.category(), error.to_string());
+        Self { category, told, output, is_transient: error.is_transient() }
+    }
+}
+
+impl Tried {
+    /// Returns what the attempt asks after the caller's own messages.
+    pub(super) fn appended(&self, own: usize) -> Vec<&ChatMessage> {
+        self.request.messages.iter().skip(own).map(AsRef::as_ref).collect()
+    }
+
+    /// Returns the category that it failed with, if it did.
+    pub(super) fn category(&self) -> Option<&'static str> {
+        match &self.ended {
+            Some(Err(failed)) => Some(failed.category),
+            Some(Ok(_)) | None => None,
+        }
+    }
+}
+
+/// Keeps the attempts of one call.
+#[derive(Debug, Default)]
+pub(super) struct Attempts(Mutex<Vec<Tried>>);
+
+impl Attempts {
+    pub(super) fn all(self) -> Vec<Tried> {
+        self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl AttemptObserver for Attempts {
+    fn started(&self, attempt: &Attempt<'_>) {
+        let tried = Tried { reason: attempt.reason, request: attempt.request.clone(), ended: None };
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(tried);
+    }
+
+    fn ended(&self, _attempt: &Attempt<'_>, outcome: Result<&Response, &Error>) {
+        let ended = outcome.map(|it| it.finish_reason.as_str()).map_err(Failed::of);
+        if let Some(last) = self.0.lock().unwrap_or_else(PoisonError::into_inner).last_mut() {
+            last.ended = Some(ended);
+        }
+    }
+}
+
+/// Lets the runtime's time pass, which stands still while anything can run, and counts the pauses.
+#[derive(Debug, Default)]
+pub(super) struct Pauses(Mutex<Vec<Duration>>);
+
+impl Pauses {
+    pub(super) fn all(self) -> Vec<Duration> {
+        self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Pace for Pauses {
+    fn pause(&self, length: Duration) -> BoxFuture<'_, ()> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(length);
+        Box::pin(tokio::time::sleep(length))
+    }
+}

@@ -1,0 +1,178 @@
+//! One call of a case: what is asked, how, and what is expected of it.
+
+use std::time::Duration;
+
+use singletree::llm::{Request, RuntimeConfig};
+
+use super::values::{Made, config, take_request};
+use crate::failure::{Failure, Outcome};
+use crate::fields::{Fields, Spot};
+
+/// What is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Operation {
+    /// Ask for an answer.
+    Complete,
+    /// Ask whether asking would work.
+    Ready,
+}
+
+/// A call.
+#[derive(Debug)]
+pub(super) struct CallSpec {
+    /// Where it stands.
+    pub(super) path: String,
+    /// What is done.
+    pub(super) operation: Operation,
+    /// What is asked, or why that cannot even be written down.
+    pub(super) request: Made<Request>,
+    /// Whether it is asked delta by delta.
+    pub(super) is_streamed: bool,
+    /// How the call is tried again.
+    pub(super) retry: Option<RetrySpec>,
+    /// How often the engine's retry around it tries.
+    pub(super) node_attempts: Option<u32>,
+    /// What is expected to be sent.
+    pub(super) wire_request: Option<Spot>,
+    /// What is said of what is sent.
+    pub(super) wire_checks: Option<Spot>,
+    /// Keys that are not sent.
+    pub(super) wire_absent: Option<Spot>,
+    /// What is expected of the outcome.
+    pub(super) expected: Option<Spot>,
+    /// The invariants of the call.
+    pub(super) invariants: Option<Spot>,
+}
+
+/// A retry at the level of the call (conformance-adapter §5.11).
+#[derive(Debug, Clone, Default)]
+pub(super) struct RetrySpec {
+    /// How many attempts there are in all; the default of the crate otherwise.
+    pub(super) max_attempts: Option<u32>,
+    /// How long is waited, always.
+    pub(super) backoff: Option<Duration>,
+    /// How retries sample.
+    pub(super) overrides: Vec<RuntimeConfig>,
+    /// What is answered to output that does not fit.
+    pub(super) reask: Option<String>,
+}
+
+impl CallSpec {
+    /// Reads a call of a list, with everything that is expected of it.
+    ///
+    /// # Errors
+    /// For what is unknown in it.
+    pub(super) fn of_list(spot: Spot) -> Outcome<Self> {
+        let path = spot.path.clone();
+        let mut block = spot.fields()?;
+        let mut call = Self::take(&mut block, path)?;
+        call.take_expected(&mut block)?;
+        block.text("name")?;
+        block.text("description")?;
+        block.finish()?;
+        Ok(call)
+    }
+
+    /// Reads the one call of a case; what is expected of it stands in the case.
+    ///
+    /// # Errors
+    /// For what is unknown in it.
+    pub(super) fn of_case(spot: Spot, case: &mut Fields) -> Outcome<Self> {
+        let path = spot.path.clone();
+        let mut block = spot.fields()?;
+        let mut call = Self::take(&mut block, path)?;
+        block.finish()?;
+        call.take_expected(case)?;
+        Ok(call)
+    }
+
+    fn take(block: &mut Fields, path: String) -> Outcome<Self> {
+        let operation = block.need("operation")?;
+        let operation = match operation.text()? {
+            "complete" => Operation::Complete,
+            "ready" => Operation::Ready,
+            other => {
+                return Err(Failure::reader(&operation.path, format!("unknown operation '{other}'")));
+            }
+        };
+        Ok(Self {
+            path,
+            operation,
+            request: take_request(block)?,
+            is_streamed: block.take("stream").map(|it| it.truth()).transpose()?.unwrap_or(false),
+            retry: block.take("retry").filter(|it| !it.is_null()).map(retry).transpose()?,
+            node_attempts: block.take("retry_middleware").map(node_attempts).transpose()?,
+            wire_request: None,
+            wire_checks: None,
+            wire_absent: None,
+            expected: None,
+            invariants: None,
+        })
+    }
+
+    fn take_expected(&mut self, block: &mut Fields) -> Outcome<()> {
+        self.wire_request = block.take("expected_wire_request");
+        self.wire_checks = block.take("expected_wire_request_checks");
+        self.wire_absent = block.take("expected_wire_request_absent_keys");
+        self.expected = block.take("expected");
+        self.invariants = block.take("invariants");
+        let complete = self.operation == Operation::Complete;
+        if !complete && (self.is_streamed || self.retry.is_some() || self.node_attempts.is_some()) {
+            return Err(Failure::reader(&self.path, "'ready' is asked once, and whole"));
+        }
+        Ok(())
+    }
+}
+
+fn retry(spot: Spot) -> Outcome<RetrySpec> {
+    let mut block = spot.fields()?;
+    let mut spec = RetrySpec {
+        max_attempts: block.take("max_attempts").map(|it| attempts(&it)).transpose()?,
+        ..RetrySpec::default()
+    };
+    if let Some(it) = block.take("classifier") {
+        default_classifier(&it)?;
+    }
+    if let Some(backoff) = block.take("backoff") {
+        let mut backoff = backoff.fields()?;
+        let kind = backoff.need("type")?;
+        if kind.text()? != "deterministic" {
+            return Err(Failure::reader(&kind.path, format!("unknown backoff '{}'", kind.text()?)));
+        }
+        let seconds = backoff.need("seconds")?;
+        let wait = Duration::try_from_secs_f64(seconds.number()?);
+        spec.backoff = Some(wait.map_err(|it| Failure::reader(&seconds.path, it.to_string()))?);
+        backoff.finish()?;
+    }
+    if let Some(schedule) = block.take("per_attempt_override") {
+        spec.overrides = schedule.items()?.into_iter().map(config).collect::<Outcome<_>>()?;
+    }
+    if let Some(reask) = block.take("reask") {
+        let mut reask = reask.fields()?;
+        spec.reask = Some(reask.need("template")?.text()?.to_owned());
+        reask.finish()?;
+    }
+    block.finish()?;
+    Ok(spec)
+}
+
+fn node_attempts(spot: Spot) -> Outcome<u32> {
+    let mut block = spot.fields()?;
+    let count = attempts(&block.need("max_attempts")?)?;
+    if let Some(it) = block.take("classifier") {
+        default_classifier(&it)?;
+    }
+    block.finish()?;
+    Ok(count)
+}
+
+fn attempts(spot: &Spot) -> Outcome<u32> {
+    u32::try_from(spot.whole()?).map_err(|_| Failure::reader(&spot.path, "is no number of attempts"))
+}
+
+fn default_classifier(spot: &Spot) -> Outcome<()> {
+    match spot.text()? {
+        "default" => Ok(()),
+        other => Err(Failure::reader(&spot.path, format!("unknown classifier '{other}'"))),
+    }
+}

@@ -1,0 +1,315 @@
+//! Making a call, and all that is seen of it.
+
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use singletree::llm::{Ask, Backoff, Delta, Error, Provider, Request, Response, Retry, Shown};
+use singletree_providers::HttpProvider;
+
+use super::attempts::{Attempts, Pauses, Tried};
+use super::call::{CallSpec, Operation, RetrySpec};
+use super::node;
+use super::peer::{Answer, BASE_URL, Captured, Peer};
+use super::spec::Mapping;
+use crate::failure::Outcome;
+
+/// What came of a call.
+#[derive(Debug)]
+pub(super) struct Called {
+    /// What was asked, as the caller wrote it; nothing for a probe, and for what cannot be written down.
+    pub(super) asked: Option<Request>,
+    /// The same, after the call.
+    pub(super) asked_after: Option<Request>,
+    /// Whether it was asked delta by delta.
+    pub(super) is_streamed: bool,
+    /// How it was tried again.
+    pub(super) retry: Option<RetrySpec>,
+    /// What was sent.
+    pub(super) sent: Vec<Captured>,
+    /// How it ended.
+    pub(super) ended: Result<Ended, Error>,
+    /// The deltas that were shown of the last attempt.
+    pub(super) shown: Vec<Delta>,
+    /// How many deltas were shown in all.
+    pub(super) shown_ever: usize,
+    /// Its attempts.
+    pub(super) tried: Vec<Tried>,
+    /// The waits between them.
+    pub(super) pauses: Vec<Duration>,
+    /// How often a retry was announced.
+    pub(super) announced: usize,
+    /// What the reask answered.
+    pub(super) corrections: Vec<String>,
+    /// The same answer, asked whole: of a stream that succeeded.
+    pub(super) whole: Option<Result<Response, Error>>,
+    /// How many answers were left after it.
+    pub(super) left: usize,
+}
+
+/// How a call that succeeded ended.
+#[derive(Debug)]
+pub(super) enum Ended {
+    /// The model would answer.
+    Ready,
+    /// It answered.
+    Answered(Box<Response>),
+}
+
+impl Called {
+    /// Returns the answer, if there is one.
+    pub(super) fn response(&self) -> Result<&Response, String> {
+        match &self.ended {
+            Ok(Ended::Answered(response)) => Ok(response),
+            Ok(Ended::Ready) => Err("nothing was asked".into()),
+            Err(error) => Err(format!("it failed: {} ({error})", error.category())),
+        }
+    }
+
+    /// Returns the error, if there is one.
+    pub(super) fn error(&self) -> Result<&Error, String> {
+        match &self.ended {
+            Err(error) => Ok(error),
+            Ok(Ended::Ready | Ended::Answered(_)) => Err("it did not fail".into()),
+        }
+    }
+
+    /// Returns the answers that it got, one for each request.
+    pub(super) fn answers(&self) -> impl DoubleEndedIterator<Item = &Answer> {
+        self.sent.iter().filter_map(|it| it.answer.as_ref())
+    }
+}
+
+/// Makes a call.
+///
+/// # Errors
+/// When something that the case describes cannot be built.
+pub(super) async fn perform(spec: &CallSpec, provider: &Arc<HttpProvider>, peer: &Peer) -> Outcome<Called> {
+    let mut called = Called {
+        asked: None,
+        asked_after: None,
+        is_streamed: spec.is_streamed,
+        retry: spec.retry.clone(),
+        sent: Vec::new(),
+        ended: Ok(Ended::Ready),
+        shown: Vec::new(),
+        shown_ever: 0,
+        tried: Vec::new(),
+        pauses: Vec::new(),
+        announced: 0,
+        corrections: Vec::new(),
+        whole: None,
+        left: 0,
+    };
+    match (spec.operation, &spec.request) {
+        (Operation::Ready, _) => called.ended = provider.ready().await.map(|()| Ended::Ready),
+        (Operation::Complete, Ok(request)) => {
+            called.asked = Some(request.clone());
+            let request = request.clone();
+            let ended = match spec.node_attempts {
+                Some(attempts) => node::complete(provider, &request, attempts).await?,
+                None => complete(&request, provider, &mut called).await,
+            };
+            called.ended = ended.map(|it| Ended::Answered(Box::new(it)));
+            called.asked_after = Some(request);
+        }
+        (Operation::Complete, Err(error)) => {
+            let detail = singletree::llm::Detail::new(error.to_string());
+            called.ended = Err(Error::InvalidRequest(detail));
+        }
+    }
+    called.sent = peer.take_captured();
+    called.left = peer.left();
+    if called.is_streamed && called.response().is_ok() {
+        called.whole = asked_whole(&called, provider).await;
+    }
+    Ok(called)
+}
+
+async fn complete(
+    request: &Request,
+    provider: &HttpProvider,
+    called: &mut Called,
+) -> Result<Response, Error> {
+    let (attempts, pauses) = (Attempts::default(), Pauses::default());
+    let heard = Arc::new(Heard::default());
+    let retry = called.retry.as_ref().map(|it| it.build(&heard));
+    let mut ask = Ask::of(provider).observed_by(&attempts);
+    if let Some(retry) = &retry {
+        ask = ask.retrying(retry, &pauses, &|| 1.0);
+    }
+    let ended = if called.is_streamed {
+        let (shown, ever) = (&mut called.shown, &mut called.shown_ever);
+        ask.stream(request, |it| match it {
+            Shown::Delta(delta) => {
+                shown.push(delta.clone());
+                *ever += 1;
+            }
+            Shown::Void => shown.clear(),
+        })
+        .await
+    } else {
+        ask.complete(request).await
+    };
+    called.tried = attempts.all();
+    called.pauses = pauses.all();
+    called.announced = *heard.announced.lock().unwrap_or_else(PoisonError::into_inner);
+    called.corrections = heard.corrections.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    ended
+}
+
+/// What the callbacks of a retry hear.
+#[derive(Debug, Default)]
+struct Heard {
+    announced: Mutex<usize>,
+    corrections: Mutex<Vec<String>>,
+}
+
+impl RetrySpec {
+    fn build(&self, heard: &Arc<Heard>) -> Retry {
+        let announcing = heard.clone();
+        let mut retry = Retry::new().per_attempt_override(self.overrides.clone()).on_retry(move |_, _| {
+            *announcing.announced.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+            Box::pin(async { ControlFlow::Continue(()) })
+        });
+        if let Some(attempts) = self.max_attempts {
+            retry = retry.max_attempts(attempts);
+        }
+        if let Some(wait) = self.backoff {
+            retry = retry.backoff(Backoff::Constant(wait));
+        }
+        if let Some(template) = self.reask.clone() {
+            let hearing = heard.clone();
+            retry = retry.reask(move |invalid| {
+                let correction = render(&template, &invalid.output_content, &invalid.error_message);
+                hearing.corrections.lock().unwrap_or_else(PoisonError::into_inner).push(correction.clone());
+                correction
+            });
+        }
+        retry
+    }
+}
+
+/// Fills a template in one pass: what is put in is not read again (conformance-adapter §5.11).
+fn render(template: &str, output: &str, error: &str) -> String {
+    let mut text = String::new();
+    let mut rest = template;
+    while let Some(at) = rest.find('{') {
+        text.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let known = [("{output_content}", output), ("{error_message}", error)];
+        match known.into_iter().find(|(name, _)| rest.starts_with(name)) {
+            Some((name, value)) => {
+                text.push_str(value);
+                rest = &rest[name.len()..];
+            }
+            None => {
+                text.push('{');
+                rest = &rest[1..];
+            }
+        }
+    }
+    text.push_str(rest);
+    text
+}
+
+/// Asks for the answer of a stream once more, whole, of a server of its own: what it would have answered at once.
+async fn asked_whole(called: &Called, provider: &HttpProvider) -> Option<Result<Response, Error>> {
+    let request = called.asked.as_ref()?;
+    let chunks = called.answers().next_back().filter(|it| it.is_streamed())?.parts();
+    let answer = Answer::of_body(at_once(chunks));
+    let mapping = Mapping { wire: provider.wire(), streams: provider.capabilities().streaming };
+    let peer = Arc::new(Peer::new(mapping, vec![answer], None));
+    let built = HttpProvider::builder(provider.wire(), provider.model(), peer)
+        .base_url(BASE_URL)
+        .capabilities(provider.capabilities())
+        .build();
+    let provider = match built {
+        Ok(provider) => provider,
+        Err(error) => return Some(Err(error)),
+    };
+    Some(provider.complete(request).await)
+}
+
+/// Writes what the chunks of an OpenAI stream say as the answer that is not streamed (llm-provider §6).
+pub(super) fn at_once(chunks: &[Value]) -> Value {
+    let mut message = json!({"role": "assistant", "content": null});
+    let mut finish = Value::Null;
+    let mut body = json!({"object": "chat.completion", "usage": null});
+    for chunk in chunks {
+        for key in ["id", "model", "usage"] {
+            if let Some(value) = chunk.get(key).filter(|it| !it.is_null()) {
+                body[key] = value.clone();
+            }
+        }
+        let choice = &chunk["choices"][0];
+        if !choice["finish_reason"].is_null() {
+            finish = choice["finish_reason"].clone();
+        }
+        for key in ["content", "reasoning_content", "reasoning"] {
+            if let Some(more) = choice["delta"][key].as_str() {
+                let so_far = message[key].as_str().unwrap_or_default().to_owned();
+                message[key] = json!(so_far + more);
+            }
+        }
+        for call in choice["delta"]["tool_calls"].as_array().into_iter().flatten() {
+            add_call(&mut message, call);
+        }
+    }
+    body["choices"] = json!([{"index": 0, "message": message, "finish_reason": finish}]);
+    body
+}
+
+/// Puts a fragment of a tool call where its index says.
+fn add_call(message: &mut Value, fragment: &Value) {
+    let index = fragment["index"].as_u64().and_then(|it| usize::try_from(it).ok()).unwrap_or_default();
+    if !message["tool_calls"].is_array() {
+        message["tool_calls"] = json!([]);
+    }
+    let Some(calls) = message["tool_calls"].as_array_mut() else { return };
+    // A fixture's own indices: a handful.
+    while calls.len() <= index.min(64) {
+        calls.push(json!({"type": "function", "function": {"name": "", "arguments": ""}}));
+    }
+    let Some(call) = calls.get_mut(index) else { return };
+    if let Some(id) = fragment["id"].as_str() {
+        call["id"] = json!(id);
+    }
+    for key in ["name", "arguments"] {
+        if let Some(more) = fragment["function"][key].as_str() {
+            let so_far = call["function"][key].as_str().unwrap_or_default().to_owned();
+            call["function"][key] = json!(so_far + more);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // spec: conformance-adapter §5.11
+    #[test]
+    fn a_template_is_filled_in_one_pass_and_other_braces_stay() {
+        let text = render("a {output_content} {x} {error_message}{", "{error_message}", "no");
+        assert_eq!(text, "a {error_message} {x} no{");
+    }
+
+    #[test]
+    fn fragments_of_calls_come_together_by_index() {
+        let chunk =
+            |delta: Value| json!({"id": "1", "model": "m", "choices": [{"index": 0, "delta": delta}]});
+        let call = |index: u64, name: &str, arguments: &str| json!({"tool_calls": [{"index": index, "function": {"name": name, "arguments": arguments}}]});
+        let whole = at_once(&[
+            chunk(call(1, "b", "{")),
+            chunk(call(0, "a", "{}")),
+            chunk(call(1, "", "}")),
+            json!("[DONE]"),
+        ]);
+        let calls = &whole["choices"][0]["message"]["tool_calls"];
+        assert_eq!(
+            [&calls[0]["function"], &calls[1]["function"]],
+            [&json!({"name": "a", "arguments": "{}"}), &json!({"name": "b", "arguments": "{}"})]
+        );
+    }
+}

@@ -1,0 +1,120 @@
+//! Invariants of llm-provider (conformance-adapter §5.9): each is a check of its own. A name that is in no table here fails
+//! the case.
+
+use super::calling::Called;
+use super::{NO_SPANS, rules, streamed, tried};
+use crate::check::{Checker, ensure};
+use crate::failure::Failure;
+use crate::fields::Spot;
+
+/// A check of one call.
+pub(super) type Measure = fn(&Called) -> Result<(), String>;
+
+/// A row: a name, or how names begin or end where a star stands, and its check.
+pub(super) type Row = (&'static str, Measure);
+
+/// Invariants about what a call was made of, and what became of it.
+const OF_CALLS: &[Row] = &[
+    ("caller_messages_unmutated", caller_is_unmodified),
+    ("caller_config_unmutated", caller_is_unmodified),
+    ("no_request_issued", no_request),
+    ("rejection_category_is_provider_invalid_request", rules::is_refused),
+    ("stream_unsupported_mapping_rejects_pre_send", rules::is_refused_unsent),
+    ("no_silent_atomic_fallback", rules::is_refused_unsent),
+    ("no_token_events_on_rejected_stream", shows_nothing),
+    ("atomic_call_unaffected_by_streaming_rejection", rules::is_asked_whole),
+    // Their spans are not captured yet.
+    ("n_attempts_emit_n_llm_spans", needs_spans),
+    ("attempt_index_attribute_distinct_per_span", needs_spans),
+    ("every_attempt_span_carries_error_category", needs_spans),
+    ("exactly_one_attempt_span_for_non_transient", needs_spans),
+];
+
+/// The tables, in the order in which they are searched; a family of names comes after every whole name.
+const TABLES: &[&[Row]] = &[OF_CALLS, tried::ROWS, streamed::ROWS, rules::ROWS, rules::FAMILIES];
+
+/// Asserts the invariants of a block about calls: each must hold for every one of them.
+pub(super) fn check(checker: &mut Checker, block: Spot, calls: &[&Called]) {
+    let Some(mut named) = checker.take(block.fields()) else { return };
+    while let Some((name, value)) = named.next() {
+        match measure(&name) {
+            Some(measure) => {
+                let checked = calls.iter().try_for_each(|it| measure(it));
+                checker.truth(&value, checked);
+            }
+            None => {
+                let what = format!("unknown invariant '{name}'");
+                checker.failures.push(Failure::reader(&value.path, what));
+            }
+        }
+    }
+}
+
+fn measure(name: &str) -> Option<Measure> {
+    let mut rows = TABLES.iter().copied().flatten();
+    rows.find(|(pattern, _)| names(pattern, name)).map(|(_, measure)| *measure)
+}
+
+/// Tells whether a row is about a name: the name itself, or one of a family.
+fn names(pattern: &str, name: &str) -> bool {
+    match (pattern.strip_prefix('*'), pattern.split_once('*')) {
+        (Some(end), _) => name.len() > end.len() && name.ends_with(end),
+        (None, Some((begin, end))) => {
+            name.len() > begin.len() + end.len() && name.starts_with(begin) && name.ends_with(end)
+        }
+        (None, None) => pattern == name,
+    }
+}
+
+/// What the caller handed in is as it was.
+///
+/// # Errors
+/// What changed.
+pub(super) fn caller_is_unmodified(called: &Called) -> Result<(), String> {
+    let asked = called.asked.as_ref().ok_or("nothing was asked")?;
+    ensure(called.asked_after.as_ref() == Some(asked), || "the caller's request was changed".into())
+}
+
+fn no_request(called: &Called) -> Result<(), String> {
+    ensure(called.sent.is_empty(), || format!("{} requests were sent", called.sent.len()))
+}
+
+fn shows_nothing(called: &Called) -> Result<(), String> {
+    ensure(called.is_streamed && called.shown_ever == 0, || {
+        format!("{} deltas were shown", called.shown_ever)
+    })
+}
+
+fn needs_spans(_: &Called) -> Result<(), String> {
+    Err(NO_SPANS.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_invariant_has_one_row() {
+        let mut seen = BTreeSet::new();
+        for (name, _) in TABLES.iter().copied().flatten() {
+            assert!(seen.insert(name), "{name} is there twice");
+        }
+    }
+
+    #[test]
+    fn a_star_stands_for_some_text() {
+        for (pattern, name, is) in [
+            ("*_no_op", "a_no_op", true),
+            ("*_no_op", "_no_op", false),
+            ("*_no_op", "a_no_ops", false),
+            ("raw_*_malformed", "raw_x_malformed", true),
+            ("raw_*_malformed", "raw_malformed", false),
+            ("whole", "whole", true),
+            ("whole", "wholes", false),
+        ] {
+            assert_eq!(names(pattern, name), is, "{pattern} {name}");
+        }
+    }
+}

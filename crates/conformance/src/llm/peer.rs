@@ -1,0 +1,292 @@
+//! The server of a case: it keeps the bytes that it is sent, and answers what the case says, in order.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use futures_util::{FutureExt, StreamExt, stream};
+use serde_json::{Value, json};
+use singletree_http::{BoxFuture, Error, HttpRequest, HttpResponse, Method, Result, Transport};
+use singletree_providers::Wire;
+
+use super::spec::Mapping;
+use crate::failure::{Failure, Outcome};
+use crate::fields::{Fields, Spot};
+
+/// Where the server is said to be. No such host exists.
+pub(super) const BASE_URL: &str = "https://provider.invalid";
+/// What it is asked with; never to be read in an error.
+pub(super) const KEY: &str = "key-of-the-case";
+
+/// Stands for a name that the mapping makes up.
+const MADE_UP: &str = "*";
+
+/// One answer.
+#[derive(Debug, Clone)]
+pub(super) enum Answer {
+    /// No connection.
+    Failure,
+    /// A status, headers and a body.
+    Response { status: u16, headers: Vec<(String, String)>, body: Body },
+}
+
+/// The body of an answer.
+#[derive(Debug, Clone)]
+pub(super) enum Body {
+    /// Nothing.
+    Empty,
+    /// JSON.
+    Json(Value),
+    /// Text that is sent as it is.
+    Text(String),
+    /// The data of events, one after the other.
+    Events(Vec<Value>),
+}
+
+/// The answer to a probe.
+#[derive(Debug, Clone)]
+pub(super) struct Health {
+    path: String,
+    answer: Answer,
+}
+
+impl Answer {
+    /// Reads an answer.
+    ///
+    /// # Errors
+    /// For what is unknown in it.
+    pub(super) fn read(spot: Spot) -> Outcome<Self> {
+        let mut block = spot.fields()?;
+        let answer = Self::take(&mut block)?;
+        block.finish()?;
+        Ok(answer)
+    }
+
+    /// Makes the answer of a server that succeeds.
+    #[must_use]
+    pub(super) fn of_body(body: Value) -> Self {
+        Self::Response { status: 200, headers: Vec::new(), body: Body::Json(body) }
+    }
+
+    fn take(block: &mut Fields) -> Outcome<Self> {
+        if let Some(failure) = block.take("connection_failure")
+            && failure.truth()?
+        {
+            return Ok(Self::Failure);
+        }
+        let status = match block.take("status") {
+            Some(spot) => u16::try_from(spot.whole()?)
+                .ok()
+                .filter(|it| (100..600).contains(it))
+                .ok_or_else(|| Failure::reader(&spot.path, "is no status"))?,
+            None => 200,
+        };
+        let mut headers = Vec::new();
+        if let Some(spot) = block.take("headers") {
+            let mut all = spot.fields()?;
+            while let Some((name, value)) = all.next() {
+                headers.push((name.to_ascii_lowercase(), value.text()?.to_owned()));
+            }
+        }
+        let body = match (block.take("body"), block.take("stream_body")) {
+            (None, None) => Body::Empty,
+            (Some(body), None) => match body.node.to_json() {
+                Value::String(text) => Body::Text(text),
+                value => Body::Json(value),
+            },
+            (None, Some(chunks)) => {
+                Body::Events(chunks.items()?.iter().map(|it| it.node.to_json()).collect())
+            }
+            (Some(_), Some(_)) => {
+                return Err(Failure::reader(block.path(), "has both 'body' and 'stream_body'"));
+            }
+        };
+        Ok(Self::Response { status, headers, body })
+    }
+
+    /// Returns the model that it names, if it does.
+    #[must_use]
+    pub(super) fn model(&self) -> Option<String> {
+        self.parts().iter().find_map(|it| it.get("model")?.as_str().map(str::to_owned))
+    }
+
+    /// Returns the JSON values of its body: one, or one for each event.
+    #[must_use]
+    pub(super) fn parts(&self) -> &[Value] {
+        match self {
+            Self::Response { body: Body::Json(value), .. } => std::slice::from_ref(value),
+            Self::Response { body: Body::Events(events), .. } => events,
+            Self::Response { body: Body::Empty | Body::Text(_), .. } | Self::Failure => &[],
+        }
+    }
+
+    /// Tells whether it is a stream.
+    #[must_use]
+    pub(super) fn is_streamed(&self) -> bool {
+        matches!(self, Self::Response { body: Body::Events(_), .. })
+    }
+
+    /// Sends it. The made-up name of a tool is the one that the request brought.
+    fn send(self, sent: &Value) -> Result<HttpResponse> {
+        let Self::Response { status, mut headers, body } = self else {
+            return Err(Error::Unreachable {
+                host: "provider.invalid".into(),
+                source: "the fixture says connection_failure".into(),
+            });
+        };
+        let (kind, pieces) = match body {
+            Body::Empty => (None, Vec::new()),
+            Body::Text(text) => (Some("application/json"), vec![text]),
+            Body::Json(mut value) => {
+                name_tool(&mut value, sent);
+                (Some("application/json"), vec![value.to_string()])
+            }
+            Body::Events(events) => (Some("text/event-stream"), events.iter().map(event).collect()),
+        };
+        if let Some(kind) = kind
+            && !headers.iter().any(|(name, _)| name == "content-type")
+        {
+            headers.push(("content-type".into(), kind.into()));
+        }
+        // Servers' pieces end anywhere; no line here comes in one.
+        let cut = |it: String| {
+            let bytes = Bytes::from(it);
+            let middle = bytes.len() / 2;
+            [Ok(bytes.slice(..middle)), Ok(bytes.slice(middle..))]
+        };
+        let body = stream::iter(pieces.into_iter().flat_map(cut).collect::<Vec<_>>()).boxed();
+        Ok(HttpResponse { status, headers, body })
+    }
+}
+
+fn event(data: &Value) -> String {
+    match data {
+        // The one thing in a stream that is no JSON, as `[DONE]`.
+        Value::String(text) => format!("data: {text}\n\n"),
+        value => format!("data: {value}\n\n"),
+    }
+}
+
+/// Puts the name of the tool that the request forces in the place of `*`.
+fn name_tool(answer: &mut Value, sent: &Value) {
+    let forced = sent["tool_choice"]["name"].as_str().or_else(|| sent["tools"][0]["name"].as_str());
+    match answer {
+        Value::Object(map) => {
+            for (key, value) in map {
+                match (value.as_str(), forced) {
+                    (Some(MADE_UP), Some(name)) if key == "name" => *value = json!(name),
+                    _ => name_tool(value, sent),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|it| name_tool(it, sent)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+impl Health {
+    /// Reads the answer to a probe.
+    ///
+    /// # Errors
+    /// For what is unknown in it.
+    pub(super) fn read(spot: Spot) -> Outcome<Self> {
+        let mut block = spot.fields()?;
+        let path = block.need("path")?.text()?.to_owned();
+        let answer = Answer::take(&mut block)?;
+        block.finish()?;
+        Ok(Self { path, answer })
+    }
+}
+
+/// A request that came.
+#[derive(Debug, Clone)]
+pub(super) struct Captured {
+    /// Its path, without the host.
+    pub(super) path: String,
+    /// Its body, byte for byte.
+    pub(super) bytes: Bytes,
+    /// Its body as JSON; null when it is none.
+    pub(super) body: Value,
+    /// What it was answered.
+    pub(super) answer: Option<Answer>,
+}
+
+/// The server.
+pub(super) struct Peer {
+    mapping: Mapping,
+    health: Option<Health>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    answers: VecDeque<Answer>,
+    captured: Vec<Captured>,
+    complaints: Vec<String>,
+}
+
+impl Peer {
+    pub(super) fn new(mapping: Mapping, answers: Vec<Answer>, health: Option<Health>) -> Self {
+        let state = State { answers: answers.into(), ..State::default() };
+        Self { mapping, health, state: Mutex::new(state) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns what came since the last time.
+    pub(super) fn take_captured(&self) -> Vec<Captured> {
+        std::mem::take(&mut self.state().captured)
+    }
+
+    /// Returns how many answers nobody has asked for.
+    pub(super) fn left(&self) -> usize {
+        self.state().answers.len()
+    }
+
+    /// Returns what came that no server of this kind answers.
+    pub(super) fn complaints(&self) -> Vec<String> {
+        self.state().complaints.clone()
+    }
+
+    /// Tells whether calls of the mapping go to this path.
+    fn is_call(&self, path: &str) -> bool {
+        match self.mapping.wire {
+            Wire::OpenAi => path == "/v1/chat/completions",
+            Wire::Anthropic => path == "/v1/messages",
+            Wire::Gemini => path.starts_with("/v1beta/models/") && path.ends_with(":generateContent"),
+        }
+    }
+
+    fn answer(&self, request: &HttpRequest) -> Result<HttpResponse> {
+        let path = request.url.strip_prefix(BASE_URL).unwrap_or(&request.url).to_owned();
+        let body: Value = serde_json::from_slice(&request.body).unwrap_or_default();
+        let mut state = self.state();
+        let answer = match (request.method, &self.health) {
+            (Method::Get, Some(health)) if health.path == path => Some(health.answer.clone()),
+            (Method::Post, _) if self.is_call(&path) => state.answers.pop_front(),
+            (Method::Get | Method::Post, _) => None,
+        };
+        if answer.is_none() {
+            let what = format!("{:?} {path}: the case has no answer to it", request.method);
+            state.complaints.push(what);
+        }
+        let bytes = request.body.clone();
+        state.captured.push(Captured { path, bytes, body: body.clone(), answer: answer.clone() });
+        answer.unwrap_or(Answer::Failure).send(&body)
+    }
+}
+
+impl Transport for Peer {
+    fn send(&self, request: HttpRequest) -> BoxFuture<'_, Result<HttpResponse>> {
+        async move { self.answer(&request) }.boxed()
+    }
+}
+
+impl fmt::Debug for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Peer").field("mapping", &self.mapping).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,219 @@
+//! Invariants about what is sent: collisions of extras with managed fields (llm-provider §6), and what `raw` keeps.
+
+use serde_json::{Value, json};
+use singletree::llm::{Error, Request, Usage};
+
+use super::calling::Called;
+use super::invariants::Row;
+use super::wire::first;
+use crate::check::ensure;
+
+type Holds = Result<(), String>;
+
+/// Invariants with a name of their own.
+pub(super) const ROWS: &[Row] = &[
+    ("stream_always_managed_on_unary_side", is_refused_unsent),
+    ("extras_response_format_on_wire_when_unmanaged", extras_ride),
+    ("wire_carries_no_stream_key", no_stream_key),
+    ("scalar_string_extras_stop_coerced_to_list", is_merged),
+    ("no_scalar_string_coercion_on_anthropic", lists_only),
+    ("malformed_list_not_salvaged", is_declared_only),
+    ("no_error_raised_on_malformed_extras", is_answered),
+    ("raw_usage_all_counters_verbatim_malformed", raw_usage_verbatim),
+];
+
+/// Families of invariants: the fixtures name the field and the case, and say the same.
+pub(super) const FAMILIES: &[Row] = &[
+    ("*_rejected_pre_send", is_refused_unsent),
+    ("*_neither_dropped_nor_forwarded", is_refused_unsent),
+    ("*_not_silently_overridden", is_refused_unsent),
+    ("*_not_smuggled_to_wire", is_refused_unsent),
+    ("*_unmanaged_rides_untouched", extras_ride),
+    ("*_no_op", is_no_op),
+    ("*_is_merged_union", is_merged),
+    ("*first_in_merge_order", declared_come_first),
+    ("*_collapses_to_single_element", is_one),
+    ("malformed_extras_*_treated_as_absent", is_declared_only),
+    ("wire_*_is_declared_value_only", is_declared_only),
+    ("wire_*_is_declared_value_once", is_no_op),
+    ("raw_usage_*_verbatim_malformed", raw_usage_verbatim),
+];
+
+/// The request was found wrong.
+///
+/// # Errors
+/// What came instead.
+pub(super) fn is_refused(called: &Called) -> Holds {
+    let error = called.error()?;
+    ensure(matches!(error, Error::InvalidRequest(_)), || format!("it failed with {}", error.category()))
+}
+
+/// The request was found wrong, and nothing was sent.
+///
+/// # Errors
+/// What came instead.
+pub(super) fn is_refused_unsent(called: &Called) -> Holds {
+    is_refused(called)?;
+    ensure(called.sent.is_empty(), || format!("{} requests were sent", called.sent.len()))
+}
+
+fn is_answered(called: &Called) -> Holds {
+    called.response().map(drop)
+}
+
+/// One request went out, and it does not ask for a stream.
+///
+/// # Errors
+/// What is not so.
+pub(super) fn is_asked_whole(called: &Called) -> Holds {
+    is_answered(called)?;
+    no_stream_key(called)
+}
+
+fn no_stream_key(called: &Called) -> Holds {
+    let sent = first(called)?;
+    ensure(sent.body.get("stream").is_none(), || format!("'stream' was sent: {}", sent.body))
+}
+
+fn asked(called: &Called) -> Result<&Request, String> {
+    called.asked.as_ref().ok_or_else(|| "nothing was asked".to_owned())
+}
+
+/// Returns what was sent under a key; Gemini has extras with its sampling.
+fn sent<'a>(called: &'a Called, key: &str) -> Result<Option<&'a Value>, String> {
+    let body = &first(called)?.body;
+    Ok(body.get(key).or_else(|| body.get("generationConfig")?.get(key)))
+}
+
+/// Every extra was sent as it was given.
+fn extras_ride(called: &Called) -> Holds {
+    is_answered(called)?;
+    let extras = &asked(called)?.config.extras;
+    ensure(!extras.is_empty(), || "there are no extras".into())?;
+    extras.iter().try_for_each(|(key, value)| {
+        let sent = sent(called, key)?;
+        ensure(sent == Some(value), || format!("'{key}' was given as {value}, and sent as {sent:?}"))
+    })
+}
+
+/// No extra changed what was sent: its field is as the mapping writes it, which is what the extra says, or not there.
+fn is_no_op(called: &Called) -> Holds {
+    is_answered(called)?;
+    let extras = &asked(called)?.config.extras;
+    ensure(!extras.is_empty(), || "there are no extras".into())?;
+    extras.iter().try_for_each(|(key, value)| {
+        let sent = sent(called, key)?;
+        let same = sent.is_none_or(|it| it == value);
+        let streams = key == "stream";
+        ensure(same && sent.is_some() != streams, || format!("'{key}' is {value}, and was sent as {sent:?}"))
+    })
+}
+
+/// What a list field was declared as, what the extras say of it, and what was sent.
+struct Merge<'a> {
+    declared: Vec<Value>,
+    extra: &'a Value,
+    sent: Vec<Value>,
+}
+
+/// The names that stop sequences have on the wires.
+const STOPS: [&str; 3] = ["stop", "stop_sequences", "stopSequences"];
+
+fn merge(called: &Called) -> Result<Merge<'_>, String> {
+    is_answered(called)?;
+    let config = &asked(called)?.config;
+    let declared = config.stop_sequences.as_ref().ok_or("no stop sequences were declared")?;
+    let found = STOPS.into_iter().find_map(|key| Some((key, config.extras.get(key)?)));
+    let (key, extra) = found.ok_or("no extra collides with the stop sequences")?;
+    let sent =
+        sent(called, key)?.and_then(Value::as_array).ok_or_else(|| format!("no list '{key}' was sent"))?;
+    let declared = declared.iter().map(|it| json!(it)).collect();
+    Ok(Merge { declared, extra, sent: sent.clone() })
+}
+
+impl Merge<'_> {
+    fn union(&self) -> Vec<Value> {
+        let more = match self.extra {
+            Value::Array(items) => items.clone(),
+            scalar => vec![scalar.clone()],
+        };
+        let mut union: Vec<Value> = Vec::new();
+        for item in self.declared.iter().cloned().chain(more) {
+            if !union.contains(&item) {
+                union.push(item);
+            }
+        }
+        union
+    }
+}
+
+fn is_merged(called: &Called) -> Holds {
+    let merge = merge(called)?;
+    let union = merge.union();
+    ensure(merge.sent == union, || format!("expected {union:?}, sent was {:?}", merge.sent))
+}
+
+fn declared_come_first(called: &Called) -> Holds {
+    let merge = merge(called)?;
+    let more = merge.sent.len() > merge.declared.len();
+    ensure(more && merge.sent.starts_with(&merge.declared), || format!("sent was {:?}", merge.sent))
+}
+
+fn is_one(called: &Called) -> Holds {
+    is_merged(called)?;
+    let count = merge(called)?.sent.len();
+    ensure(count == 1, || format!("{count} were sent"))
+}
+
+/// The extra is a list itself: nothing was made one.
+fn lists_only(called: &Called) -> Holds {
+    is_merged(called)?;
+    ensure(merge(called)?.extra.is_array(), || "the extra is no list".into())
+}
+
+/// The extra is malformed, and counts as if it were not there.
+fn is_declared_only(called: &Called) -> Holds {
+    let merge = merge(called)?;
+    let well_formed = match merge.extra {
+        Value::Array(items) => items.iter().all(Value::is_string),
+        other => other.is_string(),
+    };
+    ensure(!well_formed, || "the extra is well-formed".into())?;
+    ensure(merge.sent == merge.declared, || format!("sent was {:?}", merge.sent))
+}
+
+/// What the usage says that is no count stands in `raw` as it came, and is not counted.
+fn raw_usage_verbatim(called: &Called) -> Holds {
+    let response = called.response()?;
+    let answer = called.answers().next_back().ok_or("there was no answer")?;
+    let came = answer.parts().iter().rev().find_map(usage_of).ok_or("the answer has no usage")?;
+    let kept = usage_of(&response.raw).ok_or("raw has no usage")?;
+    ensure(kept == came, || format!("{came} came, and raw has {kept}"))?;
+    let malformed = came.as_object().into_iter().flatten().filter(|(_, it)| it.as_u64().is_none());
+    let names: Vec<&str> = malformed.filter_map(|(key, _)| counter(key)).collect();
+    ensure(!names.is_empty(), || "no counter is malformed".into())?;
+    let counted: Vec<&&str> = names.iter().filter(|it| value(response.usage, it).is_some()).collect();
+    ensure(counted.is_empty(), || format!("{counted:?} were counted"))
+}
+
+fn usage_of(body: &Value) -> Option<&Value> {
+    ["usage", "usageMetadata"].into_iter().find_map(|it| body.get(it)).filter(|it| it.is_object())
+}
+
+/// Returns the specification's name of a wire's counter.
+fn counter(wire: &str) -> Option<&'static str> {
+    match wire {
+        "prompt_tokens" | "input_tokens" | "promptTokenCount" => Some("prompt_tokens"),
+        "completion_tokens" | "output_tokens" | "candidatesTokenCount" => Some("completion_tokens"),
+        "total_tokens" | "totalTokenCount" => Some("total_tokens"),
+        _ => None,
+    }
+}
+
+fn value(usage: Usage, name: &str) -> Option<u64> {
+    match name {
+        "prompt_tokens" => usage.prompt_tokens,
+        "completion_tokens" => usage.completion_tokens,
+        _ => usage.total_tokens,
+    }
+}

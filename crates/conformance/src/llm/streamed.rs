@@ -1,0 +1,148 @@
+//! Invariants of streamed calls (llm-provider §6, §8.1.6).
+
+use serde_json::Value;
+use singletree::llm::{ContentBlock, Delta, FinishReason, Response, parse_arguments};
+
+use super::calling::{Called, at_once};
+use super::invariants::Row;
+use super::wire::first;
+use crate::check::ensure;
+
+type Holds = Result<(), String>;
+
+/// The rows.
+pub(super) const ROWS: &[Row] = &[
+    ("streamed_request_sends_stream_true_and_include_usage", asks_for_a_stream),
+    ("assembled_content_is_ordered_concatenation_of_deltas", content_is_the_deltas),
+    ("usage_and_finish_reason_sourced_from_terminal_chunks", end_is_the_terminal_chunks),
+    ("assembled_response_equals_non_streamed_equivalent", equals_the_whole),
+    ("streamed_tool_call_arguments_reassemble_and_parse", calls_parse),
+    ("reassembled_tool_calls_equal_non_streamed_equivalent", equals_the_whole),
+    ("finish_reason_tool_calls_sourced_from_terminal_content_chunk", finishes_with_calls),
+    ("reasoning_delta_assembles_into_thinking_block", reasoning_is_thinking),
+    ("content_delta_assembles_into_text_block", content_is_text),
+    ("streamed_reasoning_response_shape_identical_to_non_streamed", equals_the_whole),
+    ("terminal_chunk_usage_preserved_verbatim_on_raw", usage_is_verbatim),
+    ("malformed_terminal_counter_nulled_on_normalized_usage", malformed_is_nulled),
+];
+
+/// The chunks of the stream.
+fn chunks(called: &Called) -> Result<&[Value], String> {
+    let answer = called.answers().next_back().filter(|it| it.is_streamed());
+    answer.map(super::peer::Answer::parts).ok_or_else(|| "nothing was streamed".to_owned())
+}
+
+/// The usage that came last.
+fn last_usage(called: &Called) -> Result<&Value, String> {
+    let usage = chunks(called)?.iter().rev().find_map(|it| it.get("usage").filter(|it| it.is_object()));
+    usage.ok_or_else(|| "no chunk has a usage".to_owned())
+}
+
+/// The message that the chunks make, as the wire writes it.
+fn said(called: &Called) -> Result<Value, String> {
+    Ok(at_once(chunks(called)?)["choices"][0]["message"].clone())
+}
+
+fn asks_for_a_stream(called: &Called) -> Holds {
+    let body = &first(called)?.body;
+    let asks = body["stream"] == true && body["stream_options"]["include_usage"] == true;
+    ensure(asks, || format!("sent was {body}"))
+}
+
+/// The text is that of the chunks in order, and was shown piece by piece, not at its end.
+fn content_is_the_deltas(called: &Called) -> Holds {
+    let text = called.response()?.message.text();
+    let pieces: Vec<&str> = called
+        .shown
+        .iter()
+        .filter_map(|it| match it {
+            Delta::Text { text, .. } if !text.is_empty() => Some(text.as_str()),
+            Delta::Text { .. }
+            | Delta::Thinking { .. }
+            | Delta::RedactedThinking { .. }
+            | Delta::ToolCall { .. }
+            | Delta::Finish { .. } => None,
+        })
+        .collect();
+    let came: Vec<&str> = chunks(called)?
+        .iter()
+        .filter_map(|it| it["choices"][0]["delta"]["content"].as_str().filter(|it| !it.is_empty()))
+        .collect();
+    ensure(pieces == came && pieces.concat() == text, || format!("{came:?} came, {pieces:?} were shown"))
+}
+
+fn end_is_the_terminal_chunks(called: &Called) -> Holds {
+    let response = called.response()?;
+    let last = chunks(called)?.iter().rev().find_map(|it| it["choices"][0]["finish_reason"].as_str());
+    let reason = response.finish_reason.as_str();
+    ensure(last == Some(reason), || format!("finished with {reason}, and {last:?} came"))?;
+    let came = last_usage(called)?;
+    let counted = response.usage;
+    let same = came["prompt_tokens"].as_u64() == counted.prompt_tokens
+        && came["completion_tokens"].as_u64() == counted.completion_tokens
+        && came["total_tokens"].as_u64() == counted.total_tokens;
+    ensure(same, || format!("{came} came, and {counted:?} was counted"))
+}
+
+/// The same answer, asked whole of a server of its own, is the same response.
+fn equals_the_whole(called: &Called) -> Holds {
+    let response = called.response()?;
+    let whole = called.whole.as_ref().ok_or("it was not asked whole")?;
+    let whole = whole.as_ref().map_err(|it| format!("asked whole it fails: {it}"))?;
+    let told = |it: &Response| (it.message.clone(), it.finish_reason, it.usage, it.parsed.clone());
+    ensure(told(response) == told(whole), || format!("streamed: {response:?}, whole: {whole:?}"))
+}
+
+fn calls_parse(called: &Called) -> Holds {
+    let calls = &called.response()?.message.tool_calls;
+    let said = said(called)?;
+    let came = said["tool_calls"].as_array().ok_or("no call was streamed")?;
+    ensure(!calls.is_empty() && calls.len() == came.len(), || format!("{} calls", calls.len()))?;
+    calls.iter().zip(came).try_for_each(|(call, came)| {
+        let text = came["function"]["arguments"].as_str().unwrap_or_default();
+        let arguments = parse_arguments(text);
+        ensure(call.arguments.is_some() && call.arguments == arguments, || format!("{text} became {call:?}"))
+    })
+}
+
+fn finishes_with_calls(called: &Called) -> Holds {
+    end_is_the_terminal_chunks(called)?;
+    let reason = called.response()?.finish_reason;
+    ensure(reason == FinishReason::ToolCalls, || format!("finished with {reason}"))
+}
+
+fn reasoning_is_thinking(called: &Called) -> Holds {
+    let said = said(called)?;
+    let reasoning = said["reasoning_content"].as_str().or(said["reasoning"].as_str());
+    let reasoning = reasoning.ok_or("no reasoning was streamed")?;
+    let mut blocks = called.response()?.message.content.blocks().iter();
+    let is = |it: &ContentBlock| matches!(it, ContentBlock::Thinking { text, .. } if text == reasoning);
+    ensure(blocks.any(is), || format!("no block thinks {reasoning:?}"))
+}
+
+fn content_is_text(called: &Called) -> Holds {
+    let said = said(called)?;
+    let content = said["content"].as_str().ok_or("no content was streamed")?;
+    let mut blocks = called.response()?.message.content.blocks().iter();
+    ensure(blocks.any(|it| it.text() == Some(content)), || format!("no block says {content:?}"))
+}
+
+fn usage_is_verbatim(called: &Called) -> Holds {
+    let came = last_usage(called)?;
+    let kept = called.response()?.raw.get("usage");
+    ensure(kept == Some(came), || format!("{came} came, and raw has {kept:?}"))
+}
+
+fn malformed_is_nulled(called: &Called) -> Holds {
+    let came = last_usage(called)?;
+    let usage = called.response()?.usage;
+    let pairs = [
+        ("prompt_tokens", usage.prompt_tokens),
+        ("completion_tokens", usage.completion_tokens),
+        ("total_tokens", usage.total_tokens),
+    ];
+    let malformed = pairs.iter().filter(|(key, _)| came.get(key).is_some_and(|it| it.as_u64().is_none()));
+    let malformed: Vec<_> = malformed.collect();
+    ensure(!malformed.is_empty(), || "no counter is malformed".into())?;
+    ensure(malformed.iter().all(|(_, it)| it.is_none()), || format!("{came} was counted as {usage:?}"))
+}

@@ -1,0 +1,197 @@
+//! Invariants of calls that are tried again (llm-provider §7.1).
+
+use singletree::llm::{RetryReason, Role};
+
+use super::attempts::{Failed, Tried};
+use super::calling::Called;
+use super::invariants::Row;
+use crate::check::ensure;
+
+type Holds = Result<(), String>;
+
+/// The category that a reask answers.
+const INVALID: &str = "structured_output_invalid";
+
+/// The rows.
+pub(super) const ROWS: &[Row] = &[
+    ("call_returns_successful_response_after_transient_retry", succeeds_after_transient),
+    ("exhaustion_propagates_final_error", last_error_propagates),
+    ("non_transient_exits_retry_loop_on_first_occurrence", non_transient_ends_it),
+    ("no_backoff_sleep_invoked", no_wait),
+    ("base_attempt_uses_caller_config", base_is_the_callers),
+    ("per_attempt_override_applies_to_retries_only", overrides_are_for_retries),
+    ("reask_makes_structured_output_invalid_retryable", reask_follows_invalid),
+    ("appended_assistant_message_is_exactly_model_output", outputs_are_appended),
+    ("appended_user_correction_is_exactly_builder_output", corrections_are_appended),
+    ("reask_exhausts_max_attempts_budget", budget_is_used),
+    ("final_structured_output_invalid_propagates", last_error_propagates),
+    ("structured_output_invalid_not_retried_without_reask", invalid_ends_it),
+    ("exactly_one_attempt_issued", once),
+    ("second_mock_response_never_consumed", second_is_left),
+    ("override_and_reask_compose_on_reask_retries", both_at_once),
+    ("reask_transcript_accumulates_across_retries", transcript_grows),
+    ("transient_retry_carries_accumulated_reask_transcript", transient_carries_transcript),
+    ("retry_reason_discriminates_reask_vs_transient_in_one_loop", both_reasons),
+];
+
+/// The messages that the caller gave.
+fn own(called: &Called) -> usize {
+    called.asked.as_ref().map_or(0, |it| it.messages.len())
+}
+
+fn failure(tried: &Tried) -> Option<&Failed> {
+    tried.ended.as_ref()?.as_ref().err()
+}
+
+/// Each attempt but the first, with the one before it.
+fn retries(called: &Called) -> impl Iterator<Item = (&Tried, &Tried)> {
+    called.tried.iter().zip(called.tried.iter().skip(1))
+}
+
+fn some<T>(found: &[T], what: &str) -> Holds {
+    ensure(!found.is_empty(), || format!("there is no {what}"))
+}
+
+fn succeeds_after_transient(called: &Called) -> Holds {
+    called.response()?;
+    let before: Vec<_> = retries(called).map(|(before, _)| before).collect();
+    some(&before, "retry")?;
+    let all = before.iter().all(|it| failure(it).is_some_and(|it| it.is_transient));
+    ensure(all, || "an attempt before failed otherwise".into())
+}
+
+/// The error of the call is that of its last attempt, and no attempt was left.
+fn last_error_propagates(called: &Called) -> Holds {
+    budget_is_used(called)?;
+    let error = Failed::of(called.error()?);
+    let last = called.tried.last().and_then(failure);
+    ensure(last == Some(&error), || format!("the call failed with {error:?}, its last attempt with {last:?}"))
+}
+
+fn budget_is_used(called: &Called) -> Holds {
+    let most =
+        called.retry.as_ref().and_then(|it| it.max_attempts).ok_or("there is no number of attempts")?;
+    let (tried, sent) = (called.tried.len(), called.sent.len());
+    ensure(u32::try_from(tried) == Ok(most) && sent == tried, || format!("{tried} attempts, {sent} requests"))
+}
+
+fn non_transient_ends_it(called: &Called) -> Holds {
+    once(called)?;
+    let may = called.retry.as_ref().and_then(|it| it.max_attempts).is_none_or(|it| it > 1);
+    ensure(may && !called.error()?.is_transient(), || "it may be tried again, or had to end".into())
+}
+
+fn no_wait(called: &Called) -> Holds {
+    let waits = called.pauses.len() + called.announced;
+    ensure(waits == 0, || format!("{} waits, {} announced", called.pauses.len(), called.announced))
+}
+
+fn base_is_the_callers(called: &Called) -> Holds {
+    let asked = called.asked.as_ref().ok_or("nothing was asked")?;
+    let first = called.tried.first().ok_or("there was no attempt")?;
+    ensure(first.request == *asked, || "the first attempt asked something else".into())
+}
+
+fn overrides_are_for_retries(called: &Called) -> Holds {
+    base_is_the_callers(called)?;
+    let asked = called.asked.as_ref().ok_or("nothing was asked")?;
+    let schedule = called.retry.as_ref().map(|it| it.overrides.as_slice()).unwrap_or_default();
+    some(schedule, "override")?;
+    for (at, tried) in called.tried.iter().skip(1).enumerate() {
+        let wanted = asked.config.overridden_by(&schedule[at.min(schedule.len() - 1)]);
+        let found = &tried.request.config;
+        ensure(*found == wanted, || format!("retry {at} asked with {found:?}, and not with {wanted:?}"))?;
+    }
+    Ok(())
+}
+
+fn reasks(called: &Called) -> Vec<(&Tried, &Tried)> {
+    retries(called).filter(|(_, it)| it.reason == Some(RetryReason::Reask)).collect()
+}
+
+fn reask_follows_invalid(called: &Called) -> Holds {
+    let reasks = reasks(called);
+    some(&reasks, "reask")?;
+    let all = reasks.iter().all(|(before, _)| before.category() == Some(INVALID));
+    ensure(all, || "a reask follows another failure".into())
+}
+
+/// What the last attempt asks after the caller's messages, of a role.
+fn appended(called: &Called, role: Role) -> Vec<String> {
+    let last = called.tried.last().map(|it| it.appended(own(called))).unwrap_or_default();
+    last.into_iter().filter(|it| it.role == role).map(|it| it.text().into_owned()).collect()
+}
+
+fn outputs_are_appended(called: &Called) -> Holds {
+    let outputs =
+        reasks(called).iter().filter_map(|(before, _)| failure(before)?.output.clone()).collect::<Vec<_>>();
+    some(&outputs, "reask")?;
+    let found = appended(called, Role::Assistant);
+    ensure(found == outputs, || format!("expected {outputs:?}, found {found:?}"))
+}
+
+fn corrections_are_appended(called: &Called) -> Holds {
+    some(&called.corrections, "correction")?;
+    let found = appended(called, Role::User);
+    ensure(found == called.corrections, || format!("expected {:?}, found {found:?}", called.corrections))
+}
+
+fn invalid_ends_it(called: &Called) -> Holds {
+    once(called)?;
+    let reasks = called.retry.as_ref().is_some_and(|it| it.reask.is_some());
+    ensure(!reasks && called.error()?.category() == INVALID, || "it reasks, or failed otherwise".into())
+}
+
+fn once(called: &Called) -> Holds {
+    let (tried, sent) = (called.tried.len(), called.sent.len());
+    ensure(tried == 1 && sent == 1, || format!("{tried} attempts, {sent} requests"))
+}
+
+fn second_is_left(called: &Called) -> Holds {
+    let (sent, left) = (called.sent.len(), called.left);
+    ensure(sent == 1 && left > 0, || format!("{sent} answers were asked for, {left} are left"))
+}
+
+fn both_at_once(called: &Called) -> Holds {
+    reask_follows_invalid(called)?;
+    overrides_are_for_retries(called)?;
+    let base = called.asked.as_ref().ok_or("nothing was asked")?;
+    let each = reasks(called).into_iter();
+    let mut each =
+        each.map(|(_, it)| it.request.config != base.config && !it.appended(own(called)).is_empty());
+    ensure(each.all(|it| it), || "a reask lacks one of them".into())
+}
+
+/// Each reask adds a pair to what was there before it, and there are two at least.
+fn transcript_grows(called: &Called) -> Holds {
+    let reasks = reasks(called);
+    ensure(reasks.len() > 1, || "there are no two reasks".into())?;
+    let grows = reasks.iter().all(|(before, it)| {
+        let (before, it) = (&before.request.messages, &it.request.messages);
+        it.len() == before.len() + 2 && it.starts_with(before)
+    });
+    ensure(grows, || "a reask does not add to what was there".into())
+}
+
+fn transient_carries_transcript(called: &Called) -> Holds {
+    let after: Vec<_> = retries(called)
+        .filter(|(before, it)| {
+            it.reason == Some(RetryReason::Transient) && !before.appended(own(called)).is_empty()
+        })
+        .collect();
+    some(&after, "transient retry after a reask")?;
+    let same = after.iter().all(|(before, it)| before.request.messages == it.request.messages);
+    ensure(same, || "a transient retry asked something else".into())
+}
+
+fn both_reasons(called: &Called) -> Holds {
+    let has = |reason| called.tried.iter().any(|it| it.reason == Some(reason));
+    let right = retries(called).all(|(before, it)| match it.reason {
+        Some(RetryReason::Reask) => before.category() == Some(INVALID),
+        Some(RetryReason::Transient) => failure(before).is_some_and(|it| it.is_transient),
+        None => false,
+    });
+    ensure(right && has(RetryReason::Reask) && has(RetryReason::Transient), || {
+        "not both, or not right".into()
+    })
+}

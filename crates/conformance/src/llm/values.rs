@@ -1,0 +1,162 @@
+//! What a call is made of, out of the fixture's values. What the types cannot hold is an error of the request.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use singletree::llm::{
+    ChatMessage, Detail, Error, Map, Request, RuntimeConfig, Schema, ToolChoice, ToolDefinition,
+};
+
+use crate::failure::{Failure, Outcome};
+use crate::fields::{Fields, Spot, unknown};
+use crate::yaml::{Node, Yaml};
+
+/// A value, or why no call can hold it.
+pub(super) type Made<T> = Result<T, Error>;
+
+/// Takes a request out of a call's block.
+///
+/// # Errors
+/// For a key that is unknown anywhere in it.
+pub(super) fn take_request(block: &mut Fields) -> Outcome<Made<Request>> {
+    let messages = match block.take("messages") {
+        Some(list) => messages(list)?,
+        None => Ok(Vec::new()),
+    };
+    let tools = match block.take("tools").filter(|it| !it.is_null()) {
+        Some(list) => tools(list)?,
+        None => Ok(Vec::new()),
+    };
+    let choice = block.take("tool_choice").filter(|it| !it.is_null()).map(tool_choice).transpose()?;
+    let config = block.take("config").filter(|it| !it.is_null()).map(config).transpose()?;
+    let schema = block.take("response_schema").filter(|it| !it.is_null());
+    let schema = schema.map(|it| Schema::compile(it.node.to_json()).map(Arc::new)).transpose();
+    let made = || -> Made<Request> {
+        let mut request = Request::new(messages?.into_iter().map(Arc::new).collect()).with_tools(tools?);
+        request.tool_choice = choice.transpose()?;
+        request.config = config.unwrap_or_default();
+        request.response_schema = schema?;
+        Ok(request)
+    };
+    Ok(made())
+}
+
+fn messages(list: Spot) -> Outcome<Made<Vec<ChatMessage>>> {
+    let mut all = Ok(Vec::new());
+    for spot in list.items()? {
+        known_keys(&spot)?;
+        let message = message(spot.node.to_json());
+        all = all.and_then(|mut all: Vec<_>| {
+            all.push(message?);
+            Ok(all)
+        });
+    }
+    Ok(all)
+}
+
+/// Reads the shape only: whether the message may be sent is the provider's to say.
+fn message(value: Value) -> Made<ChatMessage> {
+    serde_json::from_value(value).map_err(|it| Error::InvalidRequest(Detail::new(it.to_string())))
+}
+
+/// Keys of messages, and of what is in them.
+const MESSAGE: &[&str] = &["role", "content", "tool_calls", "tool_call_id"];
+const CALL: &[&str] = &["id", "name", "arguments", "signature"];
+const BLOCK: &[&str] = &["type", "text", "signature", "data", "source", "media_type", "detail"];
+const SOURCE: &[&str] = &["type", "url", "base64_data"];
+
+fn known_keys(message: &Spot) -> Outcome<()> {
+    keys(&message.node, &message.path, MESSAGE)?;
+    for (part, known) in [("content", BLOCK), ("tool_calls", CALL)] {
+        let Some(Yaml::List(items)) = message.node.get(part).map(|it| &it.value) else { continue };
+        for (at, item) in items.iter().enumerate() {
+            let path = format!("{}.{part}[{at}]", message.path);
+            keys(item, &path, known)?;
+            if let Some(source) = item.get("source") {
+                keys(source, &format!("{path}.source"), SOURCE)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn keys(node: &Node, path: &str, known: &[&str]) -> Outcome<()> {
+    let Yaml::Map(entries) = &node.value else { return Ok(()) };
+    match entries.iter().find(|(key, _)| !known.contains(&key.as_str())) {
+        Some((key, value)) => Err(unknown(path, key, value.line)),
+        None => Ok(()),
+    }
+}
+
+fn tools(list: Spot) -> Outcome<Made<Vec<ToolDefinition>>> {
+    let mut all = Ok(Vec::new());
+    for spot in list.items()? {
+        let mut block = spot.fields()?;
+        let name = block.need("name")?.text()?.to_owned();
+        let description = block.text("description")?.unwrap_or_default();
+        let parameters = block.need("parameters")?.node.to_json();
+        block.finish()?;
+        let tool = ToolDefinition::new(&name, &description, parameters);
+        all = all.and_then(|mut all: Vec<_>| {
+            all.push(tool?);
+            Ok(all)
+        });
+    }
+    Ok(all)
+}
+
+fn tool_choice(spot: Spot) -> Outcome<Made<ToolChoice>> {
+    let invalid = |what: &str| Ok(Err(Error::InvalidRequest(Detail::new(format!("tool_choice: {what}")))));
+    if let Ok(word) = spot.text() {
+        return match word {
+            "auto" => Ok(Ok(ToolChoice::Auto)),
+            "required" => Ok(Ok(ToolChoice::Required)),
+            "none" => Ok(Ok(ToolChoice::None)),
+            other => invalid(other),
+        };
+    }
+    let mut block = spot.fields()?;
+    let (kind, name) = (block.text("type")?, block.text("name")?);
+    block.finish()?;
+    match (kind.as_deref(), name) {
+        (Some("tool"), Some(name)) => Ok(Ok(ToolChoice::Tool(name))),
+        (kind, _) => invalid(kind.unwrap_or("has no type")),
+    }
+}
+
+/// Reads a configuration, or what an override sets of one.
+///
+/// # Errors
+/// For what is unknown in it, or of another kind.
+pub(super) fn config(spot: Spot) -> Outcome<RuntimeConfig> {
+    let mut block = spot.fields()?;
+    // What is null is not set.
+    let mut take = |key: &str| block.take(key).filter(|it| !it.is_null());
+    let number = |spot: Option<Spot>| spot.map(|it| it.number()).transpose();
+    let counted = |spot: Option<Spot>| {
+        let count = |it: Spot| {
+            let count = u64::try_from(it.whole()?);
+            count.map_err(|_| Failure::reader(&it.path, "a count below zero"))
+        };
+        spot.map(count).transpose()
+    };
+    let config = RuntimeConfig {
+        temperature: number(take("temperature"))?,
+        max_tokens: counted(take("max_tokens"))?,
+        top_p: number(take("top_p"))?,
+        seed: take("seed").map(|it| it.whole()).transpose()?,
+        frequency_penalty: number(take("frequency_penalty"))?,
+        presence_penalty: number(take("presence_penalty"))?,
+        stop_sequences: take("stop_sequences").map(Spot::texts).transpose()?,
+        extras: take("extras").map(|it| map(&it)).transpose()?.unwrap_or_default(),
+    };
+    block.finish()?;
+    Ok(config)
+}
+
+fn map(spot: &Spot) -> Outcome<Map> {
+    match spot.node.to_json() {
+        Value::Object(map) => Ok(map),
+        _ => Err(spot.wrong("a map")),
+    }
+}

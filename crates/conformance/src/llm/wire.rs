@@ -1,0 +1,292 @@
+//! What was sent, byte for byte and value for value.
+
+use serde_json::{Value, json};
+use singletree_providers::Wire;
+
+use super::calling::Called;
+use super::peer::Captured;
+use super::spec::Mapping;
+use crate::check::{Checker, ensure};
+use crate::failure::{Failure, Outcome};
+use crate::fields::{Fields, Spot};
+
+/// Stands for any text that is not empty.
+const ANY: &str = "*";
+
+/// Returns the body of a request as fixtures write it. Gemini's model stands in the address; they write it into the body.
+fn body_of(mapping: Mapping, sent: &Captured) -> Value {
+    let mut body = sent.body.clone();
+    if mapping.wire == Wire::Gemini
+        && let Some(map) = body.as_object_mut()
+    {
+        let model = sent.path.rsplit('/').next().and_then(|it| it.split(':').next()).unwrap_or_default();
+        map.insert("model".into(), json!(model));
+    }
+    body
+}
+
+/// Returns the first request of a call; the only one, unless it was tried again.
+pub(super) fn first(called: &Called) -> Result<&Captured, String> {
+    called.sent.first().ok_or_else(|| "no request was sent".to_owned())
+}
+
+/// Asserts what a call sent.
+pub(super) fn request(checker: &mut Checker, wanted: &Spot, mapping: Mapping, called: &Called) {
+    let wanted_body = wanted.node.to_json();
+    let checked = first(called).and_then(|sent| {
+        let body = body_of(mapping, sent);
+        ensure(called.retry.is_some() || called.sent.len() == 1, || {
+            format!("{} requests were sent", called.sent.len())
+        })?;
+        same(&wanted_body, &body, "").map_err(|it| format!("{it}; sent was {body}"))
+    });
+    checker.holds(&wanted.path, checked);
+}
+
+/// Compares a body with an expected one: exactly, whatever the order of keys; `*` is any text that is not empty.
+///
+/// # Errors
+/// Where and how it differs.
+fn same(wanted: &Value, sent: &Value, path: &str) -> Result<(), String> {
+    let differs = || Err(format!("{path}: expected {wanted}, found {sent}"));
+    match (wanted, sent) {
+        (Value::Object(wanted), Value::Object(sent)) => {
+            if let Some(key) = sent.keys().find(|it| !wanted.contains_key(*it)) {
+                return Err(format!("{path}.{key} was sent and is not expected"));
+            }
+            wanted.iter().try_for_each(|(key, value)| match sent.get(key) {
+                Some(sent) => same(value, sent, &format!("{path}.{key}")),
+                None => Err(format!("{path}.{key} was not sent")),
+            })
+        }
+        (Value::Array(wanted), Value::Array(sent)) if wanted.len() == sent.len() => {
+            let mut pairs = wanted.iter().zip(sent).enumerate();
+            pairs.try_for_each(|(at, (wanted, sent))| same(wanted, sent, &format!("{path}[{at}]")))
+        }
+        (Value::String(any), Value::String(sent)) if any == ANY && !sent.is_empty() => Ok(()),
+        // The one text that holds JSON: how it is spaced is the serializer's own (docs/decisions).
+        (Value::String(wanted), Value::String(sent)) if path.ends_with(".function.arguments") => {
+            let read = |it: &str| serde_json::from_str::<Value>(it).ok();
+            match (read(wanted), read(sent)) {
+                (Some(wanted), Some(sent)) => same(&wanted, &sent, &format!("{path}()")),
+                _ if wanted == sent => Ok(()),
+                _ => differs(),
+            }
+        }
+        (Value::Number(a), Value::Number(b)) if a == b || a.as_f64() == b.as_f64() => Ok(()),
+        _ if wanted == sent => Ok(()),
+        _ => differs(),
+    }
+}
+
+/// Asserts what else is said of what was sent.
+///
+/// # Errors
+/// For a check that is unknown.
+pub(super) fn checks(checker: &mut Checker, spot: Spot, called: &Called) -> Outcome<()> {
+    let mut wanted = spot.fields()?;
+    while let Some((name, value)) = wanted.next() {
+        if let Some(key) = name.strip_suffix("_absent") {
+            let absent = first(called).and_then(|it| absent(it, key));
+            checker.truth(&value, absent);
+        } else if name == "system_message_content_references_schema" {
+            checker.truth(&value, first(called).and_then(|it| tells_schema(it, called)));
+        } else {
+            return Err(crate::fields::unknown(wanted.path(), &name, value.node.line));
+        }
+    }
+    Ok(())
+}
+
+fn absent(sent: &Captured, key: &str) -> Result<(), String> {
+    ensure(sent.body.get(key).is_none(), || format!("'{key}' was sent: {}", sent.body))
+}
+
+/// The system's text holds the schema, as JSON.
+fn tells_schema(sent: &Captured, called: &Called) -> Result<(), String> {
+    let schema = called.asked.as_ref().and_then(|it| it.response_schema.as_deref());
+    let schema = schema.ok_or("no schema was given")?.as_value();
+    let in_messages = sent.body["messages"].as_array().into_iter().flatten();
+    let of_system = in_messages.filter(|it| it["role"] == "system").map(|it| &it["content"]);
+    let texts = of_system.chain([&sent.body["system"], &sent.body["systemInstruction"]["parts"][0]["text"]]);
+    let holds = |text: &str| text.match_indices('{').any(|(at, _)| begins_with(&text[at..], schema));
+    ensure(texts.filter_map(Value::as_str).any(holds), || "no system message holds the schema".into())
+}
+
+/// Tells whether a text begins with a JSON value.
+fn begins_with(text: &str, wanted: &Value) -> bool {
+    let mut values = serde_json::Deserializer::from_str(text).into_iter::<Value>();
+    matches!(values.next(), Some(Ok(value)) if value == *wanted)
+}
+
+/// Asserts that keys were not sent.
+///
+/// # Errors
+/// When it is no list of keys.
+pub(super) fn absent_keys(checker: &mut Checker, spot: Spot, called: &Called) -> Outcome<()> {
+    let path = spot.path.clone();
+    for key in spot.texts()? {
+        checker.holds(&path, first(called).and_then(|it| absent(it, &key)));
+    }
+    Ok(())
+}
+
+/// Asserts that calls sent the same bytes.
+///
+/// # Errors
+/// For what is unknown in it.
+pub(super) fn identical(checker: &mut Checker, spot: Spot, all: &[Called]) -> Outcome<()> {
+    let mut block = spot.fields()?;
+    let list = block.need("calls")?;
+    block.finish()?;
+    let path = list.path.clone();
+    let calls = list.items()?.iter().map(Spot::whole).collect::<Outcome<Vec<i64>>>()?;
+    checker.holds(&path, are_identical(&calls, all));
+    Ok(())
+}
+
+fn are_identical(calls: &[i64], all: &[Called]) -> Result<(), String> {
+    let once = (1..calls.len()).all(|at| !calls[..at].contains(&calls[at]));
+    ensure(calls.len() > 1 && once, || format!("{calls:?} are no two calls"))?;
+    let bytes = calls.iter().map(|at| {
+        let called = usize::try_from(*at).ok().and_then(|at| all.get(at)).ok_or(format!("no call {at}"))?;
+        first(called).map(|it| &it.bytes)
+    });
+    let bytes = bytes.collect::<Result<Vec<_>, _>>()?;
+    let same = bytes.windows(2).all(|it| it[0] == it[1]);
+    ensure(same && bytes.iter().all(|it| !it.is_empty()), || format!("they sent {bytes:?}"))
+}
+
+/// Asserts what each attempt sent (conformance-adapter §5.11).
+///
+/// # Errors
+/// For what is unknown in it.
+pub(super) fn requests(checker: &mut Checker, spot: Spot, mapping: Mapping, called: &Called) -> Outcome<()> {
+    let path = spot.path.clone();
+    let entries = spot.items()?;
+    let (wanted, sent) = (entries.len(), called.sent.len());
+    checker.holds(&path, ensure(wanted == sent, || format!("expected {wanted} requests, {sent} were sent")));
+    for (at, entry) in entries.into_iter().enumerate() {
+        let mut entry = entry.fields()?;
+        let (sampling, appended) = (entry.take("sampling"), entry.take("appended_messages"));
+        entry.finish()?;
+        let Some(sent) = called.sent.get(at) else { continue };
+        if let Some(spot) = sampling {
+            sampled(checker, spot, mapping, sent)?;
+        }
+        if let Some(list) = appended {
+            appends(checker, list, mapping, (called, sent))?;
+        }
+    }
+    Ok(())
+}
+
+fn sampled(checker: &mut Checker, spot: Spot, mapping: Mapping, sent: &Captured) -> Outcome<()> {
+    let sampling = match mapping.wire {
+        Wire::OpenAi | Wire::Anthropic => &sent.body,
+        Wire::Gemini => &sent.body["generationConfig"],
+    };
+    let mut fields: Fields = spot.fields()?;
+    while let Some((key, wanted)) = fields.next() {
+        let checked = match sampling.get(&key) {
+            Some(value) => same(&wanted.node.to_json(), value, &key),
+            None => Err(format!("'{key}' was not sent")),
+        };
+        checker.holds(&wanted.path, checked);
+    }
+    Ok(())
+}
+
+/// What follows the caller's own messages, which every attempt begins with.
+fn appends(
+    checker: &mut Checker,
+    list: Spot,
+    mapping: Mapping,
+    (called, sent): (&Called, &Captured),
+) -> Outcome<()> {
+    let path = list.path.clone();
+    let own = first(called).map(|it| messages(mapping, it)).unwrap_or_default();
+    let all = messages(mapping, sent);
+    checker.holds(&path, ensure(all.starts_with(&own), || "it does not begin as the first one".into()));
+    let appended = all.get(own.len()..).unwrap_or_default();
+    let wanted = list.items()?;
+    let (count, found) = (wanted.len(), appended.len());
+    checker.holds(
+        &path,
+        ensure(count == found, || format!("expected {count} more messages, found {appended:?}")),
+    );
+    for (spot, (role, content)) in wanted.into_iter().zip(appended) {
+        let here = spot.path.clone();
+        let mut wanted = spot.fields()?;
+        checker.exactly(&wanted.need("role")?, role.as_str());
+        match (wanted.take("content"), wanted.take("content_contains")) {
+            (Some(exact), None) => checker.exactly(&exact, content.as_str()),
+            (None, Some(parts)) => {
+                let path = parts.path.clone();
+                for part in parts.texts()? {
+                    let holds = ensure(content.contains(&part), || format!("'{content}' holds no '{part}'"));
+                    checker.holds(&path, holds);
+                }
+            }
+            _ => return Err(Failure::reader(here, "has either 'content' or 'content_contains'")),
+        }
+        wanted.finish()?;
+    }
+    Ok(())
+}
+
+/// Returns the messages of a request, each with its role and text in the specification's words.
+fn messages(mapping: Mapping, sent: &Captured) -> Vec<(String, String)> {
+    let (list, content) = match mapping.wire {
+        Wire::OpenAi | Wire::Anthropic => ("messages", "content"),
+        Wire::Gemini => ("contents", "parts"),
+    };
+    let told = |message: &Value| {
+        let role = match message["role"].as_str() {
+            Some("model") => "assistant",
+            Some(role) => role,
+            None => "",
+        };
+        (role.to_owned(), text(&message[content]))
+    };
+    sent.body[list].as_array().into_iter().flatten().map(told).collect()
+}
+
+/// Returns the text of a message; what is no text, as it was sent.
+fn text(content: &Value) -> String {
+    match content {
+        Value::String(text) => text.clone(),
+        Value::Array(parts) => {
+            let told = |it: &Value| it["text"].as_str().map_or_else(|| it.to_string(), str::to_owned);
+            parts.iter().map(told).collect()
+        }
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bodies_are_compared_exactly_but_for_stars_numbers_and_the_spacing_of_arguments() {
+        let call = |arguments: &str| json!({"function": {"arguments": arguments}});
+        for (wanted, sent, is) in [
+            (json!({"a": 1, "b": "x"}), json!({"b": "x", "a": 1.0}), true),
+            (json!({"a": 1}), json!({"a": 1, "b": 2}), false),
+            (json!({"a": 1, "b": 2}), json!({"a": 1}), false),
+            (json!({"a": "*"}), json!({"a": "anything"}), true),
+            (json!({"a": "*"}), json!({"a": ""}), false),
+            (json!({"a": "*"}), json!({"a": 1}), false),
+            (json!([1, 2]), json!([2, 1]), false),
+            (json!([1]), json!([1, 1]), false),
+            (json!({"a": true}), json!({"a": 1}), false),
+            (call(r#"{"a": 1}"#), call(r#"{"a":1}"#), true),
+            (call(r#"{"a": 1}"#), call(r#"{"a":2}"#), false),
+            (call("half {"), call("half {"), true),
+            (json!({"text": r#"{"a": 1}"#}), json!({"text": r#"{"a":1}"#}), false),
+        ] {
+            assert_eq!(same(&wanted, &sent, "").is_ok(), is, "{wanted} {sent}");
+        }
+    }
+}

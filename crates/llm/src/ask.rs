@@ -1,0 +1,255 @@
+//! One call to a model, made again where that may help.
+
+use std::fmt;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use crate::assemble::ResponseLimits;
+use crate::delta::Delta;
+use crate::error::{Detail, Error, Result};
+use crate::message::ChatMessage;
+use crate::pace::Pace;
+use crate::provider::{Provider, complete_streaming};
+use crate::request::Request;
+use crate::response::Response;
+use crate::retry::{Retry, RetryReason};
+
+/// What is shown of a streamed call.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Shown<'a> {
+    /// The next piece of the answer.
+    Delta(&'a Delta),
+    /// Nothing of what was shown so far counts: its attempt failed, and another one follows.
+    Void,
+}
+
+/// One attempt of a call.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct Attempt<'a> {
+    /// Its number within the call, from 0.
+    pub index: u32,
+    /// Why it is made; nothing for the first.
+    pub reason: Option<RetryReason>,
+    /// What is asked, with what this attempt changes.
+    pub request: &'a Request,
+    /// Whether it is asked delta by delta.
+    pub is_streamed: bool,
+}
+
+/// Is told about each attempt of a call: where telemetry hangs. It must be quick: the call waits.
+///
+/// An attempt whose call was dropped is told of when it starts, and never when it ends.
+pub trait AttemptObserver: fmt::Debug + Send + Sync {
+    /// Hears that an attempt starts.
+    fn started(&self, attempt: &Attempt<'_>);
+
+    /// Hears how an attempt ended.
+    fn ended(&self, attempt: &Attempt<'_>, outcome: Result<&Response, &Error>);
+}
+
+/// How one call is made: on which provider, with which retry, watched by whom (spec: llm-provider §7.1).
+///
+/// Without a retry it is the provider's own call. Cheap to make; may be used for many calls at once.
+///
+/// ```
+/// use std::sync::Arc;
+/// use singletree_llm::{Ask, ChatMessage, NoPause, Request, Retry, Script, ScriptedProvider};
+///
+/// # futures_util::FutureExt::now_or_never(async {
+/// let provider = ScriptedProvider::new(Script::replies(["4"]));
+/// let retry = Retry::new().max_attempts(2);
+/// let request = Request::new(vec![Arc::new(ChatMessage::user("What is 2 + 2?"))]);
+/// let ask = Ask::of(&provider).retrying(&retry, &NoPause, &|| 0.5);
+/// assert_eq!(ask.complete(&request).await?.message.text(), "4");
+/// # Ok::<(), singletree_llm::Error>(())
+/// # }).unwrap()?;
+/// # Ok::<(), singletree_llm::Error>(())
+/// ```
+#[derive(Clone, Copy)]
+pub struct Ask<'a> {
+    provider: &'a dyn Provider,
+    retrying: Option<Retrying<'a>>,
+    observer: Option<&'a dyn AttemptObserver>,
+    limits: ResponseLimits,
+}
+
+#[derive(Clone, Copy)]
+struct Retrying<'a> {
+    retry: &'a Retry,
+    pace: &'a dyn Pace,
+    fraction: &'a (dyn Fn() -> f64 + Send + Sync),
+}
+
+impl<'a> Ask<'a> {
+    /// Asks a provider, once.
+    #[must_use]
+    pub fn of(provider: &'a dyn Provider) -> Self {
+        Self { provider, retrying: None, observer: None, limits: ResponseLimits::standard() }
+    }
+
+    /// Asks again where that may help. `pace` lets the waits pass, `fraction` draws from 0 up to 1 for their jitter.
+    #[must_use]
+    pub fn retrying(
+        mut self,
+        retry: &'a Retry,
+        pace: &'a dyn Pace,
+        fraction: &'a (dyn Fn() -> f64 + Send + Sync),
+    ) -> Self {
+        self.retrying = Some(Retrying { retry, pace, fraction });
+        self
+    }
+
+    /// Tells somebody about each attempt.
+    #[must_use]
+    pub fn observed_by(mut self, observer: &'a dyn AttemptObserver) -> Self {
+        self.observer = Some(observer);
+        self
+    }
+
+    /// Bounds a streamed response; [`ResponseLimits::standard`] otherwise.
+    #[must_use]
+    pub fn limits(mut self, limits: ResponseLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Asks for one answer, whole and validated. The request is not changed, whatever the attempts change.
+    ///
+    /// # Errors
+    ///
+    /// The last attempt's: any category of [`Error`]. `provider_invalid_request` for a retry without attempts.
+    ///
+    /// # Cancellation
+    ///
+    /// Dropping the future ends the attempt that runs, or the wait; nothing is tried again.
+    pub async fn complete(&self, request: &Request) -> Result<Response> {
+        self.run(request, None::<fn(Shown<'_>)>).await
+    }
+
+    /// Asks for one answer delta by delta, shows each, and returns the answer, validated.
+    ///
+    /// `on_shown` must be quick: the next delta waits for it. It is told [`Shown::Void`] when an attempt of which something
+    /// was shown failed and is made again. What was shown before this returns an error is void, too.
+    ///
+    /// # Errors
+    ///
+    /// As [`complete`](Self::complete); `provider_invalid_request` when the provider does not stream.
+    ///
+    /// # Cancellation
+    ///
+    /// As [`complete`](Self::complete).
+    pub async fn stream(
+        &self,
+        request: &Request,
+        on_shown: impl FnMut(Shown<'_>) + Send,
+    ) -> Result<Response> {
+        self.run(request, Some(on_shown)).await
+    }
+
+    async fn run(
+        &self,
+        request: &Request,
+        mut show: Option<impl FnMut(Shown<'_>) + Send>,
+    ) -> Result<Response> {
+        let attempts = self.retrying.map_or(1, |it| it.retry.attempts());
+        if attempts == 0 {
+            return Err(Error::InvalidRequest(Detail::new("the retry has no attempt at all")));
+        }
+        // Copied only when an attempt differs from what the caller asked.
+        let mut transcript = None;
+        let (mut index, mut reason) = (0, None);
+        loop {
+            let changed = self.changed(index, request, transcript.as_deref());
+            let attempt = Attempt {
+                index,
+                reason,
+                request: changed.as_ref().unwrap_or(request),
+                is_streamed: show.is_some(),
+            };
+            let mut shown = false;
+            let error = match self.attempt(&attempt, show.as_mut(), &mut shown).await {
+                Ok(response) => return Ok(response),
+                Err(error) => error,
+            };
+            let Some(retrying) = self.retrying.filter(|_| attempts - index > 1) else { return Err(error) };
+            let Some((why, pair)) = retrying.retry.decide(&error) else { return Err(error) };
+            reason = Some(why);
+            if let Some((output, correction)) = pair {
+                let messages = transcript.get_or_insert_with(|| request.messages.clone());
+                messages.push(Arc::new(ChatMessage::assistant(output)));
+                messages.push(Arc::new(ChatMessage::user(correction)));
+            }
+            if let (true, Some(show)) = (shown, show.as_mut()) {
+                show(Shown::Void);
+            }
+            if let ControlFlow::Break(()) = retrying.retry.hear(&error, index).await {
+                return Err(error);
+            }
+            let wait = retrying.retry.backoff_of().wait(index, &error, retrying.fraction);
+            if !wait.is_zero() {
+                retrying.pace.pause(wait).await;
+            }
+            index += 1;
+        }
+    }
+
+    async fn attempt(
+        &self,
+        attempt: &Attempt<'_>,
+        show: Option<&mut (impl FnMut(Shown<'_>) + Send)>,
+        shown: &mut bool,
+    ) -> Result<Response> {
+        if let Some(observer) = self.observer {
+            observer.started(attempt);
+        }
+        let outcome = match show {
+            None => self.provider.complete(attempt.request).await,
+            Some(show) => {
+                let on_delta = |delta: &Delta| {
+                    *shown = true;
+                    show(Shown::Delta(delta));
+                };
+                complete_streaming(self.provider, attempt.request, self.limits, on_delta).await
+            }
+        };
+        if let Some(observer) = self.observer {
+            observer.ended(attempt, outcome.as_ref());
+        }
+        outcome
+    }
+
+    /// Returns what an attempt asks, where that is not what the caller asked.
+    fn changed(
+        &self,
+        attempt: u32,
+        request: &Request,
+        transcript: Option<&[Arc<ChatMessage>]>,
+    ) -> Option<Request> {
+        let config = self.retrying.and_then(|it| it.retry.override_of(attempt));
+        if config.is_none() && transcript.is_none() {
+            return None;
+        }
+        let mut changed = request.clone();
+        if let Some(config) = config {
+            changed.config = request.config.overridden_by(config);
+        }
+        if let Some(transcript) = transcript {
+            changed.messages = transcript.to_vec();
+        }
+        Some(changed)
+    }
+}
+
+impl fmt::Debug for Ask<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ask")
+            .field("provider", &self.provider)
+            .field("retry", &self.retrying.map(|it| it.retry))
+            .field("observer", &self.observer)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

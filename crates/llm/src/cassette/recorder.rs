@@ -1,0 +1,139 @@
+//! Keeping what is asked and answered.
+
+use std::fmt;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures_util::{FutureExt, StreamExt};
+use serde_json::json;
+
+use super::entry::{Answer, Ended, Entry, Failure, Piece, VERSION};
+use super::request::{digest, written};
+use crate::delta::Delta;
+use crate::error::{Error, Result};
+use crate::provider::{BoxFuture, BoxStream, Provider};
+use crate::request::Request;
+use crate::response::Response;
+
+/// A provider that answers as another one does, and keeps every call ([`Replayer`](crate::Replayer) plays them).
+///
+/// A call is kept when it ends: one that was dropped is not. Whether the provider is ready is not kept. Does no I/O of its
+/// own: [`text`](Self::text) and [`write_to`](Self::write_to) hand out what there is.
+pub struct Recorder<P> {
+    provider: P,
+    lines: Arc<Mutex<Vec<String>>>,
+}
+
+impl<P: Provider> Recorder<P> {
+    /// Starts to record a provider.
+    #[must_use]
+    pub fn new(provider: P) -> Self {
+        Self { provider, lines: Arc::default() }
+    }
+
+    /// Returns the cassette so far.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let (model, streams) = (self.provider.model(), self.provider.streams());
+        let head = json!({"cassette": VERSION, "model": model, "streams": streams}).to_string();
+        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = std::iter::once(&head).chain(lines.iter());
+        all.flat_map(|it| [it.as_str(), "\n"]).collect()
+    }
+
+    /// Writes the cassette so far.
+    ///
+    /// # Errors
+    ///
+    /// Those of the writer.
+    pub fn write_to(&self, mut to: impl io::Write) -> io::Result<()> {
+        to.write_all(self.text().as_bytes())
+    }
+}
+
+/// Puts a call at the end.
+fn keep(lines: &Mutex<Vec<String>>, request: &Request, deltas: Option<Vec<Piece>>, ended: Option<Ended>) {
+    let request = written(request);
+    let entry = Entry { digest: Some(digest(&request)), request, deltas, ended };
+    let line = serde_json::to_string(&entry).expect("maps have text keys, and numbers are finite");
+    lines.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+}
+
+impl<P: Provider> Provider for Recorder<P> {
+    fn model(&self) -> &str {
+        self.provider.model()
+    }
+
+    fn ready(&self) -> BoxFuture<'_, Result<()>> {
+        self.provider.ready()
+    }
+
+    fn complete<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Response>> {
+        async move {
+            let outcome = self.provider.complete(request).await;
+            let ended = match &outcome {
+                Ok(response) => Ended::Response(Answer::of(response)),
+                Err(error) => Ended::Error(Failure::of(error)),
+            };
+            keep(&self.lines, request, None, Some(ended));
+            outcome
+        }
+        .boxed()
+    }
+
+    fn streams(&self) -> bool {
+        self.provider.streams()
+    }
+
+    fn stream<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<BoxStream<'a, Result<Delta>>>> {
+        async move {
+            let deltas = match self.provider.stream(request).await {
+                Ok(deltas) => deltas,
+                Err(error) => {
+                    keep(&self.lines, request, Some(Vec::new()), Some(Ended::Error(Failure::of(&error))));
+                    return Err(error);
+                }
+            };
+            let tape = Tape { lines: &self.lines, request, pieces: Some(Vec::new()) };
+            let kept = futures_util::stream::unfold((deltas, tape), |(mut deltas, mut tape)| async move {
+                let next = deltas.next().await;
+                tape.hear(next.as_ref());
+                next.map(|it| (it, (deltas, tape)))
+            });
+            Ok(kept.boxed())
+        }
+        .boxed()
+    }
+}
+
+/// What came of a stream so far; nothing once it was kept.
+struct Tape<'a> {
+    lines: &'a Mutex<Vec<String>>,
+    request: &'a Request,
+    pieces: Option<Vec<Piece>>,
+}
+
+impl Tape<'_> {
+    /// Takes what came next; keeps the call when that was its end. Who reads a stream may stop after its `Finish`.
+    fn hear(&mut self, next: Option<&Result<Delta>>) {
+        let is_over = match next {
+            Some(Ok(delta)) => {
+                if let Some(pieces) = &mut self.pieces {
+                    pieces.push(delta.clone().into());
+                }
+                matches!(delta, Delta::Finish { .. })
+            }
+            Some(Err(_)) | None => true,
+        };
+        if is_over && let Some(pieces) = self.pieces.take() {
+            let error = next.and_then(|it| it.as_ref().err()).map(|it: &Error| Ended::Error(Failure::of(it)));
+            keep(self.lines, self.request, Some(pieces), error);
+        }
+    }
+}
+
+impl<P: fmt::Debug> fmt::Debug for Recorder<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Recorder").field("provider", &self.provider).finish_non_exhaustive()
+    }
+}

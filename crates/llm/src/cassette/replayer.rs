@@ -1,0 +1,197 @@
+//! Answering from what was kept.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use futures_util::{FutureExt, StreamExt, stream};
+use serde_json::Value;
+
+use super::entry::{Ended, Entry, Head, VERSION};
+use super::request::{digest, written};
+use crate::assemble::{Assembler, ResponseLimits};
+use crate::delta::Delta;
+use crate::error::{Detail, Error, Result};
+use crate::provider::{BoxFuture, BoxStream, Provider};
+use crate::request::Request;
+use crate::response::Response;
+
+/// A provider that answers from a cassette ([`Recorder`](crate::Recorder)). Always ready; never waits.
+///
+/// A request is found by what it says. The same request kept several times is answered in the order in which it was kept,
+/// and then again and again as at last. A call that was streamed can be asked whole, too; one that was not cannot be
+/// streamed. What was not kept is `provider_invalid_request`, which nobody retries, and says where the nearest kept request
+/// differs. What was kept is checked as a provider checks it: a cassette cannot smuggle a malformed answer into a history.
+#[derive(Debug)]
+pub struct Replayer {
+    model: String,
+    streams: bool,
+    calls: Vec<Call>,
+    /// How often each request was played, by its digest.
+    plays: Mutex<BTreeMap<String, usize>>,
+}
+
+#[derive(Debug)]
+struct Call {
+    digest: String,
+    entry: Entry,
+}
+
+impl Replayer {
+    /// Reads a cassette.
+    ///
+    /// # Errors
+    ///
+    /// `cassette_invalid`, with the line: it is no JSON of this form or of this version, a digest does not fit its request,
+    /// or a call has no end.
+    pub fn parse(text: &str) -> Result<Self> {
+        let mut lines =
+            text.lines().enumerate().map(|(at, it)| (at + 1, it)).filter(|(_, it)| !it.trim().is_empty());
+        let (line, head) = lines.next().ok_or_else(|| invalid(1, "the cassette is empty"))?;
+        let head: Head = serde_json::from_str(head).map_err(|it| unread(line, it))?;
+        if head.cassette != VERSION {
+            return Err(invalid(line, &format!("version {} is not known", head.cassette)));
+        }
+        let calls = lines.map(|(line, it)| call(line, it)).collect::<Result<_>>()?;
+        Ok(Self { model: head.model, streams: head.streams, calls, plays: Mutex::default() })
+    }
+
+    /// Returns how many calls were played.
+    #[must_use]
+    pub fn plays(&self) -> usize {
+        self.plays.lock().unwrap_or_else(PoisonError::into_inner).values().sum()
+    }
+
+    /// Returns how many kept calls were not played yet.
+    #[must_use]
+    pub fn unplayed(&self) -> usize {
+        let plays = self.plays.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept: BTreeMap<&str, usize> = BTreeMap::new();
+        for call in &self.calls {
+            *kept.entry(&call.digest).or_default() += 1;
+        }
+        let left =
+            kept.into_iter().map(|(it, kept)| kept.saturating_sub(plays.get(it).copied().unwrap_or(0)));
+        left.sum()
+    }
+
+    /// Finds the next call of a request, of those that can be asked so.
+    fn find(&self, request: &Request, streaming: bool) -> Result<&Entry> {
+        request.check()?;
+        let asked = written(request);
+        let name = digest(&asked);
+        let kept: Vec<&Call> = self.calls.iter().filter(|it| it.digest == name).collect();
+        let mut plays = self.plays.lock().unwrap_or_else(PoisonError::into_inner);
+        let played = plays.get(&name).copied().unwrap_or(0);
+        let Some(call) = kept.get(played).or(kept.last()) else {
+            drop(plays);
+            return Err(refused(format!("request {name} is not on the cassette{}", self.nearest(&asked))));
+        };
+        if streaming && call.entry.deltas.is_none() {
+            return Err(refused(format!("request {name} was kept whole, and cannot be streamed")));
+        }
+        plays.insert(name, played + 1);
+        Ok(&call.entry)
+    }
+
+    /// Says where the kept request differs that goes on longest with the one that was asked.
+    fn nearest(&self, asked: &Value) -> String {
+        let common = |it: &Call| {
+            let pairs = messages(asked).iter().zip(messages(&it.entry.request));
+            pairs.take_while(|(a, b)| a == b).count()
+        };
+        let best = self.calls.iter().enumerate().rev().max_by_key(|(_, it)| common(it));
+        let Some((at, call)) = best else { return ", which has no calls".into() };
+        let alike = common(call);
+        let (ours, theirs) = (messages(asked).len(), messages(&call.entry.request).len());
+        let what = if alike < ours.max(theirs) {
+            format!("at messages[{alike}]")
+        } else {
+            let keys = ["tools", "tool_choice", "config", "response_schema"];
+            let differs = |key: &&str| asked.get(*key) != call.entry.request.get(*key);
+            format!("in {}", keys.into_iter().find(differs).unwrap_or("something else"))
+        };
+        format!("; the nearest, call {}, differs {what}", at + 1)
+    }
+}
+
+fn messages(request: &Value) -> &[Value] {
+    request.get("messages").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+}
+
+fn call(line: usize, text: &str) -> Result<Call> {
+    let entry: Entry = serde_json::from_str(text).map_err(|it| unread(line, it))?;
+    let name = digest(&entry.request);
+    if let Some(told) = entry.digest.as_ref().filter(|it| **it != name) {
+        return Err(invalid(line, &format!("the digest {told} is not that of the request, {name}")));
+    }
+    match (&entry.deltas, &entry.ended) {
+        (None, None) => return Err(invalid(line, "the call has no end")),
+        (Some(_), Some(Ended::Response(_))) => {
+            return Err(invalid(line, "the call was streamed, and has a response of its own"));
+        }
+        (_, Some(Ended::Error(failure))) => drop(failure.error().map_err(|it| invalid(line, &it))?),
+        (None, Some(Ended::Response(_))) | (Some(_), None) => {}
+    }
+    Ok(Call { digest: name, entry })
+}
+
+fn unread(line: usize, error: serde_json::Error) -> Error {
+    Error::Cassette(Detail::new(format!("the cassette does not read in line {line}")).with_source(error))
+}
+
+fn invalid(line: usize, problem: &str) -> Error {
+    Error::Cassette(Detail::new(format!("line {line} of the cassette: {problem}")))
+}
+
+fn refused(problem: String) -> Error {
+    Error::InvalidRequest(Detail::new(problem))
+}
+
+/// Returns what was kept of a stream.
+fn pieces(entry: &Entry) -> Vec<Result<Delta>> {
+    let deltas = entry.deltas.iter().flatten().cloned().map(|it| Ok(it.into()));
+    deltas.chain(failed(entry).map(Err)).collect()
+}
+
+/// Returns the error that a call ended with, if it did.
+fn failed(entry: &Entry) -> Option<Error> {
+    match &entry.ended {
+        Some(Ended::Error(failure)) => {
+            Some(failure.error().unwrap_or_else(|it| Error::Cassette(Detail::new(it))))
+        }
+        Some(Ended::Response(_)) | None => None,
+    }
+}
+
+fn answered(entry: &Entry, request: &Request) -> Result<Response> {
+    if let Some(Ended::Response(answer)) = &entry.ended {
+        return answer.response().validated(request);
+    }
+    let mut assembler = Assembler::new(ResponseLimits::standard());
+    for piece in pieces(entry) {
+        assembler.push(piece?)?;
+    }
+    assembler.finish()?.validated(request)
+}
+
+impl Provider for Replayer {
+    fn model(&self) -> &str {
+        &self.model
+    }
+
+    fn ready(&self) -> BoxFuture<'_, Result<()>> {
+        async { Ok(()) }.boxed()
+    }
+
+    fn complete<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Response>> {
+        async move { answered(self.find(request, false)?, request) }.boxed()
+    }
+
+    fn streams(&self) -> bool {
+        self.streams
+    }
+
+    fn stream<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<BoxStream<'a, Result<Delta>>>> {
+        async move { Ok(stream::iter(pieces(self.find(request, true)?)).boxed()) }.boxed()
+    }
+}

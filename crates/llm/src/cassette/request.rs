@@ -1,0 +1,110 @@
+//! A request as JSON, and its digest.
+
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use crate::Map;
+use crate::config::RuntimeConfig;
+use crate::request::Request;
+use crate::tool::ToolChoice;
+
+/// How many hexadecimal digits of a digest are kept: enough to tell the calls of a cassette apart.
+const DIGITS: usize = 16;
+
+/// Writes a request: what it says, and nothing that it leaves out.
+pub(super) fn written(request: &Request) -> Value {
+    let mut fields = Map::new();
+    fields.insert("messages".into(), json!(request.messages));
+    if !request.tools.is_empty() {
+        let tools = request.tools.iter().map(
+            |it| json!({"name": it.name(), "description": it.description(), "parameters": it.parameters()}),
+        );
+        fields.insert("tools".into(), tools.collect());
+    }
+    if let Some(choice) = &request.tool_choice {
+        let choice = match choice {
+            ToolChoice::Auto => json!("auto"),
+            ToolChoice::Required => json!("required"),
+            ToolChoice::None => json!("none"),
+            ToolChoice::Tool(name) => json!({"type": "tool", "name": name}),
+        };
+        fields.insert("tool_choice".into(), choice);
+    }
+    let config = configured(&request.config);
+    if !config.is_empty() {
+        fields.insert("config".into(), Value::Object(config));
+    }
+    if let Some(schema) = &request.response_schema {
+        fields.insert("response_schema".into(), schema.as_value().clone());
+    }
+    Value::Object(fields)
+}
+
+fn configured(config: &RuntimeConfig) -> Map {
+    let RuntimeConfig {
+        temperature,
+        max_tokens,
+        top_p,
+        seed,
+        frequency_penalty,
+        presence_penalty,
+        stop_sequences,
+        extras,
+    } = config;
+    let fields = [
+        ("temperature", json!(temperature)),
+        ("max_tokens", json!(max_tokens)),
+        ("top_p", json!(top_p)),
+        ("seed", json!(seed)),
+        ("frequency_penalty", json!(frequency_penalty)),
+        ("presence_penalty", json!(presence_penalty)),
+        ("stop_sequences", json!(stop_sequences)),
+        ("extras", if extras.is_empty() { Value::Null } else { json!(extras) }),
+    ];
+    fields.into_iter().filter(|(_, it)| !it.is_null()).map(|(key, it)| (key.to_owned(), it)).collect()
+}
+
+/// Returns the digest of a written request.
+pub(super) fn digest(written: &Value) -> String {
+    let mut canonical = String::new();
+    write(written, &mut canonical);
+    let hash = Sha256::digest(canonical.as_bytes());
+    hash.iter()
+        .flat_map(|it| [it >> 4, it & 15])
+        .take(DIGITS)
+        .filter_map(|it| char::from_digit(it.into(), 16))
+        .collect()
+}
+
+/// Writes JSON with sorted keys and without spaces, whatever order the maps of this build keep.
+fn write(value: &Value, out: &mut String) {
+    match value {
+        Value::Object(map) => {
+            let mut keys: Vec<&String> = map.keys().collect();
+            keys.sort_unstable();
+            out.push('{');
+            for (at, key) in keys.into_iter().enumerate() {
+                if at > 0 {
+                    out.push(',');
+                }
+                out.push_str(&Value::from(key.as_str()).to_string());
+                out.push(':');
+                write(&map[key], out);
+            }
+            out.push('}');
+        }
+        Value::Array(items) => {
+            out.push('[');
+            for (at, item) in items.iter().enumerate() {
+                if at > 0 {
+                    out.push(',');
+                }
+                write(item, out);
+            }
+            out.push(']');
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+            out.push_str(&value.to_string())
+        }
+    }
+}

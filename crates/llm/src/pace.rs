@@ -1,0 +1,28 @@
+//! Letting time pass.
+
+use std::fmt;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+
+use crate::provider::BoxFuture;
+
+/// Lets time pass. This crate has no clock; whoever has one hands it in.
+pub trait Pace: fmt::Debug + Send + Sync {
+    /// Returns after this long.
+    ///
+    /// # Cancellation
+    ///
+    /// Dropping the future ends the pause and does nothing else.
+    fn pause(&self, length: Duration) -> BoxFuture<'_, ()>;
+}
+
+/// A pace without pauses.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoPause;
+
+impl Pace for NoPause {
+    fn pause(&self, _length: Duration) -> BoxFuture<'_, ()> {
+        async {}.boxed()
+    }
+}

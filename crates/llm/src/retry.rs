@@ -1,0 +1,168 @@
+//! Which failed calls are made again, and how the next one differs.
+
+use std::fmt;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use crate::backoff::Backoff;
+use crate::config::RuntimeConfig;
+use crate::error::{Error, InvalidOutput};
+use crate::provider::BoxFuture;
+
+type Classifier = Arc<dyn Fn(&Error) -> bool + Send + Sync>;
+type OnRetry = Arc<dyn for<'a> Fn(&'a Error, u32) -> BoxFuture<'a, ControlFlow<()>> + Send + Sync>;
+type Reask = Arc<dyn Fn(&InvalidOutput) -> String + Send + Sync>;
+
+/// How one call to a model is tried again (spec: llm-provider §7.1). [`Ask`](crate::Ask) performs it.
+///
+/// Only errors are retried: a response that finished with `error` is one. Cancellation is the drop of the call's future, so
+/// it is never retried. A node's own retry is around this one: each of its attempts begins with a fresh budget, and the two
+/// budgets multiply.
+#[derive(Clone)]
+pub struct Retry {
+    max_attempts: u32,
+    classifier: Classifier,
+    backoff: Backoff,
+    on_retry: Option<OnRetry>,
+    overrides: Arc<[RuntimeConfig]>,
+    reask: Option<Reask>,
+}
+
+/// Why an attempt is made although one was made before it: how that one failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RetryReason {
+    /// It failed for a reason that may go away.
+    Transient,
+    /// Its output did not fit, and the model is told so.
+    Reask,
+}
+
+impl RetryReason {
+    /// Returns the reason as telemetry writes it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Transient => "transient",
+            Self::Reask => "reask",
+        }
+    }
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Retry {
+    /// Makes a retry of three attempts in all, for what [`Error::is_transient`], with the default backoff.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            max_attempts: 3,
+            classifier: Arc::new(Error::is_transient),
+            backoff: Backoff::default(),
+            on_retry: None,
+            overrides: Arc::new([]),
+            reask: None,
+        }
+    }
+
+    /// Sets how many attempts there are in all; 1 never tries again. 0 is refused when something is asked:
+    /// `provider_invalid_request`.
+    #[must_use]
+    pub fn max_attempts(mut self, attempts: u32) -> Self {
+        self.max_attempts = attempts;
+        self
+    }
+
+    /// Sets what is tried again. At this level the specification's `state` is nothing: there is no graph here.
+    #[must_use]
+    pub fn classifier(mut self, retryable: impl Fn(&Error) -> bool + Send + Sync + 'static) -> Self {
+        self.classifier = Arc::new(retryable);
+        self
+    }
+
+    /// Sets how long to wait.
+    #[must_use]
+    pub fn backoff(mut self, backoff: Backoff) -> Self {
+        self.backoff = backoff;
+        self
+    }
+
+    /// Sets what is called before each wait, with the error and the number of the attempt that failed, from 0. It may only
+    /// look; a break ends the attempts, and the call fails with that error.
+    #[must_use]
+    pub fn on_retry<F>(mut self, hear: F) -> Self
+    where
+        F: for<'a> Fn(&'a Error, u32) -> BoxFuture<'a, ControlFlow<()>> + Send + Sync + 'static,
+    {
+        self.on_retry = Some(Arc::new(hear));
+        self
+    }
+
+    /// Sets how retries sample: the first retry by the first entry, and so on; the last one carries forward. An entry is
+    /// merged onto the request's configuration ([`RuntimeConfig::overridden_by`]); the first attempt has none.
+    #[must_use]
+    pub fn per_attempt_override(mut self, schedule: impl Into<Arc<[RuntimeConfig]>>) -> Self {
+        self.overrides = schedule.into();
+        self
+    }
+
+    /// Asks again after `structured_output_invalid`, within the same number of attempts: the next request also has the
+    /// model's own output, verbatim, and what `correction` says of it as the user's answer. These pairs stay for the rest of
+    /// the call; the caller's messages are not changed.
+    ///
+    /// `correction` is called only when another attempt is left. Every word is its own: nothing is added. What cannot be a
+    /// message ends the attempts: an output without text, and an empty correction.
+    #[must_use]
+    pub fn reask(mut self, correction: impl Fn(&InvalidOutput) -> String + Send + Sync + 'static) -> Self {
+        self.reask = Some(Arc::new(correction));
+        self
+    }
+
+    pub(crate) fn attempts(&self) -> u32 {
+        self.max_attempts
+    }
+
+    /// Returns how an attempt differs from the caller's configuration.
+    pub(crate) fn override_of(&self, attempt: u32) -> Option<&RuntimeConfig> {
+        let retry = usize::try_from(attempt.checked_sub(1)?).unwrap_or(usize::MAX);
+        self.overrides.get(retry).or(self.overrides.last())
+    }
+
+    /// Returns why an error deserves another attempt, if it does, and what to add to the conversation.
+    pub(crate) fn decide(&self, error: &Error) -> Option<(RetryReason, Option<(String, String)>)> {
+        if let (Some(reask), Error::StructuredOutputInvalid(invalid)) = (&self.reask, error) {
+            if invalid.output_content.is_empty() {
+                return None;
+            }
+            let correction = reask(invalid);
+            let pair = (invalid.output_content.clone(), correction);
+            return (!pair.1.is_empty()).then_some((RetryReason::Reask, Some(pair)));
+        }
+        (self.classifier)(error).then_some((RetryReason::Transient, None))
+    }
+
+    pub(crate) fn backoff_of(&self) -> &Backoff {
+        &self.backoff
+    }
+
+    pub(crate) async fn hear(&self, error: &Error, attempt: u32) -> ControlFlow<()> {
+        match &self.on_retry {
+            Some(hear) => hear(error, attempt).await,
+            None => ControlFlow::Continue(()),
+        }
+    }
+}
+
+impl fmt::Debug for Retry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Retry")
+            .field("max_attempts", &self.max_attempts)
+            .field("backoff", &self.backoff)
+            .field("overrides", &self.overrides.len())
+            .field("reasks", &self.reask.is_some())
+            .finish_non_exhaustive()
+    }
+}

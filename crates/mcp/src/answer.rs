@@ -1,0 +1,96 @@
+//! What a server answers, as text for a model.
+
+use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
+use singletree_tools::{Error, Output, Result};
+
+/// Makes the output of a call. Text stays as it is; what is no text is named with its kind and size; a structured value
+/// is written as JSON where no text stands for it.
+///
+/// # Errors
+///
+/// `tool_failed` with the text, when the server says that the call failed.
+pub(crate) fn output(result: &CallToolResult) -> Result<Output> {
+    let mut parts: Vec<String> = result.content.iter().map(part).collect();
+    let has_text = result.content.iter().any(|it| it.as_text().is_some());
+    if let Some(value) = result.structured_content.as_ref().filter(|_| !has_text) {
+        parts.push(value.to_string());
+    }
+    let text = parts.join("\n");
+    match result.is_error {
+        Some(true) if text.is_empty() => Err(Error::failed("the tool failed and does not say why")),
+        Some(true) => Err(Error::failed(text)),
+        Some(false) | None => Ok(Output::text(text)),
+    }
+}
+
+fn part(block: &ContentBlock) -> String {
+    match block {
+        ContentBlock::Text(it) => it.text.clone(),
+        ContentBlock::Image(it) => blob("image", &it.mime_type, &it.data),
+        ContentBlock::Audio(it) => blob("audio", &it.mime_type, &it.data),
+        ContentBlock::Resource(it) => match &it.resource {
+            ResourceContents::TextResourceContents { uri, text, .. } => format!("[resource {uri}]\n{text}"),
+            ResourceContents::BlobResourceContents { uri, mime_type, blob: data, .. } => {
+                blob(&format!("resource {uri}"), mime_type.as_deref().unwrap_or("of no known type"), data)
+            }
+            _ => "[a resource that cannot be shown]".to_owned(),
+        },
+        ContentBlock::ResourceLink(it) => format!("[link to {}: {}]", it.name, it.uri),
+        _ => "[content that cannot be shown]".to_owned(),
+    }
+}
+
+fn blob(what: &str, kind: &str, base64: &str) -> String {
+    let padding = base64.bytes().rev().take_while(|it| *it == b'=').count();
+    let bytes = (base64.len() / 4 * 3).saturating_sub(padding);
+    format!("[{what}: {kind}, {bytes} bytes, not shown]")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn read(result: Value) -> Result<Output, String> {
+        let result: CallToolResult = serde_json::from_value(result).expect("a result");
+        output(&result).map_err(|it| it.to_string())
+    }
+
+    // spec: MCP, tool results: content of five kinds, structured content, isError.
+    #[test]
+    fn every_kind_of_content_becomes_text() {
+        let content = json!([
+            {"type": "text", "text": "one\ntwo"},
+            {"type": "image", "data": "aGVsbG8=", "mimeType": "image/png"},
+            {"type": "audio", "data": "aGVsbG8h", "mimeType": "audio/wav"},
+            {"type": "resource", "resource": {"uri": "file:///a", "text": "A"}},
+            {"type": "resource", "resource": {"uri": "file:///b", "blob": "aA==", "mimeType": "x/y"}},
+            {"type": "resource_link", "uri": "file:///c", "name": "c"},
+        ]);
+        let expected = "one\ntwo\n[image: image/png, 5 bytes, not shown]\n[audio: audio/wav, 6 bytes, not shown]\n\
+                        [resource file:///a]\nA\n[resource file:///b: x/y, 1 bytes, not shown]\n\
+                        [link to c: file:///c]";
+        assert_eq!(read(json!({"content": content})), Ok(Output::text(expected)));
+    }
+
+    #[test]
+    fn a_structured_value_is_told_where_no_text_stands_for_it() {
+        let value = json!({"a": [1, 2]});
+        let alone = json!({"content": [], "structuredContent": value});
+        assert_eq!(read(alone), Ok(Output::text("{\"a\":[1,2]}")));
+        let twice =
+            json!({"content": [{"type": "text", "text": "{\"a\": [1,2]}"}], "structuredContent": value});
+        assert_eq!(read(twice), Ok(Output::text("{\"a\": [1,2]}")));
+    }
+
+    #[test]
+    fn a_failed_call_is_a_failed_output() {
+        let failed = json!({"content": [{"type": "text", "text": "no such file"}], "isError": true});
+        assert_eq!(read(failed), Err("no such file".to_owned()));
+        assert_eq!(
+            read(json!({"content": [], "isError": true})),
+            Err("the tool failed and does not say why".to_owned())
+        );
+    }
+}

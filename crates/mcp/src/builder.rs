@@ -1,0 +1,111 @@
+//! Describing a server.
+
+use std::collections::BTreeMap;
+
+use singletree_http::Secret;
+use singletree_tools::{Effect, Recovery};
+
+use crate::connection::Terms;
+use crate::error::{Error, Result};
+use crate::judgement::Judgement;
+use crate::limits::McpLimits;
+use crate::name::check_server;
+use crate::place::{McpCommand, Place};
+use crate::remote::headers;
+use crate::server::McpServer;
+use crate::words::Words;
+
+/// Describes a server before it is made.
+#[derive(Debug)]
+pub struct McpServerBuilder {
+    name: String,
+    place: Place,
+    limits: McpLimits,
+    judgement: Judgement,
+    secrets: Vec<Secret>,
+}
+
+impl McpServerBuilder {
+    pub(crate) fn new(name: &str, place: Place) -> Self {
+        let judgement = Judgement { hints: true, effects: BTreeMap::new(), recoveries: BTreeMap::new() };
+        Self { name: name.to_owned(), place, limits: McpLimits::standard(), judgement, secrets: Vec::new() }
+    }
+
+    /// Sets the limits; [`McpLimits::standard`] otherwise.
+    #[must_use]
+    pub fn limits(mut self, limits: McpLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Says how much a tool of this server may change, whatever its hints say. The name is the server's own.
+    #[must_use]
+    pub fn effect(mut self, tool: impl Into<String>, effect: Effect) -> Self {
+        self.judgement.effects.insert(tool.into(), effect);
+        self
+    }
+
+    /// Says what to do with a call of a tool whose outcome nobody knows, whatever its hints say.
+    #[must_use]
+    pub fn recovery(mut self, tool: impl Into<String>, recovery: Recovery) -> Self {
+        self.judgement.recoveries.insert(tool.into(), recovery);
+        self
+    }
+
+    /// Believes no hint of the server: every tool counts as dangerous unless [`effect`](Self::effect) says otherwise.
+    /// For servers that belong to somebody else.
+    #[must_use]
+    pub fn ignore_hints(mut self) -> Self {
+        self.judgement.hints = false;
+        self
+    }
+
+    /// Names a text that must not be shown where the server says it, besides its secret variables and its headers.
+    #[must_use]
+    pub fn secret(mut self, secret: Secret) -> Self {
+        self.secrets.push(secret);
+        self
+    }
+
+    /// Makes the server. Nothing is started.
+    ///
+    /// # Errors
+    ///
+    /// `mcp_configuration_invalid`: a name that cannot stand before those of tools, no program, a variable, an address or
+    /// a header that cannot be.
+    pub fn build(mut self) -> Result<McpServer> {
+        let checked = check_server(&self.name).and_then(|()| match &self.place {
+            Place::Command(command) => check_command(command),
+            Place::Endpoint(endpoint) => {
+                check_address(&endpoint.url).and_then(|()| headers(endpoint).map(drop))
+            }
+        });
+        if let Err(problem) = checked {
+            return Err(Error::Configuration { server: self.name, problem });
+        }
+        self.secrets.extend(self.place.secrets());
+        let words = Words::new(self.secrets);
+        let terms = Terms { server: self.name, place: self.place, limits: self.limits, words };
+        Ok(McpServer::new(terms, self.judgement))
+    }
+}
+
+fn check_command(command: &McpCommand) -> Result<(), String> {
+    if command.program.is_empty() {
+        return Err("it names no program".to_owned());
+    }
+    let plain = command.plain.iter().map(|(name, _)| name);
+    let mut names = plain.chain(command.secret.iter().map(|(name, _)| name));
+    match names.find(|it| it.is_empty() || it.contains(['=', '\0'])) {
+        Some(name) => Err(format!("{name:?} cannot be the name of a variable")),
+        None => Ok(()),
+    }
+}
+
+/// Checks an address, without saying it: it may hold a key.
+fn check_address(url: &str) -> Result<(), String> {
+    match reqwest::Url::parse(url) {
+        Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Ok(()),
+        Ok(_) | Err(_) => Err("its address is no http or https URL".to_owned()),
+    }
+}

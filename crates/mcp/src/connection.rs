@@ -1,0 +1,275 @@
+//! One connection to a server: greeting, listing, calling.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ClientCapabilities, ClientConfig, ClientRequest,
+    Extensions, Implementation, PaginatedRequestParams, PingRequest, PingRequestMethod, ProtocolVersion,
+    RequestMetaObject, Tool,
+};
+use rmcp::service::{ClientInitializeError, NotificationContext, RunningService, ServiceError};
+use rmcp::{ClientHandler, RoleClient, ServiceExt};
+use singletree_llm::Map;
+use tokio::time::timeout;
+
+use crate::child::ChildTransport;
+use crate::error::{Error, Result};
+use crate::limits::McpLimits;
+use crate::link::{End, Link};
+use crate::place::Place;
+use crate::remote::RemoteTransport;
+use crate::words::Words;
+
+/// How many pages a list of tools may have.
+const PAGES_MAX: usize = 100;
+/// How long a sign of life is waited for: a server may be busy with another call.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
+
+/// What every connection of one server shares.
+#[derive(Debug)]
+pub(crate) struct Terms {
+    pub(crate) server: String,
+    pub(crate) place: Place,
+    pub(crate) limits: McpLimits,
+    pub(crate) words: Words,
+}
+
+/// One connection. Dropping it ends it in the background: a program is asked to stop, then killed.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    number: u64,
+    service: RunningService<RoleClient, Listener>,
+    link: Arc<Link>,
+    terms: Arc<Terms>,
+}
+
+/// Hears what the server says unasked. What a server may ask of a client (samples, a person's input) is declined.
+#[derive(Debug)]
+struct Listener {
+    link: Arc<Link>,
+}
+
+impl ClientHandler for Listener {
+    async fn on_tool_list_changed(&self, _context: NotificationContext<RoleClient>) {
+        self.link.changed();
+    }
+
+    fn get_info(&self) -> ClientConfig {
+        let who = Implementation::new("singletree", env!("CARGO_PKG_VERSION"));
+        ClientConfig::new(ClientCapabilities::default(), who)
+            .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
+    }
+}
+
+impl Connection {
+    /// Starts or reaches the server, and greets it.
+    ///
+    /// # Errors
+    ///
+    /// `mcp_configuration_invalid`, `mcp_connect_failed`, `mcp_timeout`.
+    ///
+    /// # Cancellation
+    ///
+    /// Dropping the future gives up, and kills the program.
+    pub(crate) async fn open(terms: &Arc<Terms>, number: u64) -> Result<Self> {
+        let link = Arc::new(Link::new(terms.limits.said_bytes));
+        let limit = terms.limits.connect;
+        let greeted = match timeout(limit, Self::greet(terms, &link)).await {
+            Ok(greeted) => greeted?,
+            Err(_elapsed) => {
+                let (server, said) = (terms.server.clone(), terms.words.clean(&link.said()));
+                return Err(Error::Timeout { server, what: "greet", limit, said });
+            }
+        };
+        Ok(Self { number, service: greeted, link, terms: Arc::clone(terms) })
+    }
+
+    async fn greet(terms: &Arc<Terms>, link: &Arc<Link>) -> Result<RunningService<RoleClient, Listener>> {
+        let listener = Listener { link: Arc::clone(link) };
+        let greeted = match &terms.place {
+            Place::Command(command) => match ChildTransport::start(command, &terms.limits, link) {
+                Ok(transport) => listener.serve(transport).await,
+                Err(error) => {
+                    let problem = format!("{:?} cannot be started: {error}", command.program);
+                    return Err(terms.unreachable(&problem, link));
+                }
+            },
+            Place::Endpoint(endpoint) => match RemoteTransport::new(endpoint, &terms.limits, link) {
+                Ok(transport) => listener.serve(transport).await,
+                Err(problem) => return Err(Error::Configuration { server: terms.server.clone(), problem }),
+            },
+        };
+        greeted.map_err(|error| terms.unreachable(&terms.greeting(&error, link), link))
+    }
+
+    /// Returns the how manyth connection of its server this is.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    pub(crate) fn link(&self) -> &Link {
+        &self.link
+    }
+
+    /// Says whether a call that was lost with this connection might fare better on another.
+    pub(crate) fn is_worth_repeating(&self) -> bool {
+        !matches!(self.link.end(), Some(End::TooLarge(_)))
+    }
+
+    /// Lists the tools, at most so many pages, and tools one more than are offered.
+    ///
+    /// # Errors
+    ///
+    /// `mcp_timeout`, `mcp_connection_lost`, `mcp_refused`.
+    pub(crate) async fn list(&self) -> Result<Vec<Tool>> {
+        let has_tools = self.service.peer_info().is_none_or(|it| it.capabilities.tools.is_some());
+        if !has_tools {
+            return Ok(Vec::new());
+        }
+        let limit = self.terms.limits.list;
+        match timeout(limit, self.pages()).await {
+            Ok(listed) => listed.map_err(|it| self.failed(&it)),
+            Err(_elapsed) => Err(Error::Timeout {
+                server: self.terms.server.clone(),
+                what: "list its tools",
+                limit,
+                said: self.terms.words.clean(&self.link.said()),
+            }),
+        }
+    }
+
+    async fn pages(&self) -> Result<Vec<Tool>, ServiceError> {
+        let mut tools = Vec::new();
+        let mut cursor = None;
+        for _ in 0..PAGES_MAX {
+            let asked = PaginatedRequestParams::default().with_cursor(cursor);
+            let page = self.service.list_tools(Some(asked)).await?;
+            tools.extend(page.tools);
+            cursor = page.next_cursor;
+            if cursor.is_none() || tools.len() > self.terms.limits.tools {
+                break;
+            }
+        }
+        Ok(tools)
+    }
+
+    /// Asks for a sign of life. False when the server is gone: what was not sent can be sent elsewhere.
+    pub(crate) async fn is_alive(&self) -> bool {
+        let ping = PingRequest { method: PingRequestMethod, extensions: Extensions::default() };
+        match timeout(SIGN_OF_LIFE, self.service.send_request(ClientRequest::PingRequest(ping))).await {
+            // It is there, and says no, or is busy.
+            Ok(Ok(_) | Err(ServiceError::McpError(_) | ServiceError::UnexpectedResponse)) | Err(_) => true,
+            Ok(Err(error)) => {
+                self.failed(&error);
+                false
+            }
+        }
+    }
+
+    /// Calls a tool. There is no limit of time here: whoever calls has one.
+    ///
+    /// # Errors
+    ///
+    /// `mcp_refused` when the server says no, `mcp_connection_lost` when nobody knows what it did.
+    ///
+    /// # Cancellation
+    ///
+    /// Dropping the future tells the server that nobody waits any more.
+    pub(crate) async fn call(&self, tool: &str, arguments: &Map, key: &str) -> Result<CallToolResult> {
+        let mut meta = RequestMetaObject::default();
+        meta.insert("dev.singletree/idempotency-key".to_owned(), key.into());
+        let arguments = arguments.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+        let mut asked = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
+        asked.meta = Some(meta);
+        match self.service.call_tool_once(asked).await {
+            Ok(CallToolResponse::Complete(result)) => Ok(result),
+            Ok(CallToolResponse::InputRequired(_)) => Err(self.refused("it asks for input of a person")),
+            Ok(_) => Err(self.refused("it answers with a task, which was not asked for")),
+            Err(error) => Err(self.failed(&error)),
+        }
+    }
+
+    fn refused(&self, problem: &str) -> Error {
+        Error::Refused { server: self.terms.server.clone(), problem: problem.to_owned() }
+    }
+
+    /// Makes ours of an error of the protocol. After one that leaves the connection in doubt it counts as closed.
+    fn failed(&self, error: &ServiceError) -> Error {
+        let server = self.terms.server.clone();
+        match error {
+            ServiceError::McpError(it) => {
+                Error::Refused { server, problem: self.terms.words.problem(&it.message) }
+            }
+            ServiceError::UnexpectedResponse => self.refused("its answer is none to what was asked"),
+            _ => {
+                self.link.close();
+                let problem = match (self.link.end(), error) {
+                    (Some(end), _) => said_of(&end),
+                    (None, ServiceError::TransportSend(it)) => self.terms.words.error(it.error.as_ref()),
+                    (None, other) => self.terms.words.error(other),
+                };
+                Error::Lost { server, problem, said: self.terms.words.clean(&self.link.said()) }
+            }
+        }
+    }
+
+    /// Ends the connection for everybody who waits.
+    pub(crate) fn end(&self) {
+        self.link.close();
+        self.link.end_by(End::Gone("it was stopped".to_owned()));
+        self.service.cancellation_token().cancel();
+    }
+
+    /// Ends the connection, and waits until the program is gone.
+    pub(crate) async fn close(mut self) {
+        // How the task ended tells nothing: what it carried is gone either way.
+        drop(self.service.close().await);
+    }
+}
+
+impl Terms {
+    fn unreachable(&self, problem: &str, link: &Link) -> Error {
+        let (server, said) = (self.server.clone(), self.words.clean(&link.said()));
+        Error::Connect { server, problem: self.words.problem(problem), said }
+    }
+
+    /// Says why a greeting failed.
+    fn greeting(&self, error: &ClientInitializeError, link: &Link) -> String {
+        if let Some(end) = link.end() {
+            return said_of(&end);
+        }
+        match error {
+            ClientInitializeError::TransportError { error, .. } => {
+                if is_unauthorised(error) {
+                    return "it wants other credentials (HTTP 401 or 403)".to_owned();
+                }
+                self.words.error(error.error.as_ref())
+            }
+            ClientInitializeError::JsonRpcError(it) => {
+                format!("it refused the greeting: {}", it.message)
+            }
+            other => self.words.error(other),
+        }
+    }
+}
+
+fn is_unauthorised(error: &rmcp::transport::DynamicTransportError) -> bool {
+    let mut error = Some(error.error.as_ref() as &(dyn std::error::Error + 'static));
+    while let Some(current) = error {
+        if current.is::<rmcp::transport::streamable_http_client::AuthRequiredError>()
+            || current.is::<rmcp::transport::streamable_http_client::InsufficientScopeError>()
+        {
+            return true;
+        }
+        error = current.source();
+    }
+    false
+}
+
+fn said_of(end: &End) -> String {
+    match end {
+        End::Gone(how) => how.clone(),
+        End::TooLarge(limit) => format!("it sent a message larger than {limit} bytes"),
+    }
+}

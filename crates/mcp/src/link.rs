@@ -1,0 +1,116 @@
+//! What both sides of a connection know of it.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// What both sides of a connection know of it: who carries its messages, and who waits for answers.
+#[derive(Debug)]
+pub(crate) struct Link {
+    closed: AtomicBool,
+    changes: AtomicU64,
+    process: OnceLock<u32>,
+    end: Mutex<Option<End>>,
+    said: Mutex<Vec<u8>>,
+    said_bytes: usize,
+}
+
+/// How a connection ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum End {
+    /// The program ended, or shut its output.
+    Gone(String),
+    /// It said more at once than it may.
+    TooLarge(usize),
+}
+
+impl Link {
+    pub(crate) fn new(said_bytes: usize) -> Self {
+        Self {
+            closed: AtomicBool::new(false),
+            changes: AtomicU64::new(0),
+            process: OnceLock::new(),
+            end: Mutex::default(),
+            said: Mutex::default(),
+            said_bytes,
+        }
+    }
+
+    /// Takes down that nothing comes any more.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// Takes down that the tools are no longer those that were listed.
+    pub(crate) fn changed(&self) {
+        self.changes.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Returns how often the tools have changed.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
+    }
+
+    /// Takes down the number of the program's process.
+    pub(crate) fn runs_as(&self, process: Option<u32>) {
+        if let Some(process) = process {
+            self.process.get_or_init(|| process);
+        }
+    }
+
+    pub(crate) fn process(&self) -> Option<u32> {
+        self.process.get().copied()
+    }
+
+    /// Takes down how it ended; the first reason stays.
+    pub(crate) fn end_by(&self, end: End) {
+        lock(&self.end).get_or_insert(end);
+    }
+
+    pub(crate) fn end(&self) -> Option<End> {
+        lock(&self.end).clone()
+    }
+
+    /// Takes down what the program wrote on its standard error; the oldest is forgotten.
+    pub(crate) fn hear(&self, bytes: &[u8]) {
+        let mut said = lock(&self.said);
+        said.extend_from_slice(bytes);
+        let surplus = said.len().saturating_sub(self.said_bytes);
+        said.drain(..surplus);
+    }
+
+    /// Returns the last lines that the program wrote on its standard error. A line whose beginning is forgotten is left
+    /// out: half of a secret is not recognised.
+    pub(crate) fn said(&self) -> String {
+        let said = lock(&self.said);
+        let text = String::from_utf8_lossy(&said);
+        if said.len() < self.said_bytes {
+            return text.into_owned();
+        }
+        text.split_once('\n').map(|(_, whole)| whole.to_owned()).unwrap_or_default()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // INV-12, INV-16: half of a secret is not recognised, so a line whose beginning is forgotten is not told.
+    #[test]
+    fn the_last_whole_lines_are_kept() {
+        let link = Link::new(12);
+        link.hear(b"one\ntwo\n");
+        assert_eq!(link.said(), "one\ntwo\n");
+        link.hear(b"three\nfour");
+        assert_eq!(link.said(), "three\nfour");
+        link.hear(b" and a line without an end");
+        assert_eq!(link.said(), "");
+    }
+}

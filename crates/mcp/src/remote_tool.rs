@@ -1,0 +1,162 @@
+//! One tool of a server, as any other tool.
+
+use std::fmt;
+use std::sync::{Arc, Weak};
+
+use futures_util::FutureExt;
+use rmcp::model::{CallToolResult, Tool as Listing};
+use singletree_llm::{BoxFuture, ToolDefinition};
+use singletree_tools::{Effect, Invocation, Output, Recovery, Tool, ToolLimits};
+use tokio::time::timeout;
+
+use crate::answer::output;
+use crate::connection::Connection;
+use crate::error::Error;
+use crate::limits::McpLimits;
+use crate::server::Shared;
+
+/// One tool of a server.
+///
+/// Every call is sent once. Before one that must not be repeated the server gives a sign of life, so that a server that died
+/// while nobody looked is started again and leaves no doubt. When the server goes away in the middle, a call whose recovery is [`Recovery::Rerun`] is sent
+/// once more, under the same key; any other ends as `tool_interrupted`, and nobody pretends to know what it did.
+pub(crate) struct McpTool {
+    /// Not held: the server keeps its tools, and is stopped when nobody holds it.
+    shared: Weak<Shared>,
+    server: String,
+    limits: McpLimits,
+    definition: ToolDefinition,
+    /// The server's own name of it.
+    name: String,
+    effect: Effect,
+    recovery: Recovery,
+}
+
+impl McpTool {
+    pub(crate) fn new(shared: &Arc<Shared>, definition: ToolDefinition, listing: &Listing) -> Self {
+        let (effect, recovery) = shared.judgement.of(listing);
+        Self {
+            shared: Arc::downgrade(shared),
+            server: shared.terms.server.clone(),
+            limits: shared.terms.limits,
+            definition,
+            name: listing.name.to_string(),
+            effect,
+            recovery,
+        }
+    }
+
+    async fn run(&self, invocation: Invocation<'_>) -> singletree_tools::Result<Output> {
+        let Some(shared) = self.shared.upgrade() else { return Err(out_of_reach(&self.server, None)) };
+        let mut lost = None;
+        let mut in_doubt = self.recovery == Recovery::Report;
+        loop {
+            let connection = match (shared.connection().await, lost.take()) {
+                (Ok(connection), before) => {
+                    lost = before;
+                    connection
+                }
+                (Err(error), None) => return Err(unavailable(error)),
+                // That it cannot be reached now says nothing of what it did before.
+                (Err(_), Some(before)) => return Err(interrupted(before)),
+            };
+            // Once: a server that always dies after its greeting is not started for ever.
+            if std::mem::take(&mut in_doubt) && !connection.is_alive().await {
+                continue;
+            }
+            match self.send(&connection, invocation).await? {
+                Ok(result) => return output(&result),
+                Err(error @ Error::Lost { .. }) => {
+                    let again = self.recovery == Recovery::Rerun && connection.is_worth_repeating();
+                    if !again || lost.is_some() {
+                        return Err(interrupted(error));
+                    }
+                    lost = Some(error);
+                }
+                Err(error) => return Err(refused(error)),
+            }
+        }
+    }
+
+    /// Sends the call once.
+    async fn send(
+        &self,
+        connection: &Connection,
+        invocation: Invocation<'_>,
+    ) -> singletree_tools::Result<Result<CallToolResult, Error>> {
+        let limit = self.limits.call;
+        let called = connection.call(&self.name, invocation.arguments, invocation.key.as_str());
+        timeout(limit, called).await.map_err(|_elapsed| singletree_tools::Error::Timeout { limit })
+    }
+}
+
+impl Tool for McpTool {
+    fn definition(&self) -> &ToolDefinition {
+        &self.definition
+    }
+
+    fn effect(&self) -> Effect {
+        self.effect
+    }
+
+    fn on_unknown_outcome(&self) -> Recovery {
+        self.recovery
+    }
+
+    fn limits(&self) -> Option<ToolLimits> {
+        let limits = &self.limits;
+        // A cold server is started within the call.
+        Some(ToolLimits { time: limits.connect + limits.call, output_bytes: limits.output_bytes })
+    }
+
+    fn call<'a>(&'a self, invocation: Invocation<'a>) -> BoxFuture<'a, singletree_tools::Result<Output>> {
+        self.run(invocation).boxed()
+    }
+}
+
+impl fmt::Debug for McpTool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("McpTool")
+            .field("server", &self.server)
+            .field("name", &self.name)
+            .field("effect", &self.effect)
+            .field("recovery", &self.recovery)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Says to a model that the server cannot be reached; why stands beneath, for people.
+pub(crate) fn unavailable(error: Error) -> singletree_tools::Error {
+    let server = named(&error).to_owned();
+    out_of_reach(&server, Some(error))
+}
+
+fn out_of_reach(server: &str, error: Option<Error>) -> singletree_tools::Error {
+    let problem = format!("the server {server:?} of this tool cannot be reached now; nothing was done");
+    let source = error.map(|it| Box::new(it) as singletree_tools::BoxError);
+    singletree_tools::Error::Unavailable { problem, source }
+}
+
+fn interrupted(error: Error) -> singletree_tools::Error {
+    let problem = match &error {
+        Error::Lost { server, problem, .. } => {
+            format!("the server {server:?} of this tool went away while it ran: {problem}")
+        }
+        other => other.to_string(),
+    };
+    singletree_tools::Error::Interrupted { problem, source: Some(Box::new(error)) }
+}
+
+fn refused(error: Error) -> singletree_tools::Error {
+    singletree_tools::Error::failed_by(error.to_string(), error)
+}
+
+fn named(error: &Error) -> &str {
+    match error {
+        Error::Configuration { server, .. }
+        | Error::Connect { server, .. }
+        | Error::Timeout { server, .. }
+        | Error::Lost { server, .. }
+        | Error::Refused { server, .. } => server,
+    }
+}

@@ -1,0 +1,284 @@
+//! A server as an agent sees it: connected when it is needed, and again when it went away.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use rmcp::model::Tool as Listing;
+use singletree_llm::{BoxFuture, ToolDefinition};
+use singletree_tools::{Offer, Tool, Toolset};
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+use crate::builder::McpServerBuilder;
+use crate::connection::{Connection, Terms};
+use crate::error::{Error, Result};
+use crate::judgement::Judgement;
+use crate::name::offered;
+use crate::place::{McpCommand, McpEndpoint, Place};
+use crate::remote_tool::{McpTool, unavailable};
+
+/// How often the rest after a failed connection is doubled.
+const DOUBLED_MAX: u32 = 4;
+
+/// An MCP server and its tools. Cheap to clone; all clones are one server.
+///
+/// Nothing happens until somebody needs it: the first who asks for tools or calls one connects, and who comes meanwhile
+/// waits for that connection. When the server goes away, the next who needs it connects again; a connection that cannot
+/// be made is not tried again for [`McpLimits::rest`](crate::McpLimits::rest). The tools are listed once for each
+/// connection, and again when the server says that they changed; while a server is away its last known tools are offered.
+///
+/// A program is stopped when every clone of its server is dropped; tools that are left then cannot be called any more.
+#[derive(Clone)]
+pub struct McpServer {
+    shared: Arc<Shared>,
+}
+
+/// What the server and its tools share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) terms: Arc<Terms>,
+    pub(crate) judgement: Judgement,
+    desk: Mutex<Desk>,
+    listed: Mutex<Listed>,
+}
+
+/// The connection, or why there is none.
+#[derive(Debug, Default)]
+struct Desk {
+    connection: Option<Arc<Connection>>,
+    connected: u64,
+    rest: Option<(Instant, Error)>,
+    /// Connections in a row that could not be made.
+    failures: u32,
+}
+
+/// What was listed last.
+#[derive(Debug, Default)]
+struct Listed {
+    /// Of which connection, and after how many changes.
+    seen: Option<(u64, u64)>,
+    listings: Vec<Listing>,
+    tools: Option<Arc<[Arc<dyn Tool>]>>,
+    problems: Vec<String>,
+}
+
+/// How a server stands, for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct McpReport {
+    /// Whether it is connected now.
+    pub connected: bool,
+    /// The number of its process, while it is a program that runs.
+    pub process: Option<u32>,
+    /// How often it was connected.
+    pub connections: u64,
+    /// The names of its tools as models see them, in the server's order.
+    pub tools: Vec<String>,
+    /// What is wrong with what it offers, tool by tool.
+    pub problems: Vec<String>,
+    /// What it last wrote on its standard error.
+    pub said: String,
+}
+
+impl McpServer {
+    /// Starts to describe a server that is a program.
+    #[must_use]
+    pub fn program(name: &str, command: McpCommand) -> McpServerBuilder {
+        McpServerBuilder::new(name, Place::Command(command))
+    }
+
+    /// Starts to describe a server that is reached by streamable HTTP.
+    #[must_use]
+    pub fn endpoint(name: &str, endpoint: McpEndpoint) -> McpServerBuilder {
+        McpServerBuilder::new(name, Place::Endpoint(endpoint))
+    }
+
+    pub(crate) fn new(terms: Terms, judgement: Judgement) -> Self {
+        let terms = Arc::new(terms);
+        let shared = Shared { terms, judgement, desk: Mutex::default(), listed: Mutex::default() };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// Connects and lists the tools, if that is not done already: for those who want to know at the start.
+    ///
+    /// # Errors
+    ///
+    /// `mcp_configuration_invalid`, `mcp_connect_failed`, `mcp_timeout`, `mcp_connection_lost`, `mcp_refused`.
+    ///
+    /// # Cancellation
+    ///
+    /// Dropping the future gives up a connection that is not made yet.
+    pub async fn connect(&self) -> Result<()> {
+        self.shared.list().await.map(drop)
+    }
+
+    /// Stops the server and waits until it is gone, unless calls still wait for it: those end as interrupted. Who needs it
+    /// later starts it again.
+    ///
+    /// # Cancellation
+    ///
+    /// Dropping the future leaves the rest to the background.
+    pub async fn disconnect(&self) {
+        let connection = self.shared.desk.lock().await.connection.take();
+        let Some(connection) = connection else { return };
+        // Calls that still wait hold it too: they are told that it is over, and the last of them lets go of it.
+        connection.end();
+        if let Some(connection) = Arc::into_inner(connection) {
+            connection.close().await;
+        }
+    }
+
+    /// Tells how the server stands. Connects nothing.
+    ///
+    /// # Cancellation
+    ///
+    /// Dropping the future changes nothing.
+    pub async fn report(&self) -> McpReport {
+        let listed = self.shared.listed.lock().await;
+        let desk = self.shared.desk.lock().await;
+        let connection = desk.connection.as_ref();
+        let live = connection.filter(|it| !it.link().is_closed());
+        let tools = listed.tools.iter().flat_map(|it| it.iter());
+        McpReport {
+            connected: live.is_some(),
+            process: live.and_then(|it| it.link().process()),
+            connections: desk.connected,
+            tools: tools.map(|it| it.definition().name().to_owned()).collect(),
+            problems: listed.problems.clone(),
+            said: connection
+                .map(|it| self.shared.terms.words.clean(&it.link().said()))
+                .or_else(|| desk.rest.as_ref().and_then(|(_, error)| error.said().map(str::to_owned)))
+                .unwrap_or_default(),
+        }
+    }
+}
+
+impl Toolset for McpServer {
+    fn name(&self) -> &str {
+        &self.shared.terms.server
+    }
+
+    fn tools(&self) -> BoxFuture<'_, Offer> {
+        async { self.shared.tools().await.map_err(unavailable) }.boxed()
+    }
+}
+
+impl fmt::Debug for McpServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("McpServer")
+            .field("name", &self.shared.terms.server)
+            .field("place", &self.shared.terms.place)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    /// Returns the connection, made now if there is none. Who comes while it is made waits for it.
+    pub(crate) async fn connection(&self) -> Result<Arc<Connection>> {
+        let mut desk = self.desk.lock().await;
+        if let Some(connection) = desk.connection.as_ref().filter(|it| !it.link().is_closed()) {
+            return Ok(Arc::clone(connection));
+        }
+        if let Some((until, error)) = &desk.rest
+            && Instant::now() < *until
+        {
+            return Err(error.clone());
+        }
+        desk.connection = None;
+        match Connection::open(&self.terms, desk.connected + 1).await {
+            Ok(connection) => {
+                let connection = Arc::new(connection);
+                desk.connected += 1;
+                desk.rest = None;
+                desk.failures = 0;
+                desk.connection = Some(Arc::clone(&connection));
+                Ok(connection)
+            }
+            Err(error) => {
+                let rest = self.terms.limits.rest * 2_u32.pow(desk.failures.min(DOUBLED_MAX));
+                desk.failures = desk.failures.saturating_add(1);
+                desk.rest = Some((Instant::now() + rest, error.clone()));
+                Err(error)
+            }
+        }
+    }
+
+    /// Returns the tools as they are now, or as they were known last when the server is away.
+    async fn tools(self: &Arc<Self>) -> Result<Arc<[Arc<dyn Tool>]>> {
+        match self.list().await {
+            Ok(tools) => Ok(tools),
+            Err(error) => self.listed.lock().await.tools.clone().ok_or(error),
+        }
+    }
+
+    async fn list(self: &Arc<Self>) -> Result<Arc<[Arc<dyn Tool>]>> {
+        let mut listed = self.listed.lock().await;
+        match self.list_into(&mut listed).await {
+            // It may have gone before anybody noticed: the next connection is asked.
+            Err(Error::Lost { .. }) => self.list_into(&mut listed).await,
+            other => other,
+        }
+    }
+
+    async fn list_into(self: &Arc<Self>, listed: &mut Listed) -> Result<Arc<[Arc<dyn Tool>]>> {
+        let connection = self.connection().await?;
+        // Read before the list: a change while it is on its way makes it old at once.
+        let seen = Some((connection.number(), connection.link().changes()));
+        if let Some(tools) = listed.tools.as_ref().filter(|_| listed.seen == seen) {
+            return Ok(Arc::clone(tools));
+        }
+        let listings = connection.list().await?;
+        listed.seen = seen;
+        if let Some(tools) = listed.tools.as_ref().filter(|_| listed.listings == listings) {
+            return Ok(Arc::clone(tools));
+        }
+        let (tools, problems) = self.offer(&listings);
+        listed.listings = listings;
+        listed.problems = problems;
+        listed.tools = Some(Arc::clone(&tools));
+        Ok(tools)
+    }
+
+    /// Makes tools of what was listed, and says what cannot be made one.
+    fn offer(self: &Arc<Self>, listings: &[Listing]) -> (Arc<[Arc<dyn Tool>]>, Vec<String>) {
+        let limits = &self.terms.limits;
+        let mut tools: Vec<Arc<dyn Tool>> = Vec::new();
+        let mut problems = Vec::new();
+        let mut taken = BTreeSet::new();
+        for listing in listings {
+            let own = self.terms.words.problem(&listing.name);
+            if tools.len() == limits.tools {
+                problems.push(format!("there are more than {} tools; the rest is not offered", limits.tools));
+                break;
+            }
+            let name = offered(&self.terms.server, &listing.name, &taken);
+            if taken.contains(&name) {
+                problems.push(format!("{own}: the name is there twice; the second is not offered"));
+                continue;
+            }
+            match definition(&name, listing, limits.description_bytes) {
+                Ok(definition) => {
+                    if !name.ends_with(listing.name.as_ref()) {
+                        problems.push(format!("{own}: offered as {name}"));
+                    }
+                    taken.insert(name);
+                    tools.push(Arc::new(McpTool::new(self, definition, listing)));
+                }
+                Err(problem) => problems.push(format!("{own}: not offered: {problem}")),
+            }
+        }
+        (tools.into(), problems)
+    }
+}
+
+fn definition(name: &str, listing: &Listing, bytes_max: usize) -> Result<ToolDefinition, String> {
+    let described = listing.description.as_deref().or(listing.title.as_deref()).unwrap_or_default();
+    let described = &described[..described.floor_char_boundary(bytes_max)];
+    let mut parameters = listing.schema_as_json_value();
+    if let Some(root) = parameters.as_object_mut() {
+        // Providers stumble over it, and it says nothing of the arguments.
+        root.remove("$schema");
+    }
+    ToolDefinition::new(name, described, parameters).map_err(|it| it.to_string())
+}

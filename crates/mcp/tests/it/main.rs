@@ -1,0 +1,7 @@
+//! MCP servers as an agent meets them.
+
+mod ends;
+mod everything;
+mod program;
+mod remote;
+mod rig;

@@ -1,0 +1,184 @@
+//! An MCP server on standard streams that does as its tests say, by files in the folder that is its first argument.
+//!
+//! It takes down what happens to it: a line in `starts` for each start, in `effects` for each effect, in `cancelled` for
+//! each call that nobody waits for any more. If `lifeline` holds an address, it stays connected there while it lives.
+
+use std::fs::OpenOptions;
+use std::io::{self, BufRead, Write};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::process::exit;
+
+use serde_json::{Value, json};
+
+fn main() {
+    let folder = std::env::args_os().nth(1).map(PathBuf::from);
+    let Some(folder) = folder else {
+        exit(2);
+    };
+    Script { folder }.run();
+}
+
+/// The server.
+struct Script {
+    folder: PathBuf,
+}
+
+impl Script {
+    fn run(&self) {
+        self.note("starts", &std::process::id().to_string());
+        let lifeline = std::fs::read_to_string(self.folder.join("lifeline"));
+        let held = lifeline.ok().and_then(|it| TcpStream::connect(it.trim()).ok());
+        if self.has("refuse-start") {
+            let key = std::env::vars().find(|(name, _)| name == "SCRIPT_KEY").map(|(_, value)| value);
+            let key = key.unwrap_or_default();
+            complain(&format!("the key {key} is \u{1b}[31mno good\u{1b}[0m"));
+            exit(3);
+        }
+        // What is no JSON on the way is to be passed over.
+        say_text("welcome to the script");
+        for line in io::stdin().lock().lines() {
+            let Ok(line) = line else { break };
+            if let Ok(message) = serde_json::from_str::<Value>(&line) {
+                self.hear(&message);
+            }
+        }
+        if self.has("stubborn") {
+            loop {
+                std::thread::park();
+            }
+        }
+        drop(held);
+    }
+
+    fn hear(&self, message: &Value) {
+        let (id, method) = (&message["id"], message["method"].as_str().unwrap_or_default());
+        match method {
+            "initialize" if self.has("hang-start") => {}
+            "initialize" => say(&json!({"jsonrpc": "2.0", "id": id, "result": {
+                "protocolVersion": message["params"]["protocolVersion"],
+                "capabilities": {"tools": {"listChanged": true}},
+                "serverInfo": {"name": "script", "version": "1"},
+            }})),
+            "tools/list" => {
+                let page = message["params"]["cursor"].as_str().unwrap_or_default();
+                say(&json!({"jsonrpc": "2.0", "id": id, "result": self.page(page)}));
+            }
+            "tools/call" => self.call(id, &message["params"]),
+            "ping" => say(&json!({"jsonrpc": "2.0", "id": id, "result": {}})),
+            "notifications/cancelled" => self.note("cancelled", &message["params"]["requestId"].to_string()),
+            _ if !id.is_null() => refuse(id, -32601, "there is no such method"),
+            _ => {}
+        }
+    }
+
+    /// Lists the tools in two pages.
+    fn page(&self, cursor: &str) -> Value {
+        let schema = |properties: Value| json!({"type": "object", "properties": properties});
+        let text = schema(json!({"text": {"type": "string"}}));
+        let read = json!({"readOnlyHint": true});
+        if cursor.is_empty() {
+            return json!({"nextCursor": "second", "tools": [
+                {"name": "echo", "description": "Says it again.", "annotations": read,
+                 "inputSchema": {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
+                                 "properties": {"text": {"type": "string"}}, "required": ["text"]}},
+                {"name": "save", "inputSchema": text},
+                {"name": "save.and die", "inputSchema": text, "annotations": {"destructiveHint": false}},
+                {"name": "look-and-die", "inputSchema": text, "annotations": read},
+            ]});
+        }
+        let bytes = schema(json!({"bytes": {"type": "integer"}}));
+        let empty = schema(json!({}));
+        let mut tools = vec![
+            json!({"name": "fail", "inputSchema": empty, "annotations": read}),
+            json!({"name": "refuse", "inputSchema": empty, "annotations": read}),
+            json!({"name": "hang", "inputSchema": empty, "annotations": {"idempotentHint": true}}),
+            json!({"name": "huge", "inputSchema": bytes, "annotations": read}),
+            json!({"name": "env", "inputSchema": empty, "annotations": read}),
+            json!({"name": "grow", "inputSchema": empty, "annotations": read}),
+            json!({"name": "crooked", "inputSchema": schema(json!({"a": {"type": "nonsense"}}))}),
+        ];
+        if self.has("grown") {
+            tools.push(json!({"name": "new", "inputSchema": empty, "annotations": read}));
+        }
+        json!({ "tools": tools })
+    }
+
+    fn call(&self, id: &Value, params: &Value) {
+        let arguments = &params["arguments"];
+        let text = arguments["text"].as_str().unwrap_or_default();
+        match params["name"].as_str().unwrap_or_default() {
+            "echo" => answer(id, text),
+            "save" => {
+                self.note("effects", text);
+                answer(id, "saved");
+            }
+            "save.and die" => {
+                self.note("effects", &params["_meta"]["dev.singletree/idempotency-key"].to_string());
+                complain("I die");
+                exit(7);
+            }
+            "look-and-die" => {
+                self.note("effects", &params["_meta"]["dev.singletree/idempotency-key"].to_string());
+                if !self.has("died") || self.has("dies-always") {
+                    self.note("died", "");
+                    exit(7);
+                }
+                answer(id, "seen");
+            }
+            "fail" => say(&json!({"jsonrpc": "2.0", "id": id, "result": {
+                "content": [{"type": "text", "text": "no luck"}], "isError": true,
+            }})),
+            "hang" => self.note("hanging", ""),
+            "huge" => {
+                let bytes = arguments["bytes"].as_u64().and_then(|it| usize::try_from(it).ok());
+                answer(id, &"x".repeat(bytes.unwrap_or_default()));
+            }
+            "env" => {
+                let mut names: Vec<String> = std::env::vars().map(|(name, _)| name).collect();
+                names.sort();
+                answer(id, &names.join(" "));
+            }
+            "grow" => {
+                self.note("grown", "");
+                say(&json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
+                answer(id, "grown");
+            }
+            "new" => answer(id, "new"),
+            _ => refuse(id, -32602, "not with me"),
+        }
+    }
+
+    fn has(&self, file: &str) -> bool {
+        self.folder.join(file).exists()
+    }
+
+    fn note(&self, file: &str, line: &str) {
+        let file = OpenOptions::new().create(true).append(true).open(self.folder.join(file));
+        if let Ok(mut file) = file {
+            drop(writeln!(file, "{line}"));
+        }
+    }
+}
+
+fn answer(id: &Value, text: &str) {
+    say(&json!({"jsonrpc": "2.0", "id": id, "result": {"content": [{"type": "text", "text": text}]}}));
+}
+
+fn refuse(id: &Value, code: i64, message: &str) {
+    say(&json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}}));
+}
+
+fn say(message: &Value) {
+    say_text(&message.to_string());
+}
+
+fn say_text(text: &str) {
+    let mut out = io::stdout().lock();
+    // Nobody listens any more: the end of the input says so soon.
+    drop(writeln!(out, "{text}").and_then(|()| out.flush()));
+}
+
+fn complain(text: &str) {
+    drop(writeln!(io::stderr(), "{text}"));
+}

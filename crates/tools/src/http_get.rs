@@ -1,0 +1,137 @@
+//! Reading a page of the web.
+
+mod allowed;
+mod text;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::StreamExt;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use singletree_http::{HttpClient, HttpLimits, HttpResponse, Transport, get_following};
+use singletree_llm::{BoxFuture, ToolDefinition};
+
+use crate::effect::{Effect, Recovery};
+use crate::error::{Error, Result};
+use crate::output::Output;
+use crate::tool::{Invocation, Tool};
+use crate::typed::TypedTool;
+
+use allowed::Allowed;
+
+/// How many redirects are followed.
+const HOPS_MAX: usize = 5;
+/// How many bytes of a page are read.
+const BYTES_MAX: usize = 512 * 1024;
+/// How many bytes of what a server says to a refused call are told.
+const REFUSAL_BYTES_MAX: usize = 1_000;
+
+/// Reads text from an address of the web that the model chose.
+///
+/// It goes to public addresses only: not to this machine, not to its network, not to the metadata service of a cloud, also
+/// not by a name or a redirect that leads there. It sends no credential, follows at most five redirects, reads half a
+/// megabyte, and gives back text of any kind, with the address at which it was found and its type; what is no text is named
+/// only. [`Effect::Read`], though an address can carry words to whoever owns it: where that matters,
+/// [`only`](Self::only) names the hosts.
+#[derive(Debug)]
+pub struct HttpGet(TypedTool);
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    /// The address, beginning with http:// or https://.
+    url: String,
+}
+
+impl HttpGet {
+    /// Makes the tool `http_get`, which may read every public address.
+    ///
+    /// # Errors
+    ///
+    /// `tool_failed` when no client can be made, `tool_definition_invalid` when the library refuses the schema.
+    pub fn new() -> Result<Self> {
+        Self::over(Arc::new(guarded()?))
+    }
+
+    /// Makes the tool `http_get`, which may read these hosts and those below them: `example.com` means
+    /// `docs.example.com` too. Each redirect is checked.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new).
+    pub fn only<H: Into<String>>(hosts: impl IntoIterator<Item = H>) -> Result<Self> {
+        Self::over(Arc::new(Allowed::new(Arc::new(guarded()?), hosts)))
+    }
+
+    /// Makes the tool `http_get` over a transport. Where it may go is the transport's to say: give it one that is guarded.
+    ///
+    /// # Errors
+    ///
+    /// `tool_definition_invalid` when the library refuses the schema.
+    pub fn over(transport: Arc<dyn Transport>) -> Result<Self> {
+        let description = "Reads a web page or another text on the internet by its address.";
+        TypedTool::new("http_get", description, Effect::Read, move |arguments: Arguments, _| {
+            let transport = Arc::clone(&transport);
+            async move { get(transport.as_ref(), &arguments.url).await }
+        })
+        .map(Self)
+    }
+}
+
+fn guarded() -> Result<HttpClient> {
+    HttpClient::guarded(HttpLimits::fetching()).map_err(|it| Error::failed_by(it.to_string(), it))
+}
+
+impl Tool for HttpGet {
+    fn definition(&self) -> &ToolDefinition {
+        self.0.definition()
+    }
+
+    fn effect(&self) -> Effect {
+        self.0.effect()
+    }
+
+    fn on_unknown_outcome(&self) -> Recovery {
+        self.0.on_unknown_outcome()
+    }
+
+    fn call<'a>(&'a self, invocation: Invocation<'a>) -> BoxFuture<'a, Result<Output>> {
+        self.0.call(invocation)
+    }
+}
+
+async fn get(transport: &dyn Transport, url: &str) -> Result<Output> {
+    let failed = |it: singletree_http::Error| Error::failed_by(it.to_string(), it);
+    let (url, response) = get_following(transport, url, HOPS_MAX).await.map_err(failed)?;
+    let status = response.status;
+    let kind = response.header("content-type").unwrap_or("of no stated type").to_owned();
+    let most = if (200..300).contains(&status) { BYTES_MAX } else { REFUSAL_BYTES_MAX };
+    let (bytes, whole) = read(response, most).await.map_err(failed)?;
+    let text = text::decoded(&kind, &bytes);
+    if !(200..300).contains(&status) {
+        let said = text.map(|it| format!(", and says: {it}")).unwrap_or_default();
+        return Err(Error::failed(format!("{url} answered with status {status}{said}")));
+    }
+    let Some(mut text) = text else {
+        return Err(Error::failed(format!("{url} is no text: {kind}")));
+    };
+    if !whole {
+        text.push_str(&format!("\n[cut: only the first {BYTES_MAX} bytes were read]"));
+    }
+    Ok(Output::text(format!("{url} ({kind})\n\n{text}")))
+}
+
+/// Reads the beginning of a body, and says whether it was the whole.
+async fn read(mut response: HttpResponse, most: usize) -> singletree_http::Result<(Vec<u8>, bool)> {
+    let mut bytes = Vec::new();
+    while let Some(piece) = response.body.next().await {
+        let piece: Bytes = piece?;
+        let room = most - bytes.len();
+        bytes.extend_from_slice(&piece[..piece.len().min(room)]);
+        if piece.len() > room {
+            return Ok((bytes, false));
+        }
+    }
+    Ok((bytes, true))
+}

@@ -1,0 +1,85 @@
+//! Bytes of a stated type as text.
+
+/// Reads bytes as text, if their type is one of text in an encoding that we know. Without a type, what is UTF-8 is text.
+pub(super) fn decoded(kind: &str, bytes: &[u8]) -> Option<String> {
+    let kind = kind.to_ascii_lowercase();
+    let (essence, parameters) = kind.split_once(';').unwrap_or((&kind, ""));
+    let essence = essence.trim();
+    let stated = essence.contains('/');
+    if stated && !is_text(essence) {
+        return None;
+    }
+    let charset = parameters.split(';').find_map(|it| it.trim().strip_prefix("charset="));
+    let text = match charset.map(|it| it.trim_matches('"')) {
+        // As every browser does: the two are read alike where they are printable.
+        Some("iso-8859-1" | "latin1" | "windows-1252") => bytes.iter().map(|it| char::from(*it)).collect(),
+        None | Some("utf-8" | "utf8" | "us-ascii") if stated => match utf8_up_to_a_cut(bytes) {
+            Some(text) => text.to_owned(),
+            None => String::from_utf8_lossy(bytes).into_owned(),
+        },
+        None => utf8_up_to_a_cut(bytes)?.to_owned(),
+        Some(_) => return None,
+    };
+    Some(shown(&text))
+}
+
+fn is_text(essence: &str) -> bool {
+    const KINDS: [&str; 7] = [
+        "application/json",
+        "application/xml",
+        "application/javascript",
+        "application/yaml",
+        "application/x-ndjson",
+        "application/x-yaml",
+        "application/toml",
+    ];
+    essence.starts_with("text/")
+        || essence.ends_with("+json")
+        || essence.ends_with("+xml")
+        || KINDS.contains(&essence)
+}
+
+/// Reads UTF-8 whose last character may be cut.
+fn utf8_up_to_a_cut(bytes: &[u8]) -> Option<&str> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Some(text),
+        Err(error) if error.error_len().is_none() => std::str::from_utf8(&bytes[..error.valid_up_to()]).ok(),
+        Err(_) => None,
+    }
+}
+
+/// Takes out what would steer a terminal or turn the direction of writing.
+fn shown(text: &str) -> String {
+    let hidden = |it: char| matches!(it, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let keep = |it: &char| matches!(it, '\n' | '\t') || !(it.is_control() || hidden(*it));
+    text.chars().filter(keep).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_text_is_read_in_its_encoding_and_what_is_none_is_not() {
+        let table: [(&str, &[u8], Option<&str>); 15] = [
+            ("text/html; charset=utf-8", "é".as_bytes(), Some("é")),
+            ("text/html", "aé".as_bytes().split_at(2).0, Some("a")),
+            ("Text/Plain", b"a\r\n\tb", Some("a\n\tb")),
+            ("text/plain; charset=ISO-8859-1", b"\xe9", Some("é")),
+            ("text/plain; charset=\"utf-8\"", b"\xff", Some("\u{fffd}")),
+            ("text/plain; charset=koi8-r", b"a", None),
+            ("application/json", b"{}", Some("{}")),
+            ("application/problem+json", b"{}", Some("{}")),
+            ("image/svg+xml", b"<svg/>", Some("<svg/>")),
+            ("image/png", b"a", None),
+            ("application/octet-stream", b"a", None),
+            ("of no stated type", b"a", Some("a")),
+            ("of no stated type", "aé".as_bytes().split_at(2).0, Some("a")),
+            ("of no stated type", b"\xff\xfe\x00", None),
+            ("text/plain", "\u{1b}[31mred\u{202e}left\0".as_bytes(), Some("[31mredleft")),
+        ];
+        for (kind, bytes, expected) in table {
+            assert_eq!(decoded(kind, bytes).as_deref(), expected, "{kind} {bytes:?}");
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! The tools of an agent as they are now.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures_util::future::join_all;
+
+use crate::effect::Effect;
+use crate::toolbox::Toolbox;
+use crate::toolset::{Offer, Toolset};
+
+/// Tools that are always there, and sets of tools that come and go. Cheap to clone.
+///
+/// Each node of an agent asks for the tools of [`now`](Self::now) and works with that one [`Toolbox`]: what the model is
+/// told, what is approved and what is called are looked up by name each time, so that a tool that went away is answered
+/// as unknown and never mistaken for another.
+#[derive(Debug, Clone)]
+pub struct LiveToolbox {
+    fixed: Toolbox,
+    sets: Arc<[Arc<dyn Toolset>]>,
+    last: Arc<Mutex<Option<Last>>>,
+}
+
+/// What was given out last, and what it was made of.
+#[derive(Debug)]
+struct Last {
+    offers: Vec<Arc<[Arc<dyn crate::Tool>]>>,
+    toolbox: Toolbox,
+}
+
+impl LiveToolbox {
+    /// Makes it of tools that stay and sets that are asked, in this order.
+    #[must_use]
+    pub fn new(fixed: Toolbox, sets: impl IntoIterator<Item = Arc<dyn Toolset>>) -> Self {
+        Self { fixed, sets: sets.into_iter().collect(), last: Arc::default() }
+    }
+
+    /// Returns the tools as they are now. The sets are asked at the same time; one that is out of reach takes no other
+    /// with it, and stands in [`Toolbox::missing`]. Costs as much as asking as long as nothing changes.
+    ///
+    /// # Cancellation
+    ///
+    /// Dropping the future changes nothing.
+    pub async fn now(&self) -> Toolbox {
+        if self.sets.is_empty() {
+            return self.fixed.clone();
+        }
+        let offers: Vec<Offer> = join_all(self.sets.iter().map(|it| it.tools())).await;
+        let whole = offers.iter().map(|it| it.as_ref().ok().cloned()).collect::<Option<Vec<_>>>();
+        if let (Some(whole), Some(last)) = (&whole, &*self.last())
+            && whole.iter().zip(&last.offers).all(|(new, old)| Arc::ptr_eq(new, old))
+        {
+            return last.toolbox.clone();
+        }
+        let names = self.sets.iter().map(|it| it.name().to_owned());
+        let toolbox = self.fixed.joined(names.zip(offers));
+        *self.last() = whole.map(|offers| Last { offers, toolbox: toolbox.clone() });
+        toolbox
+    }
+
+    /// Returns the effects that calls may have, without asking anybody: a set may hold anything, so it counts as
+    /// dangerous.
+    #[must_use]
+    pub fn effects(&self) -> Vec<Effect> {
+        let fixed = self.fixed.definitions();
+        let known = fixed.iter().filter_map(|it| self.fixed.get(it.name())).map(crate::Tool::effect);
+        known.chain(self.sets.iter().map(|_| Effect::Destructive)).collect()
+    }
+
+    fn last(&self) -> MutexGuard<'_, Option<Last>> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl From<Toolbox> for LiveToolbox {
+    fn from(fixed: Toolbox) -> Self {
+        Self::new(fixed, [])
+    }
+}
