@@ -30,8 +30,8 @@ const HOSTS: &[&str] = &[
 
 pub(super) fn check(repo: &Repo) -> Vec<Finding> {
     let mut findings = Vec::new();
-    // The lock file is cargo's, and names the registry; a recorded stream is what a server wrote, line ends and all.
-    for file in repo.files.iter().filter(|file| file.path != "Cargo.lock" && !file.path.ends_with(".sse")) {
+    // The lock file is cargo's, and names the registry.
+    for file in repo.files.iter().filter(|file| file.path != "Cargo.lock") {
         for (number, line) in (1..).zip(file.text.split('\n')) {
             // A recording is what came over the wire, to the byte.
             let line = if file.path.ends_with(".sse") { line.trim_end() } else { line };

@@ -23,13 +23,14 @@ pub(super) fn pieces(
 ) -> BoxStream<'static, Result<Bytes>> {
     let pieces = Box::pin(response.bytes_stream());
     let body = Body { pieces, host, limits, seen: 0 };
-    Box::pin(futures_util::stream::unfold(Some(body), |body| async move {
+    let pieces = futures_util::stream::unfold(Some(body), |body| async move {
         let mut body = body?;
         match body.next().await? {
             Ok(piece) => Some((Ok(piece), Some(body))),
             Err(error) => Some((Err(error), None)),
         }
-    }))
+    });
+    Box::pin(pieces.fuse())
 }
 
 impl<S> Body<S>

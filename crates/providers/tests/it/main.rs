@@ -6,6 +6,7 @@ mod aimock;
 mod canary;
 mod damage;
 mod errors;
+mod fuzz;
 mod installed;
 mod openai;
 mod orphans;

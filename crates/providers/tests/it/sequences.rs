@@ -248,3 +248,8 @@ pub(crate) fn tool_turn(wire: Wire) -> String {
     let found = tables().into_iter().find(|it| it.wire == wire && it.name.starts_with("two calls"));
     found.expect("every wire has it").events
 }
+
+/// Returns every stream of every table, and every answer at once, with its wire.
+pub(crate) fn bodies() -> Vec<(Wire, String, String)> {
+    tables().into_iter().map(|it| (it.wire, it.events, it.atomic.to_string())).collect()
+}
