@@ -59,7 +59,7 @@ fn damage() -> impl Strategy<Value = Damage> {
 }
 
 fn place(part: u16, len: usize) -> usize {
-    usize::from(part) * len >> 16
+    (usize::from(part) * len) >> 16
 }
 
 /// Events are swapped and repeated whole; the rest is done to bytes.
