@@ -10,7 +10,9 @@ pub(crate) fn hint(category: &str) -> Option<&'static str> {
         }
         "provider_model_not_loaded" => "the server is still loading the model: send it again in a while",
         "provider_rate_limit" => "the server asks to slow down: send it again in a while",
-        "provider_invalid_response" => "check `base_url`: what answers there does not speak this protocol",
+        "provider_invalid_response" => {
+            "send it again; if it stays so, check that what answers at `base_url` speaks this protocol"
+        }
         "provider_unsupported_content_block" => {
             "this model does not take what the message holds: choose another one"
         }

@@ -157,7 +157,10 @@ fn key_name(wire: Wire) -> &'static str {
 
 fn variable(name: &str) -> Option<String> {
     // No name that the system takes is asked for otherwise: it would panic on some.
-    (!name.is_empty() && !name.contains(['=', '\0'])).then(|| std::env::var(name).ok()).flatten()
+    if name.is_empty() || name.contains(['=', '\0']) {
+        return None;
+    }
+    std::env::var_os(name)?.into_string().ok()
 }
 
 /// Draws from 0 up to 1.

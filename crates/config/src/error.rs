@@ -26,7 +26,7 @@ pub enum Error {
         /// Which one.
         name: String,
         /// Why not.
-        source: singletree_llm::Error,
+        source: Box<singletree_llm::Error>,
     },
     /// The HTTP client cannot be made.
     #[error("the HTTP client cannot be made")]
@@ -41,7 +41,7 @@ pub enum Error {
         /// Of which agent.
         agent: String,
         /// Why not.
-        source: singletree_tools::Error,
+        source: Box<singletree_tools::Error>,
     },
     /// An MCP server cannot be described.
     #[error("the MCP server `{name}` cannot be used")]
@@ -49,7 +49,7 @@ pub enum Error {
         /// Which one.
         name: String,
         /// Why not.
-        source: singletree_mcp::Error,
+        source: Box<singletree_mcp::Error>,
     },
     /// An agent has no model: only in a configuration that nobody checked.
     #[error("the agent `{agent}` has no model")]
@@ -63,7 +63,7 @@ pub enum Error {
         /// Which one.
         name: String,
         /// Why not.
-        source: singletree_agent::Error,
+        source: Box<singletree_agent::Error>,
     },
 }
 

@@ -178,15 +178,17 @@ pub(crate) fn check_base_url(url: &str) -> Result<(), &'static str> {
 }
 
 fn sampling(mut section: Section<'_>) -> RuntimeConfig {
-    let mut config = RuntimeConfig::default();
-    config.temperature = section.number("temperature");
-    config.max_tokens = section.count("max_tokens", 1).map(|it| it.value);
-    config.top_p = section.number("top_p");
-    config.seed = section.whole("seed");
-    config.frequency_penalty = section.number("frequency_penalty");
-    config.presence_penalty = section.number("presence_penalty");
-    config.stop_sequences = section.texts("stop").map(|it| it.into_iter().map(|it| it.value).collect());
-    config.extras = section.object("extras").unwrap_or_default();
+    let stop = section.texts("stop");
+    let config = RuntimeConfig {
+        temperature: section.number("temperature"),
+        max_tokens: section.count("max_tokens", 1).map(|it| it.value),
+        top_p: section.number("top_p"),
+        seed: section.whole("seed"),
+        frequency_penalty: section.number("frequency_penalty"),
+        presence_penalty: section.number("presence_penalty"),
+        stop_sequences: stop.map(|it| it.into_iter().map(|it| it.value).collect()),
+        extras: section.object("extras").unwrap_or_default(),
+    };
     section.end();
     config
 }

@@ -172,10 +172,10 @@ impl<'t> Section<'t> {
     }
 
     /// A table inside this one.
-    pub(crate) fn section(&mut self, key: &'static str) -> Option<Section<'t>> {
+    pub(crate) fn section(&mut self, key: &'static str) -> Option<Self> {
         let (at, value) = self.raw(key)?;
         match value.get_ref().as_table() {
-            Some(table) => Some(Section::new(table, at, self.called(key), self.faults)),
+            Some(table) => Some(Self::new(table, at, self.called(key), self.faults)),
             None => {
                 self.unfit(key, value, "a table");
                 None
@@ -184,7 +184,7 @@ impl<'t> Section<'t> {
     }
 
     /// The tables inside a table of free names, in the order of the text, as in `[models.main]`.
-    pub(crate) fn named(&mut self, key: &'static str) -> Vec<(At<String>, Section<'t>)> {
+    pub(crate) fn named(&mut self, key: &'static str) -> Vec<(At<String>, Self)> {
         let Some(section) = self.section(key) else { return Vec::new() };
         let mut named = Vec::new();
         for (name, value) in section.entries() {
@@ -198,7 +198,7 @@ impl<'t> Section<'t> {
             }
             match value.get_ref().as_table() {
                 Some(table) => {
-                    let inner = Section::new(table, name.at, section.called(&name.value), self.faults);
+                    let inner = Self::new(table, name.at, section.called(&name.value), self.faults);
                     named.push((name, inner));
                 }
                 None => section.unfit(&name.value, value, "a table"),

@@ -9,7 +9,7 @@ pub(crate) enum Dialect {
     Graph,
     /// Calls to a model, and the server that answers them.
     Llm,
-    /// Backends, managers, and the prompts that they are asked for.
+    /// Backends of prompts, and calls to them and to managers.
     Prompts,
 }
 
@@ -27,13 +27,12 @@ impl Dialect {
     /// Tells whether the cases of a file may share this key.
     #[must_use]
     pub(crate) fn shares(self, key: &str) -> bool {
-        if matches!(key, "invariants" | "conformance_version") {
-            return true;
-        }
-        match self {
-            Self::Graph => matches!(key, "subgraph" | "subgraph_with_idx" | "subgraphs"),
-            Self::Llm => matches!(key, "mapping" | "mock_provider"),
-            Self::Prompts => prompts::is_shared(key),
-        }
+        let own: &[&str] = match self {
+            Self::Graph => &["subgraph", "subgraph_with_idx", "subgraphs", "invariants"],
+            Self::Llm => &["mapping", "mock_provider", "invariants"],
+            Self::Prompts if prompts::is_shared(key) => return true,
+            Self::Prompts => &[],
+        };
+        key == "conformance_version" || own.contains(&key)
     }
 }

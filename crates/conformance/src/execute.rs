@@ -24,12 +24,11 @@ use crate::invariants::{self, Evidence};
 use crate::journal::WatchedJournal;
 use crate::mocks::Mocks;
 use crate::paused::CasePaused;
-use crate::prompts::{self, PromptCase};
 use crate::run::{InvocationSpec, Run};
 use crate::scene::{CaseClock, How, Scene, Stage};
 use crate::sessions::{self, WatchedSessions};
 use crate::tape::Tape;
-use crate::{base, chat, llm};
+use crate::{base, chat, llm, prompts};
 
 /// Time that passes in a case before it counts as stuck. It is not waited for: time stands still while anything can run.
 const STUCK_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
@@ -93,7 +92,7 @@ async fn in_dialect(case: RawCase, checker: &mut Checker) -> Outcome<()> {
     match case.dialect {
         Dialect::Graph => perform(case.read()?, checker).await,
         Dialect::Llm => llm::perform(case, checker).await,
-        Dialect::Prompts => prompts::play(PromptCase::read(case)?, checker).await,
+        Dialect::Prompts => prompts::perform(case, checker).await,
     }
 }
 

@@ -62,6 +62,7 @@
 //! stores promise), [`prompts`] (templates rendered to messages), [`draw`] (pictures of graphs and turns), [`narration`].
 
 pub use singletree_agent as agent;
+#[cfg(feature = "config")]
 pub use singletree_config as config;
 pub use singletree_draw as draw;
 pub use singletree_durable as durable;
@@ -69,9 +70,12 @@ pub use singletree_engine as engine;
 pub use singletree_harness as harness;
 pub use singletree_http as http;
 pub use singletree_llm as llm;
+#[cfg(feature = "mcp")]
 pub use singletree_mcp as mcp;
 pub use singletree_narration as narration;
+#[cfg(feature = "prompts")]
 pub use singletree_prompts as prompts;
+#[cfg(feature = "providers")]
 pub use singletree_providers as providers;
 pub use singletree_store_sqlite as store_sqlite;
 pub use singletree_tools as tools;

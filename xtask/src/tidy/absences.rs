@@ -7,7 +7,7 @@ use crate::std_paths::std_modules;
 
 /// Programs, which may ask the environment. Tests may too.
 const PROGRAMS: &[&str] =
-    &["crates/cli/", "crates/conformance/", "crates/harness/examples/", "bench/", "xtask/"];
+    &["crates/cli/", "crates/conformance/", "crates/harness/examples/", "examples/", "bench/", "xtask/"];
 
 /// Types through which a `static` becomes state. A `LazyLock` alone is a constant that
 /// is worked out late; what it holds is looked at too.

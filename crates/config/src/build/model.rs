@@ -64,7 +64,7 @@ pub(crate) fn http_provider(
     if let Some(key) = key {
         builder = builder.key(key.clone());
     }
-    builder.build().map_err(|source| Error::Model { name: name.to_owned(), source })
+    builder.build().map_err(|it| Error::Model { name: name.to_owned(), source: Box::new(it) })
 }
 
 fn limits(time: &ModelTime) -> HttpLimits {

@@ -46,7 +46,8 @@ pub(crate) fn one(config: &Config, ready: &ReadyServer) -> Result<Option<Arc<dyn
         Reach::Unknown => return Ok(None),
     };
     let server = judged(builder.limits(limits(config, table)), table);
-    let server = server.build().map_err(|source| Error::Server { name: name.to_owned(), source })?;
+    let server =
+        server.build().map_err(|it| Error::Server { name: name.to_owned(), source: Box::new(it) })?;
     Ok(Some(match &table.tools {
         Some(tools) => {
             let names = tools.iter().map(|it| model_name(name, &it.value));

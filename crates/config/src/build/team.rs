@@ -39,7 +39,7 @@ impl Config {
         (shared, means): (&Shared<'_>, &Means),
     ) -> Result<Agent> {
         let name = table.name.value.as_str();
-        let failed = |source| Error::Agent { name: name.to_owned(), source };
+        let failed = |it| Error::Agent { name: name.to_owned(), source: Box::new(it) };
         let members = reachable(&self.file, table);
         if members.len() == 1 {
             let mut agent = self.agent_loop(table, models, (shared, means))?;

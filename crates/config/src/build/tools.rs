@@ -34,7 +34,7 @@ impl<'c> Shared<'c> {
         if agent.tools.is_empty() {
             return Ok(None);
         }
-        let failed = |source| Error::Tools { agent: agent.name.value.clone(), source };
+        let failed = |it| Error::Tools { agent: agent.name.value.clone(), source: Box::new(it) };
         let mut tools: Vec<Arc<dyn Tool>> = Vec::new();
         let mut sets: Vec<Arc<dyn Toolset>> = Vec::new();
         let mut picked: BTreeMap<usize, Vec<String>> = BTreeMap::new();

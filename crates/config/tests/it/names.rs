@@ -174,11 +174,7 @@ fn a_server_is_started_or_addressed_and_its_unknown_tools_count_as_destructive()
     let unasked = "7:10: `agents.a` may run `files`, which cannot be undone, and nobody is asked";
     let hint = "hint: put \"destructive\" into `approval.ask`, or \"files\" into `approval.trust`";
     let all = "tools = [\"files\"]\napproval.ask = []";
-    server(
-        "command = \"x\"\neffects = { read = \"read\" }",
-        all,
-        &[unasked.replace("7:", "7:").as_str(), hint],
-    );
+    server("command = \"x\"\neffects = { read = \"read\" }", all, &[unasked, hint]);
     server("command = \"x\"\neffects = { \"*\" = \"read\" }", all, &[]);
     server(
         "command = \"x\"\ntools = [\"read\"]\neffects = { read = \"read\" }",

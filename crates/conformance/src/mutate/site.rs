@@ -22,13 +22,13 @@ const EXPECTATIONS: &[&str] = &[
     "checkpoint_saves",
     "first_run_expected_error",
     "expected_chain_ambiguity_error",
+    "expected_backend_state",
+    "expected_shared_prefix",
+    "expected_message_equal",
     "expected_wire_request",
     "expected_wire_request_checks",
     "expected_wire_request_absent_keys",
     "expected_wire_bytes_identical",
-    "expected_backend_state",
-    "expected_shared_prefix",
-    "expected_message_equal",
 ];
 
 /// Keys whose leaves are left out, because they say what must not be or how much there must be at least: another value may
@@ -89,15 +89,15 @@ const WHOLE: &[&str] = &[
     "parallel_branches_config",
     "timing_records",
     "middleware_log_captured",
-    "expected_wire_request",
-    "parsed",
-    "arguments",
     "sampling",
     "token_budget",
     "observability_entities",
     "messages",
     "chat_template",
     "member_names",
+    "expected_wire_request",
+    "parsed",
+    "arguments",
 ];
 
 /// Keys of maps, or of lists of maps, that may name a part of what is there; what they name is compared as a whole.
@@ -158,6 +158,7 @@ const SETS: &[&[&str]] = &[
         "fan_out_degraded_update_missing_collect_field",
     ],
     &["success", "exception"],
+    &["prompt_not_found", "prompt_render_error", "prompt_store_unavailable", "prompt_group_invalid"],
     &["stop", "length", "tool_calls", "content_filter"],
     &[
         "provider_authentication",
@@ -170,7 +171,6 @@ const SETS: &[&[&str]] = &[
         "provider_unsupported_content_block",
         "structured_output_invalid",
     ],
-    &["prompt_not_found", "prompt_render_error", "prompt_store_unavailable", "prompt_group_invalid"],
 ];
 
 /// One way to change one value.

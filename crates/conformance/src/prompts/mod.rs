@@ -24,7 +24,7 @@ use world::World;
 
 /// A case that was read.
 #[derive(Debug, Default)]
-pub(crate) struct PromptCase {
+struct PromptCase {
     backends: Vec<BackendSpec>,
     managers: Vec<(String, ManagerSpec)>,
     resolvers: Vec<ResolverSpec>,
@@ -63,7 +63,7 @@ impl PromptCase {
     ///
     /// # Errors
     /// For the first thing that is unknown in it.
-    pub(crate) fn read(case: RawCase) -> Outcome<Self> {
+    fn read(case: RawCase) -> Outcome<Self> {
         let (own, shared) = case.parts();
         let mut read = Self::default();
         if let Some(shared) = shared {
@@ -130,11 +130,12 @@ impl PromptCase {
     }
 }
 
-/// Makes the calls of a case and asserts what it expects.
+/// Reads a case, makes its calls and asserts what it expects.
 ///
 /// # Errors
-/// For what the case asks and nobody can do.
-pub(crate) async fn play(case: PromptCase, checker: &mut Checker) -> Outcome<()> {
+/// For the first thing that is unknown in it, and for what it asks and nobody can do.
+pub(crate) async fn perform(case: RawCase, checker: &mut Checker) -> Outcome<()> {
+    let case = PromptCase::read(case)?;
     let mut world = World::build(&case.backends, &case.managers, &case.resolvers)?;
     for call in &case.calls {
         let outcome = world.call(call).await?;

@@ -1,6 +1,16 @@
 //! Cases that must fail: whatever is changed in this one, it does not pass.
 
-use crate::trial::{changed, failures};
+use crate::dialect::Dialect;
+use crate::trial::failures_in;
+
+fn failures(text: &str) -> Vec<String> {
+    failures_in(Dialect::Prompts, text)
+}
+
+fn changed(case: &str, from: &str, to: &str) -> Vec<String> {
+    assert!(case.contains(from), "{from}");
+    failures(&case.replacen(from, to, 1))
+}
 
 const CASE: &str = "
 backends:

@@ -5,6 +5,7 @@
 mod aimock;
 mod canary;
 mod errors;
+mod fuzz;
 mod installed;
 mod openai;
 mod orphans;

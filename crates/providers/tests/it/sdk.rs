@@ -18,11 +18,11 @@ use crate::served::{Answer, Asked, Served};
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/streams");
 
-const WIRES: [(&str, Wire); 3] =
+pub(crate) const WIRES: [(&str, Wire); 3] =
     [("openai", Wire::OpenAi), ("anthropic", Wire::Anthropic), ("gemini", Wire::Gemini)];
 
 /// The streams of a wire, by name.
-fn names(wire: &str) -> Vec<String> {
+pub(crate) fn names(wire: &str) -> Vec<String> {
     let files = std::fs::read_dir(Path::new(FOLDER).join(wire)).unwrap().map(|it| it.unwrap().path());
     let mut names: Vec<String> = files
         .filter(|path| path.extension().is_some_and(|it| it == "sse"))
@@ -36,7 +36,7 @@ fn names(wire: &str) -> Vec<String> {
     names
 }
 
-fn file(wire: &str, name: &str, extension: &str) -> PathBuf {
+pub(crate) fn file(wire: &str, name: &str, extension: &str) -> PathBuf {
     Path::new(FOLDER).join(wire).join(format!("{name}.{extension}"))
 }
 

@@ -66,3 +66,34 @@ fn a_store_of_ones_own_keeps_a_session() {
     check("custom_store", &[folder], "visits: 1");
     check("custom_store", &[folder], "visits: 2");
 }
+
+#[test]
+fn a_conversation_is_handed_over_and_back() {
+    let wanted = "> Hello\n\
+                  > I want my money back\n\
+                  > Thanks\n\
+                  > Now about those bugs\n\
+                  -        user: Hello\n\
+                  help     assistant: help here: done.\n\
+                  -        user: I want my money back\n\
+                  help     assistant: \n\
+                  help     tool: {\"agent\":\"billing\",\"reason\":\"it is about money\",\"status\":\"transferred\",\"to\":\"billing\"}\n\
+                  billing  assistant: billing here: done.\n\
+                  -        user: Thanks\n\
+                  billing  assistant: billing here: done.\n\
+                  -        user: Now about those bugs\n\
+                  billing  assistant: \n\
+                  billing  tool: {\"agent\":\"help\",\"reason\":\"it is about bugs\",\"status\":\"transferred\",\"to\":\"help\"}\n\
+                  help     assistant: help here: done.";
+    check("multi_agent", &[], wanted);
+}
+
+#[test]
+fn only_the_reply_that_fits_is_part_of_the_conversation() {
+    check("structured_output", &[], "login fails (severity 4), in 1 message");
+}
+
+#[test]
+fn an_agent_inside_of_a_graph_brings_back_what_it_found() {
+    check("research", &[], "My colleague says: it is 42.");
+}
