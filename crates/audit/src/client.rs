@@ -62,6 +62,17 @@ impl Client {
         (call, submitted)
     }
 
+    /// Sends a message that the turn which runs may take; returns what [`Client::submit`] does.
+    ///
+    /// # Cancellation
+    /// As [`Client::send`].
+    pub async fn steer(&self, session: &str, text: &str) -> (u64, Result<Turn, Box<ErroredTurn>>) {
+        let call = self.log.call(session, Deed::Send { text: text.to_owned(), key: None });
+        let steered = self.chat.steer(session, ChatMessage::user(text), SendOptions::new()).await;
+        self.given(session, call, &steered);
+        (call, steered)
+    }
+
     /// Says a message of a session otherwise, in a fork: `to` names that and the message. Returns the number of the call,
     /// which is one of the fork, and its turn.
     ///

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use singletree_durable::{
-    FieldValue, ItemRange, Journal, SessionKey, TurnKind, TurnQuery, TurnRow, WaitQuery, WaitStatus,
+    FieldValue, ItemRange, ItemRow, Journal, Json, SessionKey, TurnKind, TurnQuery, TurnRow, WaitQuery,
+    WaitStatus,
 };
 use singletree_harness::{Chat, HISTORY, Result, TurnId};
 use singletree_llm::{ChatMessage, Role};
@@ -64,6 +65,9 @@ pub struct StoredMessage {
     pub turn: Option<u64>,
     /// Whether it is the message that its turn answers.
     pub own: bool,
+    /// The number of the turn that took it as one that steers, if one did and is stored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taken_by: Option<u64>,
     /// Whose role it has.
     pub role: Role,
     /// The message, as [`End::brief`] writes it.
@@ -173,6 +177,7 @@ impl StoredSession {
             self.messages.push(StoredMessage {
                 turn: own.contains_key(&item.turn).then_some(item.turn),
                 own: own.get(&item.turn).is_some_and(|it| *it == Some(item.no)),
+                taken_by: taken_by(&item, rows)?,
                 role: message.role,
                 brief: End::brief(&message),
                 calls: message.tool_calls.iter().map(|it| it.id.clone()).collect(),
@@ -228,6 +233,16 @@ async fn turn(chat: &Chat, journal: &dyn Journal, key: &SessionKey, row: &TurnRo
         wait: row.wait,
         end,
     })
+}
+
+/// Reads off a message's side record which turn took it.
+fn taken_by(item: &ItemRow, rows: &[TurnRow]) -> Result<Option<u64>> {
+    let side = item.side.as_ref().map(Json::decode::<Value>).transpose();
+    let side = side.map_err(|it| unreadable("a side record", it))?.unwrap_or_default();
+    let Some(name) = side["taken_by"].as_str() else { return Ok(None) };
+    // What was inherited may name a turn of another session.
+    let taker = rows.iter().find(|it| TurnId::new(it.invocation.clone(), it.ordinal).to_string() == name);
+    Ok(taker.map(|it| it.no))
 }
 
 fn state(status: WaitStatus) -> WaitState {

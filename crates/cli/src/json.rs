@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::Value;
+use singletree::agent::Summary;
 use singletree::config::Report;
 use singletree::durable::Timestamp;
 use singletree::harness::{ForkPoint, HistoryEntry, PendingWait, SessionInfo, Wait};
@@ -202,6 +203,9 @@ pub(crate) struct Sessions<'a> {
 pub(crate) struct Shown<'a> {
     #[serde(flatten)]
     session: Session<'a>,
+    /// What stands for the beginning, if something does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    summary: Option<&'a Summary>,
     history: Vec<Entry<'a>>,
 }
 
@@ -215,10 +219,14 @@ struct Entry<'a> {
 
 impl<'a> Shown<'a> {
     /// Describes a session and its history.
-    pub(crate) fn of(info: &'a SessionInfo, history: &'a [HistoryEntry]) -> Self {
+    pub(crate) fn of(
+        info: &'a SessionInfo,
+        summary: Option<&'a Summary>,
+        history: &'a [HistoryEntry],
+    ) -> Self {
         let entry =
             |it: &'a HistoryEntry| Entry { seq: it.seq, message: &it.message, side: it.side.as_ref() };
-        Self { session: Session::of(info), history: history.iter().map(entry).collect() }
+        Self { session: Session::of(info), summary, history: history.iter().map(entry).collect() }
     }
 }
 

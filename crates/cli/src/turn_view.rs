@@ -89,7 +89,6 @@ impl TurnView {
                 screen.styled(Style::Dim, &format!("  {signal}: {how}"))
             }
             ChatEventKind::TurnAccepted { .. }
-            | ChatEventKind::MessageSteered { .. }
             | ChatEventKind::SignalReceived { .. }
             | ChatEventKind::TurnSuspended { .. }
             | ChatEventKind::TurnCompleted { .. }

@@ -1,7 +1,7 @@
 //! One transition's writes: they land together or not at all.
 
 use crate::{
-    AuditRow, Counters, EventRow, Fence, FieldRow, Head, InvocationId, ItemRow, MailRow, Placement,
+    AuditRow, Counters, EventRow, Fence, FieldRow, Head, InvocationId, ItemRow, Json, MailRow, Placement,
     PositionRow, RecordRow, SessionId, SessionKey, Timestamp, TurnRow, TurnStatus, WaitRow, WaitStatus,
 };
 
@@ -66,6 +66,13 @@ pub enum Put {
         item: u64,
         /// Its place.
         placement: Placement,
+    },
+    /// Sets what is known beside an item (D17), whatever was known. The item must be there.
+    Side {
+        /// The item's number.
+        item: u64,
+        /// What is known.
+        side: Json,
     },
     /// Writes a turn.
     Turn(TurnRow),

@@ -154,8 +154,7 @@ impl Chronicle<'_> {
                 }
             },
             // Provisional ones are not stored; ends are told by the turn; a fork tells of no turn of this session.
-            ChatEventKind::MessageSteered { .. }
-            | ChatEventKind::Delta { .. }
+            ChatEventKind::Delta { .. }
             | ChatEventKind::ToolStarted { .. }
             | ChatEventKind::ToolFinished { .. }
             | ChatEventKind::TurnSuspended { .. }

@@ -60,20 +60,15 @@ pub enum ChatEventKind {
         /// The user's message.
         message: Option<Arc<ChatMessage>>,
     },
-    /// A message was recorded. When its turn ends errored it does not become history, unless the end says so.
+    /// A message was recorded. When its turn ends errored it does not become history, unless the end says so. One of the
+    /// user is told here when the turn took it as one that steers ([`Chat::steer`](crate::Chat::steer)).
     MessageAppended {
         /// Its name.
         id: MessageId,
         /// The message.
         message: Arc<ChatMessage>,
-        /// What is known beside it, such as an interruption.
+        /// What is known beside it (D17), such as an interruption, or the turn that took it: `{"taken_by": TURN}`.
         side: Option<Value>,
-    },
-    /// The message was taken by a turn that ran, as one that steers it ([`Chat::steer`](crate::Chat::steer)): it is answered
-    /// there, and its own turn ends with that one.
-    MessageSteered {
-        /// The turn that took it.
-        into: TurnId,
     },
     /// A piece of a message that is on its way. Provisional: the message that is appended under the same name replaces
     /// all pieces, and a piece of a higher run takes all earlier ones back.
@@ -152,7 +147,6 @@ impl ChatEventKind {
         match self {
             Self::TurnAccepted { .. } => kind::ACCEPTED,
             Self::MessageAppended { .. } => kind::APPENDED,
-            Self::MessageSteered { .. } => kind::STEERED,
             Self::Delta { .. } => "delta",
             Self::ToolStarted { .. } => "tool.started",
             Self::ToolFinished { .. } => "tool.finished",
@@ -169,7 +163,6 @@ impl ChatEventKind {
         match self {
             Self::TurnAccepted { .. } | Self::SignalReceived { .. } | Self::SessionForked { .. } => true,
             Self::MessageAppended { .. }
-            | Self::MessageSteered { .. }
             | Self::Delta { .. }
             | Self::ToolStarted { .. }
             | Self::ToolFinished { .. }
@@ -188,7 +181,6 @@ impl ChatEventKind {
             | Self::TurnErrored { outcome } => Some(outcome),
             Self::TurnAccepted { .. }
             | Self::MessageAppended { .. }
-            | Self::MessageSteered { .. }
             | Self::Delta { .. }
             | Self::ToolStarted { .. }
             | Self::ToolFinished { .. }
@@ -202,7 +194,6 @@ impl ChatEventKind {
 pub(crate) mod kind {
     pub(crate) const ACCEPTED: &str = "turn.accepted";
     pub(crate) const APPENDED: &str = "message.appended";
-    pub(crate) const STEERED: &str = "message.steered";
     pub(crate) const SUSPENDED: &str = "turn.suspended";
     pub(crate) const SIGNAL: &str = "signal.received";
     pub(crate) const COMPLETED: &str = "turn.completed";

@@ -27,7 +27,6 @@ pub(crate) fn controller(what: &ChatEventKind) -> Option<String> {
         ChatEventKind::SessionForked { parent, .. } => Some(format!("This conversation continues {parent}.")),
         ChatEventKind::TurnAccepted { .. }
         | ChatEventKind::MessageAppended { .. }
-        | ChatEventKind::MessageSteered { .. }
         | ChatEventKind::Delta { .. }
         | ChatEventKind::ToolStarted { .. }
         | ChatEventKind::ToolFinished { .. }

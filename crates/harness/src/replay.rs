@@ -96,7 +96,6 @@ impl<'a> Replay<'a> {
                 },
                 from: body["from"].as_str().map(str::to_owned),
             },
-            kind::STEERED => ChatEventKind::MessageSteered { into: text(body, "into").parse()? },
             kind::FORKED => {
                 let parent = SessionId::parse(text(body, "parent"));
                 let parent = parent.map_err(|it| corrupt("a fork's parent".into(), Some(it.into())))?;

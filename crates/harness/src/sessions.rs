@@ -147,6 +147,22 @@ impl Chat {
         (from..).zip(items).map(|(seq, item)| entry(seq, &item)).collect()
     }
 
+    /// Reads one field of a session's state that is a value, such as the summary of its beginning; none when there is no such
+    /// field, or it is a list.
+    ///
+    /// # Errors
+    /// As [`Chat::session`].
+    pub async fn value(&self, session_id: &str, field: &str) -> Result<Option<Value>> {
+        let row = self.row(session_id).await?;
+        match row.fields.iter().find(|it| it.name == field).map(|it| &it.value) {
+            Some(FieldValue::Value(json)) => {
+                let value = json.decode();
+                value.map(Some).map_err(|it| corrupt(format!("field '{field}'"), Some(it.into())))
+            }
+            Some(FieldValue::List { .. }) | None => Ok(None),
+        }
+    }
+
     /// Writes a session out as one document.
     ///
     /// # Errors

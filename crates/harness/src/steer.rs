@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 use serde::{Deserialize, Serialize};
-use singletree_durable::{Put, Require, TurnRow, TurnStatus};
+use serde_json::{Map, Value};
+use singletree_durable::{Json, Put, Require, TurnRow, TurnStatus};
 use singletree_engine::List;
 use singletree_llm::{ChatMessage, Role};
 
@@ -26,6 +27,9 @@ use crate::submit::SendOptions;
 use crate::turn::Turn;
 use crate::turning::{Turning, messages_from};
 use crate::writing::{Author, Writing};
+
+/// The name under which the side record of a message says which turn took it (D17).
+const TAKEN_BY: &str = "taken_by";
 
 /// What the running turn may take of the messages that steer it. Nodes of the outermost graph get it by
 /// `cx.extension::<Steering>()`; outside of chat there is none.
@@ -188,12 +192,22 @@ impl Turning {
                 // Its body is written already.
                 self.numbers.note(item, no);
             }
-            let into = self.row.id();
-            let body = serde_json::json!({ "into": into.to_string() });
-            let author = Author { no: row.no, id: row.id() };
-            writing.event(&author, None, Some((&body).into()), ChatEventKind::MessageSteered { into });
             self.taken.push(Taken { row, position });
         }
+    }
+
+    /// Says beside a message that this turn has taken that it has: its body was written when it was accepted.
+    pub(crate) fn tell_taken(
+        &self,
+        writing: &mut Writing,
+        (item, position): (u64, u64),
+        side: Option<Value>,
+    ) -> Option<Value> {
+        self.taken.iter().find(|it| it.position == position)?;
+        let mut side = side.unwrap_or_else(|| Value::Object(Map::new()));
+        side[TAKEN_BY] = self.row.id().to_string().into();
+        writing.put(Put::Side { item, side: Json::from(&side) });
+        Some(side)
     }
 
     /// Ends the turns of the messages that this turn has taken, with it. Where it ran to an end or waits, they are answered:
@@ -258,8 +272,9 @@ impl Chat {
     /// when (INV-2).
     ///
     /// The outcome of a message that was taken comes with that of the turn that took it: completed with the messages after
-    /// it, also where that turn suspends; errored as that turn. To cancel it is to cancel that turn. The log tells of it by
-    /// [`ChatEventKind::MessageSteered`].
+    /// it, also where that turn suspends; errored as that turn. To cancel it is to cancel that turn. Which turn that was
+    /// stands beside the message, in its side record: `{"taken_by": TURN}`, told by its
+    /// [`ChatEventKind::MessageAppended`], which is an event of that turn, and by [`Chat::history`].
     ///
     /// Messages are taken in the order of acceptance: one that waits behind a message that was sent waits its turn.
     ///

@@ -82,8 +82,8 @@ impl Turning {
             let side = self.sides.of(position);
             let beside = Beside { placement: None, side: side.as_ref().map(Json::from) };
             let (no, side) = match self.numbers.get(item) {
-                // It was written before anybody could say anything about it.
-                Some(no) => (no, None),
+                // It was written before anybody could say anything about it; what is taken is told now.
+                Some(no) => (no, self.tell_taken(writing, (no, position), side)),
                 None => (writing.new_item(&author, item, beside, &mut self.numbers)?, side),
             };
             let id = MessageId { turn: author.id.clone(), k: position.saturating_sub(self.marks.first) };

@@ -100,6 +100,7 @@ fn put(scribe: &Scribe<'_>, target: &mut Target<'_>, put: &Put) -> Result<(), Fa
             item::add(scribe, target.existing(scribe)?, row, loose)
         }
         Put::Place { item, placement } => item::place(scribe, target.existing(scribe)?, *item, placement),
+        Put::Side { item, side } => item::tell_beside(scribe, target.existing(scribe)?, *item, side),
         Put::Turn(row) => turn::put(scribe, target.existing(scribe)?, row),
         Put::FreeKey { turn } => turn::free_key(scribe, target.id, *turn),
         Put::Wait(row) => wait::put(scribe, target.existing(scribe)?, row),

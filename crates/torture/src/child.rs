@@ -83,6 +83,9 @@ pub async fn serve(parts: ChildParts) -> Result<()> {
     Ok(())
 }
 
+/// How a message begins that the turn which runs may take.
+const STEERS: &str = "aside ";
+
 async fn answer(chat: &Chat, say: &Say, ask: Ask) {
     let (call, asked) = match ask {
         Ask::Outcome { call, turn } => (call, outcome_of(chat, &turn).await),
@@ -90,7 +93,12 @@ async fn answer(chat: &Chat, say: &Say, ask: Ask) {
             Deed::Send { text, key } => {
                 let options = SendOptions::new().listen();
                 let options = key.into_iter().fold(options, |it, key| it.key(key));
-                let submitted = chat.submit(&session, ChatMessage::user(text), options).await;
+                let steers = text.starts_with(STEERS);
+                let message = ChatMessage::user(text);
+                let submitted = match steers {
+                    true => chat.steer(&session, message, options).await,
+                    false => chat.submit(&session, message, options).await,
+                };
                 (call, given(say, call, submitted))
             }
             Deed::Answer { signal, payload } => {

@@ -149,8 +149,12 @@ impl Clients {
             (_, 20..50) => "effect",
             (_, 50..60) => "pair",
             (_, 60..70) => "look",
+            (_, 70..82) => "aside",
             _ => "plain",
         };
+        // What steers is said where something runs.
+        let running = if word == "aside" { self.somebodys_turn(at) } else { None };
+        let session = running.map_or(session, |(running, _)| running);
         let text = format!("{word} c{at}-{}", self.sent);
         self.sent += 1;
         let key = self.dice.percent(70).then(|| format!("key of {text}"));

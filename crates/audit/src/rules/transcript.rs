@@ -37,6 +37,7 @@ pub(super) fn check(view: &mut View<'_>) {
         said_is_kept(turn, &stored.messages, own.get(&turn.no).and_then(|it| it.first()), &mut found);
     }
     in_order(view, &mut found);
+    ends_with_its_taker(view, &mut found);
     pairs(view, &mut found);
     for (rule, why) in found {
         view.find(rule, why);
@@ -96,8 +97,10 @@ fn reply_has_its_message(
 /// What an outcome says the turn added is what stands in the history.
 fn said_is_kept(turn: &StoredTurn, messages: &[StoredMessage], own: Option<&usize>, found: &mut Found) {
     let Some(said) = turn.end.as_ref().and_then(End::said) else { return };
-    let from = own.copied().unwrap_or(0);
-    let ours = messages.iter().skip(from).filter(|it| it.turn == Some(turn.no) && !it.own);
+    // A message that was taken is answered by the turn that took it, with what comes after.
+    let taker = own.and_then(|it| messages[*it].taken_by);
+    let (by, from) = (Some(taker.unwrap_or(turn.no)), own.map_or(0, |it| it + 1));
+    let ours = messages.iter().skip(from).filter(|it| (it.turn == by && !it.own) || it.taken_by == by);
     let kept: Vec<&str> = ours.map(|it| it.brief.as_str()).collect();
     if kept != said {
         let why = format!("turn {} says that it added {said:?}, and the history has {kept:?}", turn.id);
@@ -121,13 +124,37 @@ fn in_order(view: &View<'_>, found: &mut Found) {
             }
             last = Some(turn);
         }
-        let invocation = turn.invocation.as_str();
+        // What was taken stands among the messages of the turn that took it.
+        let among = message.taken_by.and_then(|no| stored.turn(no)).unwrap_or(turn);
+        let invocation = among.invocation.as_str();
         if current != Some(invocation) {
             if !ended.insert(invocation) {
                 let why = format!("message {at} ({}) stands inside another turn's", message.brief);
                 found.push((Rule::Reordered, why));
             }
             current = Some(invocation);
+        }
+    }
+}
+
+/// The turn of a message that was taken ends as the one that took it: completed also where that one waits.
+fn ends_with_its_taker(view: &View<'_>, found: &mut Found) {
+    let stored = view.stored;
+    let turn = |no: Option<u64>| no.and_then(|it| stored.turn(it));
+    for message in stored.messages.iter().filter(|it| it.own) {
+        let (Some(taken), Some(taker)) = (turn(message.turn), turn(message.taken_by)) else { continue };
+        let same = match (&taken.end, &taker.end) {
+            (Some(End::Completed { .. }), Some(End::Completed { .. } | End::Suspended { .. })) => true,
+            (Some(End::Errored { category: one, .. }), Some(End::Errored { category: other, .. })) => {
+                one == other
+            }
+            (None, None) => true,
+            (Some(_) | None, Some(_) | None) => false,
+        };
+        if !same {
+            let (taken, taker) = (&taken.id, &taker.id);
+            let why = format!("turn {taken} was taken by turn {taker}, and does not end as that one");
+            found.push((Rule::Contradicted, why));
         }
     }
 }

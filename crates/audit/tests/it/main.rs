@@ -11,6 +11,7 @@ mod rig;
 mod saboteur;
 mod scheduler;
 mod seeded;
+mod taken;
 mod threads;
 mod told;
 mod walk;

@@ -90,6 +90,8 @@ pub(crate) struct Turn {
     pub(crate) root: usize,
     pub(crate) ordinal: u32,
     pub(crate) end: Option<End>,
+    /// Whether a turn that runs may take its message.
+    steers: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -141,6 +143,16 @@ impl Session {
         if let Some(key) = key {
             self.keys.insert(key.to_owned(), (text.to_owned(), at));
         }
+        self.parked.push_back(at);
+        self.go_on(policy);
+        self.expect(at)
+    }
+
+    /// Nothing runs: it is as good as sent, unless it is parked. Then the turn that goes on takes it.
+    pub(crate) fn steer(&mut self, text: &str, policy: WhileSuspended) -> Expected {
+        self.exists = true;
+        let at = self.add(text, self.turns.len(), 0);
+        self.turns[at].steers = true;
         self.parked.push_back(at);
         self.go_on(policy);
         self.expect(at)
@@ -198,9 +210,21 @@ impl Session {
             return at;
         }
         let answer = self.open.then(|| "tool:ok (for c1)".to_owned());
-        let replies: Vec<_> = answer.into_iter().chain([format!("assistant:{}", acted(approved))]).collect();
+        let mut heard = Vec::new();
+        while let Some(next) = self.parked.pop_front_if(|it| self.turns[*it].steers) {
+            heard.push(next);
+        }
+        let before = usize::from(answer.is_some());
+        let texts = heard.iter().map(|it| format!("user:{}", self.turns[*it].text));
+        let said = format!("assistant:{}", acted(approved));
+        let replies: Vec<_> = answer.into_iter().chain(texts).chain([said]).collect();
         self.open = false;
         self.history.extend(replies.iter().cloned());
+        // What was taken ends with this turn, each with what comes after it.
+        for (place, taken) in heard.into_iter().enumerate() {
+            let replies = replies[before + place + 1..].to_vec();
+            self.end(taken, End::Completed { replies });
+        }
         self.end(at, End::Completed { replies });
         at
     }
@@ -284,6 +308,8 @@ impl Session {
 
     /// The process ends, and the next one takes over, under its policy.
     pub(crate) fn restart(&mut self, policy: WhileSuspended) {
+        // That a message steers is not kept: it has its own turn, in its place.
+        self.turns.iter_mut().for_each(|it| it.steers = false);
         self.go_on(policy);
     }
 
@@ -308,7 +334,7 @@ impl Session {
     }
 
     fn add(&mut self, text: &str, root: usize, ordinal: u32) -> usize {
-        self.turns.push(Turn { text: text.to_owned(), root, ordinal, end: None });
+        self.turns.push(Turn { text: text.to_owned(), root, ordinal, end: None, steers: false });
         self.turns.len() - 1
     }
 

@@ -13,6 +13,7 @@ pub(crate) const SESSIONS: [&str; 3] = ["s0", "s1", "s2"];
 #[derive(Debug, Clone)]
 pub(crate) enum Op {
     Send { session: usize, kind: Kind, key: Option<(u8, bool)> },
+    Steer { session: usize, kind: Kind },
     Answer { session: usize, approved: bool, names: Names },
     Cancel { session: usize, back: usize },
     DeadlinesPass,
@@ -48,6 +49,7 @@ pub(crate) fn op() -> impl Strategy<Value = Op> {
     });
     prop_oneof![
         8 => send,
+        3 => (session.clone(), select(&Kind::ALL[..])).prop_map(|(session, kind)| Op::Steer { session, kind }),
         4 => answer,
         2 => (session.clone(), 0_usize..4).prop_map(|(session, back)| Op::Cancel { session, back }),
         2 => Just(Op::DeadlinesPass),

@@ -86,7 +86,7 @@ pub(crate) fn message(turn: u64, brief: &str) -> StoredMessage {
         _ => (Role::Assistant, false),
     };
     let (calls, answers) = (Vec::new(), None);
-    StoredMessage { turn: Some(turn), own, role, brief: brief.into(), calls, answers }
+    StoredMessage { turn: Some(turn), own, taken_by: None, role, brief: brief.into(), calls, answers }
 }
 
 /// What is stored of what [`good`] tells.

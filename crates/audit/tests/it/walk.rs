@@ -9,7 +9,7 @@ use singletree_audit::{Client, End, Recorder, StoredSession, audit};
 use singletree_durable::{Journal, MemoryStore};
 use singletree_engine::{Ctx, END, Graph, NodeError, Signal, Target};
 use singletree_harness::{
-    Agent, Chat, Durability, Error, ErroredTurn, ForkOptions, Result, Turn, TurnId, WhileSuspended,
+    Agent, Chat, Durability, Error, ErroredTurn, ForkOptions, Result, Steering, Turn, TurnId, WhileSuspended,
 };
 use singletree_llm::{ChatMessage, Role, ToolCall};
 use singletree_store_sqlite::SqliteStore;
@@ -49,12 +49,14 @@ fn obedient() -> Graph<Talk> {
         })
         .node("act", move |cx: Ctx<Talk>| async move {
             let (kind, said) = (asked(cx.state()), ChatMessage::assistant(acted(cx.state().approved)));
-            let calm = Talk::update().approved(false);
-            match kind {
-                Kind::Brittle => Err(NodeError::new("it broke").with_category("provider_unavailable")),
-                Kind::Call => Ok(calm.messages([ChatMessage::tool("c1", "ok"), said])),
-                _ => Ok(calm.messages([said])),
+            if kind == Kind::Brittle {
+                return Err(NodeError::new("it broke").with_category("provider_unavailable"));
             }
+            // What steers is heard here, and nowhere else.
+            let heard = cx.extension::<Steering>().unwrap().take(&cx.state().messages);
+            let result = (kind == Kind::Call).then(|| ChatMessage::tool("c1", "ok"));
+            let messages = result.into_iter().chain(heard).chain([said]);
+            Ok(Talk::update().approved(false).messages(messages))
         })
         .conditional_edge("hear", move |talk: &Talk| match asked(talk) {
             Kind::Plain => Target::from(END),
@@ -155,6 +157,7 @@ impl Walk {
     async fn step(&mut self, op: Op) {
         match op {
             Op::Send { session, kind, key } => self.send(session, kind, key).await,
+            Op::Steer { session, kind } => self.steer(session, kind).await,
             Op::Answer { session, approved, names } => self.answer(session, approved, names).await,
             Op::Cancel { session, back } => self.cancel(session, back).await,
             Op::DeadlinesPass => self.deadlines_pass().await,
@@ -181,6 +184,14 @@ impl Walk {
         };
         let expected = self.model[session].send(&text, key.as_deref(), self.policy);
         let sent = self.client.submit(SESSIONS[session], &text, key.as_deref()).await;
+        self.sent(session, expected, sent).await;
+    }
+
+    async fn steer(&mut self, session: usize, kind: Kind) {
+        self.texts += 1;
+        let text = format!("{} {}", kind.word(), self.texts);
+        let expected = self.model[session].steer(&text, self.policy);
+        let sent = self.client.steer(SESSIONS[session], &text).await;
         self.sent(session, expected, sent).await;
     }
 
@@ -449,5 +460,20 @@ proptest! {
         how in (policy(), level()), ops in proptest::collection::vec(op(), 1..40),
     ) {
         walk(Ground::file(), how, ops);
+    }
+}
+
+// INV-1, INV-2: what is drawn at random seldom comes to this.
+#[test]
+fn what_steers_behind_a_wait_is_taken_by_the_turn_that_goes_on() {
+    let steer = |kind| Op::Steer { session: 0, kind };
+    let send = |kind| Op::Send { session: 0, kind, key: None };
+    for level in [Durability::Turn, Durability::Step] {
+        for kind in [Kind::Ask, Kind::Call, Kind::Brittle] {
+            let answer = Op::Answer { session: 0, approved: true, names: Names::TheWait };
+            let sent = [send(kind), steer(Kind::Ask), steer(Kind::Plain), send(Kind::Plain)];
+            let ops = sent.into_iter().chain([steer(Kind::Fail), answer]).collect();
+            walk(async { Ground::Memory(MemoryStore::new()) }, (WhileSuspended::Queue, level), ops);
+        }
     }
 }

@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use singletree::Chat;
+use singletree::agent::Summary;
 use singletree::harness::{SessionExport, SessionInfo};
 
 use crate::args::Sessions;
@@ -15,6 +16,9 @@ use crate::place::Place;
 use crate::print::{Screen, Style};
 use crate::turn_view::TurnView;
 use crate::wire::House;
+
+/// The field of a session in which an agent keeps the summary of its beginning.
+const SUMMARY: &str = "summary";
 
 /// How many sessions are read at once.
 const PAGE: u64 = 256;
@@ -101,8 +105,9 @@ pub(crate) fn count(messages: u64) -> String {
 async fn show(chat: &Chat, session: &str, as_json: bool, screen: &mut Screen) -> Result<()> {
     let info = chat.session(session).await?;
     let history = chat.history(session, 0, info.messages).await?;
+    let summary = summary(chat, session).await?;
     if as_json {
-        json::print(screen, &Shown::of(&info, &history))?;
+        json::print(screen, &Shown::of(&info, summary.as_ref(), &history))?;
         return Ok(());
     }
     let (created, updated) = (json::time(info.created_at), json::time(info.updated_at));
@@ -110,9 +115,25 @@ async fn show(chat: &Chat, session: &str, as_json: bool, screen: &mut Screen) ->
     screen.styled(Style::Dim, &about)?;
     let mut view = TurnView::echoing();
     for entry in &history {
+        if let Some(summary) = summary.as_ref().filter(|it| it.to == entry.seq) {
+            told(summary, screen)?;
+        }
         view.message(None, &entry.message, entry.side.as_ref(), screen)?;
     }
     Ok(())
+}
+
+/// Reads what stands for the beginning of a session, if something does (D27).
+async fn summary(chat: &Chat, session: &str) -> Result<Option<Summary>> {
+    let value = chat.value(session, SUMMARY).await?;
+    // An agent of another kind may keep anything under that name.
+    Ok(value.and_then(|it| serde_json::from_value(it).ok()))
+}
+
+/// Shows a summary, before the messages that it does not stand for.
+fn told(summary: &Summary, screen: &mut Screen) -> io::Result<()> {
+    let Summary { from, to, text, .. } = summary;
+    screen.styled(Style::Dim, &format!("summary of messages {from}-{}: {text}", to.saturating_sub(1)))
 }
 
 fn read(file: &Path) -> Result<SessionExport> {

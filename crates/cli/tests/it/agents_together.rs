@@ -78,6 +78,39 @@ fn a_conversation_is_handed_over_and_stays_there() {
     assert_eq!((code, &other["replies"][0]["content"]), (0, &json!("Still billing.")), "{other}");
 }
 
+// D27
+#[test]
+fn a_summary_is_shown_before_the_messages_that_it_does_not_stand_for() {
+    let desk = Desk::new();
+    desk.write(
+        "singletree.toml",
+        "models.m = { wire = \"script\", file = \"m.json\" }\n\
+        [agents.a]\ninstructions = \"x\"\ncompaction = { keep = 1, every = 4 }\n",
+    );
+    // The summarising model is told what was said; nobody else says so much.
+    desk.write(
+        "m.json",
+        r#"{ "model": "m", "rules": [
+            { "when": { "user": ["say {what}"] }, "then": { "reply": "You said {what}." } }
+        ], "fallback": { "reply": "Letters.\nTwo of them." } }"#,
+    );
+    let send = |text: &str| assert_eq!(desk.run(&["send", text, "--session", "s"]).code, 0);
+    send("say a");
+    let (_, shown) = desk.json(&["sessions", "show", "s"]);
+    assert_eq!(shown.get("summary"), None, "nothing is summarised yet");
+    ["say b", "say c"].into_iter().for_each(send);
+    let ran = desk.run(&["sessions", "show", "s"]);
+    let (_, rest) = ran.out.split_once('\n').unwrap();
+    assert_eq!(
+        rest,
+        "you> say a\nYou said a.\nyou> say b\nYou said b.\n\
+         summary of messages 0-3: Letters.\nTwo of them.\nyou> say c\nYou said c.\n"
+    );
+    let (_, shown) = desk.json(&["sessions", "show", "s"]);
+    let summary = json!({ "from": 0, "to": 4, "text": "Letters.\nTwo of them.", "model": "m" });
+    assert_eq!((&shown["summary"], shown["history"].as_array().unwrap().len()), (&summary, 6));
+}
+
 /// An MCP server in the language of every shell.
 #[cfg(unix)]
 const SERVER: &str = r#"

@@ -86,6 +86,8 @@ clauses! {
     ItemNumbers, writes::item_numbers, "An item whose number is taken refuses the batch.";
     PlaceKeepsBody, writes::place_keeps_body, "A place is set on an item; all else of it stays.";
     PlaceOnce, writes::place_once, "A place for an absent or a placed item refuses the batch.";
+    SideReplaced, writes::side_replaced, "The side record of an item is replaced; all else of it stays.";
+    SideNeedsItem, writes::side_needs_item, "A side record for an absent item refuses the batch.";
     TurnReplaced, writes::turn_replaced, "A turn is replaced whole.";
     KeyFreed, writes::key_freed, "A freed idempotency key is free, and its turn stays.";
     WaitReplaced, writes::wait_replaced, "A wait is replaced whole.";

@@ -153,6 +153,7 @@ struct Memo {
     /// What counters were put since the session was made.
     counters: BTreeMap<SessionKey, crate::Counters>,
     placed: BTreeSet<(SessionKey, u64)>,
+    sided: BTreeSet<(SessionKey, u64)>,
     with_events: BTreeSet<SessionKey>,
     heirs: BTreeSet<SessionKey>,
     /// What was last read.

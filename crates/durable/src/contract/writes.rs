@@ -97,6 +97,27 @@ pub(super) async fn place_once(bench: &dyn Bench) -> Verdict {
     same("the places", &found, &vec![placed.placement])
 }
 
+pub(super) async fn side_replaced(bench: &dyn Bench) -> Verdict {
+    let (stores, s) = (bench.open().await?, key("s"));
+    let placed = ItemRow { placement: Some(place("messages", 0, 0)), ..item(1) };
+    let bare = ItemRow { side: None, ..item(2) };
+    make(&stores, &s, [placed.clone(), bare.clone(), item(3)].map(Put::Item)).await?;
+    for text in [r#"{"a":1}"#, r#"{"b":2}"#] {
+        apply(&stores, &s, [1, 2].map(|item| Put::Side { item, side: json(text) })).await?;
+        let [one, two] = [&placed, &bare].map(|it| ItemRow { side: Some(json(text)), ..it.clone() });
+        same("the items", &items(&stores, &s).await?, &vec![one, two, item(3)])?;
+    }
+    Ok(())
+}
+
+pub(super) async fn side_needs_item(bench: &dyn Bench) -> Verdict {
+    let (stores, s) = (bench.open().await?, key("s"));
+    make(&stores, &s, [Put::Item(item(1))]).await?;
+    let put = Put::Side { item: 2, side: json("{}") };
+    refused("a side record for an absent item", &apply(&stores, &s, [put]).await)?;
+    same("the items", &items(&stores, &s).await?, &vec![item(1)])
+}
+
 pub(super) async fn turn_replaced(bench: &dyn Bench) -> Verdict {
     let (stores, s) = (bench.open().await?, key("s"));
     let full = TurnRow {

@@ -1,7 +1,7 @@
 //! Writing a batch that was checked: nothing here can fail.
 
 use super::state::{Session, State};
-use crate::{Batch, Counters, ItemRow, Placement, Put, RecordRow, SessionKey, TurnRow, WaitRow};
+use crate::{Batch, Counters, ItemRow, Json, Placement, Put, RecordRow, SessionKey, TurnRow, WaitRow};
 
 impl State {
     /// Writes all puts of a batch, in order.
@@ -23,6 +23,7 @@ impl State {
             Put::DropField(name) => self.change(key, |it| drop(it.fields.remove(&name))),
             Put::Item(row) => self.make(key).add_item(row),
             Put::Place { item, placement } => self.change(key, |it| it.place(item, placement)),
+            Put::Side { item, side } => self.change(key, |it| it.tell_beside(item, side)),
             Put::Turn(row) => self.put_turn(key, row),
             Put::FreeKey { turn } => self.change(key, |it| it.free_key(turn)),
             Put::Wait(row) => self.put_wait(key, row),
@@ -98,6 +99,12 @@ impl Session {
         self.occupy(item, &place);
         if let Some(row) = self.items.get_mut(item) {
             row.placement = Some(place);
+        }
+    }
+
+    fn tell_beside(&mut self, item: u64, side: Json) {
+        if let Some(row) = self.items.get_mut(item) {
+            row.side = Some(side);
         }
     }
 

@@ -122,6 +122,9 @@ impl<'a> Ahead<'a> {
             }
             Put::Item(row) => self.take_item(row)?,
             Put::Place { item, placement } => self.take_place(*item, placement)?,
+            Put::Side { item, .. } => {
+                self.item(*item).map(drop).ok_or_else(|| refused(format!("item {item} exists")))?
+            }
             Put::Turn(row) => self.take_turn(row)?,
             Put::FreeKey { turn } => self.hold(*turn, None)?,
             Put::Event(row) => self.take_event(row.seq)?,

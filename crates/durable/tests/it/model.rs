@@ -98,13 +98,14 @@ impl Model {
             Put::DropField(_)
             | Put::DropMail(_)
             | Put::Place { .. }
+            | Put::Side { .. }
             | Put::FreeKey { .. }
             | Put::DropPosition(_)
             | Put::DropTurn { .. }
             | Put::DropEvents { .. }
             | Put::DropRecords { .. } => match self.sessions.get_mut(key) {
                 Some(rows) => return rows.put(put),
-                None => return !matches!(put, Put::Place { .. }),
+                None => return !matches!(put, Put::Place { .. } | Put::Side { .. }),
             },
             Put::Inherit { from, field, generation, len } => {
                 let of = SessionKey::new(key.tenant.clone(), from.clone());
@@ -135,6 +136,10 @@ impl Rows {
             Put::DropField(name) => self.fields.retain(|it| it.name != name),
             Put::Item(row) => return self.add_item(row),
             Put::Place { item, placement } => return self.place(item, placement),
+            Put::Side { item, side } => match self.items.iter_mut().find(|it| it.no == item) {
+                Some(row) => row.side = Some(side),
+                None => return false,
+            },
             Put::Turn(row) => {
                 let holds = |it: &TurnRow| it.no != row.no && it.key.is_some() && it.key == row.key;
                 if self.turns.iter().any(holds) {
@@ -280,6 +285,7 @@ fn put() -> impl Strategy<Value = Put> {
         1 => name().prop_map(Put::DropField),
         3 => item_row.prop_map(Put::Item),
         2 => (no(), placement()).prop_map(|(item, placement)| Put::Place { item, placement }),
+        1 => (no(), no()).prop_map(move |(item, it)| Put::Side { item, side: json(it) }),
         3 => turn_row().prop_map(Put::Turn),
         1 => no().prop_map(|turn| Put::FreeKey { turn }),
         2 => wait_row().prop_map(Put::Wait),

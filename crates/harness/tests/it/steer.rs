@@ -1,8 +1,8 @@
 //! Messages that steer the turn that runs.
 
 use futures_util::StreamExt;
-use serde_json::json;
-use singletree_durable::{Journal, MemoryStore};
+use serde_json::{Value, json};
+use singletree_durable::MemoryStore;
 use singletree_engine::{Ctx, END, Graph, NodeError, Signal, Target};
 use singletree_harness::{
     Agent, Chat, ChatEventKind, Durability, SendOptions, SideRecords, Steering, Turn, WhileSuspended,
@@ -11,7 +11,7 @@ use singletree_llm::ChatMessage;
 
 use crate::bench::{
     Door, Log, Talk, TalkUpdate, agent, approve, at, category, chain, check_rows, gate, history, key, line,
-    name, says, user,
+    says, user,
 };
 use crate::doctor::sound;
 
@@ -83,7 +83,7 @@ async fn a_message_that_steers_is_taken_by_the_turn_that_runs_and_ends_with_it()
     }
 }
 
-// D9: the log tells into which turn it went, and its own events end with its outcome.
+// D9, D17: the event of the message tells which turn took it, as the history does; its own events end with its outcome.
 #[tokio::test]
 async fn the_log_tells_who_took_it() {
     let (store, door) = (MemoryStore::new(), Door::shut());
@@ -94,17 +94,30 @@ async fn the_log_tells_who_took_it() {
     told(&turn).await;
     let events: Vec<_> = steered.events().map(|it| it.unwrap().what).collect().await;
     let kinds: Vec<_> = events.iter().map(ChatEventKind::as_str).collect();
-    assert_eq!(kinds, ["turn.accepted", "message.steered", "turn.completed"]);
-    assert_eq!(events[1], ChatEventKind::MessageSteered { into: turn.id().clone() });
+    assert_eq!(kinds, ["turn.accepted", "turn.completed"]);
+    let by = Some(json!({ "taken_by": turn.id().to_string() }));
+    let live = appended(&turn).await;
+    let expect = [(1, "left", by.clone()), (2, "one", None), (3, "two", None), (4, "three", None)];
+    assert_eq!(live, expect.map(|(k, text, side)| (k, text.to_owned(), side)));
+    // Read back it is the same.
+    let chat = open(&store.reopen(), &listening(&door), Durability::Step);
+    assert_eq!(appended(&chat.turn(turn.id()).await.unwrap()).await, live);
+    let history = chat.history("s", 0, 10).await.unwrap();
+    let sides: Vec<_> = history.into_iter().map(|it| it.side).collect();
+    assert_eq!(sides, [None, by, None, None, None]);
+}
+
+/// Returns the messages that the events of a turn tell, with what is known beside each.
+async fn appended(turn: &Turn) -> Vec<(u64, String, Option<Value>)> {
     let appended = turn.events().filter_map(|it| async {
         match it.unwrap().what {
-            ChatEventKind::MessageAppended { id, message, .. } => Some((id.k, message.text().into_owned())),
+            ChatEventKind::MessageAppended { id, message, side } => {
+                Some((id.k, message.text().into_owned(), side))
+            }
             _ => None,
         }
     });
-    let appended: Vec<_> = appended.collect().await;
-    let appended: Vec<_> = appended.iter().map(|(k, text)| (*k, text.as_str())).collect();
-    assert_eq!(appended, [(1, "left"), (2, "one"), (3, "two"), (4, "three")]);
+    appended.collect().await
 }
 
 // INV-2
@@ -130,6 +143,7 @@ async fn a_message_that_nobody_takes_has_the_next_turn() {
     let alone = steer(&chat, "right").await;
     assert_eq!(told(&alone).await, "completed 3.2 [a:deaf]");
     assert_eq!(history(&chat, "s").await, ["u:m", "a:deaf", "u:left", "a:deaf", "u:right", "a:deaf"]);
+    assert!(chat.history("s", 0, 10).await.unwrap().iter().all(|it| it.side.is_none()));
     sound(&store).await;
 }
 
@@ -263,6 +277,28 @@ async fn what_a_node_says_beside_a_message_is_kept_and_told_with_it() {
     }
 }
 
+// D17: also beside a message that was taken, whose body was written before.
+#[tokio::test]
+async fn what_a_node_says_beside_a_message_that_it_takes_stands_with_who_took_it() {
+    let (store, door) = (MemoryStore::new(), Door::shut());
+    let inside = door.clone();
+    let builder = Graph::<Talk>::builder().node("hear", move |cx: Ctx<Talk>| {
+        let door = inside.clone();
+        async move {
+            door.pass().await;
+            cx.extension::<SideRecords>().unwrap().note(cx.state().messages.len(), "heard", true);
+            Ok(hear(&cx, "hear"))
+        }
+    });
+    let chat = open(&store, &chain(builder, &["hear"]), Durability::Step);
+    let turn = begin(&chat, &door).await;
+    let steered = steer(&chat, "left").await;
+    door.open();
+    assert_eq!(told(&steered).await, "completed 3.2 [a:hear]");
+    let side = chat.history("s", 1, 1).await.unwrap()[0].side.clone();
+    assert_eq!(side, Some(json!({ "heard": true, "taken_by": turn.id().to_string() })));
+}
+
 /// Three nodes that listen and yield.
 fn busy() -> Graph<Talk> {
     let mut builder = Graph::<Talk>::builder();
@@ -315,8 +351,9 @@ async fn however_steering_and_ending_race_each_message_is_answered_once_and_in_o
             ordered.dedup();
             assert_eq!(own, ordered, "round {round}: once each, in order: {said:?}");
         }
-        let events = store.events(&name("s"), 0, 1000).await.unwrap();
-        taken += events.iter().filter(|it| it.kind == "message.steered").count();
+        let kept = chat.history("s", 0, 1000).await.unwrap();
+        taken +=
+            kept.iter().filter(|it| it.side.as_ref().is_some_and(|it| !it["taken_by"].is_null())).count();
         check_rows(&store, "s").await;
         sound(&store).await;
     }

@@ -51,7 +51,13 @@ async fn dying_at(n: u64, land: Land, durability: Durability) -> (Vec<String>, V
     let told = talk(&chat).await;
     check_rows(&after, "s").await;
     sound(&after).await;
-    (told, history(&chat, "s").await, failing.fired())
+    let said = history(&chat, "s").await;
+    // Beside the message stands that it was taken, if it was (D17).
+    let kept = chat.history("s", 0, 100).await.unwrap();
+    let taken: Vec<_> = kept.iter().filter(|it| it.side.is_some()).map(|it| it.message.text()).collect();
+    let inside = said.iter().position(|it| it == "u:left") == Some(2);
+    assert_eq!(taken, ["left"][..usize::from(inside)], "{said:?}");
+    (told, said, failing.fired())
 }
 
 #[tokio::test(start_paused = true)]

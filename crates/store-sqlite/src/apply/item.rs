@@ -1,6 +1,6 @@
 //! Puts of items.
 
-use singletree_durable::{ItemRow, Placement};
+use singletree_durable::{ItemRow, Json, Placement};
 
 use super::session::name;
 use crate::error::{Failure, refused};
@@ -40,6 +40,16 @@ pub(super) fn place(scribe: &Scribe<'_>, session: i64, no: u64, place: &Placemen
     )?;
     if placed == 0 {
         return refused(format!("item {no} exists and has no place"));
+    }
+    Ok(())
+}
+
+/// Sets what is known beside an item.
+pub(super) fn tell_beside(scribe: &Scribe<'_>, session: i64, no: u64, side: &Json) -> Result<(), Failure> {
+    let told =
+        scribe.write("UPDATE item SET side = ? WHERE id = ?", &[side.into(), packed(session, no)?.into()])?;
+    if told == 0 {
+        return refused(format!("item {no} exists"));
     }
     Ok(())
 }

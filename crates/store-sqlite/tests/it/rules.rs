@@ -1,7 +1,7 @@
 //! Requirements: checked on the state before the batch, in the transaction that writes it.
 
 use singletree_durable::{
-    Batch, Counters, Error, Fence, ItemRange, Journal, Put, Require, TurnRow, TurnStatus, WaitStatus,
+    Batch, Counters, Error, Fence, ItemRange, Journal, Json, Put, Require, TurnRow, TurnStatus, WaitStatus,
 };
 
 use crate::made::{batch, event, head, item, key, place, store, turn, wait};
@@ -99,6 +99,7 @@ async fn numbers_that_are_taken_and_places_that_are_not_free_refuse_the_batch() 
         vec![Put::Item(item(0, "2"))],
         vec![Put::Event(event(0, "b"))],
         vec![put(7)],
+        vec![Put::Side { item: 7, side: Json::from_text("{}") }],
         vec![put(0), put(0)],
         vec![put(0), Put::Item(item(1, "1")), put(1)],
         vec![keyed(1)],

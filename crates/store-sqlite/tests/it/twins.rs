@@ -187,6 +187,7 @@ fn put() -> impl Strategy<Value = Put> {
         1 => name().prop_map(Put::DropField),
         3 => items.prop_map(Put::Item),
         2 => (no(), placement()).prop_map(|(item, placement)| Put::Place { item, placement }),
+        1 => (no(), json()).prop_map(|(item, side)| Put::Side { item, side }),
         3 => turn_row().prop_map(Put::Turn),
         1 => no().prop_map(|turn| Put::FreeKey { turn }),
         2 => wait_row().prop_map(Put::Wait),

@@ -105,6 +105,10 @@ fn merge_put(clause: Clause, memo: &mut Memo, key: &SessionKey, put: Put) -> Vec
             memo.placed.insert((key.clone(), item));
             vec![Put::Place { item, placement }]
         }
+        Put::Side { item, side } => {
+            memo.sided.insert((key.clone(), item));
+            vec![Put::Side { item, side }]
+        }
         Put::Inherit { .. } => {
             memo.heirs.insert(key.clone());
             vec![put]

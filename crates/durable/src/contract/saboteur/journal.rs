@@ -191,6 +191,10 @@ impl Journal for TrickedJournal {
                 let other = without(&batch, |it| matches!(it, Put::Place { .. }));
                 self.apply_or(batch, other, answers)
             }
+            Some(Clause::SideNeedsItem) => {
+                let other = without(&batch, |it| matches!(it, Put::Side { .. }));
+                self.apply_or(batch, other, answers)
+            }
             Some(Clause::InheritWhole) => {
                 let other = without(&batch, |it| matches!(it, Put::Inherit { .. }));
                 self.apply_or(batch, other, answers)
@@ -288,6 +292,11 @@ impl Journal for TrickedJournal {
                 let memo = self.trick.memo();
                 let placed = rows.iter_mut().filter(|it| memo.placed.contains(&(key.clone(), it.no)));
                 placed.for_each(|it| it.body = Json::from_text("null"));
+            }
+            if self.trick.breaks(Clause::SideReplaced) {
+                let memo = self.trick.memo();
+                let sided = rows.iter_mut().filter(|it| memo.sided.contains(&(key.clone(), it.no)));
+                sided.for_each(|it| it.side = None);
             }
             Ok(rows)
         })
