@@ -104,6 +104,10 @@ impl<P: Provider> Provider for Recorder<P> {
         }
         .boxed()
     }
+
+    fn redact(&self, error: Error) -> Error {
+        self.provider.redact(error)
+    }
 }
 
 /// What came of a stream so far; nothing once it was kept.

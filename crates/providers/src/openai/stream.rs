@@ -57,7 +57,7 @@ impl ChunkDecoder {
         for mut choice in
             choices.into_iter().filter(|it| it.get("index").is_none_or(|it| it == 0 || it.is_null()))
         {
-            match choice.get_mut("delta").map(Value::take) {
+            match choice.as_object_mut().and_then(|it| it.remove("delta")) {
                 Some(Value::Object(delta)) => self.delta(&delta, out)?,
                 None | Some(Value::Null) => {}
                 Some(_) => return Err(invalid("has a delta that is no object")),
