@@ -19,10 +19,11 @@ use crate::{Failure, Figures, ensure};
 /// Turns that are not measured, of each kind.
 const WARM_UP: usize = 5;
 
-/// How many messages the conversation of a whole call begins with; it then grows by two short ones a turn.
+/// How many messages of the user a conversation of whole calls begins with; they are the prompt's bytes.
 const OPENING: usize = 50;
 
-const SESSION: &str = "one";
+/// How many turns are measured in one conversation: each adds two short messages, and the prompt is to stay what it is.
+const TURNS_EACH: usize = 20;
 
 /// An agent that asks the mock.
 pub(crate) fn asking(
@@ -53,13 +54,14 @@ pub(crate) async fn run(args: &Args) -> Result<Figures, Failure> {
 async fn calls(args: &Args, mock: &Mock, bare: &reqwest::Client) -> Result<Figures, Failure> {
     let Opened { chat, .. } = store::open(args, asking(mock, "whole", false)?).await?;
     let said = "m".repeat(args.prompt_bytes / OPENING);
-    for _ in 0..OPENING {
-        turn(&chat, SESSION, &said).await?;
-    }
     let (mut turns, mut bares, mut over, mut by) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for n in 0..args.turns + WARM_UP {
+        let session = format!("s{}", n / TURNS_EACH);
+        for _ in 0..if n % TURNS_EACH == 0 { OPENING } else { 0 } {
+            turn(&chat, &session, &said).await?;
+        }
         let before = Reading::take();
-        turn(&chat, SESSION, "And now?").await?;
+        turn(&chat, &session, "And now?").await?;
         let ours = before.span().wall_s * 1e6;
         let body = mock.last_body();
         ensure(body.len() >= args.prompt_bytes, || format!("only {} bytes were sent", body.len()))?;

@@ -7,7 +7,7 @@ use serde_json::{Number, Value};
 
 /// Writes a value.
 pub(crate) fn string(value: &Value) -> String {
-    let mut out = String::new();
+    let mut out = String::with_capacity(written_bytes(value));
     write(value, &mut out);
     out
 }
@@ -59,14 +59,11 @@ fn separate(index: usize, out: &mut String) {
 fn quoted(text: &str, out: &mut String) {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     out.push('"');
-    let mut plain = 0;
-    for (at, byte) in text.bytes().enumerate() {
-        if byte >= b' ' && byte != b'"' && byte != b'\\' {
-            continue;
-        }
-        out.push_str(&text[plain..at]);
-        plain = at + 1;
+    let mut rest = text;
+    while let Some(at) = first_escaped(rest.as_bytes()) {
+        out.push_str(&rest[..at]);
         out.push('\\');
+        let byte = rest.as_bytes()[at];
         match byte {
             b'"' | b'\\' => out.push(char::from(byte)),
             b'\n' => out.push('n'),
@@ -80,9 +77,32 @@ fn quoted(text: &str, out: &mut String) {
                 out.push(char::from(HEX[usize::from(byte & 15)]));
             }
         }
+        rest = &rest[at + 1..];
     }
-    out.push_str(&text[plain..]);
+    out.push_str(rest);
     out.push('"');
+}
+
+/// Finds the first byte that is not written as it is. Prompts are long and mostly plain: whole blocks are looked at without a
+/// branch for each byte.
+fn first_escaped(text: &[u8]) -> Option<usize> {
+    const BLOCK: usize = 32;
+    let escaped = |byte: u8| byte < b' ' || byte == b'"' || byte == b'\\';
+    let plain = |block: &&[u8]| !block.iter().fold(false, |found, byte| found | escaped(*byte));
+    let from = text.chunks_exact(BLOCK).take_while(plain).count() * BLOCK;
+    text[from..].iter().position(|byte| escaped(*byte)).map(|at| from + at)
+}
+
+/// Returns about how many bytes a value takes when it is written: enough where nothing is escaped.
+fn written_bytes(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 8,
+        Value::String(text) => text.len() + 2,
+        Value::Array(items) => items.iter().map(|it| written_bytes(it) + 1).sum::<usize>() + 2,
+        Value::Object(fields) => {
+            fields.iter().map(|(key, it)| key.len() + 4 + written_bytes(it)).sum::<usize>() + 2
+        }
+    }
 }
 
 /// Says whether two values are the same: numbers by their value, objects whatever the order of their keys, lists in order
