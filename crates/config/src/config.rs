@@ -3,14 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use singletree_http::{Redactor, Secret};
-use singletree_llm::RuntimeConfig;
 use singletree_providers::Wire;
 
 use crate::agent::AgentTable;
 use crate::check;
 use crate::error::{Error, Result};
 use crate::file::File;
-use crate::model::{Backend, HttpModel, Model, ModelRetry, ModelTime};
+use crate::model::{Backend, HttpModel, Model, ModelRetry, ModelTime, sampling_of};
 use crate::prompt;
 use crate::report::{Faults, Report};
 use crate::resolve::{ReadyBackend, ReadyModel, Resolved, read_text, resolve};
@@ -100,7 +99,7 @@ impl Config {
         let table = Model {
             name: named.clone(),
             backend: Backend::Http(http.clone()),
-            sampling: RuntimeConfig::default(),
+            sampling: sampling_of(wire),
             time: ModelTime::default(),
             retry: ModelRetry::default(),
         };

@@ -62,6 +62,10 @@ pub(crate) struct ModelRetry {
     pub(crate) longest_pause: Option<Duration>,
 }
 
+/// How many tokens an answer may have where nothing is said and the wire wants a number: every model of the vendor gives as
+/// many.
+const ANTHROPIC_TOKENS: u64 = 4096;
+
 /// The words of `wire`.
 const WIRES: &[(&str, Option<Wire>)] = &[
     ("openai", Some(Wire::OpenAi)),
@@ -73,11 +77,13 @@ const WIRES: &[(&str, Option<Wire>)] = &[
 impl Model {
     pub(crate) fn read((name, mut section): (At<String>, Section<'_>)) -> Self {
         let wire = section.choice("wire", WIRES);
+        let spoken = wire.as_ref().and_then(|it| it.value);
         let backend = backend(&mut section, wire);
+        let sampling = section.section("sampling").map(|it| sampling(it, spoken)).unwrap_or_default();
         let model = Self {
             name,
             backend,
-            sampling: section.section("sampling").map(sampling).unwrap_or_default(),
+            sampling: spoken.map_or_else(RuntimeConfig::default, sampling_of).overridden_by(&sampling),
             time: section.section("time").map(time).unwrap_or_default(),
             retry: section.section("retry").map(retry).unwrap_or_default(),
         };
@@ -177,7 +183,31 @@ pub(crate) fn check_base_url(url: &str) -> Result<(), &'static str> {
     url::Url::parse(url).map(drop).map_err(|_| "is no address")
 }
 
-fn sampling(mut section: Section<'_>) -> RuntimeConfig {
+/// Returns how a model samples of which nothing is said: what its wire cannot do without.
+pub(crate) fn sampling_of(wire: Wire) -> RuntimeConfig {
+    let max_tokens = match wire {
+        Wire::Anthropic => Some(ANTHROPIC_TOKENS),
+        Wire::OpenAi | Wire::Gemini => None,
+    };
+    RuntimeConfig { max_tokens, ..RuntimeConfig::default() }
+}
+
+/// Tells which sampling parameters a wire has no word for: each call would be refused (llm-provider §8.2).
+fn unsayable(section: &mut Section<'_>, wire: Option<Wire>) {
+    let without: &[&'static str] = match wire {
+        Some(Wire::Anthropic) => &["seed", "frequency_penalty", "presence_penalty"],
+        Some(Wire::OpenAi | Wire::Gemini) | None => &[],
+    };
+    for key in without {
+        if let Some((at, _)) = section.raw(key) {
+            let what = format!("`{}` says nothing to a model of wire \"anthropic\"", section.called(key));
+            section.faults().plain(at, MistakeKind::Contradiction, what);
+        }
+    }
+}
+
+fn sampling(mut section: Section<'_>, wire: Option<Wire>) -> RuntimeConfig {
+    unsayable(&mut section, wire);
     let stop = section.texts("stop");
     let config = RuntimeConfig {
         temperature: section.number("temperature"),

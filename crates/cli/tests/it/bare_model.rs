@@ -44,6 +44,30 @@ fn a_conversation_needs_no_file_and_streams() {
     assert_eq!(second["messages"][1], json!({ "role": "assistant", "content": "Hello, Ann." }));
 }
 
+// spec: llm-provider §8.2: Anthropic wants to know how long an answer may be, though nobody said.
+#[test]
+fn every_wire_needs_nothing_but_a_name() {
+    let anthropic = json!({
+        "id": "m", "type": "message", "role": "assistant", "model": "x", "stop_reason": "end_turn",
+        "content": [{ "type": "text", "text": "Hi." }], "usage": { "input_tokens": 1, "output_tokens": 1 },
+    });
+    let gemini = json!({
+        "candidates": [{ "content": { "role": "model", "parts": [{ "text": "Hi." }] }, "finishReason": "STOP" }],
+        "usageMetadata": { "promptTokenCount": 1, "candidatesTokenCount": 1, "totalTokenCount": 2 },
+    });
+    for (wire, body, path) in [
+        ("anthropic", anthropic, "/v1/messages"),
+        ("gemini", gemini, "/v1beta/models/x:streamGenerateContent"),
+    ] {
+        let server = ModelServer::start(move |_, stream| answer(stream, "200 OK", &body));
+        let model = ["--model", &format!("{wire}:x"), "--base-url", &server.url, "--key-env", "MY_KEY"];
+        let ran = run(&Home::new(), &[["send", "hi"].as_slice(), &model].concat(), "");
+        assert_eq!((ran.code, ran.out.as_str()), (0, "Hi.\n"), "{wire}: {ran:?}");
+        let asked = server.asked();
+        assert!(asked.head.starts_with(&format!("POST {path}")), "{}", asked.head);
+    }
+}
+
 // What a vendor's key is for is the vendor's server.
 #[test]
 fn a_server_of_ones_own_gets_no_key_that_was_not_named_for_it() {

@@ -125,6 +125,14 @@ fn a_model_says_how_it_is_reached() {
             "2:60: `retry` says nothing to a model of wire \"script\"",
         ],
     );
+    // spec: llm-provider §8.2: each call would be refused.
+    check(
+        "{ wire = \"anthropic\", name = \"x\", base_url = \"http://h\", sampling = { seed = 1, top_p = 0.5, presence_penalty = 1 } }",
+        &[
+            "2:82: `models.m.sampling.seed` says nothing to a model of wire \"anthropic\"",
+            "2:105: `models.m.sampling.presence_penalty` says nothing to a model of wire \"anthropic\"",
+        ],
+    );
     check(
         "{ wire = \"openai\", name = \"x\", base_url = \"127.0.0.1\" }",
         &["2:54: `models.m.base_url` must begin with http:// or https://"],
