@@ -26,6 +26,7 @@
 //! assert_eq!(nothing_to_answer.check().unwrap_err().category(), "provider_invalid_request");
 //! ```
 
+mod canonical;
 mod error;
 mod fault;
 
@@ -54,6 +55,7 @@ mod script;
 pub use ask::{Ask, Attempt, AttemptObserver, Shown};
 pub use assemble::{Assembler, ResponseLimits, parse_arguments};
 pub use backoff::Backoff;
+pub use canonical::canonical_json;
 pub use cassette::{Recorder, Replayer};
 pub use config::RuntimeConfig;
 pub use content::{Content, ContentBlock, ImageDetail, ImageSource};

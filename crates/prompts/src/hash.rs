@@ -1,56 +1,20 @@
 //! Hashes of content: SHA-256 over JSON with sorted keys and no blanks.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
+use singletree_llm::canonical_json;
 
 /// Returns `sha256:` and the hexadecimal digest of a value.
 ///
 /// JSON marks where each string, list and map ends, so two values have one text only when they are the same.
 pub(crate) fn of(value: &Value) -> String {
     let mut text = String::from("sha256:");
-    for byte in Sha256::digest(canonical(value)) {
+    for byte in Sha256::digest(canonical_json(value)) {
         write!(text, "{byte:02x}").expect("a string takes all text");
     }
     text
-}
-
-/// Returns a value as JSON with sorted keys and no blanks.
-///
-/// Keys are sorted here and not by the map, whose order a feature of `serde_json` decides.
-pub(crate) fn canonical(value: &Value) -> String {
-    let mut text = String::new();
-    write(value, &mut text);
-    text
-}
-
-fn write(value: &Value, text: &mut String) {
-    match value {
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
-            text.push_str(&value.to_string())
-        }
-        Value::Array(items) => {
-            text.push('[');
-            for (at, item) in items.iter().enumerate() {
-                text.push_str(if at == 0 { "" } else { "," });
-                write(item, text);
-            }
-            text.push(']');
-        }
-        Value::Object(map) => {
-            text.push('{');
-            let sorted: BTreeMap<&String, &Value> = map.iter().collect();
-            for (at, (key, item)) in sorted.into_iter().enumerate() {
-                text.push_str(if at == 0 { "" } else { "," });
-                text.push_str(&Value::from(key.as_str()).to_string());
-                text.push(':');
-                write(item, text);
-            }
-            text.push('}');
-        }
-    }
 }
 
 #[cfg(test)]

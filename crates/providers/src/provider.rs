@@ -15,9 +15,9 @@ use singletree_http::{
 };
 use singletree_llm::{
     BoxFuture, BoxStream, ContentBlock, Delta, Detail, Error, Provider, Request, Response, Result,
+    canonical_json,
 };
 
-use crate::canonical;
 use crate::mapping::{Composed, Manner, Mapping, Refusal};
 use crate::wire::Wire;
 
@@ -126,7 +126,7 @@ impl HttpProvider {
     async fn post(&self, composed: &Composed, accept: &str) -> Result<HttpResponse> {
         let mut headers = self.sent_headers(accept);
         headers.push(("content-type".to_owned(), "application/json".to_owned()));
-        let body = Bytes::from(canonical::string(&composed.body));
+        let body = Bytes::from(canonical_json(&composed.body));
         self.send(HttpRequest { method: Method::Post, url: self.endpoint.at(&composed.path), headers, body })
             .await
     }

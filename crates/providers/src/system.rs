@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use singletree_llm::{ChatMessage, Role, Schema};
-
-use crate::canonical;
+use singletree_llm::{ChatMessage, Role, Schema, canonical_json};
 
 /// Returns the system messages, an empty line between two, then the directive of a schema. `None` where there is neither.
 pub(crate) fn text(messages: &[Arc<ChatMessage>], schema: Option<&Schema>) -> Option<String> {
@@ -19,6 +17,6 @@ pub(crate) fn directive(schema: &Value) -> String {
     format!(
         "Answer with one JSON value and nothing else: no other words, no code fence. The value must be valid under this JSON \
          Schema:\n{}",
-        canonical::string(schema)
+        canonical_json(schema)
     )
 }

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::Map;
+use crate::canonical::canonical_json;
 use crate::config::RuntimeConfig;
 use crate::request::Request;
 use crate::tool::ToolChoice;
@@ -66,45 +67,10 @@ fn configured(config: &RuntimeConfig) -> Map {
 
 /// Returns the digest of a written request.
 pub(super) fn digest(written: &Value) -> String {
-    let mut canonical = String::new();
-    write(written, &mut canonical);
-    let hash = Sha256::digest(canonical.as_bytes());
+    let hash = Sha256::digest(canonical_json(written));
     hash.iter()
         .flat_map(|it| [it >> 4, it & 15])
         .take(DIGITS)
         .filter_map(|it| char::from_digit(it.into(), 16))
         .collect()
-}
-
-/// Writes JSON with sorted keys and without spaces, whatever order the maps of this build keep.
-fn write(value: &Value, out: &mut String) {
-    match value {
-        Value::Object(map) => {
-            let mut keys: Vec<&String> = map.keys().collect();
-            keys.sort_unstable();
-            out.push('{');
-            for (at, key) in keys.into_iter().enumerate() {
-                if at > 0 {
-                    out.push(',');
-                }
-                out.push_str(&Value::from(key.as_str()).to_string());
-                out.push(':');
-                write(&map[key], out);
-            }
-            out.push('}');
-        }
-        Value::Array(items) => {
-            out.push('[');
-            for (at, item) in items.iter().enumerate() {
-                if at > 0 {
-                    out.push(',');
-                }
-                write(item, out);
-            }
-            out.push(']');
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
-            out.push_str(&value.to_string())
-        }
-    }
 }

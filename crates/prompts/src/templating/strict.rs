@@ -69,6 +69,6 @@ fn pprint(value: &Value) -> Result<String, Error> {
 fn tojson(value: &Value) -> Result<String, Error> {
     require(value)?;
     let json = serde_json::to_value(value);
-    json.map(|it| crate::hash::canonical(&it))
+    json.map(|it| singletree_llm::canonical_json(&it))
         .map_err(|it| Error::new(ErrorKind::BadSerialization, it.to_string()))
 }

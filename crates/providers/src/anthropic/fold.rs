@@ -6,11 +6,10 @@
 use std::mem;
 
 use serde_json::Value;
-use singletree_llm::{Delta, FinishReason, Map, Result, Usage, parse_arguments};
+use singletree_llm::{Delta, FinishReason, Map, Result, Usage, canonical_json, parse_arguments};
 
 use super::withheld;
 use crate::answer::{invalid, keep, text_of};
-use crate::canonical;
 use crate::usage::{counter, sum};
 
 /// An answer on its way.
@@ -280,7 +279,7 @@ fn whole_input(block: &mut Map, json: &str) -> Option<String> {
     if json.is_empty() {
         return match block.get("input") {
             None | Some(Value::Null) => None,
-            Some(input) => Some(canonical::string(input)),
+            Some(input) => Some(canonical_json(input)),
         };
     }
     let input = match parse_arguments(json) {
@@ -293,7 +292,7 @@ fn whole_input(block: &mut Map, json: &str) -> Option<String> {
 
 /// Writes the structured answer the same way whether it came in pieces or whole. What is no object stays as it was said.
 fn canonical_text(written: String) -> String {
-    parse_arguments(&written).map_or(written, |it| canonical::string(&Value::Object(it)))
+    parse_arguments(&written).map_or(written, |it| canonical_json(&Value::Object(it)))
 }
 
 /// Reads why the model stopped (spec: llm-provider §8.2.2).

@@ -1,38 +1,9 @@
-//! One way to write, one way to compare.
+//! What is equal, and what is read again as it was written.
 
 use proptest::prelude::*;
-use serde_json::{Map, json};
+use serde_json::json;
 
 use super::*;
-
-fn check(value: &Value, expected: &str) {
-    assert_eq!(string(value), expected);
-}
-
-// spec: llm-provider §8, wire-byte stability
-#[test]
-fn keys_are_sorted_at_every_depth_and_lists_are_not() {
-    check(
-        &json!({ "b": [3, 1, { "d": 1, "c": 2 }], "a": { "z": null, "é": true, "Z": false } }),
-        r#"{"a":{"Z":false,"z":null,"é":true},"b":[3,1,{"c":2,"d":1}]}"#,
-    );
-}
-
-#[test]
-fn the_order_in_which_a_map_was_built_does_not_matter() {
-    let keys = ["model", "messages", "a", "stream", "tools"];
-    let forward: Map<_, _> = keys.iter().map(|it| ((*it).to_owned(), json!({ "y": 1, "x": 2 }))).collect();
-    let backward: Map<_, _> =
-        keys.iter().rev().map(|it| ((*it).to_owned(), json!({ "x": 2, "y": 1 }))).collect();
-    assert_eq!(string(&forward.into()), string(&backward.into()));
-}
-
-#[test]
-fn strings_are_written_as_serde_json_writes_them() {
-    for text in ["", "plain", "a\"b\\c/d", "\n\r\t\u{8}\u{c}", "\u{0}\u{1f}\u{7f}", "é世😀\u{2028}"] {
-        check(&json!(text), &serde_json::to_string(text).unwrap());
-    }
-}
 
 // spec: llm-provider §6, managed-field collision
 #[test]
@@ -82,8 +53,8 @@ fn value() -> impl Strategy<Value = Value> {
 proptest! {
     #[test]
     fn what_is_written_reads_as_the_same_value(value in value()) {
-        let read: Value = serde_json::from_str(&string(&value)).unwrap();
+        let read: Value = serde_json::from_str(&canonical_json(&value)).unwrap();
         prop_assert!(equal(&read, &value), "{} {}", read, value);
-        prop_assert_eq!(string(&read), string(&value));
+        prop_assert_eq!(canonical_json(&read), canonical_json(&value));
     }
 }

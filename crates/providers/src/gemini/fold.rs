@@ -6,10 +6,9 @@
 use std::mem;
 
 use serde_json::Value;
-use singletree_llm::{Delta, FinishReason, Map, Result, Usage};
+use singletree_llm::{Delta, FinishReason, Map, Result, Usage, canonical_json};
 
 use crate::answer::{invalid, keep, text_of};
-use crate::canonical;
 use crate::usage::counter;
 
 /// An answer on its way.
@@ -105,7 +104,7 @@ impl Fold {
         self.calls += 1;
         let id = call.get("id").and_then(Value::as_str).filter(|it| !it.is_empty());
         let id = id.map_or_else(|| minted(self.seed, index), str::to_owned);
-        let arguments = call.get("args").filter(|it| !it.is_null()).map(canonical::string);
+        let arguments = call.get("args").filter(|it| !it.is_null()).map(canonical_json);
         Ok(Delta::ToolCall { index, id: Some(id), name: Some(name.to_owned()), arguments, signature })
     }
 

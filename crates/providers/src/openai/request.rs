@@ -3,11 +3,10 @@
 use serde_json::{Value, json};
 use singletree_llm::{
     ChatMessage, Content, ContentBlock, ImageDetail, ImageSource, Map, Request, Result, Role, RuntimeConfig,
-    ToolCall, ToolChoice, ToolDefinition,
+    ToolCall, ToolChoice, ToolDefinition, canonical_json,
 };
 
 use super::schema;
-use crate::canonical;
 use crate::extras::{self, Rule};
 use crate::mapping::Manner;
 
@@ -126,7 +125,7 @@ fn assistant(message: &ChatMessage) -> Option<Value> {
 
 fn call(call: &ToolCall) -> Value {
     let arguments = call.arguments.clone().unwrap_or_default();
-    let arguments = canonical::string(&Value::Object(arguments));
+    let arguments = canonical_json(&Value::Object(arguments));
     json!({ "id": call.id, "type": "function", "function": { "name": call.name, "arguments": arguments } })
 }
 

@@ -7,11 +7,10 @@ use proptest::prelude::*;
 use serde_json::json;
 use singletree_llm::{
     ChatMessage, ContentBlock, Delta, ImageDetail, ImageSource, Map, Schema, ToolCall, ToolChoice,
-    ToolDefinition,
+    ToolDefinition, canonical_json,
 };
 
 use super::*;
-use crate::canonical;
 use crate::mapping::Flow;
 
 const WHOLE: Manner = Manner { streaming: false, structured_output: true };
@@ -176,7 +175,7 @@ fn a_schema_is_sent_natively_or_written_into_the_system_message() {
     assert_eq!(OpenAi.compose("m", &with_extra, WHOLE).unwrap_err().category(), "provider_invalid_request");
     let body = body(&with_extra, fallback);
     assert_eq!(body["response_format"], json!({ "type": "json_object" }));
-    assert!(body["messages"][0]["content"].as_str().unwrap().contains(&canonical::string(&schema)));
+    assert!(body["messages"][0]["content"].as_str().unwrap().contains(&canonical_json(&schema)));
     assert_eq!(request.messages.len(), 1);
 }
 

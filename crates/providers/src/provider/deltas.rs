@@ -8,11 +8,10 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use futures_core::Stream;
 use singletree_http::{BoxStream, Event, EventReader, Redactor, Result as HttpResult};
-use singletree_llm::{ContentBlock, Delta, Error, Response, Result};
+use singletree_llm::{ContentBlock, Delta, Error, Response, Result, canonical_json};
 
 use super::clean;
 use super::failure::of_http;
-use crate::canonical;
 use crate::mapping::{Decoder, Flow};
 
 /// Reads events off a body and decodes them. Dropping it closes the connection.
@@ -145,7 +144,7 @@ pub(super) fn deltas_of(response: Response) -> Vec<Delta> {
             name: Some(call.name),
             // What could not be read stays what cannot be read.
             arguments: Some(
-                call.arguments.map_or_else(|| "null".to_owned(), |it| canonical::string(&it.into())),
+                call.arguments.map_or_else(|| "null".to_owned(), |it| canonical_json(&it.into())),
             ),
             signature: call.signature,
         });
