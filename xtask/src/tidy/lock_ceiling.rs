@@ -6,9 +6,10 @@ use crate::Repo;
 /// Packages in `Cargo.lock`: 177 on the day the house was first whole (165 for the frame,
 /// twelve of our own crate and of what reads fixtures and names their cases); 315 since it
 /// speaks HTTP (reqwest with rustls and ring, most of them; a quarter is for other systems
-/// than this one), MCP (rmcp), templates and TOML; and ten to grow. Raise it only in a
-/// commit that says here what the new ones are for.
-const CEILING: usize = 325;
+/// than this one), MCP (rmcp), templates and TOML; 344 since it serves HTTP (axum and what
+/// compresses, signs, counts and tells files apart; three crates of our own); and ten to
+/// grow. Raise it only in a commit that says here what the new ones are for.
+const CEILING: usize = 354;
 
 pub(super) fn check(repo: &Repo) -> Vec<Finding> {
     let count = repo.lock.count;
@@ -27,7 +28,7 @@ mod tests {
     fn one_package_too_many_is_found() {
         let repo =
             |packages| Repo { lock: Lock::parse(&"[[package]]\n".repeat(packages)), ..Repo::default() };
-        assert_finds(check, &repo(325), &[]);
-        assert_finds(check, &repo(326), &["Cargo.lock: 326 packages, 325 is the ceiling"]);
+        assert_finds(check, &repo(354), &[]);
+        assert_finds(check, &repo(355), &["Cargo.lock: 355 packages, 354 is the ceiling"]);
     }
 }

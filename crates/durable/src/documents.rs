@@ -1,0 +1,135 @@
+//! Documents: what a server keeps of its own beside the conversations, in the same store.
+
+use std::fmt;
+
+use crate::{BoxFuture, Json, Result, SessionId, SessionKey, TenantId, Timestamp};
+
+/// Names a document: whose it is, what kind, which one.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct DocumentKey {
+    /// Whose it is (INV-14).
+    pub tenant: TenantId,
+    /// What it is, such as `api_key`.
+    pub kind: String,
+    /// Which one, unique in tenant and kind.
+    pub id: String,
+}
+
+impl DocumentKey {
+    /// Puts the parts together.
+    #[must_use]
+    pub fn new(tenant: TenantId, kind: impl Into<String>, id: impl Into<String>) -> Self {
+        Self { tenant, kind: kind.into(), id: id.into() }
+    }
+}
+
+/// A document as it is stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Document {
+    /// Its name.
+    pub key: DocumentKey,
+    /// The session that it belongs to: it goes with that session (D25).
+    pub session: Option<SessionId>,
+    /// What it says.
+    pub body: Json,
+    /// How often it was written: 1 for a new one.
+    pub version: u64,
+    /// From when on it is as if it were not there.
+    pub expires_at: Option<Timestamp>,
+}
+
+/// What must hold of a document for a change to be made; checked in the transaction that makes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expect {
+    /// Nothing.
+    Any,
+    /// There is none.
+    Absent,
+    /// It was written this often.
+    Version(u64),
+}
+
+/// One change of a document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// Writes it, whatever stood there.
+    Write {
+        /// Its name.
+        key: DocumentKey,
+        /// What must hold.
+        expect: Expect,
+        /// The session that it belongs to.
+        session: Option<SessionId>,
+        /// What it says.
+        body: Json,
+        /// From when on it is as if it were not there.
+        expires_at: Option<Timestamp>,
+    },
+    /// Removes it, if it is there.
+    Remove {
+        /// Its name.
+        key: DocumentKey,
+        /// What must hold.
+        expect: Expect,
+    },
+}
+
+/// Bytes that messages name by their digest.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Blob {
+    /// The SHA-256 of the bytes, in lower-case hexadecimal.
+    pub digest: String,
+    /// What they are, such as `image/png`.
+    pub media_type: String,
+    /// The bytes.
+    pub bytes: Vec<u8>,
+}
+
+impl fmt::Debug for Blob {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Blob({}, {}, {} bytes)", self.digest, self.media_type, self.bytes.len())
+    }
+}
+
+/// Where a server keeps what is no conversation: keys, tokens, answers that were given, bytes that messages name.
+///
+/// # Contract
+/// - **Atomic.** `change` makes all changes or none. Expectations are checked first, all of them, on what is stored before it;
+///   one that does not hold is [`Error::Refused`](crate::Error::Refused).
+/// - **Durable**, **never dropped**, **read your writes**, **tenants apart**: as [`Journal`](crate::Journal).
+/// - **Gone with its session.** A batch that deletes a session removes the documents that belong to it and its uses of blobs,
+///   in the same transaction; a blob goes with its last use. A fork uses the blobs of its source from the transaction on
+///   that makes it.
+/// - **Stored once.** The bytes of a digest are kept once for each tenant, however many sessions use them.
+/// - A document whose time is over is kept until something removes it; who reads decides with its own clock.
+///
+/// Errors by category: `store_refused`, `store_unavailable`, `store_corrupt`, `store_closed`. The contract suite checks every
+/// clause. This trait is not under semantic versioning.
+pub trait Documents: fmt::Debug + Send + Sync {
+    /// Reads a document.
+    fn document<'a>(&'a self, key: &'a DocumentKey) -> BoxFuture<'a, Result<Option<Document>>>;
+
+    /// Reads the documents of a kind, ordered by id, from past the given id on, at most `limit`.
+    fn documents<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        kind: &'a str,
+        past: Option<&'a str>,
+        limit: u64,
+    ) -> BoxFuture<'a, Result<Vec<Document>>>;
+
+    /// Changes documents, all or none.
+    fn change(&self, changes: Vec<Change>) -> BoxFuture<'static, Result<()>>;
+
+    /// Removes the documents of all tenants whose time was over before, at most `limit`; returns how many.
+    fn expire(&self, before: Timestamp, limit: u64) -> BoxFuture<'static, Result<u64>>;
+
+    /// Keeps a blob for a session, which need not exist yet. Doing so again changes nothing.
+    fn keep_blob(&self, key: &SessionKey, blob: Blob) -> BoxFuture<'static, Result<()>>;
+
+    /// Reads a blob that a session uses.
+    fn blob<'a>(&'a self, key: &'a SessionKey, digest: &'a str) -> BoxFuture<'a, Result<Option<Blob>>>;
+
+    /// Returns how many bytes of blobs a session uses.
+    fn blob_bytes<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<u64>>;
+}

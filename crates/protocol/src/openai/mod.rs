@@ -1,0 +1,1 @@
+//! OpenAI's chat completions, as far as clients of compatible servers use them.

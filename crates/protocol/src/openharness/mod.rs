@@ -1,0 +1,1 @@
+//! OpenHarness 1.0: what a shell asks and an engine answers.

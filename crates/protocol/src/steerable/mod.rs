@@ -1,0 +1,1 @@
+//! Steerable chat: ChatMessage, ChatAgent, the stream.

@@ -1,0 +1,1 @@
+//! AG-UI: runs, interrupts and resumption as its events.

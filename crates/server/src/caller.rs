@@ -1,0 +1,80 @@
+//! Who asks: settled before a section sees the request.
+
+use std::fmt;
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use singletree_durable::TenantId;
+
+use crate::problem::Problem;
+
+/// What a caller may do. A wider one does not contain a narrower one: keys list what they may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Scope {
+    /// Read sessions, turns, events, agents.
+    Read,
+    /// Send messages, cancel, steer, fork, upload.
+    Write,
+    /// Answer what waits for a person.
+    Approve,
+    /// Delete sessions, read usage and audits, pair devices, manage the tenant's keys.
+    Admin,
+}
+
+impl Scope {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Read, Self::Write, Self::Approve, Self::Admin];
+
+    /// Returns its name, as keys list it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Approve => "approve",
+            Self::Admin => "admin",
+        }
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Who asks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Caller {
+    /// Whose sessions it sees, and no other's (INV-14).
+    pub tenant: TenantId,
+    /// Who it is, as audits and answers to signals record it: the key's id, or the subject of a token; `local` where
+    /// nobody is asked.
+    pub name: String,
+    /// What it may do.
+    pub scopes: Vec<Scope>,
+}
+
+impl Caller {
+    /// Returns whoever asks a server that asks nobody: the single tenant, everything allowed.
+    #[must_use]
+    pub fn local() -> Self {
+        Self { tenant: TenantId::single(), name: "local".into(), scopes: Scope::ALL.to_vec() }
+    }
+
+    /// Checks that it may do this.
+    pub(crate) fn may(&self, scope: Scope) -> Result<(), Problem> {
+        if self.scopes.contains(&scope) { Ok(()) } else { Err(Problem::forbidden(scope)) }
+    }
+}
+
+/// The caller as an argument of a handler; the layer around its section has put it there.
+pub(crate) struct By(pub(crate) Caller);
+
+impl<S: Sync> FromRequestParts<S> for By {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Problem> {
+        parts.extensions.get::<Caller>().cloned().map(Self).ok_or_else(Problem::unauthorized)
+    }
+}

@@ -1,0 +1,1 @@
+//! API keys, bearer tokens, and the audit of what was done with them.

@@ -1,0 +1,42 @@
+//! The HTTP server: every protocol is a view of the same durable sessions.
+//!
+//! # Vocabulary
+//! A *section* is one protocol: its routes, and how it words what went wrong. A *caller* is who asks: a tenant, a name and
+//! what it may do. A *problem* is why a request is not answered as asked: a category, a status, what to do. A *frame* is one
+//! server-sent event.
+//!
+//! # Inside
+//! `server` puts sections together and serves them; `caller` says who asks; `problem` is the one error shape, which each
+//! section words in its own protocol; `sse` writes streams. Each protocol is a folder of its own: it reads requests into
+//! calls of [`singletree_harness::Chat`] and folds chat events into its own frames. Nothing is decided here that the harness
+//! decides.
+//!
+//! # Invariants
+//! INV-9, INV-12, INV-14, INV-15, INV-16 (see ARCHITECTURE.md).
+
+mod body;
+mod caller;
+mod entropy;
+mod error;
+mod problem;
+mod section;
+mod server;
+mod settings;
+mod shared;
+mod sse;
+
+mod agui;
+mod keys;
+mod narration;
+mod native;
+mod notify;
+mod openai;
+mod openharness;
+mod steerable;
+mod ui_stream;
+
+pub use caller::{Caller, Scope};
+pub use entropy::{Entropy, SystemEntropy};
+pub use error::{Error, Result};
+pub use server::{Server, ServerBuilder};
+pub use settings::ServerLimits;

@@ -1,0 +1,1 @@
+//! Webhooks: waiting work reaches a person.

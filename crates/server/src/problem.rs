@@ -1,0 +1,112 @@
+//! Why a request is not answered as asked: one shape, which each section words in its own protocol.
+
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use singletree_harness::{Bucket, ErroredTurn};
+
+use crate::caller::Scope;
+
+/// Why a request is not answered as asked.
+///
+/// As a response it is in the extensions of an empty one: the section's [`render`](crate::section::Section) gives it
+/// its words and the request's id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Problem {
+    /// The status.
+    pub(crate) status: StatusCode,
+    /// The stable, machine-readable category: it has a page in docs/errors.
+    pub(crate) category: String,
+    /// What the caller can do (harness §7).
+    pub(crate) bucket: Bucket,
+    /// What happened, for people; no secret, no raw text of others.
+    pub(crate) message: String,
+    /// What to do about it.
+    pub(crate) hint: Option<String>,
+    /// After how many seconds to try again.
+    pub(crate) retry_after: Option<u64>,
+    /// Where in the body the mistake is, such as `context.session_id`.
+    pub(crate) field: Option<String>,
+}
+
+impl Problem {
+    pub(crate) fn new(
+        status: StatusCode,
+        category: &str,
+        bucket: Bucket,
+        message: impl Into<String>,
+    ) -> Self {
+        let (category, message) = (category.to_owned(), message.into());
+        Self { status, category, bucket, message, hint: None, retry_after: None, field: None }
+    }
+
+    /// Adds what to do about it.
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Says where in the body the mistake is.
+    pub(crate) fn field(mut self, field: impl Into<String>) -> Self {
+        self.field = Some(field.into());
+        self
+    }
+
+    /// Nobody said who they are, or not so that it could be believed.
+    pub(crate) fn unauthorized() -> Self {
+        let status = StatusCode::UNAUTHORIZED;
+        Self::new(status, "server_unauthorized", Bucket::UserCorrectable, "a valid key is needed")
+            .hint("send `Authorization: Bearer KEY`; an operator makes keys with `singletree keys create`")
+    }
+
+    /// Who asks may not do this.
+    pub(crate) fn forbidden(scope: Scope) -> Self {
+        let (status, bucket) = (StatusCode::FORBIDDEN, Bucket::UserCorrectable);
+        Self::new(status, "server_forbidden", bucket, format!("this key lacks the scope `{scope}`"))
+    }
+
+    /// The request itself is not right.
+    pub(crate) fn invalid(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "server_request_invalid", Bucket::UserCorrectable, message)
+    }
+
+    /// There is nothing of this name, or it is somebody else's: both are answered alike (INV-14).
+    pub(crate) fn not_found(category: &str, message: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, category, Bucket::UserCorrectable, message)
+    }
+
+    /// What the harness refused or failed at, before a turn was accepted or instead of an outcome.
+    pub(crate) fn of_turn(errored: &ErroredTurn) -> Self {
+        let status = status(&errored.error_category, errored.error_bucket);
+        Self::new(status, &errored.error_category, errored.error_bucket, errored.reply.text())
+    }
+
+    /// What the harness failed at.
+    pub(crate) fn of(error: &singletree_harness::Error) -> Self {
+        let category = error.category();
+        let bucket = singletree_harness::BucketTable::default()
+            .look_up(category, singletree_harness::Surface::Chat)
+            .bucket;
+        Self::new(status(category, bucket), category, bucket, error.to_string())
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let mut response = self.status.into_response();
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+/// Returns the status of a category: those that say something special, else that of the bucket.
+pub(crate) fn status(category: &str, bucket: Bucket) -> StatusCode {
+    match (category, bucket) {
+        ("chat_session_unknown" | "chat_turn_unknown" | "chat_message_unknown" | "chat_agent_unknown", _) => {
+            StatusCode::NOT_FOUND
+        }
+        ("chat_queue_full" | "chat_subscriptions_full", _) => StatusCode::TOO_MANY_REQUESTS,
+        (_, Bucket::RetryableTransient) => StatusCode::SERVICE_UNAVAILABLE,
+        (_, Bucket::UserCorrectable) => StatusCode::BAD_REQUEST,
+        (_, Bucket::SessionTerminating) => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}

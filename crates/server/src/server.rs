@@ -1,0 +1,135 @@
+//! The server: sections put together, and served.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+
+use axum::Router;
+use singletree_agent::ChatAgent;
+use singletree_durable::Documents;
+use singletree_engine::{Clock, Ids, RandomIds, SystemClock};
+use singletree_harness::Chat;
+use singletree_http::Redactor;
+use tokio::net::TcpListener;
+
+use crate::entropy::{Entropy, SystemEntropy};
+use crate::settings::ServerLimits;
+use crate::shared::Shared;
+use crate::{Result, native};
+
+/// Collects what a server is made of.
+#[derive(Debug)]
+pub struct ServerBuilder {
+    chat: Chat,
+    documents: Arc<dyn Documents>,
+    agents: Vec<ChatAgent>,
+    limits: ServerLimits,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn Ids>,
+    entropy: Arc<dyn Entropy>,
+    redactor: Redactor,
+}
+
+impl ServerBuilder {
+    /// Says how the agents are listed. One that is not described is listed by its name.
+    #[must_use]
+    pub fn agents(mut self, agents: impl IntoIterator<Item = ChatAgent>) -> Self {
+        self.agents = agents.into_iter().collect();
+        self
+    }
+
+    /// Sets the bounds (INV-12).
+    #[must_use]
+    pub fn limits(mut self, limits: ServerLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Sets where time comes from (INV-11).
+    #[must_use]
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Sets where names come from (INV-11).
+    #[must_use]
+    pub fn ids(mut self, ids: Arc<dyn Ids>) -> Self {
+        self.ids = ids;
+        self
+    }
+
+    /// Sets where secrets come from (INV-11).
+    #[must_use]
+    pub fn entropy(mut self, entropy: Arc<dyn Entropy>) -> Self {
+        self.entropy = entropy;
+        self
+    }
+
+    /// Sets what takes secrets out of texts (INV-16).
+    #[must_use]
+    pub fn redactor(mut self, redactor: Redactor) -> Self {
+        self.redactor = redactor;
+        self
+    }
+
+    /// Puts the server together.
+    #[must_use]
+    pub fn build(self) -> Server {
+        let Self { chat, documents, agents, limits, clock, ids, entropy, redactor } = self;
+        let shared = Shared { chat, documents, agents, limits, clock, ids, entropy, redactor };
+        Server { shared: Arc::new(shared) }
+    }
+}
+
+/// A server over one durable chat.
+#[derive(Clone)]
+pub struct Server {
+    shared: Arc<Shared>,
+}
+
+impl Server {
+    /// Starts a server over a chat and what is kept beside its conversations, in the same store.
+    #[must_use]
+    pub fn builder(chat: Chat, documents: Arc<dyn Documents>) -> ServerBuilder {
+        ServerBuilder {
+            chat,
+            documents,
+            agents: Vec::new(),
+            limits: ServerLimits::default(),
+            clock: Arc::new(SystemClock),
+            ids: Arc::new(RandomIds),
+            entropy: Arc::new(SystemEntropy),
+            redactor: Redactor::default(),
+        }
+    }
+
+    /// Returns all routes.
+    fn router(&self) -> Router {
+        let sections = [native::section()];
+        let all = sections.into_iter().fold(Router::new(), |all, it| all.merge(it.router));
+        all.with_state(self.shared.clone())
+    }
+
+    /// Serves until `stop` is ready; then accepts nothing more, lets what runs end within the limit, and returns.
+    ///
+    /// # Errors
+    /// `server_listen_failed`.
+    ///
+    /// # Cancellation
+    /// Dropping the future drops all connections; turns that were accepted are kept.
+    pub async fn serve(
+        &self,
+        listener: TcpListener,
+        stop: impl Future<Output = ()> + Send + 'static,
+    ) -> Result<()> {
+        let served = axum::serve(listener, self.router()).with_graceful_shutdown(stop).await;
+        served.map_err(|source| crate::Error::Listen { address: String::new(), source })
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Server").field(&self.shared).finish()
+    }
+}

@@ -1,0 +1,46 @@
+//! Everything that grows in a server has a limit (INV-12).
+
+use std::time::Duration;
+
+/// The bounds of a server. The category of each stands beside it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerLimits {
+    /// Bytes of a request's body, except that of a blob; more are `server_body_too_large` (413).
+    pub body_bytes: usize,
+    /// Bytes of a blob; more are `server_body_too_large` (413).
+    pub blob_bytes: usize,
+    /// Bytes of the blobs that one session uses; more are `server_blobs_full` (413).
+    pub session_blob_bytes: u64,
+    /// Bytes of all headers of a request; more are refused by the connection (431).
+    pub header_bytes: usize,
+    /// How long a request's headers, and then its body, may take to arrive; longer ends the connection (408).
+    pub request_time: Duration,
+    /// Connections at once; one more waits to be accepted.
+    pub connections: usize,
+    /// How deep JSON may nest; deeper is `server_request_invalid`.
+    pub json_depth: usize,
+    /// How often a silent stream says that it lives.
+    pub heartbeat: Duration,
+    /// Frames that wait for a slow reader of a stream; one that falls further behind is dropped, and comes again with the id it
+    /// saw last. Never does it hold a turn up.
+    pub stream_backlog: usize,
+    /// How long turns and streams get at shutdown.
+    pub grace: Duration,
+}
+
+impl Default for ServerLimits {
+    fn default() -> Self {
+        Self {
+            body_bytes: 1 << 20,
+            blob_bytes: 10 << 20,
+            session_blob_bytes: 100 << 20,
+            header_bytes: 32 << 10,
+            request_time: Duration::from_secs(15),
+            connections: 4096,
+            json_depth: 64,
+            heartbeat: Duration::from_secs(15),
+            stream_backlog: 256,
+            grace: Duration::from_secs(10),
+        }
+    }
+}

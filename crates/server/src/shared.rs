@@ -1,0 +1,57 @@
+//! What all sections share.
+
+use std::fmt;
+use std::sync::Arc;
+
+use singletree_agent::ChatAgent;
+use singletree_durable::{Documents, TenantId, Timestamp};
+use singletree_engine::{Clock, Ids};
+use singletree_harness::Chat;
+use singletree_http::Redactor;
+
+use crate::caller::Caller;
+use crate::entropy::Entropy;
+use crate::settings::ServerLimits;
+
+/// What all sections share.
+pub(crate) struct Shared {
+    /// The chat, of which each tenant sees its own part.
+    pub(crate) chat: Chat,
+    /// What is kept beside the conversations.
+    pub(crate) documents: Arc<dyn Documents>,
+    /// The agents, as clients list them.
+    pub(crate) agents: Vec<ChatAgent>,
+    /// The bounds.
+    pub(crate) limits: ServerLimits,
+    /// The time.
+    pub(crate) clock: Arc<dyn Clock>,
+    /// Names.
+    pub(crate) ids: Arc<dyn Ids>,
+    /// What nobody can guess.
+    pub(crate) entropy: Arc<dyn Entropy>,
+    /// What keeps secrets out of texts (INV-16).
+    pub(crate) redactor: Redactor,
+}
+
+impl Shared {
+    /// Returns the caller's part of the chat (INV-14).
+    pub(crate) fn chat(&self, caller: &Caller) -> Chat {
+        self.chat_of(caller.tenant.clone())
+    }
+
+    /// Returns a tenant's part of the chat.
+    pub(crate) fn chat_of(&self, tenant: TenantId) -> Chat {
+        self.chat.of(tenant)
+    }
+
+    /// Returns the present time.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("limits", &self.limits).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,1 @@
+//! Steerable chat: its messages, its agents, its stream.
