@@ -18,6 +18,7 @@ mod body;
 mod caller;
 mod entropy;
 mod error;
+mod fold;
 mod problem;
 mod section;
 mod server;
