@@ -33,7 +33,7 @@ pub(crate) struct Rig {
     pub(crate) pace: Arc<HandPace>,
     pub(crate) world: World,
     stop: Option<oneshot::Sender<()>>,
-    served: JoinHandle<singletree_server::Result<()>>,
+    served: JoinHandle<()>,
 }
 
 /// What of a rig is not as usual.
@@ -71,7 +71,7 @@ impl Rig {
     /// Asks the server to end, and waits until it has.
     pub(crate) async fn stop(mut self) {
         self.begin_stop();
-        within(self.served).await.unwrap().unwrap();
+        within(self.served).await.unwrap();
     }
 
     /// Asks the server to end.
