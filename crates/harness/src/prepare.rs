@@ -365,7 +365,7 @@ impl Preparing<'_> {
     async fn taken(&self, position: &Position) -> Result<Vec<Taken>, Error> {
         let mut taken = Vec::new();
         for TakenAt { turn, position } in &position.taken {
-            taken.push(Taken { row: self.turn(*turn).await?, position: *position });
+            taken.push(Taken { row: self.turn(*turn).await?, position: *position, side: None });
         }
         Ok(taken)
     }
