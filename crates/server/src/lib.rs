@@ -17,9 +17,11 @@
 mod arriving;
 mod body;
 mod caller;
+mod door;
 mod entropy;
 mod error;
 mod frame;
+mod patient;
 mod problem;
 mod request_id;
 mod section;
