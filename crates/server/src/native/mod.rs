@@ -18,7 +18,10 @@ mod sessions;
 mod signals;
 mod turns;
 
+pub(crate) use answering::Telling;
 pub(crate) use ask::{Params, limit};
+pub(crate) use convert::{bucket, suspended, time, wait};
+pub(crate) use problem::render;
 
 use crate::section::{Route, Section};
 
