@@ -86,6 +86,15 @@ pub struct KeyQuery {
     pub tenant: Option<String>,
 }
 
+/// Whose key it is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct KeyOfTenant {
+    /// The caller's own otherwise. Only the operator names another's.
+    #[serde(default)]
+    pub tenant: Option<String>,
+}
+
 /// A key that is made.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

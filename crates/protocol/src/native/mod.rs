@@ -18,8 +18,10 @@ mod wait;
 pub use agent::{Agent, AgentList};
 pub use audit::{AuditEntry, AuditList, AuditQuery};
 pub use error::{ApiError, ErrorBody, ErrorBucket};
-pub use event::{Event, EventKind, EventQuery, SignalEnd};
-pub use key::{ApiKey, CreateKey, KeyList, KeyQuery, KeyScope, KeyState, KeyWithSecret, RotateKey};
+pub use event::{Event, EventKind, EventQuery, SignalEnd, StreamFailed, StreamFailedType, StreamItem};
+pub use key::{
+    ApiKey, CreateKey, KeyList, KeyOfTenant, KeyQuery, KeyScope, KeyState, KeyWithSecret, RotateKey,
+};
 pub use message::{
     Block, Content, HistoryMessage, ImageDetail, ImageSource, Message, MessageList, MessageQuery, Role, Side,
     ToolCall,
@@ -28,7 +30,10 @@ pub use send::{
     EditMessage, MessageAt, RegenerateReply, SendBlock, SendContent, SendImageSource, SendMessage,
     SenderRole, SignalAnswer,
 };
-pub use session::{CreateSession, ForkPoint, ForkSession, PromptPolicy, Session, SessionList, SessionQuery};
+pub use session::{
+    CreateSession, ExportedItem, ForkPoint, ForkSession, PromptPolicy, Session, SessionExport, SessionList,
+    SessionQuery,
+};
 pub use time::Time;
 pub use turn::{Completed, Errored, Outcome, Suspended, Turn, TurnKind, TurnList, TurnQuery, TurnStatus};
 pub use wait::{KeptSignal, Wait, WaitList, WaitQuery};

@@ -4,8 +4,8 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use axum::extract::Request;
-use axum::http::header::{AUTHORIZATION, HOST, HeaderName, ORIGIN};
+use axum::http::Uri;
+use axum::http::header::{AUTHORIZATION, HOST, HeaderMap, HeaderName, ORIGIN};
 use singletree_engine::Clock;
 use singletree_http::Secret;
 use subtle::ConstantTimeEq;
@@ -73,8 +73,8 @@ impl Access {
     }
 
     /// Returns who a request comes from.
-    pub(crate) async fn caller(&self, request: &Request) -> Result<Caller, Problem> {
-        let shown = shown(request)?;
+    pub(crate) async fn caller(&self, uri: &Uri, headers: &HeaderMap) -> Result<Caller, Problem> {
+        let shown = shown(headers)?;
         match shown {
             Some(text) if text.starts_with(BEGIN) => self.keyed(text).await,
             Some(text) if text.split('.').count() == 3 && self.tokens.is_some() => match &self.tokens {
@@ -82,7 +82,7 @@ impl Access {
                 None => Err(Problem::unauthorized()),
             },
             // Clients that cannot do without a key send any to a server that asks for none.
-            Some(_) | None if !self.required => self.neighbour(request),
+            Some(_) | None if !self.required => self.neighbour(uri, headers),
             Some(_) | None => Err(Problem::unauthorized()),
         }
     }
@@ -97,9 +97,9 @@ impl Access {
 
     /// Returns the caller of a server that asks nobody, unless a page of elsewhere asks through somebody's browser: such a
     /// page names itself, or a host of its own that it has let point here.
-    fn neighbour(&self, request: &Request) -> Result<Caller, Problem> {
-        let header = |name: HeaderName| request.headers().get(name).and_then(|it| it.to_str().ok());
-        let host = header(HOST).or_else(|| request.uri().authority().map(|it| it.as_str()));
+    fn neighbour(&self, uri: &Uri, headers: &HeaderMap) -> Result<Caller, Problem> {
+        let header = |name: HeaderName| headers.get(name).and_then(|it| it.to_str().ok());
+        let host = header(HOST).or_else(|| uri.authority().map(|it| it.as_str()));
         let elsewhere = host.is_some_and(|it| !is_this_machine(it));
         let origin = header(ORIGIN).is_some_and(|origin| {
             let own = origin.split_once("://").is_some_and(|(_, it)| Some(it) == host);
@@ -114,10 +114,10 @@ impl Access {
 }
 
 /// Returns what stands behind `Bearer`. More than one is none: who would be believed is a riddle.
-fn shown(request: &Request) -> Result<Option<&str>, Problem> {
-    let mut all = request.headers().get_all(AUTHORIZATION).iter();
+fn shown(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
+    let mut all = headers.get_all(AUTHORIZATION).iter();
     let (Some(first), None) = (all.next(), all.next()) else {
-        let none = request.headers().get(AUTHORIZATION).is_none();
+        let none = headers.get(AUTHORIZATION).is_none();
         return if none { Ok(None) } else { Err(Problem::unauthorized()) };
     };
     let text = first.to_str().map_err(|_| Problem::unauthorized())?;

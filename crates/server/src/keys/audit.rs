@@ -105,11 +105,10 @@ pub(super) fn page(mut found: Vec<Document>, limit: u64) -> (Vec<Document>, Opti
 }
 
 fn shown(document: &Document) -> Result<AuditEntry> {
-    let Deed { at, who, action, subject, details } = document.body.decode().map_err(|source| {
-        singletree_durable::Error::Corrupt {
+    let Deed { at, who, action, subject, details } =
+        document.body.decode().map_err(|source| singletree_durable::Error::Corrupt {
             what: format!("audit entry {}", document.key.id),
             source: Some(source.into()),
-        }
-    })?;
+        })?;
     Ok(AuditEntry { id: document.key.id.clone(), at: time(at), who, action, subject, details })
 }

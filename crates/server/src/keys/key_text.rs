@@ -97,7 +97,9 @@ mod tests {
 
     #[test]
     fn what_has_not_the_form_of_a_key_names_nothing() {
-        for text in ["", "st_", "st__x", "st_0011_x", "st_00112233445566zz_x", "sk-00", "st_0011223344556677_"] {
+        for text in
+            ["", "st_", "st__x", "st_0011_x", "st_00112233445566zz_x", "sk-00", "st_0011223344556677_"]
+        {
             assert_eq!(id_of(text), None, "{text}");
         }
     }

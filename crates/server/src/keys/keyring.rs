@@ -115,7 +115,8 @@ impl Keyring {
         let mut record = Record::new(new.name, new.scopes, &digest, now);
         record.expires_at = new.expires_in.map(|it| now.after(it));
         let scopes: Vec<&str> = record.scopes().iter().map(|it| it.as_str()).collect();
-        let deed = Deed::new(by, "key.created", &id).with("name", record.name.as_str()).with("scopes", scopes);
+        let deed =
+            Deed::new(by, "key.created", &id).with("name", record.name.as_str()).with("scopes", scopes);
         let mut changes = write(tenant, &id, &record, Expect::Absent);
         changes.push(self.audit.entry(tenant, deed));
         self.documents.change(changes).await?;

@@ -43,9 +43,10 @@ impl Record {
     pub(super) fn is_of(&self, digest: &[u8; 32], now: Timestamp) -> bool {
         let digest = hex(digest);
         let same = |kept: &str| kept.as_bytes().ct_eq(digest.as_bytes());
-        let before = self.previous.as_ref().map_or(Choice::from(0), |(kept, until)| {
-            same(kept) & Choice::from(u8::from(now < *until))
-        });
+        let before = self
+            .previous
+            .as_ref()
+            .map_or(Choice::from(0), |(kept, until)| same(kept) & Choice::from(u8::from(now < *until)));
         (same(&self.digest) | before).into()
     }
 

@@ -70,7 +70,9 @@ impl Tokens {
 
     /// Returns who shows a token, if it is one that is believed.
     pub(super) fn caller(&self, token: &str) -> Result<Caller, Problem> {
-        let claims = self.signed(token).ok_or_else(|| Problem::of_kind(Kind::TokenInvalid, Kind::TokenInvalid.message()))?;
+        let claims = self
+            .signed(token)
+            .ok_or_else(|| Problem::of_kind(Kind::TokenInvalid, Kind::TokenInvalid.message()))?;
         claims.caller(&self.policy, self.clock.now())
     }
 

@@ -68,7 +68,8 @@ impl KeySet {
         }
         known.looked = Some(now);
         let stamp = fs::metadata(&self.path).ok().and_then(|it| Some((it.modified().ok()?, it.len())));
-        if stamp.is_some() && stamp != known.stamp
+        if stamp.is_some()
+            && stamp != known.stamp
             && let Ok((keys, stamp)) = read(&self.path)
         {
             (known.keys, known.stamp) = (keys, Some(stamp));

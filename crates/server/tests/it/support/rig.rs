@@ -135,7 +135,8 @@ impl RigBuilder {
             .ids(self.ids)
             .entropy(Arc::new(CountingEntropy::default()))
             .redactor(Redactor::new([Secret::new(CANARY)]));
-        let server = self.server.into_iter().fold(builder, |builder, change| change(builder)).build();
+        let server =
+            self.server.into_iter().fold(builder, |builder, change| change(builder)).build().unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let at = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel();
