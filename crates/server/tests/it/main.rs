@@ -4,3 +4,4 @@
 mod frame;
 mod keys;
 mod support;
+mod tokens;
