@@ -224,4 +224,8 @@ impl Upkeep for MemoryStore {
     ) -> BoxFuture<'a, Result<Vec<(SessionKey, WaitRow)>>> {
         now(Ok(read::deadlines(&self.state(), until, limit)))
     }
+
+    fn tenants<'a>(&'a self, past: Option<&'a TenantId>, limit: u64) -> BoxFuture<'a, Result<Vec<TenantId>>> {
+        now(Ok(read::tenants(&self.state(), past, limit)))
+    }
 }
