@@ -9,6 +9,7 @@ mod index;
 mod numbered;
 mod paused;
 mod read;
+mod shelf;
 mod state;
 
 use std::fmt;
