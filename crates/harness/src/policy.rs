@@ -5,7 +5,10 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use singletree_llm::{ChatMessage, Content, ContentBlock, Role};
+
 use crate::Error;
+use crate::agent::Agent;
 use crate::stored::corrupt;
 
 /// The name of the state field that holds the command that a turn carries out, in sessions of [`PromptPolicy::Command`]. An
@@ -32,6 +35,26 @@ impl PromptPolicy {
         match self {
             Self::Conversation => "conversation",
             Self::Command => "command",
+        }
+    }
+
+    /// Tells whether it is the policy of sessions that say nothing else.
+    pub(crate) fn is_conversation(&self) -> bool {
+        *self == Self::Conversation
+    }
+
+    /// Checks that a message may be accepted under the policy: a command is a text of the user, and its agent takes commands.
+    pub(crate) fn takes(self, agent: &Agent, message: &ChatMessage) -> Result<(), Error> {
+        match self {
+            Self::Conversation => Ok(()),
+            Self::Command if agent.graph.schema().field(COMMAND).is_none() => {
+                let why = format!("its graph has no field '{COMMAND}'");
+                Err(Error::Policy { agent: agent.name.clone(), why })
+            }
+            Self::Command if message.role != Role::User || !is_text(&message.content) => {
+                Err(Error::MessageShape { why: "a command is a text of the user, and nothing else".into() })
+            }
+            Self::Command => Ok(()),
         }
     }
 
@@ -69,3 +92,34 @@ impl fmt::Display for UnknownPolicy {
 }
 
 impl std::error::Error for UnknownPolicy {}
+
+/// Tells whether a content is text alone.
+fn is_text(content: &Content) -> bool {
+    content.blocks().iter().all(|it| matches!(it, ContentBlock::Text { .. }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // INV-13
+    #[test]
+    fn a_policy_is_read_as_it_is_written_and_never_guessed() {
+        for policy in [PromptPolicy::Conversation, PromptPolicy::Command] {
+            assert_eq!(PromptPolicy::stored(policy.as_str()).unwrap(), policy);
+            assert_eq!(serde_json::to_value(policy).unwrap(), policy.to_string());
+        }
+        for text in ["", "Command", "both"] {
+            assert_eq!(PromptPolicy::stored(text).unwrap_err().category(), "store_corrupt");
+        }
+    }
+
+    #[test]
+    fn text_in_blocks_is_text_and_an_image_beside_it_is_more() {
+        let text = ContentBlock::Text { text: "a".into(), signature: None };
+        let thinking = ContentBlock::Thinking { text: "b".into(), signature: None };
+        assert!(is_text(&Content::Text("a".into())));
+        assert!(is_text(&Content::Blocks(vec![text.clone(), text.clone()])));
+        assert!(!is_text(&Content::Blocks(vec![text, thinking])));
+    }
+}
