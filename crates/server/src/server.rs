@@ -5,14 +5,20 @@ use std::future::Future;
 use std::sync::Arc;
 
 use axum::Router;
+use axum::extract::DefaultBodyLimit;
+use axum::http::StatusCode;
+use axum::middleware::from_fn_with_state;
 use singletree_agent::ChatAgent;
 use singletree_durable::Documents;
 use singletree_engine::{Clock, Ids, RandomIds, SystemClock};
 use singletree_harness::Chat;
 use singletree_http::Redactor;
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 
 use crate::entropy::{Entropy, SystemEntropy};
+use crate::frame::{self, Frame};
+use crate::problem::Problem;
 use crate::settings::ServerLimits;
 use crate::shared::Shared;
 use crate::{Result, native};
@@ -77,7 +83,8 @@ impl ServerBuilder {
     #[must_use]
     pub fn build(self) -> Server {
         let Self { chat, documents, agents, limits, clock, ids, entropy, redactor } = self;
-        let shared = Shared { chat, documents, agents, limits, clock, ids, entropy, redactor };
+        let (closing, _) = watch::channel(false);
+        let shared = Shared { chat, documents, agents, limits, clock, ids, entropy, redactor, closing };
         Server { shared: Arc::new(shared) }
     }
 }
@@ -104,11 +111,15 @@ impl Server {
         }
     }
 
-    /// Returns all routes.
+    /// Returns all routes, in their frame.
     fn router(&self) -> Router {
         let sections = [native::section()];
+        let frame = Arc::new(Frame::new(self.shared.clone(), &sections));
         let all = sections.into_iter().fold(Router::new(), |all, it| all.merge(it.router));
-        all.with_state(self.shared.clone())
+        all.fallback(async || Problem::of_status(StatusCode::NOT_FOUND))
+            .layer(DefaultBodyLimit::max(self.shared.limits.body_bytes))
+            .layer(from_fn_with_state(frame, frame::run))
+            .with_state(self.shared.clone())
     }
 
     /// Serves until `stop` is ready; then accepts nothing more, lets what runs end within the limit, and returns.
