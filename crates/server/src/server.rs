@@ -149,6 +149,12 @@ impl Server {
         sections().iter().flat_map(|it| &it.routes).map(|it| (it.method.clone(), it.path)).collect()
     }
 
+    /// Returns what all sections share.
+    #[cfg(test)]
+    pub(crate) fn shared(&self) -> Arc<Shared> {
+        self.shared.clone()
+    }
+
     /// Returns all routes, in their frame.
     fn router(&self) -> Router {
         let sections = sections();

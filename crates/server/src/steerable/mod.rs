@@ -11,6 +11,9 @@ mod send;
 mod sessions;
 mod wire;
 
+#[cfg(test)]
+mod tests;
+
 use crate::caller::Scope;
 use crate::native;
 use crate::section::{Route, Section};

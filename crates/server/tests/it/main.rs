@@ -4,5 +4,6 @@
 mod frame;
 mod keys;
 mod native;
+mod steerable;
 mod support;
 mod tokens;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use singletree_durable::{Documents, Journal, MemoryStore, Upkeep};
-use singletree_harness::{Chat, Limits};
+use singletree_harness::{Agent, Chat, Limits};
 use singletree_http::{Redactor, Secret};
 use singletree_llm::Pace;
 use singletree_server::{AccessPolicy, Server, ServerBuilder, ServerLimits};
@@ -46,8 +46,12 @@ pub(crate) struct RigBuilder {
     clock: Arc<HandClock>,
     ids: Arc<CountingIds>,
     entropy: Arc<CountingEntropy>,
+    agents: Vec<MakeAgent>,
     server: Vec<Box<dyn FnOnce(ServerBuilder) -> ServerBuilder>>,
 }
+
+/// Makes an agent whose model speaks at a pace.
+type MakeAgent = Box<dyn FnOnce(&Arc<dyn Pace>) -> Agent>;
 
 impl Rig {
     /// Starts a server as usual.
@@ -78,6 +82,7 @@ impl Rig {
             clock: HandClock::new(),
             ids: Arc::default(),
             entropy: Arc::default(),
+            agents: Vec::new(),
             server: Vec::new(),
         }
     }
@@ -121,6 +126,12 @@ impl RigBuilder {
         self
     }
 
+    /// Adds an agent behind those of [`agents`].
+    pub(crate) fn agent(mut self, make: impl FnOnce(&Arc<dyn Pace>) -> Agent + 'static) -> Self {
+        self.agents.push(Box::new(make));
+        self
+    }
+
     /// Changes what the server is built of.
     pub(crate) fn server(mut self, change: impl FnOnce(ServerBuilder) -> ServerBuilder + 'static) -> Self {
         self.server.push(Box::new(change));
@@ -140,8 +151,10 @@ impl RigBuilder {
         let store = Arc::new(store);
         let pace = HandPace::new();
         let shared_pace: Arc<dyn Pace> = pace.clone();
+        let more = self.agents.into_iter().map(|make| make(&shared_pace));
         let chat = agents::agents(&self.world, &shared_pace)
             .into_iter()
+            .chain(more)
             .fold(Chat::builder(), |chat, agent| chat.agent(agent))
             .limits(self.chat_limits)
             .clock(self.clock.clone())
