@@ -7,3 +7,4 @@ mod native;
 mod steerable;
 mod support;
 mod tokens;
+mod ui_stream;
