@@ -22,8 +22,7 @@ async fn named_by_events(chat: &Chat, session: &str) -> BTreeMap<String, ChatMes
     let mut events = Box::pin(chat.events(session, None).await.unwrap());
     let mut named = BTreeMap::new();
     // All that is stored is there at once; what is not ready is not stored.
-    while let Some(Some(event)) =
-        tokio::time::timeout(std::time::Duration::from_millis(1), events.next()).await.ok()
+    while let Ok(Some(event)) = tokio::time::timeout(std::time::Duration::from_millis(1), events.next()).await
     {
         let event = event.unwrap();
         let (id, message) = match event.what {

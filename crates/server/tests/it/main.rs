@@ -4,5 +4,6 @@
 mod frame;
 mod keys;
 mod native;
+mod resume;
 mod support;
 mod tokens;
