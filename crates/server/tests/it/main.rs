@@ -6,4 +6,5 @@ mod keys;
 mod native;
 mod resume;
 mod support;
+mod tenants;
 mod tokens;
