@@ -4,5 +4,7 @@
 mod frame;
 mod keys;
 mod native;
+mod resume;
 mod support;
+mod tenants;
 mod tokens;

@@ -46,6 +46,7 @@ pub(crate) struct RigBuilder {
     clock: Arc<HandClock>,
     ids: Arc<CountingIds>,
     entropy: Arc<CountingEntropy>,
+    at: SocketAddr,
     server: Vec<Box<dyn FnOnce(ServerBuilder) -> ServerBuilder>>,
 }
 
@@ -78,6 +79,7 @@ impl Rig {
             clock: HandClock::new(),
             ids: Arc::default(),
             entropy: Arc::default(),
+            at: SocketAddr::from(([127, 0, 0, 1], 0)),
             server: Vec::new(),
         }
     }
@@ -121,6 +123,12 @@ impl RigBuilder {
         self
     }
 
+    /// Listens at this address instead of a free port.
+    pub(crate) fn at(mut self, at: SocketAddr) -> Self {
+        self.at = at;
+        self
+    }
+
     /// Changes what the server is built of.
     pub(crate) fn server(mut self, change: impl FnOnce(ServerBuilder) -> ServerBuilder + 'static) -> Self {
         self.server.push(Box::new(change));
@@ -159,7 +167,7 @@ impl RigBuilder {
             .redactor(Redactor::new([Secret::new(CANARY)]));
         let server =
             self.server.into_iter().fold(builder, |builder, change| change(builder)).build().unwrap();
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let listener = TcpListener::bind(self.at).await.unwrap();
         let at = listener.local_addr().unwrap();
         let operator = server.operator_key().expose().to_owned();
         let (stop, stopped) = oneshot::channel();
