@@ -43,14 +43,20 @@ impl PromptPolicy {
         *self == Self::Conversation
     }
 
+    /// Checks that an agent can work under the policy.
+    pub(crate) fn suits(self, agent: &Agent) -> Result<(), Error> {
+        if self == Self::Conversation || agent.graph.schema().field(COMMAND).is_some() {
+            return Ok(());
+        }
+        let why = format!("its graph has no field '{COMMAND}'");
+        Err(Error::Policy { agent: agent.name.clone(), why })
+    }
+
     /// Checks that a message may be accepted under the policy: a command is a text of the user, and its agent takes commands.
     pub(crate) fn takes(self, agent: &Agent, message: &ChatMessage) -> Result<(), Error> {
+        self.suits(agent)?;
         match self {
             Self::Conversation => Ok(()),
-            Self::Command if agent.graph.schema().field(COMMAND).is_none() => {
-                let why = format!("its graph has no field '{COMMAND}'");
-                Err(Error::Policy { agent: agent.name.clone(), why })
-            }
             Self::Command if message.role != Role::User || !is_text(&message.content) => {
                 Err(Error::MessageShape { why: "a command is a text of the user, and nothing else".into() })
             }
