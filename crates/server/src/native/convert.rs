@@ -3,8 +3,8 @@
 use serde_json::Value;
 use singletree_durable::{Timestamp, TurnKind, TurnStatus};
 use singletree_harness::{
-    Bucket, ChatEvent, ChatEventKind, ChatTurnOutcome, ErroredTurn, PendingWait, PromptPolicy, SessionInfo, SuspendedTurn,
-    TranscriptEntry, TurnInfo,
+    Bucket, ChatEvent, ChatEventKind, ChatTurnOutcome, ErroredTurn, PendingWait, PromptPolicy, SessionInfo,
+    SuspendedTurn, TranscriptEntry, TurnInfo,
 };
 use singletree_llm as llm;
 use singletree_protocol::native;
