@@ -78,7 +78,9 @@ impl Sentence {
             Self::Calls => "The agent asks for {tools}.",
             Self::NotDone => "An action was not taken: {reason}",
             Self::ToolFailed => "A tool has failed; the agent is told.",
-            Self::Summarised => "The model is shown a summary in place of messages {from} to {to}; they are kept.",
+            Self::Summarised => {
+                "The model is shown a summary in place of messages {from} to {to}; they are kept."
+            }
             Self::NotSummarised => "No summary could be made ({category}); nothing has changed.",
             Self::Stopped => "The turn was stopped.",
             Self::Continues => "This conversation goes on from {session}.",
@@ -101,7 +103,9 @@ impl Sentence {
             Self::Summarised => {
                 "Das Modell sieht eine Zusammenfassung anstelle der Nachrichten {from} bis {to}; sie bleiben erhalten."
             }
-            Self::NotSummarised => "Es war keine Zusammenfassung möglich ({category}); nichts hat sich geändert.",
+            Self::NotSummarised => {
+                "Es war keine Zusammenfassung möglich ({category}); nichts hat sich geändert."
+            }
             Self::Stopped => "Der Zug wurde abgebrochen.",
             Self::Continues => "Dieses Gespräch setzt {session} fort.",
             Self::Done => "Fertig.",
