@@ -71,6 +71,8 @@ mod stored;
 mod tasks;
 mod transition;
 mod turning;
+mod unrun;
+mod usage;
 mod waits;
 mod window;
 mod writing;
@@ -114,3 +116,4 @@ pub use timeline::{
 };
 pub use turn::Turn;
 pub use turn_id::{MessageId, TurnId};
+pub use usage::ModelUsage;
