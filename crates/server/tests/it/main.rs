@@ -3,6 +3,7 @@
 
 mod frame;
 mod keys;
+mod narration;
 mod native;
 mod resume;
 mod support;
