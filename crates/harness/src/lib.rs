@@ -37,6 +37,7 @@ mod agent;
 mod answer;
 mod branch;
 mod chat;
+mod create;
 mod delete;
 mod fork;
 mod listen;
@@ -49,7 +50,10 @@ mod stream;
 mod submit;
 mod subscribe;
 mod timeline;
+mod transcript;
 mod turn;
+mod turns;
+mod usage;
 
 mod adopt;
 mod chronicle;
@@ -72,7 +76,6 @@ mod tasks;
 mod transition;
 mod turning;
 mod unrun;
-mod usage;
 mod waits;
 mod window;
 mod writing;
@@ -91,6 +94,7 @@ pub use bucket::{Bucket, BucketTable, Disposition, Surface};
 pub use budget::{Budget, TurnBudget};
 pub use calls::CallLog;
 pub use chat::{Chat, ChatBuilder};
+pub use create::CreateOptions;
 pub use doctor::{Doctor, Examination, Finding, Repaired, Symptom};
 pub use error::{Error, Result};
 pub use event::{ChatEvent, ChatEventKind, EventId};
@@ -114,6 +118,8 @@ pub use timeline::{
     Answers, CallSpan, CallStatus, EntryKind, KeptEvents, MadeBy, OpenCall, OpenState, SpanStatus, Standing,
     Timeline, TimelineEntry, TurnError, TurnSpan, WaitSpan,
 };
+pub use transcript::{Transcript, TranscriptEntry};
 pub use turn::Turn;
 pub use turn_id::{MessageId, TurnId};
+pub use turns::{TurnInfo, TurnPage};
 pub use usage::ModelUsage;

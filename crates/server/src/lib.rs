@@ -17,9 +17,12 @@
 mod arriving;
 mod body;
 mod caller;
+mod docs;
+mod door;
 mod entropy;
 mod error;
 mod frame;
+mod patient;
 mod problem;
 mod request_id;
 mod section;
@@ -38,8 +41,9 @@ mod openharness;
 mod steerable;
 mod ui_stream;
 
-pub use caller::{Caller, Scope};
+pub use caller::{Caller, Scope, tenant};
 pub use entropy::{Entropy, SystemEntropy};
 pub use error::{Error, Result};
+pub use keys::{AccessPolicy, Keyring, NewKey, TokenPolicy};
 pub use server::{Server, ServerBuilder};
 pub use settings::ServerLimits;

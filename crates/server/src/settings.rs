@@ -15,6 +15,8 @@ pub struct ServerLimits {
     pub header_bytes: usize,
     /// How long a request's headers, and then its body, may take to arrive; longer ends the connection (408).
     pub request_time: Duration,
+    /// How long the reader of an answer may take nothing of it; longer ends the connection.
+    pub write_time: Duration,
     /// Connections at once; one more waits to be accepted.
     pub connections: usize,
     /// How deep JSON may nest; deeper is `server_request_invalid`.
@@ -24,6 +26,8 @@ pub struct ServerLimits {
     /// Frames that wait for a slow reader of a stream; one that falls further behind is dropped, and comes again with the id it
     /// saw last. Never does it hold a turn up.
     pub stream_backlog: usize,
+    /// How long the audit is kept.
+    pub audit_kept: Duration,
     /// How long turns and streams get at shutdown.
     pub grace: Duration,
 }
@@ -36,10 +40,12 @@ impl Default for ServerLimits {
             session_blob_bytes: 100 << 20,
             header_bytes: 32 << 10,
             request_time: Duration::from_secs(15),
+            write_time: Duration::from_secs(30),
             connections: 4096,
             json_depth: 64,
             heartbeat: Duration::from_secs(15),
             stream_backlog: 256,
+            audit_kept: Duration::from_hours(365 * 24),
             grace: Duration::from_secs(10),
         }
     }

@@ -2,4 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may unwrap")]
 
 mod frame;
+mod keys;
+mod native;
 mod support;
+mod tokens;

@@ -9,7 +9,7 @@ use singletree_durable::{Documents, Journal, MemoryStore, Upkeep};
 use singletree_harness::{Chat, Limits};
 use singletree_http::{Redactor, Secret};
 use singletree_llm::Pace;
-use singletree_server::{Server, ServerBuilder, ServerLimits};
+use singletree_server::{AccessPolicy, Server, ServerBuilder, ServerLimits};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -17,7 +17,6 @@ use tokio::task::JoinHandle;
 use super::agents::{self, CANARY, World};
 use super::client::Client;
 use super::inputs::{CountingEntropy, CountingIds, HandClock, HandPace};
-use super::shelf::Shelf;
 
 /// How long anything in a test may take before it has failed.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -32,8 +31,11 @@ pub(crate) struct Rig {
     pub(crate) clock: Arc<HandClock>,
     pub(crate) pace: Arc<HandPace>,
     pub(crate) world: World,
+    ids: Arc<CountingIds>,
+    entropy: Arc<CountingEntropy>,
+    operator: String,
     stop: Option<oneshot::Sender<()>>,
-    served: JoinHandle<singletree_server::Result<()>>,
+    served: JoinHandle<()>,
 }
 
 /// What of a rig is not as usual.
@@ -43,6 +45,7 @@ pub(crate) struct RigBuilder {
     world: World,
     clock: Arc<HandClock>,
     ids: Arc<CountingIds>,
+    entropy: Arc<CountingEntropy>,
     server: Vec<Box<dyn FnOnce(ServerBuilder) -> ServerBuilder>>,
 }
 
@@ -52,6 +55,21 @@ impl Rig {
         Self::builder().start().await
     }
 
+    /// Starts a server that asks everybody for a key.
+    pub(crate) async fn asking() -> Self {
+        let policy = AccessPolicy { required: true, ..AccessPolicy::default() };
+        Self::builder().server(|it| it.access(policy)).start().await
+    }
+
+    /// Returns whoever runs the server: manages keys.
+    pub(crate) fn operator(&self) -> Client {
+        self.client().bearer(&self.operator)
+    }
+
+    pub(crate) fn operator_key(&self) -> String {
+        self.operator.clone()
+    }
+
     pub(crate) fn builder() -> RigBuilder {
         RigBuilder {
             limits: ServerLimits::default(),
@@ -59,6 +77,7 @@ impl Rig {
             world: World::default(),
             clock: HandClock::new(),
             ids: Arc::default(),
+            entropy: Arc::default(),
             server: Vec::new(),
         }
     }
@@ -71,7 +90,7 @@ impl Rig {
     /// Asks the server to end, and waits until it has.
     pub(crate) async fn stop(mut self) {
         self.begin_stop();
-        within(self.served).await.unwrap().unwrap();
+        within(self.served).await.unwrap();
     }
 
     /// Asks the server to end.
@@ -97,6 +116,8 @@ impl RigBuilder {
     pub(crate) fn after(mut self, other: &Rig) -> Self {
         self.world = other.world.clone();
         self.clock = other.clock.clone();
+        self.ids = other.ids.clone();
+        self.entropy = other.entropy.clone();
         self
     }
 
@@ -108,13 +129,13 @@ impl RigBuilder {
 
     /// Starts it over an empty store in memory.
     pub(crate) async fn start(self) -> Rig {
-        self.start_on(MemoryStore::new(), Arc::new(Shelf::default())).await
+        self.start_on(MemoryStore::new()).await
     }
 
     /// Starts it over a store.
-    pub(crate) async fn start_on<S>(self, store: S, documents: Arc<dyn Documents>) -> Rig
+    pub(crate) async fn start_on<S>(self, store: S) -> Rig
     where
-        S: Journal + Upkeep + 'static,
+        S: Journal + Upkeep + Documents + 'static,
     {
         let store = Arc::new(store);
         let pace = HandPace::new();
@@ -125,24 +146,28 @@ impl RigBuilder {
             .limits(self.chat_limits)
             .clock(self.clock.clone())
             .ids(self.ids.clone())
-            .open_shared(store.clone(), store)
+            .open_shared(store.clone(), store.clone())
             .unwrap();
         chat.sweep().await.unwrap();
+        let documents: Arc<dyn Documents> = store;
         let builder = Server::builder(chat.clone(), documents.clone())
             .agents(agents::listed())
             .limits(self.limits)
             .clock(self.clock.clone())
-            .ids(self.ids)
-            .entropy(Arc::new(CountingEntropy::default()))
+            .ids(self.ids.clone())
+            .entropy(self.entropy.clone())
             .redactor(Redactor::new([Secret::new(CANARY)]));
-        let server = self.server.into_iter().fold(builder, |builder, change| change(builder)).build();
+        let server =
+            self.server.into_iter().fold(builder, |builder, change| change(builder)).build().unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let at = listener.local_addr().unwrap();
+        let operator = server.operator_key().expose().to_owned();
         let (stop, stopped) = oneshot::channel();
         let stopped = async move { drop(stopped.await) };
         let served = tokio::spawn(async move { server.serve(listener, stopped).await });
-        let (clock, world, stop) = (self.clock, self.world, Some(stop));
-        Rig { at, chat, documents, clock, pace, world, stop, served }
+        let Self { clock, world, ids, entropy, .. } = self;
+        let stop = Some(stop);
+        Rig { at, chat, documents, clock, pace, world, ids, entropy, operator, stop, served }
     }
 }
 
