@@ -11,6 +11,7 @@ use singletree_llm::ChatMessage;
 use singletree_narration::{NarrationSink, NoNarration};
 
 use crate::agent::Agent;
+use crate::blobs::Blobs;
 use crate::event::ChatEvent;
 use crate::house::{House, HouseParts};
 use crate::limit::Limits;
@@ -43,6 +44,7 @@ pub struct ChatBuilder {
     ids: Arc<dyn Ids>,
     narration: Arc<dyn NarrationSink>,
     retention: Option<Retention>,
+    blobs: Option<Blobs>,
 }
 
 impl ChatBuilder {
@@ -97,6 +99,13 @@ impl ChatBuilder {
         self
     }
 
+    /// Sets where pictures and files are kept that messages name ([`Chat::keep_blob`]); nowhere otherwise.
+    #[must_use]
+    pub fn blobs(mut self, blobs: Blobs) -> Self {
+        self.blobs = Some(blobs);
+        self
+    }
+
     /// Opens the chat on a store.
     ///
     /// # Errors
@@ -125,6 +134,7 @@ impl ChatBuilder {
             ids: self.ids,
             narration: self.narration,
             retention: self.retention,
+            blobs: self.blobs,
         })?;
         Ok(Chat { house: Arc::new(house), tenant: self.tenant.unwrap_or_else(TenantId::single) })
     }
@@ -150,6 +160,7 @@ impl Chat {
             ids: Arc::new(RandomIds),
             narration: Arc::new(NoNarration),
             retention: None,
+            blobs: None,
         }
     }
 
@@ -219,6 +230,7 @@ impl Chat {
         let taken = self.house.sweep().await?;
         self.house.watch_deadlines();
         self.house.watch_retention();
+        self.house.watch_unclaimed();
         Ok(taken
             .into_iter()
             .map(|it| {
@@ -236,6 +248,7 @@ impl Chat {
         self.house.deadlines.notify_waiters();
         self.house.deadlines.notify_one();
         self.house.retaining.bell.notify_one();
+        self.house.blobs.iter().for_each(|it| it.bell.notify_one());
         for hot in self.house.all_hot() {
             // Who waits for a turn that does not run any more is told so.
             self.house.kick(&hot);

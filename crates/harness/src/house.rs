@@ -14,6 +14,7 @@ use singletree_narration::{Narration, NarrationSink, Speaker};
 use tokio::sync::Notify;
 
 use crate::agent::Agent;
+use crate::blobs::Blobs;
 use crate::budget::Bounds;
 use crate::event::ChatEvent;
 use crate::hot::{Desk, Hot};
@@ -45,6 +46,7 @@ pub(crate) struct House {
     pub(crate) narration: Arc<dyn NarrationSink>,
     pub(crate) epoch: Arc<str>,
     pub(crate) retaining: Retaining,
+    pub(crate) blobs: Option<Blobs>,
     pub(crate) tasks: Tasks,
     pub(crate) closing: AtomicBool,
     /// Rung when a wait with a deadline begins, and at shutdown.
@@ -91,6 +93,7 @@ pub(crate) struct HouseParts {
     pub(crate) ids: Arc<dyn Ids>,
     pub(crate) narration: Arc<dyn NarrationSink>,
     pub(crate) retention: Option<Retention>,
+    pub(crate) blobs: Option<Blobs>,
 }
 
 /// A batch on its way, and what is told when it has landed.
@@ -147,6 +150,7 @@ impl House {
             ids: parts.ids,
             narration: parts.narration,
             retaining: Retaining::new(parts.retention),
+            blobs: parts.blobs,
             tasks: Tasks::default(),
             closing: AtomicBool::new(false),
             deadlines: Notify::new(),

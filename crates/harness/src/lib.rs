@@ -34,6 +34,7 @@ mod turn_id;
 
 mod agent;
 mod answer;
+mod blobs;
 mod branch;
 mod chat;
 mod delete;
@@ -82,6 +83,7 @@ pub use base::{
     BuildState, Failure, Harness, HarnessBuilder, HarnessOutcome, Inbound, Intent, Invoked,
     MemoryCoordinator, Mode, ResolveSession, SignalArrival, SignalCoordinator, SignalTarget, TurnReport,
 };
+pub use blobs::{BlobLimits, BlobRef, Blobs, TurnPictures};
 pub use branch::MessageAt;
 pub use bucket::{Bucket, BucketTable, Disposition, Surface};
 pub use budget::{Budget, TurnBudget};

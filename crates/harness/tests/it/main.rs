@@ -7,6 +7,7 @@ mod base_rig;
 mod base_signals;
 mod base_subscriptions;
 mod bench;
+mod blobs;
 mod budget;
 mod compose;
 mod corpus;
