@@ -185,6 +185,12 @@ impl Chat {
         self.info(&self.key(session_id)?, digest).await
     }
 
+    /// Returns the bounds of the blobs that it keeps; nothing where it keeps none.
+    #[must_use]
+    pub fn blob_limits(&self) -> Option<&BlobLimits> {
+        self.house.blobs.as_ref().map(|it| it.limits.as_ref())
+    }
+
     async fn info(&self, key: &SessionKey, digest: &str) -> Result<BlobRef> {
         let unknown = || Error::BlobUnknown { digest: digest.to_owned() };
         let blobs = self.house.blobs.as_ref().ok_or_else(unknown)?;

@@ -124,6 +124,7 @@ pub(crate) fn status(category: &str, bucket: Bucket) -> StatusCode {
             StatusCode::NOT_FOUND
         }
         ("chat_queue_full" | "chat_subscriptions_full", _) => StatusCode::TOO_MANY_REQUESTS,
+        ("chat_blob_too_large" | "chat_blobs_full", _) => StatusCode::PAYLOAD_TOO_LARGE,
         (_, Bucket::RetryableTransient) => StatusCode::SERVICE_UNAVAILABLE,
         (_, Bucket::UserCorrectable) => StatusCode::BAD_REQUEST,
         (_, Bucket::SessionTerminating) => StatusCode::INTERNAL_SERVER_ERROR,

@@ -15,7 +15,7 @@ use singletree_engine::{Clock, Ids, RandomIds, SystemClock};
 use singletree_harness::Chat;
 use singletree_http::Redactor;
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, timeout_at};
 
 use crate::door::Door;
@@ -90,7 +90,9 @@ impl ServerBuilder {
     pub fn build(self) -> Server {
         let Self { chat, documents, agents, limits, clock, ids, entropy, redactor } = self;
         let (closing, _) = watch::channel(false);
-        let shared = Shared { chat, documents, agents, limits, clock, ids, entropy, redactor, closing };
+        let blobs = Arc::new(Semaphore::new(limits.blobs));
+        let shared =
+            Shared { chat, documents, agents, limits, clock, ids, entropy, redactor, blobs, closing };
         Server { shared: Arc::new(shared) }
     }
 }

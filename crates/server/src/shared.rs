@@ -8,7 +8,7 @@ use singletree_durable::{Documents, TenantId, Timestamp};
 use singletree_engine::{Clock, Ids};
 use singletree_harness::Chat;
 use singletree_http::Redactor;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use crate::caller::Caller;
 use crate::entropy::Entropy;
@@ -32,6 +32,8 @@ pub(crate) struct Shared {
     pub(crate) entropy: Arc<dyn Entropy>,
     /// What keeps secrets out of texts (INV-16).
     pub(crate) redactor: Redactor,
+    /// How many more blobs may be in memory.
+    pub(crate) blobs: Arc<Semaphore>,
     /// Becomes true when streams are to end: what runs has ended, or had its time.
     pub(crate) closing: watch::Sender<bool>,
 }

@@ -4,6 +4,7 @@
 //! they get may grow: who reads it ignores fields that it does not know. Times are RFC 3339 in UTC. Ids are opaque.
 
 mod agent;
+mod blob;
 mod error;
 mod event;
 mod message;
@@ -14,6 +15,7 @@ mod turn;
 mod wait;
 
 pub use agent::{Agent, AgentList};
+pub use blob::Blob;
 pub use error::{ApiError, ErrorBody, ErrorBucket};
 pub use event::{Event, EventKind, EventQuery, SignalEnd};
 pub use message::{
