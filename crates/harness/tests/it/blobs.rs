@@ -153,12 +153,12 @@ async fn a_blob_goes_with_the_last_session_that_uses_it() {
 
     chat.delete_session("s", None).await.unwrap();
     assert!(!known(&chat, "s", &png).await);
-    for fork in ["fork", "edit", "again"] {
-        assert!(known(&chat, fork, &png).await, "{fork}");
-        let sent = chat.send(fork, showing(&[&png])).await;
+    for (fork, named) in [("fork", &png), ("edit", &late), ("again", &png)] {
+        assert!(known(&chat, fork, named).await, "{fork}");
+        let sent = chat.send(fork, showing(&[named])).await;
         assert_eq!(category(&sent), "completed", "{fork}");
         chat.delete_session(fork, None).await.unwrap();
-        assert!(!known(&chat, fork, &png).await, "{fork}");
+        assert!(!known(&chat, fork, named).await, "{fork}");
     }
     // The same name is another session: what the old one had it has not.
     assert_eq!(category(&chat.send("s", showing(&[&png])).await), "chat_blob_unknown");
