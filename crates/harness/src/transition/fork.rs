@@ -64,7 +64,7 @@ pub(crate) fn fork(writing: &mut Writing, forking: Forking<'_>) -> Result<(), Er
         let value = FieldValue::List { generation, len: offset + own, bytes };
         writing.put(Put::Field(FieldRow { name: HISTORY.to_owned(), value }));
     }
-    // Also where nothing is copied: with it the fork uses the blobs that its source uses, and its first message may name one.
+    // Also where nothing is copied: what is said first in the fork may name a blob of the other one.
     inherit_list(writing, from, HISTORY, (generation, offset));
     told(writing, &author, from, offset);
     close(writing, &author, (generation, offset), &closings)
@@ -74,7 +74,9 @@ pub(crate) fn fork(writing: &mut Writing, forking: Forking<'_>) -> Result<(), Er
 fn inherit_fields(writing: &mut Writing, source: &SessionRow, at_head: bool) {
     for field in source.fields.iter().filter(|it| at_head && it.name != HISTORY) {
         writing.put(Put::Field(field.clone()));
-        if let FieldValue::List { generation, len: len @ 1.., .. } = field.value {
+        if let FieldValue::List { generation, len, .. } = field.value
+            && len > 0
+        {
             inherit_list(writing, &source.key.session, &field.name, (generation, len));
         }
     }
