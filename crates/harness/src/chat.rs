@@ -15,6 +15,7 @@ use crate::blobs::Blobs;
 use crate::event::ChatEvent;
 use crate::house::{House, HouseParts};
 use crate::limit::Limits;
+use crate::noticing::Notices;
 use crate::outcome::{ChatTurnOutcome, ErroredTurn};
 use crate::retention::Retention;
 use crate::submit::SendOptions;
@@ -46,6 +47,7 @@ pub struct ChatBuilder {
     locale: Locale,
     retention: Option<Retention>,
     blobs: Option<Blobs>,
+    notices: Notices,
 }
 
 impl ChatBuilder {
@@ -115,6 +117,14 @@ impl ChatBuilder {
         self
     }
 
+    /// Sets which tenants have notices written of what a person should hear of ([`Notice`](crate::Notice)); none otherwise.
+    /// The store must be one that keeps documents.
+    #[must_use]
+    pub fn notices(mut self, notices: Notices) -> Self {
+        self.notices = notices;
+        self
+    }
+
     /// Opens the chat on a store.
     ///
     /// # Errors
@@ -145,6 +155,7 @@ impl ChatBuilder {
             locale: self.locale,
             retention: self.retention,
             blobs: self.blobs,
+            notices: self.notices,
         })?;
         Ok(Chat { house: Arc::new(house), tenant: self.tenant.unwrap_or_else(TenantId::single) })
     }
@@ -172,6 +183,7 @@ impl Chat {
             locale: Locale::default(),
             retention: None,
             blobs: None,
+            notices: Notices::new(),
         }
     }
 

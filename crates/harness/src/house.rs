@@ -22,6 +22,8 @@ use crate::limit::Limits;
 use crate::mail::{self, Mailbox};
 use crate::narrate::Said;
 use crate::narrator::{Narrator, whose};
+use crate::notice::Notice;
+use crate::noticing::{Notices, Noticing};
 use crate::outcome::ErroredTurn;
 use crate::reply::Reporting;
 use crate::retention::{Retaining, Retention};
@@ -50,6 +52,7 @@ pub(crate) struct House {
     pub(crate) epoch: Arc<str>,
     pub(crate) retaining: Retaining,
     pub(crate) blobs: Option<Blobs>,
+    pub(crate) noticing: Noticing,
     pub(crate) tasks: Tasks,
     pub(crate) closing: AtomicBool,
     /// Rung when a wait with a deadline begins, and at shutdown.
@@ -98,12 +101,14 @@ pub(crate) struct HouseParts {
     pub(crate) locale: Locale,
     pub(crate) retention: Option<Retention>,
     pub(crate) blobs: Option<Blobs>,
+    pub(crate) notices: Notices,
 }
 
 /// A batch on its way, and what is told when it has landed.
 pub(crate) struct Commit {
     landing: BoxFuture<'static, singletree_durable::Result<()>>,
     events: Vec<ChatEvent>,
+    notices: Vec<Arc<Notice>>,
     trace: Option<Trace>,
 }
 
@@ -156,6 +161,7 @@ impl House {
             locale: parts.locale,
             retaining: Retaining::new(parts.retention),
             blobs: parts.blobs,
+            noticing: Noticing::new(parts.notices),
             tasks: Tasks::default(),
             closing: AtomicBool::new(false),
             deadlines: Notify::new(),
@@ -274,13 +280,15 @@ impl House {
 
     /// Sends a transition to the store: its place is taken now, while the desk is held (INV-1).
     pub(crate) fn send(&self, desk: &mut Desk, writing: Writing) -> Commit {
-        let writing = writing.finish();
+        let mut writing = writing.finish();
+        let notices = self.noticing.of(&writing.batch.key.tenant, &writing.events);
+        writing.batch.puts.extend(Noticing::puts(&notices));
         desk.counters = writing.counters;
         if self.keeps_mail {
             writing.batch.puts.iter().for_each(|it| mail::apply(&mut desk.mail, it));
         }
         let trace = Trace::of(&writing.batch);
-        Commit { landing: self.journal.apply(writing.batch), events: writing.events, trace }
+        Commit { landing: self.journal.apply(writing.batch), events: writing.events, notices, trace }
     }
 
     /// Waits until a transition has landed, then tells who listens.
@@ -297,6 +305,7 @@ impl House {
             self.narrate(hot, &event);
             hot.feed.publish(event);
         }
+        self.noticing.tell(commit.notices);
         Ok(())
     }
 

@@ -11,6 +11,7 @@ use singletree_harness::{
     TurnPictures,
 };
 use singletree_llm::{ChatMessage, Content, ContentBlock, ImageSource, Request};
+use singletree_store_sqlite::SqliteStore;
 
 use crate::bench::{Log, Talk, TokioClock, category, chain, chat_of, history, plain, says};
 
@@ -200,4 +201,38 @@ async fn what_nobody_claims_is_removed_after_a_day() {
     assert!(!known(&chat, "late", &png).await);
     assert_eq!(chat.remove_unclaimed().await.unwrap(), 0);
     assert!(chat.shutdown(Duration::from_secs(1)).await, "its task does not hold a shutdown up");
+}
+
+/// Tells whether a picture's bytes are anywhere in the files of a database.
+fn is_in_file(folder: &std::path::Path, bytes: &[u8]) -> bool {
+    let files = std::fs::read_dir(folder).unwrap().map(|it| std::fs::read(it.unwrap().path()).unwrap());
+    files.into_iter().any(|it| it.windows(bytes.len()).any(|it| it == bytes))
+}
+
+// D12, D25
+#[tokio::test]
+async fn the_bytes_are_not_in_the_file_any_more_when_the_last_session_is_deleted() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(folder.path().join("chat.db")).await.unwrap();
+    let chat = chat_of(&looking()).blobs(Blobs::new(store.clone())).open(store).unwrap();
+    // Longer than a page, so that it has pages of its own.
+    let picture = [PNG, &b"a needle in a haystack ".repeat(400)].concat();
+    let needle = &picture[1000..1500];
+    let png = chat.keep_blob("s", picture.clone(), None).await.unwrap();
+    chat.keep_blob("other", picture.clone(), None).await.unwrap();
+    chat.send("s", showing(&[&png])).await;
+    chat.fork("s", ForkOptions::new().session("fork")).await.unwrap();
+    assert!(is_in_file(folder.path(), needle), "the test finds what is there");
+
+    chat.delete_session("s", None).await.unwrap();
+    assert!(!known(&chat, "s", &png).await && known(&chat, "fork", &png).await);
+    assert_eq!(category(&chat.send("fork", showing(&[&png])).await), "completed");
+    let said = format!("a:image/png of {} bytes, look", picture.len());
+    assert_eq!(history(&chat, "fork").await[3], said);
+    chat.delete_session("fork", None).await.unwrap();
+    assert!(known(&chat, "other", &png).await && is_in_file(folder.path(), needle));
+    // Nothing was ever said in it.
+    chat.delete_session("other", None).await.unwrap();
+    assert!(!known(&chat, "other", &png).await);
+    assert!(!is_in_file(folder.path(), needle));
 }

@@ -28,6 +28,7 @@ mod limits;
 mod mail;
 mod migrate;
 mod moving;
+mod notices;
 mod order;
 mod panics;
 mod recover;
