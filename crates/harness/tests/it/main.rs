@@ -42,6 +42,7 @@ mod steer;
 mod steer_dying;
 mod tenants;
 mod timeline;
+mod transcript;
 mod wait;
 mod weather;
 mod weather_file;

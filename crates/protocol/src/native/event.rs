@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::Time;
+use super::error::ApiError;
 use super::message::{Message, Side};
 use super::turn::Outcome;
 
@@ -138,6 +139,35 @@ pub enum SignalEnd {
     Cancelled,
     /// Its signal had come early and did not fit: the wait goes on.
     Refused,
+}
+
+/// What a frame of a stream holds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum StreamItem {
+    /// An event.
+    Event(Box<Event>),
+    /// The stream broke.
+    Failed(StreamFailed),
+}
+
+/// Why a stream broke: its last frame, which is no event and has no id. Who comes again with the id that it saw last misses
+/// nothing, where anything is left to see.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct StreamFailed {
+    /// That it is one.
+    #[serde(rename = "type")]
+    pub kind: StreamFailedType,
+    /// What went wrong.
+    pub error: ApiError,
+}
+
+/// How a frame says that its stream broke.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum StreamFailedType {
+    /// It did.
+    #[serde(rename = "stream.failed")]
+    Failed,
 }
 
 /// Where a stream of events begins.

@@ -181,6 +181,10 @@ pub struct MessageList {
     /// The place of the next page's first message, when there is one: what `from` takes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<u64>,
+    /// The last event before this was read: a stream from after it misses nothing that is not here, and may tell again what
+    /// is. None when the session has had no event.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_event: Option<String>,
 }
 
 /// Which messages of a history to read.

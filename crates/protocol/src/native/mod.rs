@@ -4,9 +4,11 @@
 //! they get may grow: who reads it ignores fields that it does not know. Times are RFC 3339 in UTC. Ids are opaque.
 
 mod agent;
+mod audit;
 mod blob;
 mod error;
 mod event;
+mod key;
 mod message;
 mod send;
 mod session;
@@ -15,9 +17,13 @@ mod turn;
 mod wait;
 
 pub use agent::{Agent, AgentList};
+pub use audit::{AuditEntry, AuditList, AuditQuery};
 pub use blob::Blob;
 pub use error::{ApiError, ErrorBody, ErrorBucket};
-pub use event::{Event, EventKind, EventQuery, SignalEnd};
+pub use event::{Event, EventKind, EventQuery, SignalEnd, StreamFailed, StreamFailedType, StreamItem};
+pub use key::{
+    ApiKey, CreateKey, KeyList, KeyOfTenant, KeyQuery, KeyScope, KeyState, KeyWithSecret, RotateKey,
+};
 pub use message::{
     Block, Content, HistoryMessage, ImageDetail, ImageSource, Message, MessageList, MessageQuery, Role, Side,
     ToolCall,
@@ -26,7 +32,10 @@ pub use send::{
     EditMessage, MessageAt, RegenerateReply, SendBlock, SendContent, SendImageSource, SendMessage,
     SenderRole, SignalAnswer,
 };
-pub use session::{CreateSession, ForkPoint, ForkSession, PromptPolicy, Session, SessionList, SessionQuery};
+pub use session::{
+    CreateSession, ExportedItem, ForkPoint, ForkSession, PromptPolicy, Session, SessionExport, SessionList,
+    SessionQuery,
+};
 pub use time::Time;
 pub use turn::{Completed, Errored, Outcome, Suspended, Turn, TurnKind, TurnList, TurnQuery, TurnStatus};
 pub use wait::{KeptSignal, Wait, WaitList, WaitQuery};

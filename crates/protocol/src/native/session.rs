@@ -1,7 +1,10 @@
 //! Sessions: conversations under an id.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use super::Time;
 
@@ -14,6 +17,12 @@ pub enum PromptPolicy {
     Conversation,
     /// Rules, a snapshot and the present command; no earlier message.
     Command,
+}
+
+impl PromptPolicy {
+    fn is_conversation(&self) -> bool {
+        *self == Self::Conversation
+    }
 }
 
 /// A session.
@@ -93,4 +102,40 @@ pub struct ForkSession {
     /// The id of the new session; drawn otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
+}
+
+/// A session as one portable document: its state and history, without turns and events.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SessionExport {
+    /// What this is: `singletree.session`.
+    pub kind: String,
+    /// The version of this form: 1.
+    pub format: u32,
+    /// The session's id.
+    pub session: String,
+    /// The agent that answers in it.
+    pub agent: String,
+    /// The digest of that agent's graph.
+    pub graph: String,
+    /// The version of the state's schema.
+    pub schema_version: String,
+    /// Which texts reach the model; the conversation, where nothing is said.
+    #[serde(default, skip_serializing_if = "PromptPolicy::is_conversation")]
+    pub prompt_policy: PromptPolicy,
+    /// When it was made, in milliseconds since the Unix epoch.
+    pub created_at: i64,
+    /// The fields of the state that are values.
+    pub values: Map<String, Value>,
+    /// The fields that are lists, with their items and what is known beside each.
+    pub lists: BTreeMap<String, Vec<ExportedItem>>,
+}
+
+/// One item of a list that was written out.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ExportedItem {
+    /// The item.
+    pub body: Value,
+    /// What is known beside it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub side: Option<Value>,
 }

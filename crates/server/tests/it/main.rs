@@ -3,4 +3,8 @@
 
 mod blobs;
 mod frame;
+mod keys;
+mod native;
+mod resume;
 mod support;
+mod tokens;
