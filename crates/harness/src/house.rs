@@ -14,13 +14,17 @@ use singletree_narration::{Locale, Narration, NarrationSink};
 use tokio::sync::Notify;
 
 use crate::agent::Agent;
+use crate::blobs::Blobs;
 use crate::budget::Bounds;
+use crate::deed::Auditing;
 use crate::event::ChatEvent;
 use crate::hot::{Desk, Hot};
 use crate::limit::Limits;
 use crate::mail::{self, Mailbox};
 use crate::narrate::Said;
 use crate::narrator::{Narrator, whose};
+use crate::notice::Notice;
+use crate::noticing::{Notices, Noticing};
 use crate::outcome::ErroredTurn;
 use crate::reply::Reporting;
 use crate::retention::{Retaining, Retention};
@@ -28,6 +32,7 @@ use crate::stored;
 use crate::tasks::Tasks;
 use crate::turn_id::TurnId;
 use crate::turning::Names;
+use crate::watcher::{EndedTurn, TurnWatcher};
 use crate::writing::{RowFields, Writing};
 use crate::{Error, narrate};
 
@@ -48,6 +53,10 @@ pub(crate) struct House {
     locale: Locale,
     pub(crate) epoch: Arc<str>,
     pub(crate) retaining: Retaining,
+    pub(crate) blobs: Option<Blobs>,
+    pub(crate) noticing: Noticing,
+    auditing: Auditing,
+    watcher: Option<Arc<dyn TurnWatcher>>,
     pub(crate) tasks: Tasks,
     pub(crate) closing: AtomicBool,
     /// Rung when a wait with a deadline begins, and at shutdown.
@@ -95,12 +104,19 @@ pub(crate) struct HouseParts {
     pub(crate) narration: Arc<dyn NarrationSink>,
     pub(crate) locale: Locale,
     pub(crate) retention: Option<Retention>,
+    pub(crate) blobs: Option<Blobs>,
+    pub(crate) notices: Notices,
+    pub(crate) auditing: Auditing,
+    pub(crate) watcher: Option<Arc<dyn TurnWatcher>>,
 }
 
 /// A batch on its way, and what is told when it has landed.
 pub(crate) struct Commit {
     landing: BoxFuture<'static, singletree_durable::Result<()>>,
     events: Vec<ChatEvent>,
+    notices: Vec<Arc<Notice>>,
+    /// The turns that it ends, where somebody looks on.
+    ended: Vec<EndedTurn>,
     trace: Option<Trace>,
 }
 
@@ -152,6 +168,10 @@ impl House {
             narration: parts.narration,
             locale: parts.locale,
             retaining: Retaining::new(parts.retention),
+            blobs: parts.blobs,
+            noticing: Noticing::new(parts.notices),
+            auditing: parts.auditing,
+            watcher: parts.watcher,
             tasks: Tasks::default(),
             closing: AtomicBool::new(false),
             deadlines: Notify::new(),
@@ -270,13 +290,18 @@ impl House {
 
     /// Sends a transition to the store: its place is taken now, while the desk is held (INV-1).
     pub(crate) fn send(&self, desk: &mut Desk, writing: Writing) -> Commit {
-        let writing = writing.finish();
+        let mut writing = writing.finish();
+        let notices = self.noticing.of(&writing.batch.key.tenant, &writing.events);
+        writing.batch.puts.extend(Noticing::puts(&notices));
+        let deeds = self.auditing.puts(&writing.batch, writing.now);
+        writing.batch.puts.extend(deeds);
+        let ended = if self.watcher.is_some() { EndedTurn::all(&writing) } else { Vec::new() };
         desk.counters = writing.counters;
         if self.keeps_mail {
             writing.batch.puts.iter().for_each(|it| mail::apply(&mut desk.mail, it));
         }
         let trace = Trace::of(&writing.batch);
-        Commit { landing: self.journal.apply(writing.batch), events: writing.events, trace }
+        Commit { landing: self.journal.apply(writing.batch), events: writing.events, notices, ended, trace }
     }
 
     /// Waits until a transition has landed, then tells who listens.
@@ -290,10 +315,21 @@ impl House {
             }
         }
         for event in commit.events {
+            self.report(hot, &commit.ended, &event);
             self.narrate(hot, &event);
             hot.feed.publish(event);
         }
+        self.noticing.tell(commit.notices);
         Ok(())
+    }
+
+    /// Tells who looks on how a turn went.
+    fn report(&self, hot: &Hot, ended: &[EndedTurn], event: &ChatEvent) {
+        let (Some(watcher), Some(outcome)) = (&self.watcher, event.what.outcome()) else { return };
+        let Some(ended) = ended.iter().find(|it| it.is_of(outcome)) else { return };
+        let since =
+            hot.desk().running.as_ref().filter(|it| it.no == Some(ended.no())).and_then(|it| it.since);
+        watcher.ended(&ended.report(&hot.key, since, outcome));
     }
 
     async fn has_landed(&self, hot: &Hot, trace: Option<Trace>) -> Result<bool, Error> {

@@ -35,12 +35,16 @@ mod turn_id;
 
 mod agent;
 mod answer;
+mod blobs;
 mod branch;
 mod chat;
 mod create;
+mod deed;
 mod delete;
 mod fork;
 mod listen;
+mod notice;
+mod noticing;
 mod resumed;
 mod retention;
 mod sessions;
@@ -53,6 +57,7 @@ mod timeline;
 mod transcript;
 mod turn;
 mod turns;
+mod usage;
 
 mod adopt;
 mod chronicle;
@@ -74,7 +79,9 @@ mod stored;
 mod tasks;
 mod transition;
 mod turning;
+mod unrun;
 mod waits;
+mod watcher;
 mod window;
 mod writing;
 
@@ -87,12 +94,14 @@ pub use base::{
     BuildState, Failure, Harness, HarnessBuilder, HarnessOutcome, Inbound, Intent, Invoked,
     MemoryCoordinator, Mode, ResolveSession, SignalArrival, SignalCoordinator, SignalTarget, TurnReport,
 };
+pub use blobs::{BlobLimits, BlobRef, Blobs, TurnPictures};
 pub use branch::MessageAt;
 pub use bucket::{Bucket, BucketTable, Disposition, Surface};
 pub use budget::{Budget, TurnBudget};
 pub use calls::CallLog;
 pub use chat::{Chat, ChatBuilder};
 pub use create::CreateOptions;
+pub use deed::Deed;
 pub use doctor::{Doctor, Examination, Finding, Repaired, Symptom};
 pub use error::{Error, Result};
 pub use event::{ChatEvent, ChatEventKind, EventId};
@@ -101,6 +110,8 @@ pub use history::{HISTORY, MESSAGE_SHAPE, Messages};
 pub use limit::Limits;
 pub use mail::{Delivered, KeptSignal};
 pub use narrator::Narrator;
+pub use notice::{Awaited, Notice, NoticeKind, NoticeType};
+pub use noticing::{Heard, Hearing, Notices};
 pub use outcome::{ChatTurnOutcome, CompletedTurn, DispatchPath, ErroredTurn, SuspendedTurn, Wait};
 pub use policy::{COMMAND, PromptPolicy, UnknownPolicy};
 pub use reply::{Redact, Replies};
@@ -120,3 +131,5 @@ pub use transcript::{Transcript, TranscriptEntry};
 pub use turn::Turn;
 pub use turn_id::{MessageId, TurnId};
 pub use turns::{TurnInfo, TurnPage};
+pub use usage::ModelUsage;
+pub use watcher::{Load, TurnEnd, TurnWatcher};

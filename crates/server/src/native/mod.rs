@@ -6,6 +6,7 @@
 mod agents;
 mod answering;
 mod ask;
+mod blobs;
 mod branches;
 mod convert;
 mod events;
@@ -19,7 +20,7 @@ mod signals;
 mod turns;
 
 pub(crate) use answering::Telling;
-pub(crate) use ask::{Params, limit};
+pub(crate) use ask::{Params, limit, wants_events};
 pub(crate) use convert::{bucket, suspended, time, wait};
 pub(crate) use problem::render;
 
@@ -35,6 +36,7 @@ pub(crate) fn section() -> Section {
         turns::routes(),
         signals::routes(),
         branches::routes(),
+        blobs::routes(),
     ];
     let mut routes = vec![Route::get("/healthz", async || "ok").open()];
     routes.extend(tables.into_iter().flatten());

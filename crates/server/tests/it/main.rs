@@ -1,10 +1,14 @@
 //! The server over its wire: real connections to a real port.
 #![expect(clippy::unwrap_used, reason = "a test may unwrap")]
 
+mod blobs;
 mod frame;
 mod keys;
+mod narration;
 mod native;
+mod resume;
 mod steerable;
 mod support;
+mod tenants;
 mod tokens;
 mod ui_stream;
