@@ -4,8 +4,11 @@ use std::sync::Arc;
 
 use singletree_engine::{Ctx, Json, NodeError, NodeResult};
 use singletree_harness::{SideRecords, Steering, TurnBudget, TurnStream};
-use singletree_llm::{Ask, ChatMessage, Delta, Detail, Error, FinishReason, Request, Response, Shown, Usage};
+use singletree_llm::{
+    Ask, ChatMessage, Delta, Detail, Error, FinishReason, Request, Response, Shown, ToolCall, Usage,
+};
 
+use crate::client_tools::ClientTools;
 use crate::kit::Kit;
 use crate::member::Member;
 use crate::parts::Parts;
@@ -22,13 +25,22 @@ pub(crate) async fn model(parts: Arc<Parts>, cx: Ctx<AgentState>) -> NodeResult<
         return Err(NodeError::new(what).with_category("chat_budget_exhausted"));
     }
     let member = parts.owner(state)?;
-    let kit = member.kit().await;
+    let kit = parts.kit(member).await;
     let is_outermost = is_outermost(&cx);
     let steering = cx.extension::<Steering>().filter(|_| is_outermost);
     let steered = steering.map(|it| it.take(&state.messages)).unwrap_or_default();
     let position = state.messages.len() + steered.len() as u64;
-    let shown = prompt::shown(member, parts.compaction.as_ref(), (&state.messages, state.summary.0.as_ref()));
+    let shown = if parts.stateless {
+        prompt::given(member, &state.messages)
+    } else {
+        prompt::shown(member, parts.compaction.as_ref(), (&state.messages, state.summary.0.as_ref()))
+    };
     let request = request(member, &kit, shown.into_iter().chain(steered.iter().cloned().map(Arc::new)));
+    let clients = cx.extension::<ClientTools>().filter(|_| parts.stateless);
+    let request = match &clients {
+        Some(clients) => clients.offered(request, state.answers == 0),
+        None => request,
+    };
     let stream = cx.extension::<TurnStream>().filter(|_| is_outermost);
     let asking = ask(member, &request, stream.as_deref(), position);
     let answered = tokio::time::timeout(member.model_time_max, asking).await;
@@ -44,7 +56,9 @@ pub(crate) async fn model(parts: Arc<Parts>, cx: Ctx<AgentState>) -> NodeResult<
     if let Some(sides) = cx.extension::<SideRecords>().filter(|_| is_outermost) {
         note(&sides, member, position, ended);
     }
-    let held = (0..).zip(&message.tool_calls).filter(|(_, it)| kit.needs_approval(it)).map(|(at, _)| at);
+    let not_ours = |it: &ToolCall| clients.as_ref().is_some_and(|clients| clients.runs(it));
+    let held = (0..).zip(&message.tool_calls).filter(|(_, it)| kit.needs_approval(it) || not_ours(it));
+    let held = held.map(|(at, _)| at);
     let decisions = Json(Decisions::holding(position, held.collect()));
     let update = AgentState::update().approved(None).reason(None).decisions(decisions);
     let update = update.answers(state.answers + 1);

@@ -27,7 +27,7 @@ pub(crate) async fn tools(parts: Arc<Parts>, cx: Ctx<AgentState>) -> NodeResult<
         budget.tool_calls(asking.message.tool_calls.len() as u64)?;
     }
     let member = parts.owner(cx.state())?;
-    let kit = member.kit().await;
+    let kit = parts.kit(member).await;
     let running = Running {
         stream: cx.extension::<TurnStream>(),
         sides: cx.extension::<SideRecords>().filter(|_| is_outermost(&cx)),

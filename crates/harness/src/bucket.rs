@@ -93,6 +93,7 @@ const CORRECTABLE: &[&str] = &[
     "chat_message_shape_invalid",
     "chat_message_unknown",
     "chat_session_exists",
+    "chat_session_required",
     "chat_session_suspended",
     "chat_signal_conflict",
     "chat_signal_expired",

@@ -15,6 +15,7 @@ mod orphans;
 mod probe;
 mod replies;
 mod rig;
+mod stateless;
 mod steering;
 mod streaming;
 mod team;
