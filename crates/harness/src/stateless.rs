@@ -209,27 +209,27 @@ impl Teller {
 
     fn ended(&self, ended: Ended) -> Vec<ChatEvent> {
         let told = match ended {
-            Ended::Late(error) => Err(self.served.errored(&self.chat.house.limits, None, &error)),
+            Ended::Late(error) => Err(self.errored(&error)),
             Ended::Ran(report) => match report.outcome {
-                HarnessOutcome::Completed(done) => self.completed(&done.state),
-                HarnessOutcome::Suspended(_) => Err(self.waits()),
+                HarnessOutcome::Completed(done) => {
+                    self.completed(&done.state).map_err(|it| self.errored(&it))
+                }
+                HarnessOutcome::Suspended(_) => Err(self.errored(&self.waits())),
                 HarnessOutcome::Errored(failure) => {
-                    let errored = self.served.errored(&self.chat.house.limits, None, &failure.error);
+                    let errored = self.errored(&failure.error);
                     let reply = self.served.agent.replies.shown(failure.bucket, &errored.diagnostic);
                     Err(ErroredTurn { error_bucket: failure.bucket, reply, ..errored })
                 }
             },
         };
         told.unwrap_or_else(|errored| {
-            let errored = ErroredTurn { turn: Some(self.turn.clone()), recorded: false, ..errored };
             let outcome = Arc::new(ChatTurnOutcome::Errored(errored));
             vec![self.event(ChatEventKind::TurnErrored { outcome })]
         })
     }
 
-    fn completed(&self, state: &Snapshot) -> Result<Vec<ChatEvent>, ErroredTurn> {
-        let replies = messages_from(&history(state), self.given);
-        let replies = replies.map_err(|error| self.served.errored(&self.chat.house.limits, None, &error))?;
+    fn completed(&self, state: &Snapshot) -> Result<Vec<ChatEvent>, Error> {
+        let replies = messages_from(&history(state), self.given)?;
         let appended = (0..).zip(&replies).map(|(k, message)| {
             let (id, side) = (MessageId { turn: self.turn.clone(), k }, self.sides.of(self.given + k));
             self.event(ChatEventKind::MessageAppended { id, message: message.clone(), side })
@@ -242,11 +242,15 @@ impl Teller {
         Ok(events)
     }
 
-    fn waits(&self) -> ErroredTurn {
-        let error = Error::SessionRequired {
+    fn waits(&self) -> Error {
+        Error::SessionRequired {
             agent: self.served.agent.name.clone(),
             why: "it waits for a signal, which only a session can".into(),
-        };
-        self.served.errored(&self.chat.house.limits, None, &error)
+        }
+    }
+
+    fn errored(&self, error: &Error) -> ErroredTurn {
+        let errored = self.served.errored(&self.chat.house.limits, Some(self.turn.clone()), error);
+        ErroredTurn { recorded: false, ..errored }
     }
 }
