@@ -83,6 +83,8 @@ pub enum ChatEventKind {
         text: String,
         /// Whether this is all the text so far, for who came late.
         so_far: bool,
+        /// What was said beside the message before it began to be shown (D17), such as whose it is.
+        side: Option<Value>,
     },
     /// A tool starts.
     ToolStarted {

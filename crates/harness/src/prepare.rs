@@ -430,7 +430,7 @@ impl Preparing<'_> {
     fn keep(&self, turning: Turning, entered: Entered, claim: Option<Claim>) -> (Arc<Keeper>, TurnStream) {
         let session = self.hot.key.session.clone();
         let (feed, clock) = (self.hot.feed.clone(), self.house.clock.clone());
-        let shown = (feed, self.house.limits.shown_bytes);
+        let shown = (feed, self.house.limits.shown_bytes, turning.sides.clone());
         let stream = TurnStream::new(session, turning.row.id(), turning.row.deaths, shown, clock);
         let keeper = Keeper::new(KeeperParts {
             house: self.house.clone(),

@@ -17,9 +17,12 @@
 mod arriving;
 mod body;
 mod caller;
+mod door;
 mod entropy;
 mod error;
+mod fold;
 mod frame;
+mod patient;
 mod problem;
 mod request_id;
 mod section;

@@ -20,6 +20,7 @@ mod ending;
 mod event;
 mod first;
 mod fork;
+mod joining;
 mod key;
 mod leak;
 mod level;

@@ -8,7 +8,6 @@ pub(crate) mod agents;
 pub(crate) mod client;
 pub(crate) mod inputs;
 pub(crate) mod rig;
-pub(crate) mod shelf;
 
 pub(crate) use client::{Answer, Client, Event, Events};
 pub(crate) use inputs::{HandClock, HandPace};

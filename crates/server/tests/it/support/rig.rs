@@ -17,7 +17,6 @@ use tokio::task::JoinHandle;
 use super::agents::{self, CANARY, World};
 use super::client::Client;
 use super::inputs::{CountingEntropy, CountingIds, HandClock, HandPace};
-use super::shelf::Shelf;
 
 /// How long anything in a test may take before it has failed.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -33,7 +32,7 @@ pub(crate) struct Rig {
     pub(crate) pace: Arc<HandPace>,
     pub(crate) world: World,
     stop: Option<oneshot::Sender<()>>,
-    served: JoinHandle<singletree_server::Result<()>>,
+    served: JoinHandle<()>,
 }
 
 /// What of a rig is not as usual.
@@ -71,7 +70,7 @@ impl Rig {
     /// Asks the server to end, and waits until it has.
     pub(crate) async fn stop(mut self) {
         self.begin_stop();
-        within(self.served).await.unwrap().unwrap();
+        within(self.served).await.unwrap();
     }
 
     /// Asks the server to end.
@@ -108,13 +107,13 @@ impl RigBuilder {
 
     /// Starts it over an empty store in memory.
     pub(crate) async fn start(self) -> Rig {
-        self.start_on(MemoryStore::new(), Arc::new(Shelf::default())).await
+        self.start_on(MemoryStore::new()).await
     }
 
     /// Starts it over a store.
-    pub(crate) async fn start_on<S>(self, store: S, documents: Arc<dyn Documents>) -> Rig
+    pub(crate) async fn start_on<S>(self, store: S) -> Rig
     where
-        S: Journal + Upkeep + 'static,
+        S: Journal + Upkeep + Documents + 'static,
     {
         let store = Arc::new(store);
         let pace = HandPace::new();
@@ -125,9 +124,10 @@ impl RigBuilder {
             .limits(self.chat_limits)
             .clock(self.clock.clone())
             .ids(self.ids.clone())
-            .open_shared(store.clone(), store)
+            .open_shared(store.clone(), store.clone())
             .unwrap();
         chat.sweep().await.unwrap();
+        let documents: Arc<dyn Documents> = store;
         let builder = Server::builder(chat.clone(), documents.clone())
             .agents(agents::listed())
             .limits(self.limits)
