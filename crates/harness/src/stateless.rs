@@ -187,7 +187,8 @@ impl Teller {
         let session = SessionId::parse(&name).map_err(unfit)?;
         let turn = TurnId::new(InvocationId::parse(&name).map_err(unfit)?, 0);
         let feed = Feed::new(house.limits.feed_backlog);
-        let shown = (feed.clone(), house.limits.shown_bytes);
+        let sides = SideRecords::default();
+        let shown = (feed.clone(), house.limits.shown_bytes, sides.clone());
         let stream = TurnStream::new(session.clone(), turn.clone(), 0, shown, house.clock.clone());
         stream.begin_at(Marks { first: given, boundary: given, announced: given });
         Ok(Self {
