@@ -9,6 +9,7 @@ use serde_json::Value;
 use singletree_durable::{SessionKey, TurnQuery, TurnRow};
 use singletree_llm::ChatMessage;
 
+use crate::agent::WhileSuspended;
 use crate::chat::Chat;
 use crate::event::ChatEvent;
 use crate::hot::{Hot, Told};
@@ -70,6 +71,23 @@ impl Turn {
     #[must_use]
     pub fn session(&self) -> &str {
         self.key.session.as_str()
+    }
+
+    /// Tells whether the call that returned this accepted the turn; else it was there before (D3).
+    #[must_use]
+    pub fn is_new(&self) -> bool {
+        matches!(self.from, Begin::At(_))
+    }
+
+    /// Tells whether it waits until the session's wait ends, as its agent wants messages to (D1): somebody has to answer that
+    /// first.
+    #[must_use]
+    pub fn is_parked(&self) -> bool {
+        let Ok(hot) = self.chat.house.hot(&self.key) else { return false };
+        let desk = hot.desk();
+        let agent = desk.head.as_ref().and_then(|it| self.chat.house.agents.get(&it.agent));
+        let queues = agent.is_some_and(|it| it.agent.while_suspended == WhileSuspended::Queue);
+        queues && !self.is_over() && desk.wait.as_ref().is_some_and(|it| it.invocation != self.id.invocation)
     }
 
     /// Waits for the outcome. It is recorded before it is told (INV-3).

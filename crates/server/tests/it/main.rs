@@ -1,5 +1,6 @@
 //! The server over its wire: real connections to a real port.
 #![expect(clippy::unwrap_used, reason = "a test may unwrap")]
 
+mod agui;
 mod frame;
 mod support;
