@@ -7,6 +7,7 @@ use singletree_durable::{Error as StoreError, Put, Require};
 use crate::chat::Chat;
 use crate::hot::Hot;
 use crate::house::Served;
+use crate::policy::PromptPolicy;
 use crate::sessions::{SessionInfo, info};
 use crate::transition::accept::new_head;
 use crate::{Error, Result};
@@ -78,7 +79,7 @@ impl Chat {
             }
             let mut writing = self.house.write(hot, &desk);
             writing.require(Require::SessionAbsent);
-            let head = new_head(&writing, &served.agent);
+            let head = new_head(&writing, &served.agent, PromptPolicy::Conversation);
             writing.put(Put::Head(head));
             // What is accepted from here on lands behind it, in a session that is there.
             desk.head = writing.head_put();

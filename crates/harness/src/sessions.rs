@@ -15,6 +15,7 @@ use crate::budget::{Bounds, Budget};
 use crate::chat::Chat;
 use crate::history::HISTORY;
 use crate::hot::Hot;
+use crate::policy::PromptPolicy;
 use crate::record::message;
 use crate::stored::{self, corrupt};
 use crate::{Error, Result};
@@ -83,6 +84,9 @@ pub struct SessionExport {
     pub graph: String,
     /// The version of the state's schema.
     pub schema_version: String,
+    /// Which texts reach the model; the conversation, where nothing is said.
+    #[serde(default, skip_serializing_if = "PromptPolicy::is_conversation")]
+    pub prompt_policy: PromptPolicy,
     /// When it was made, in milliseconds since the Unix epoch.
     pub created_at: Timestamp,
     /// The fields of the state that are values.
@@ -192,6 +196,7 @@ impl Chat {
             session: row.key.session.to_string(),
             agent: row.head.agent,
             graph: row.head.graph,
+            prompt_policy: PromptPolicy::stored(&row.head.prompt_policy)?,
             schema_version: row.head.schema_version,
             created_at: row.head.created_at,
             values,
@@ -224,7 +229,7 @@ impl Chat {
             graph: export.graph,
             schema_version: export.schema_version,
             version: 1,
-            prompt_policy: "conversation".into(),
+            prompt_policy: export.prompt_policy.as_str().into(),
             parent: None,
             created_at: export.created_at,
             updated_at: now,

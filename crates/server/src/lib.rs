@@ -17,6 +17,7 @@
 mod arriving;
 mod body;
 mod caller;
+mod docs;
 mod door;
 mod entropy;
 mod error;
@@ -42,8 +43,9 @@ mod openharness;
 mod steerable;
 mod ui_stream;
 
-pub use caller::{Caller, Scope};
+pub use caller::{Caller, Scope, tenant};
 pub use entropy::{Entropy, SystemEntropy};
 pub use error::{Error, Result};
+pub use keys::{AccessPolicy, Keyring, NewKey, TokenPolicy};
 pub use server::{Server, ServerBuilder};
 pub use settings::ServerLimits;

@@ -57,8 +57,8 @@ impl Calls {
             return None;
         }
         call.told = Some(told);
-        let (id, content) = (id.to_owned(), content.to_owned());
-        Some(Piece::Answer(ToolAnswer { call: id, success, content, message: None, agent: None }))
+        let (id, content, of) = (id.to_owned(), content.to_owned(), Some(call.message.clone()));
+        Some(Piece::Answer(ToolAnswer { call: id, success, content, of, message: None, agent: None }))
     }
 
     /// What a call gave is recorded. The call may be one of before the stream began.
@@ -68,14 +68,15 @@ impl Calls {
         (id, success, content): (&str, bool, &str),
         agent: Option<&str>,
     ) -> Piece {
+        let call = self.0.iter_mut().rev().find(|it| it.id == id && !it.over);
         let answer = ToolAnswer {
             call: id.to_owned(),
             success,
             content: content.to_owned(),
+            of: call.as_ref().map(|it| it.message.clone()),
             message: Some(message.clone()),
             agent: agent.map(str::to_owned),
         };
-        let call = self.0.iter_mut().rev().find(|it| it.id == id && !it.over);
         let told = call.is_some_and(|it| {
             it.over = true;
             it.told.as_ref().is_some_and(|(ok, text)| *ok == success && text == content)

@@ -13,6 +13,7 @@
 //! transcript; so has, without doing anything, who asks for it anew.
 
 mod calls;
+mod mark;
 mod piece;
 mod tool_answer;
 mod way;
@@ -28,6 +29,7 @@ use singletree_harness::{ChatEvent, ChatEventKind, MessageId, TurnId};
 use singletree_llm::{ChatMessage, Role};
 
 use calls::Calls;
+pub(crate) use mark::Mark;
 pub(crate) use piece::{Piece, Showing, ToolAnswer};
 pub(crate) use tool_answer::success;
 use way::Way;
@@ -49,6 +51,19 @@ pub(crate) struct Fold {
 }
 
 impl Fold {
+    /// Makes a fold that goes on where another stream of the same events has come to, behind its last recorded event.
+    pub(crate) fn resumed(marks: Vec<Mark>) -> Self {
+        let mut ways: Vec<Way> = marks.into_iter().filter_map(Way::resumed).collect();
+        ways.sort_by_key(|it| it.id().k);
+        let turn = ways.first().map(|it| it.id().turn.clone());
+        Self { turn, ways, ..Self::default() }
+    }
+
+    /// Tells how far it has come with the messages on their way.
+    pub(crate) fn marks(&self) -> Vec<Mark> {
+        self.ways.iter().filter_map(Way::mark).collect()
+    }
+
     /// Returns what an event adds to what is shown.
     pub(crate) fn event(&mut self, event: &ChatEvent) -> Vec<Piece> {
         let mut out = Vec::new();

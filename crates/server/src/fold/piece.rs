@@ -35,6 +35,8 @@ pub(crate) struct ToolAnswer {
     pub(crate) success: bool,
     /// What it gave, as the model reads it.
     pub(crate) content: String,
+    /// The message that made the call, where that was told.
+    pub(crate) of: Option<MessageId>,
     /// The name of the tool message, once it is recorded.
     pub(crate) message: Option<MessageId>,
     /// Whose it is, where that is known.

@@ -185,7 +185,64 @@ fn shown(pieces: &[Piece]) -> HashMap<MessageId, String> {
     texts
 }
 
+/// What a stream begins with that is opened when so much was told: the text so far of the message on its way.
+fn so_far(told: &[ChatEvent]) -> Option<ChatEvent> {
+    let last = told.iter().rev().find_map(|it| match &it.what {
+        ChatEventKind::Delta { id, run, .. } => Some(Some((id.clone(), *run))),
+        ChatEventKind::MessageAppended { .. } => Some(None),
+        _ => None,
+    });
+    let (of, in_run) = last.flatten()?;
+    let (mut all, mut last) = (String::new(), 0);
+    for event in told {
+        if let ChatEventKind::Delta { id, run, n, text, so_far, .. } = &event.what
+            && (id, run) == (&of, &in_run)
+        {
+            if *so_far {
+                all.clone_from(text)
+            } else {
+                all.push_str(text)
+            }
+            last = *n;
+        }
+    }
+    let what =
+        ChatEventKind::Delta { id: of.clone(), run: in_run, n: last, text: all, so_far: true, side: None };
+    Some(event(u64::MAX >> 16, false, of.turn, what))
+}
+
 proptest! {
+    // A stream that is lost at any point and taken up at any later one is one stream.
+    #[test]
+    fn what_two_streams_show_is_what_is_recorded(
+        messages in proptest::collection::vec(said(), 1..5),
+        lost in 0_usize..60,
+        gone in 0_usize..20,
+    ) {
+        let quiet = |it: &Said| Said { noise: Noise::Nothing, ..it.clone() };
+        let mut telling = Telling { events: Vec::new(), at: 0, k: 1 };
+        messages.iter().for_each(|it| telling.message(&quiet(it), true));
+        telling.tell(true, completed(turn("t")));
+        let events = telling.events;
+        let lost = lost.min(events.len());
+        let back = (lost + gone).min(events.len());
+        let mut fold = Fold::default();
+        let mut pieces: Vec<Piece> = events[..lost].iter().flat_map(|it| fold.event(it)).collect();
+        let mut fold = Fold::resumed(fold.marks());
+        let missed = events[lost..back].iter().filter(|it| it.id.is_some()).cloned();
+        let rest: Vec<ChatEvent> = missed.chain(so_far(&events[..back])).chain(events[back..].iter().cloned()).collect();
+        // What a tool gave is told again where that was lost: it is the same.
+        pieces.extend(rest.iter().flat_map(|it| fold.event(it)).filter(|it| !matches!(it, Piece::Answer(_))));
+        pieces.retain(|it| !matches!(it, Piece::Answer(_) | Piece::Recorded(_)));
+        let recorded: HashMap<MessageId, String> = events.iter().filter_map(|it| match &it.what {
+            ChatEventKind::MessageAppended { id, message, .. } if message.role == Role::Assistant => {
+                Some((id.clone(), message.text().into_owned()))
+            }
+            _ => None,
+        }).collect();
+        prop_assert_eq!(shown(&pieces), recorded);
+    }
+
     #[test]
     fn what_is_shown_is_what_is_recorded(
         messages in proptest::collection::vec(said(), 0..5),

@@ -111,16 +111,43 @@ fn show(piece: &Piece) -> String {
     }
 }
 
-/// Folds lines of events, and compares what is shown.
+/// Folds lines of events, and compares what is shown; where a line is `--`, another stream goes on.
 fn check(events: &[&str], shown: &[&str]) {
     let mut fold = Fold::default();
     let mut pieces = Vec::new();
     for (at, line) in (1..).zip(events) {
+        if *line == "--" {
+            let marks = serde_json::to_string(&fold.marks()).unwrap();
+            fold = Fold::resumed(serde_json::from_str(&marks).unwrap());
+            continue;
+        }
         let (durable, what) = read(line);
         pieces.extend(fold.event(&event(at, durable, turn("t"), what)));
     }
     let pieces: Vec<String> = pieces.iter().map(show).collect();
     assert_eq!(pieces, shown, "{events:?}");
+}
+
+#[test]
+fn a_stream_that_was_lost_goes_on_where_it_was() {
+    check(
+        &["1 1.0 He", "--", "*1 1.1 Hell", "1 1.2 o", "+1 Hello"],
+        &["begin 1", "1 He", "1 ll", "1 o", "end 1"],
+    );
+    check(&["1 1.0 He", "--", "+1 Hello c"], &["begin 1", "1 He", "1 llo", "call 1 c", "end 1"]);
+    check(&["1 1.0 He", "--", "+1 Hello @a"], &["begin 1", "1 He", "1 llo", "end 1"]);
+    // It was said again meanwhile: less of it, then something else.
+    check(
+        &["1 1.0 Hel", "--", "*1 2.0 H", "1 2.1 i", "1 2.2 !", "+1 Hi!"],
+        &["begin 1", "1 Hel", "void 1", "begin 1~2", "1~2 Hi!", "end 1~2"],
+    );
+    check(&["1 1.0 Hel", "--", "+1 Hi"], &["begin 1", "1 Hel", "void 1", "begin 1~2", "1~2 Hi", "end 1~2"]);
+    check(
+        &["1 1.0 Hel", "1 2.0 Ho", "--", "--", "+1 Hot"],
+        &["begin 1", "1 Hel", "void 1", "begin 1~2", "1~2 Ho", "1~2 t", "end 1~2"],
+    );
+    check(&["1 1.0 Hel", "--", "errored"], &["begin 1", "1 Hel", "void 1", "errored"]);
+    check(&["+1 Hi", "--", "*3 1.1 So", "+3 So"], &["begin 1", "1 Hi", "end 1", "begin 3", "3 So", "end 3"]);
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! A message on its way: what was shown of it, and how far what comes now says the same.
 
+use sha2::{Digest, Sha256};
 use singletree_harness::MessageId;
 
+use super::mark::Mark;
 use super::piece::{Piece, Showing};
 
 /// A message on its way.
@@ -10,8 +12,13 @@ pub(crate) struct Way {
     showing: Showing,
     agent: Option<String>,
     begun: bool,
-    /// What was shown under the present name.
+    /// What was shown under the present name, and its digest.
     shown: String,
+    digest: Sha256,
+    /// What another stream has shown before this one, as long as it was not held against what is said.
+    before: Option<Mark>,
+    /// What the present run has said, as long as that is so.
+    heard: String,
     /// How many bytes of that the present run has said, too.
     said: usize,
     /// Which run speaks, and the number of its next piece.
@@ -30,11 +37,29 @@ impl Way {
             agent: None,
             begun: false,
             shown: String::new(),
+            digest: Sha256::new(),
+            before: None,
+            heard: String::new(),
             said: 0,
             run: 0,
             next: 0,
             holed: false,
             held: None,
+        }
+    }
+
+    /// Goes on where another stream has come to.
+    pub(crate) fn resumed(mark: Mark) -> Option<Self> {
+        let showing = mark.showing()?;
+        let fresh = Self::new(showing.message.clone());
+        Some(Self { showing, begun: true, before: Some(mark), ..fresh })
+    }
+
+    /// Tells how far it has come, for a stream that goes on; none as long as nothing was shown.
+    pub(crate) fn mark(&self) -> Option<Mark> {
+        match &self.before {
+            Some(before) => Some(before.clone()),
+            None => self.begun.then(|| Mark::new(&self.showing, self.shown.len(), &self.digest)),
         }
     }
 
@@ -66,7 +91,8 @@ impl Way {
         }
         if run > self.run || n == 0 {
             // It is said again from the beginning.
-            (self.run, self.next, self.said, self.holed, self.held) = (run, 0, 0, false, None);
+            (self.run, self.next, self.holed, self.held) = (run, 0, false, None);
+            self.again();
         }
         self.holed |= n != self.next;
         if self.holed {
@@ -83,7 +109,8 @@ impl Way {
         if run < self.run || (run == self.run && n < self.next && !self.holed) {
             return;
         }
-        (self.run, self.next, self.said, self.holed) = (run, n + 1, 0, false);
+        (self.run, self.next, self.holed) = (run, n + 1, false);
+        self.again();
         self.held = Some(text.to_owned());
         if follows || self.begun {
             self.release(out);
@@ -99,9 +126,12 @@ impl Way {
 
     /// Takes the text as it is recorded, and whose it is.
     pub(crate) fn record(&mut self, text: &str, agent: Option<&str>, out: &mut Vec<Piece>) {
-        (self.said, self.held) = (0, None);
+        self.held = None;
+        self.again();
         self.spoken_by(agent);
-        let foreign = self.begun && agent.is_some() && agent != self.agent.as_deref();
+        // Whose it is that another stream has begun, that one has told.
+        let known = self.begun && self.before.is_none();
+        let foreign = known && agent.is_some() && agent != self.agent.as_deref();
         if foreign {
             self.agent = agent.map(str::to_owned);
             self.show_instead(text.to_owned(), out);
@@ -109,7 +139,7 @@ impl Way {
         }
         self.begin(out);
         self.say(text, out);
-        if self.said < self.shown.len() {
+        if self.before.is_some() || self.said < self.shown.len() {
             self.show_instead(text.to_owned(), out);
         }
     }
@@ -126,14 +156,43 @@ impl Way {
         }
     }
 
+    /// What comes now is said from the beginning.
+    fn again(&mut self) {
+        self.said = 0;
+        self.heard.clear();
+    }
+
     /// Shows what is new of the next words of the present run.
     fn say(&mut self, text: &str, out: &mut Vec<Piece>) {
+        let Some(before) = &self.before else { return self.say_more(text, out) };
+        self.heard.push_str(text);
+        if self.heard.len() < before.bytes() {
+            return;
+        }
+        let heard = std::mem::take(&mut self.heard);
+        match before.of(&heard) {
+            Some(shown) => {
+                self.before = None;
+                self.remember(shown);
+                self.said = 0;
+                self.say_more(&heard, out);
+            }
+            None => self.show_instead(heard, out),
+        }
+    }
+
+    fn remember(&mut self, text: &str) {
+        self.digest.update(text);
+        self.shown.push_str(text);
+    }
+
+    fn say_more(&mut self, text: &str, out: &mut Vec<Piece>) {
         let known = &self.shown[self.said..];
         if let Some(new) = text.strip_prefix(known) {
             self.said = self.shown.len() + new.len();
             if !new.is_empty() {
                 self.begin(out);
-                self.shown.push_str(new);
+                self.remember(new);
                 out.push(Piece::Text { showing: self.showing(), delta: new.to_owned() });
             }
         } else if known.starts_with(text) {
@@ -147,13 +206,15 @@ impl Way {
     /// What was shown is void: shows this in its place.
     fn show_instead(&mut self, text: String, out: &mut Vec<Piece>) {
         out.push(Piece::Retract { showing: self.showing() });
-        self.showing.attempt += 1;
-        self.begun = false;
+        self.showing.attempt = self.showing.attempt.saturating_add(1);
+        (self.begun, self.before) = (false, None);
         self.begin(out);
         self.said = text.len();
+        self.shown.clear();
+        self.digest.reset();
+        self.remember(&text);
         if !text.is_empty() {
-            out.push(Piece::Text { showing: self.showing(), delta: text.clone() });
+            out.push(Piece::Text { showing: self.showing(), delta: text });
         }
-        self.shown = text;
     }
 }

@@ -212,7 +212,8 @@ fn errored(session: &str, turn: &ErroredTurn) -> native::Errored {
     }
 }
 
-fn suspended(session: &str, turn: &SuspendedTurn) -> native::Wait {
+/// Writes what a suspended turn waits for.
+pub(crate) fn suspended(session: &str, turn: &SuspendedTurn) -> native::Wait {
     native::Wait {
         session: session.to_owned(),
         invocation: turn.invocation_id.to_string(),

@@ -18,7 +18,10 @@ mod sessions;
 mod signals;
 mod turns;
 
+pub(crate) use answering::Telling;
 pub(crate) use ask::{Params, limit};
+pub(crate) use convert::{bucket, suspended, time, wait};
+pub(crate) use problem::render;
 
 use crate::section::{Route, Section};
 
@@ -35,5 +38,5 @@ pub(crate) fn section() -> Section {
     ];
     let mut routes = vec![Route::get("/healthz", async || "ok").open()];
     routes.extend(tables.into_iter().flatten());
-    Section::new("native", problem::render, routes)
+    Section::new("native", render, routes)
 }

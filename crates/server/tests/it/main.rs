@@ -3,4 +3,7 @@
 
 mod agui;
 mod frame;
+mod keys;
+mod native;
 mod support;
+mod tokens;

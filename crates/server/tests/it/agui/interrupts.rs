@@ -2,7 +2,6 @@
 
 use serde_json::json;
 use singletree_durable::MemoryStore;
-use std::sync::Arc;
 
 use super::{Front, in_step};
 use crate::support::Rig;
@@ -177,13 +176,13 @@ async fn a_message_beside_an_answer_that_leads_to_another_question_is_kept() {
 #[tokio::test]
 async fn an_interrupt_is_answered_after_a_restart() {
     let store = MemoryStore::new();
-    let rig = Rig::builder().start_on(store.clone(), Arc::new(store.clone())).await;
+    let rig = Rig::builder().start_on(store.clone()).await;
     let mut front = Front::new(rig.client(), "t");
     front.send("u1", "send").await;
     let later = Rig::builder().after(&rig);
     rig.stop().await;
     let store = store.reopen();
-    let rig = later.start_on(store.clone(), Arc::new(store)).await;
+    let rig = later.start_on(store).await;
     let mut reloaded = Front::new(rig.client(), "t");
     assert_eq!(reloaded.run().await.end(), "interrupt");
     assert_eq!((&reloaded.interrupts, &reloaded.messages), (&front.interrupts, &front.messages));

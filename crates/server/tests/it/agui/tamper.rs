@@ -71,7 +71,7 @@ proptest! {
                     assert_eq!(front.post(input).await.end(), "success");
                     in_step(&front, &rig.chat).await;
                 }
-                let told = (rig.model.asked(), transcript(&rig.chat, "t").await.len(), rig.world.done());
+                let told = (rig.world.asked(), transcript(&rig.chat, "t").await.len(), rig.world.done());
                 rig.stop().await;
                 told
             };

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use singletree_durable::{Documents, Journal, MemoryStore, Upkeep};
-use singletree_harness::{Chat, Limits};
+use singletree_harness::{Agent, Chat, Limits};
 use singletree_http::{Redactor, Secret};
 use singletree_llm::Pace;
-use singletree_server::{Server, ServerBuilder, ServerLimits};
+use singletree_server::{AccessPolicy, Server, ServerBuilder, ServerLimits};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -31,6 +31,9 @@ pub(crate) struct Rig {
     pub(crate) clock: Arc<HandClock>,
     pub(crate) pace: Arc<HandPace>,
     pub(crate) world: World,
+    ids: Arc<CountingIds>,
+    entropy: Arc<CountingEntropy>,
+    operator: String,
     stop: Option<oneshot::Sender<()>>,
     served: JoinHandle<()>,
 }
@@ -42,13 +45,30 @@ pub(crate) struct RigBuilder {
     world: World,
     clock: Arc<HandClock>,
     ids: Arc<CountingIds>,
+    entropy: Arc<CountingEntropy>,
     server: Vec<Box<dyn FnOnce(ServerBuilder) -> ServerBuilder>>,
+    agent: Vec<Box<dyn Fn(Agent) -> Agent>>,
 }
 
 impl Rig {
     /// Starts a server as usual.
     pub(crate) async fn start() -> Self {
         Self::builder().start().await
+    }
+
+    /// Starts a server that asks everybody for a key.
+    pub(crate) async fn asking() -> Self {
+        let policy = AccessPolicy { required: true, ..AccessPolicy::default() };
+        Self::builder().server(|it| it.access(policy)).start().await
+    }
+
+    /// Returns whoever runs the server: manages keys.
+    pub(crate) fn operator(&self) -> Client {
+        self.client().bearer(&self.operator)
+    }
+
+    pub(crate) fn operator_key(&self) -> String {
+        self.operator.clone()
     }
 
     pub(crate) fn builder() -> RigBuilder {
@@ -58,7 +78,9 @@ impl Rig {
             world: World::default(),
             clock: HandClock::new(),
             ids: Arc::default(),
+            entropy: Arc::default(),
             server: Vec::new(),
+            agent: Vec::new(),
         }
     }
 
@@ -96,6 +118,14 @@ impl RigBuilder {
     pub(crate) fn after(mut self, other: &Rig) -> Self {
         self.world = other.world.clone();
         self.clock = other.clock.clone();
+        self.ids = other.ids.clone();
+        self.entropy = other.entropy.clone();
+        self
+    }
+
+    /// Changes the agents.
+    pub(crate) fn agent(mut self, change: impl Fn(Agent) -> Agent + 'static) -> Self {
+        self.agent.push(Box::new(change));
         self
     }
 
@@ -120,6 +150,7 @@ impl RigBuilder {
         let shared_pace: Arc<dyn Pace> = pace.clone();
         let chat = agents::agents(&self.world, &shared_pace)
             .into_iter()
+            .map(|agent| self.agent.iter().fold(agent, |agent, change| change(agent)))
             .fold(Chat::builder(), |chat, agent| chat.agent(agent))
             .limits(self.chat_limits)
             .clock(self.clock.clone())
@@ -132,17 +163,20 @@ impl RigBuilder {
             .agents(agents::listed())
             .limits(self.limits)
             .clock(self.clock.clone())
-            .ids(self.ids)
-            .entropy(Arc::new(CountingEntropy::default()))
+            .ids(self.ids.clone())
+            .entropy(self.entropy.clone())
             .redactor(Redactor::new([Secret::new(CANARY)]));
-        let server = self.server.into_iter().fold(builder, |builder, change| change(builder)).build();
+        let server =
+            self.server.into_iter().fold(builder, |builder, change| change(builder)).build().unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let at = listener.local_addr().unwrap();
+        let operator = server.operator_key().expose().to_owned();
         let (stop, stopped) = oneshot::channel();
         let stopped = async move { drop(stopped.await) };
         let served = tokio::spawn(async move { server.serve(listener, stopped).await });
-        let (clock, world, stop) = (self.clock, self.world, Some(stop));
-        Rig { at, chat, documents, clock, pace, world, stop, served }
+        let Self { clock, world, ids, entropy, .. } = self;
+        let stop = Some(stop);
+        Rig { at, chat, documents, clock, pace, world, ids, entropy, operator, stop, served }
     }
 }
 
