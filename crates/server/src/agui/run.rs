@@ -6,7 +6,7 @@ use futures_core::Stream;
 use futures_util::FutureExt;
 use serde_json::json;
 use sha2::{Digest, Sha256};
-use singletree_harness::{Chat, ChatTurnOutcome, SendOptions, SignalAddress, Turn, TurnId};
+use singletree_harness::{Chat, ChatTurnOutcome, EventId, SendOptions, SignalAddress, Turn, TurnId};
 use singletree_protocol::agui::{Event, Interrupt, Message, Outcome, PROTOCOL_VERSION};
 
 use super::failed::Failed;
@@ -16,6 +16,7 @@ use super::ours;
 use super::said::{Answered, Asked, Said, object};
 use super::telling;
 use super::truth::Truth;
+use super::turns::Since;
 use super::view::{self, CLIENT_ID};
 use crate::caller::Caller;
 use crate::shared::Shared;
@@ -38,7 +39,7 @@ pub(super) fn frames(
         let chat = shared.chat(&caller);
         let posted = Some(asked.held.clone());
         let mirror = Mirror::of(&asked.held);
-        Run { shared, chat, caller, asked, teller, posted, mirror, turn: None }.go().await;
+        Run { shared, chat, caller, asked, teller, posted, mirror, begun_after: None, turn: None }.go().await;
     })
 }
 
@@ -53,6 +54,8 @@ pub(super) struct Run {
     posted: Option<Vec<singletree_protocol::agui::Held>>,
     /// What the client has.
     mirror: Mirror,
+    /// The last event before the run.
+    pub(super) begun_after: Option<EventId>,
     /// The turn that was told of last.
     pub(super) turn: Option<TurnId>,
 }
@@ -67,8 +70,8 @@ pub(super) enum End {
 
 /// What came of the answers to interrupts.
 enum Answering {
-    /// The turn that goes on.
-    Resumed(Turn),
+    /// The turn that goes on, and since when.
+    Resumed(Turn, Since),
     /// The turn was given up.
     GivenUp,
     /// What is given up is over already.
@@ -113,11 +116,12 @@ impl Run {
 
     async fn work(&mut self) -> Result<End, Failed> {
         let truth = self.truth().await?;
+        self.begun_after.clone_from(&truth.last_event);
         let user = self.asked.user.take().filter(|it| !truth.knows(&it.id));
         let answers = std::mem::take(&mut self.asked.answers);
         if !answers.is_empty() {
             let ended = match self.answer(answers).await {
-                Ok(Answering::Resumed(turn)) => self.follow(turn, None).await,
+                Ok(Answering::Resumed(turn, since)) => self.follow(turn, since, None).await,
                 Ok(Answering::GivenUp) if user.is_none() => self.restate(&[]).await.map(|()| End::Cancelled),
                 Ok(Answering::GivenUp | Answering::Over) => Ok(End::Success),
                 Err(failed) => Err(failed),
@@ -146,16 +150,19 @@ impl Run {
         else {
             return Err(Failed::unknown("there is no interrupt of this id"));
         };
+        let pending = self.chat.pending(Some(&session), 1).await?;
+        let wait = pending.into_iter().find(|it| named.is(it));
         let Some(payload) = payload else {
-            let pending = self.chat.pending(Some(&session), 1).await?;
-            let Some(wait) = pending.into_iter().find(|it| named.is(it)) else { return Ok(Answering::Over) };
+            let Some(wait) = wait else { return Ok(Answering::Over) };
             self.chat.cancel(&TurnId::new(wait.invocation, 0)).await?.outcome().await;
             return Ok(Answering::GivenUp);
         };
         let payload = object(payload).ok_or_else(Failed::no_object)?;
         let address = SignalAddress::Session { session, signal: named.signal.clone() };
         let answer = named.answer(payload).from(self.caller.name.clone());
-        Ok(Answering::Resumed(self.chat.answer(address, answer).await?))
+        let turn = self.chat.answer(address, answer).await?;
+        // Where it was pending just now, whoever has answered it has begun the turn since.
+        Ok(Answering::Resumed(turn, if wait.is_some() { Since::Run } else { Since::Before }))
     }
 
     /// Sends what the user says, unless it was sent before, and follows its turn.
@@ -165,7 +172,8 @@ impl Run {
             self.restate(&[user.as_held()]).await?;
             return self.interrupted().await;
         }
-        self.follow(turn, Some(user.as_held())).await
+        let since = if turn.is_new() { Since::Itself } else { Since::Before };
+        self.follow(turn, since, Some(user.as_held())).await
     }
 
     /// Sends a message under a key made of its id, so that it is answered once (D3). One whose turn has failed, with another run,
@@ -205,7 +213,7 @@ impl Run {
         if let Some(first) = open.first() {
             let turn = self.chat.turn(&first.id).await?;
             if !turn.is_parked() {
-                return self.follow(turn, None).await;
+                return self.follow(turn, Since::Before, None).await;
             }
         }
         self.restate(&[]).await?;

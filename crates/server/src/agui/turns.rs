@@ -18,6 +18,17 @@ use crate::fold::{Fold, Piece};
 
 type Events = Pin<Box<dyn Stream<Item = ChatResult<ChatEvent>> + Send>>;
 
+/// Since when a turn is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Since {
+    /// It is this run's: who has it has heard it from its beginning.
+    Itself,
+    /// It began after the run did.
+    Run,
+    /// It was there before, and may be over.
+    Before,
+}
+
 /// What comes after a turn.
 enum Then {
     /// The run ends.
@@ -29,29 +40,35 @@ enum Then {
 impl Run {
     /// Tells a turn, and those that go on with it at once, to the end. `own` is the message that it answers, where the client
     /// has it.
-    pub(super) async fn follow(&mut self, turn: Turn, own: Option<Message>) -> Result<End, Failed> {
-        let (mut turn, mut own) = (turn, own);
+    pub(super) async fn follow(
+        &mut self,
+        turn: Turn,
+        since: Since,
+        own: Option<Message>,
+    ) -> Result<End, Failed> {
+        let (mut turn, mut since, mut own) = (turn, since, own);
         loop {
-            match self.one(&turn, own.take()).await? {
+            match self.one(&turn, since, own.take()).await? {
                 Then::End(end) => return Ok(end),
-                Then::Next(next) => turn = next,
+                Then::Next(next) if since == Since::Before => turn = next,
+                Then::Next(next) => (turn, since) = (next, Since::Run),
             }
         }
     }
 
-    async fn one(&mut self, turn: &Turn, own: Option<Message>) -> Result<Then, Failed> {
+    async fn one(&mut self, turn: &Turn, since: Since, own: Option<Message>) -> Result<Then, Failed> {
         self.turn = Some(turn.id().clone());
         let own = match own {
             Some(own) => Some(own),
             None => theirs(turn).await?,
         };
-        if let Some(outcome) = turn.outcome().now_or_never() {
+        if let Some(outcome) = turn.outcome().now_or_never().filter(|_| since == Since::Before) {
             return self.ended(&outcome, own, true).await;
         }
         let truth = self.truth().await?;
         let (before, len) = truth.before(turn.id());
         self.sync(before.into_iter().chain(own.clone()).collect(), truth.all).await;
-        let mut events = self.events(turn, &truth).await?;
+        let mut events = self.events(turn, since, &truth).await?;
         let (mut fold, mut telling) = (Fold::default(), Telling::default());
         while let Some(event) = events.next().await {
             for piece in fold.event(&event?) {
@@ -81,13 +98,15 @@ impl Run {
     }
 
     /// Returns what happens in a turn, from its beginning.
-    async fn events(&self, turn: &Turn, truth: &Truth) -> Result<Events, Failed> {
-        if turn.is_new() {
-            return Ok(Box::pin(turn.events()));
-        }
+    async fn events(&self, turn: &Turn, since: Since, truth: &Truth) -> Result<Events, Failed> {
         // Not from the beginning of a log that may be long.
+        let after = match since {
+            Since::Itself => return Ok(Box::pin(turn.events())),
+            Since::Run => &self.begun_after,
+            Since::Before => &truth.last_event,
+        };
         let (session, id) = (&self.asked.thread, turn.id().clone());
-        let events = self.chat.events(session, truth.last_event.clone()).await?;
+        let events = self.chat.events(session, after.clone()).await?;
         Ok(Box::pin(events.filter(move |it| {
             let ours = it.as_ref().map_or(true, |it| it.turn == id);
             std::future::ready(ours)

@@ -93,7 +93,7 @@ async fn a_failed_run_says_why_and_the_front_end_keeps_what_it_wanted_to_say() {
         ("fail terminating", "provider_model_not_loaded"),
         ("canary", "provider_invalid_request"),
     ] {
-        let mut front = Front::new(rig.client(), category);
+        let mut front = Front::new(rig.client(), text);
         let ran = front.send("u1", text).await;
         assert_eq!(ran.end(), category);
         assert!(!ran.last().to_string().contains(crate::support::agents::CANARY), "{:?}", ran.last());
@@ -151,7 +151,6 @@ async fn what_is_wrong_with_a_request_is_told_before_the_stream() {
         .await;
     let film = json!([{ "type": "text", "text": "see" }, { "type": "video", "source": {} }]);
     check(with("messages", user(film)), 400, invalid, "messages[0].content[1]").await;
-    assert_eq!(rig.client().get("/v1/agui").await.status, 405);
     rig.stop().await;
 }
 
