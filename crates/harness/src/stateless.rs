@@ -1,8 +1,10 @@
 //! Answering in no session: a list of messages in, a reply out, nothing kept (harness §3.0, D16).
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use futures_core::Stream;
 use futures_util::stream::unfold;
@@ -25,6 +27,7 @@ use crate::side::SideRecords;
 use crate::stream::TurnStream;
 use crate::turn_id::{MessageId, TurnId};
 use crate::turning::{history, messages_from};
+use crate::usage::{ModelUsage, Used};
 use crate::{Error, Result};
 
 /// What is to be answered in no session.
@@ -75,12 +78,13 @@ impl Chat {
     pub fn stateless(
         &self,
         request: StatelessRequest,
-    ) -> Result<impl Stream<Item = ChatEvent> + Send + use<>, Box<ErroredTurn>> {
-        let answering = self.begin_stateless(request).map_err(|error| self.refused(&error))?;
-        Ok(Box::pin(unfold(answering, |mut it| async move { it.next().await.map(|event| (event, it)) })))
+    ) -> Result<StatelessRun, Box<ErroredTurn>> {
+        let (answering, budget) = self.begin_stateless(request).map_err(|error| self.refused(&error))?;
+        let events = unfold(answering, |mut it| async move { it.next().await.map(|event| (event, it)) });
+        Ok(StatelessRun { events: Box::pin(events), budget })
     }
 
-    fn begin_stateless(&self, request: StatelessRequest) -> Result<Answering> {
+    fn begin_stateless(&self, request: StatelessRequest) -> Result<(Answering, TurnBudget)> {
         let StatelessRequest { messages, agent, extensions } = request;
         self.tenant()?;
         if self.house.is_closing() {
@@ -100,9 +104,9 @@ impl Chat {
         let teller = Teller::new(self, served.clone(), len)?;
         let stream = teller.stream.clone();
         let live = teller.feed.listen();
-        let budget = TurnBudget::new(served.bounds, Spent::default());
+        let budget = TurnBudget::new(served.bounds, Spent::default(), Used::default());
         let extensions = extensions.with(stream).with(budget.clone()).with(teller.sides.clone());
-        let Served { agent, .. } = served.as_ref();
+        let (Served { agent, .. }, counted) = (served.as_ref(), budget.clone());
         let redact = agent.replies.redact.clone();
         let harness = Harness::stateless(graph)
             .state_builder(move |_| Update::new().with(HISTORY, Slot::Many(list.clone())))
@@ -119,7 +123,35 @@ impl Chat {
                 error = budget.run_out() => Ended::Late(error),
             }
         });
-        Ok(Answering { teller, live, run: Some(run), ready: VecDeque::new() })
+        Ok((Answering { teller, live, run: Some(run), ready: VecDeque::new() }, counted))
+    }
+}
+
+/// An answer in no session, on its way: a stream of what happens, whose last event is the outcome.
+pub struct StatelessRun {
+    events: Pin<Box<dyn Stream<Item = ChatEvent> + Send>>,
+    budget: TurnBudget,
+}
+
+impl StatelessRun {
+    /// Returns what it has used of models so far, by model. Nobody else counts it.
+    #[must_use]
+    pub fn usage(&self) -> Vec<ModelUsage> {
+        self.budget.used().told()
+    }
+}
+
+impl Stream for StatelessRun {
+    type Item = ChatEvent;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<ChatEvent>> {
+        self.events.as_mut().poll_next(cx)
+    }
+}
+
+impl fmt::Debug for StatelessRun {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StatelessRun").finish_non_exhaustive()
     }
 }
 

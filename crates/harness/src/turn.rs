@@ -15,9 +15,10 @@ use crate::event::ChatEvent;
 use crate::hot::{Hot, Told};
 use crate::listen::{Begin, Events, Live, Only};
 use crate::outcome::ChatTurnOutcome;
-use crate::record::{TurnRowExt, read_outcome};
+use crate::record::{Ended, TurnRowExt, read_outcome};
 use crate::replay::Replay;
 use crate::turn_id::TurnId;
+use crate::usage::ModelUsage;
 use crate::{Error, Result};
 
 /// A turn that was accepted. Dropping it cancels nothing.
@@ -116,15 +117,27 @@ impl Turn {
     /// # Errors
     /// `chat_turn_unknown` when its record is not kept any more; `store_unavailable` and its kin.
     pub async fn message(&self) -> Result<Option<(Arc<ChatMessage>, Option<Value>)>> {
+        match self.row().await?.message {
+            Some(no) => Replay::new(&self.chat, &self.key).item(no).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Reads what the turn has used of models, by model; nothing as long as it has not ended.
+    ///
+    /// # Errors
+    /// As [`Turn::message`].
+    pub async fn usage(&self) -> Result<Vec<ModelUsage>> {
+        let ended = Ended::of(&self.row().await?)?;
+        Ok(ended.map(|it| it.used.told()).unwrap_or_default())
+    }
+
+    async fn row(&self) -> Result<TurnRow> {
         let house = &self.chat.house;
         let query = TurnQuery::Invocation(self.id.invocation.clone());
         let rows = house.read(house.journal.turns(&self.key, &query)).await?;
         let row = rows.into_iter().find(|it| it.ordinal == self.id.ordinal);
-        let row = row.ok_or_else(|| Error::TurnUnknown { turn: self.id.to_string() })?;
-        match row.message {
-            Some(no) => Replay::new(&self.chat, &self.key).item(no).await.map(Some),
-            None => Ok(None),
-        }
+        row.ok_or_else(|| Error::TurnUnknown { turn: self.id.to_string() })
     }
 
     fn is_over(&self) -> bool {
