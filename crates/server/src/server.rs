@@ -26,7 +26,7 @@ use crate::problem::Problem;
 use crate::section::Section;
 use crate::settings::ServerLimits;
 use crate::shared::Shared;
-use crate::{Error, Result, agui, docs, native, steerable};
+use crate::{Error, Result, agui, docs, native, openai, steerable};
 
 /// How long answers get to be written when turns have used up the time of a shutdown.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -120,7 +120,8 @@ pub struct Server {
 
 /// Returns all sections, the one that describes them last.
 fn sections() -> Vec<Section> {
-    let mut sections = vec![native::section(), keys::section(), steerable::section(), agui::section()];
+    let mut sections =
+        vec![native::section(), keys::section(), steerable::section(), agui::section(), openai::section()];
     let routes: Vec<_> = sections.iter().flat_map(|it| &it.routes).cloned().collect();
     sections.push(docs::section(&routes));
     sections

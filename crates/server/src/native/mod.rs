@@ -20,6 +20,7 @@ mod turns;
 
 pub(crate) use answering::Telling;
 pub(crate) use ask::{Params, limit};
+pub(crate) use convert::View;
 pub(crate) use convert::{bucket, suspended, time, wait};
 pub(crate) use problem::render;
 
