@@ -13,6 +13,9 @@
 //!   │ └──held back──► gate ┘│       the gate comes back to itself until every call is decided
 //!   └───────────────────────┘
 //! ```
+//! In a session whose prompt policy is `command` the model is shown a [`CommandPrompt`] in place of the conversation, and
+//! proposes one action at a time; see [`SnapshotSource`] and [`Artifacts`].
+//!
 //! With a [`Compaction`] a node `compact` stands before all others. Messages that steer the turn are taken by `model`.
 //!
 //! In no session there is neither gate nor compaction, and no tool but those that only read: a call that is not the agent's own
@@ -44,6 +47,8 @@ mod kit;
 mod member;
 mod summary;
 
+mod command;
+
 mod asking;
 mod parts;
 mod place;
@@ -66,6 +71,10 @@ pub use approve::Approve;
 pub use call_retry::call_retry;
 pub use chat_agent::{ChatAgent, listed};
 pub use client_tools::ClientTools;
+pub use command::{
+    Action, Actions, ApprovedArtifact, Artifact, ArtifactName, ArtifactSource, Artifacts, CommandPrompt,
+    SnapshotSource,
+};
 pub use compaction::Compaction;
 pub use error::{Error, Result};
 pub use state::{AgentState, AgentStateUpdate, Decision, Decisions};

@@ -54,6 +54,7 @@ mod timeline;
 mod transcript;
 mod turn;
 mod turns;
+mod usage;
 
 mod adopt;
 mod chronicle;
@@ -76,7 +77,6 @@ mod tasks;
 mod transition;
 mod turning;
 mod unrun;
-mod usage;
 mod waits;
 mod window;
 mod writing;

@@ -75,10 +75,7 @@ impl Chat {
     ///
     /// # Cancellation
     /// The run goes on while the stream is read; dropping it ends the run.
-    pub fn stateless(
-        &self,
-        request: StatelessRequest,
-    ) -> Result<StatelessRun, Box<ErroredTurn>> {
+    pub fn stateless(&self, request: StatelessRequest) -> Result<StatelessRun, Box<ErroredTurn>> {
         let (answering, budget) = self.begin_stateless(request).map_err(|error| self.refused(&error))?;
         let events = unfold(answering, |mut it| async move { it.next().await.map(|event| (event, it)) });
         Ok(StatelessRun { events: Box::pin(events), budget })

@@ -9,6 +9,7 @@ use singletree_protocol::native;
 
 use super::answering::Telling;
 use super::ask::{Manner, Params, limit};
+use super::convert;
 use crate::body::Sent;
 use crate::caller::Scope;
 use crate::problem::Problem;
@@ -105,6 +106,9 @@ async fn said(
     }
     if let Some(agent) = sent.agent {
         options = options.agent(agent);
+    }
+    if let Some(policy) = sent.prompt_policy {
+        options = options.policy(convert::policy(policy));
     }
     if telling.manner() == Manner::Events {
         options = options.listen();
