@@ -2,6 +2,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};
@@ -27,6 +28,10 @@ use crate::problem::Problem;
 use crate::shared::Shared;
 use crate::sse::{self, Frame};
 use crate::told::{Teller, told};
+
+/// How long a stream waits for its first word before it begins: until then a failure is a status, which clients know how to try
+/// again after.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// An answer on its way.
 pub(super) struct Running {
@@ -89,8 +94,7 @@ impl Running {
             return self.whole().await;
         }
         // What fails before anything is said fails as a whole: then a status tells of it.
-        let patience = shared.limits.heartbeat;
-        let first = match tokio::time::timeout(patience, self.next()).await {
+        let first = match tokio::time::timeout(PATIENCE, self.next()).await {
             Ok(first) => Some(first?),
             Err(_) => None,
         };

@@ -5,5 +5,6 @@ mod agui;
 mod frame;
 mod keys;
 mod native;
+mod openai;
 mod support;
 mod tokens;

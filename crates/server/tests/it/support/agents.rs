@@ -9,6 +9,7 @@
 //! | `send` | the tool `send`, which needs approval; then `All done.`, or `Not done.` when denied |
 //! | `sends` | two calls of `send` in one message: two approvals |
 //! | `slow TEXT` | as `say`, each word waits for the test's [`HandPace`](super::HandPace) |
+//! | `wait and look` | some words, each of which waits for the pace, with a call of `look`; then `All done.` |
 //! | `think` | thinks, which nobody may see, then answers |
 //! | `fail retryable` | `provider_unavailable` |
 //! | `fail correctable` | `provider_invalid_request` |
@@ -112,6 +113,8 @@ pub(crate) fn script() -> Script {
     let rules = json!([
         rule("say {what}", json!({ "reply": "You said: {what}" })),
         rule("slow {what}", json!({ "reply": "You said: {what}", "delay_ms": 1 })),
+        rule("wait and look", json!({ "reply": "One moment please", "delay_ms": 1,
+            "calls": [{ "tool": "look", "arguments": { "what": "a" } }] })),
         rule("think", json!({ "thinking": "Nobody may see this.", "reply": "I have thought." })),
         rule("look", calls(&[("look", "a")])),
         rule("act", calls(&[("act", "a")])),
