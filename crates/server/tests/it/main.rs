@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may unwrap")]
 
 mod agui;
+mod clients;
 mod frame;
 mod keys;
 mod native;
