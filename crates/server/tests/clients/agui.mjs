@@ -1,6 +1,7 @@
 // A front end made of the protocol's own client: `node agui.mjs TOOLS URL`. Prints what it came to hold, as one JSON object.
 //
-// TOOLS is where node_modules is, URL the server. What the client's own strictness warns of is printed, too.
+// TOOLS is where node_modules is, URL the server. What the client's own strictness warns of is printed, too. A line `pace N`
+// before that lets the model speak for so many pauses.
 import { createRequire } from 'node:module';
 
 const [tools, url] = process.argv.slice(2);
@@ -69,10 +70,12 @@ told.errorsMessages = failing.messages;
 const broken = open('reconnect');
 says(broken, 'slow one two three four');
 let pieces = 0;
+console.log('pace 3');
 await run(broken, { runId: 'run-1' }, {
   onTextMessageContentEvent: () => void (++pieces === 2 && broken.abortRun()),
 }).catch((error) => warnings.push(String(error)));
 told.halfway = structuredClone(broken.messages);
+console.log('pace 100');
 told.again = await run(broken, { runId: 'run-1' });
 told.reconnectMessages = broken.messages;
 

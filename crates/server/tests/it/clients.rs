@@ -6,6 +6,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
 
 use crate::support::Rig;
@@ -30,27 +31,27 @@ fn installed(test: &str, file: &str) -> Option<(PathBuf, PathBuf)> {
     if path.exists() { Some((tools, path)) } else { missing(&format!("{file} is not installed")) }
 }
 
-/// Runs a client to its end, while the model speaks a little faster than people do, and returns what it printed.
+/// Runs a client to its end and returns what it printed last. Where it prints `pace N`, the model may go on for so many pauses.
 async fn run(rig: &Rig, program: &Path, arguments: &[&std::ffi::OsStr], script: &str) -> Value {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients").join(script);
     let mut command = Command::new(program);
     command.arg(script).args(arguments).arg(format!("http://{}", rig.at));
-    let child = command.stdin(Stdio::null()).kill_on_drop(true).output();
-    let speaking = async {
-        loop {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-            if rig.pace.waiting() {
-                rig.pace.pass(1);
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let talking = async {
+        let mut last = String::new();
+        while let Some(line) = lines.next_line().await.unwrap() {
+            match line.strip_prefix("pace ") {
+                Some(pauses) => rig.pace.pass(pauses.parse().unwrap()),
+                None => last = line,
             }
         }
+        last
     };
-    let output = tokio::select! {
-        output = tokio::time::timeout(Duration::from_secs(120), child) => output.unwrap().unwrap(),
-        () = speaking => unreachable!("it speaks for ever"),
-    };
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stdout));
-    serde_json::from_slice(&output.stdout).unwrap()
+    let last = tokio::time::timeout(Duration::from_secs(120), talking).await.expect("it does not end");
+    let ended = child.wait().await.unwrap();
+    assert!(ended.success(), "{ended}: {last}");
+    serde_json::from_str(&last).unwrap()
 }
 
 /// Returns a session's transcript, as the native API has it, in AG-UI's words.

@@ -3,6 +3,7 @@
 mod front;
 mod interrupts;
 mod kept;
+mod random;
 mod runs;
 mod tamper;
 

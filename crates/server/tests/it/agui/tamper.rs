@@ -49,7 +49,7 @@ fn lists() -> impl Strategy<Value = Vec<Vec<Value>>> {
 const SAID: [(&str, &str); 3] = [("m1", "say one"), ("m2", "look"), ("m3", "say three")];
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: if std::env::var_os("SINGLETREE_DEEP").is_some() { 500 } else { 24 }, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: if std::env::var_os("SINGLETREE_DEEP").is_some() { 500 } else { 24 }, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn whatever_a_client_holds_the_model_is_asked_the_same(lists in lists()) {
