@@ -320,6 +320,12 @@ impl Chat {
         }
     }
 
+    /// Returns the name of the agent that answers in new sessions, unless a send names another.
+    #[must_use]
+    pub fn default_agent(&self) -> &str {
+        &self.house.default_agent
+    }
+
     /// Returns the names of the agents that this chat has.
     pub fn agents(&self) -> impl Iterator<Item = &str> {
         self.house.agents.keys().map(String::as_str)

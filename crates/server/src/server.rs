@@ -28,7 +28,7 @@ use crate::problem::Problem;
 use crate::section::Section;
 use crate::settings::ServerLimits;
 use crate::shared::Shared;
-use crate::{Error, Result, docs, native, steerable, ui_stream, upkeep};
+use crate::{Error, Result, agui, docs, native, openai, steerable, ui_stream, upkeep};
 
 /// How long answers get to be written when turns have used up the time of a shutdown.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -152,6 +152,8 @@ fn sections() -> Vec<Section> {
         narration::section(),
         steerable::section(),
         ui_stream::section(),
+        agui::section(),
+        openai::section(),
     ];
     let routes: Vec<_> = sections.iter().flat_map(|it| &it.routes).cloned().collect();
     sections.push(docs::section(&routes));

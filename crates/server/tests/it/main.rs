@@ -1,11 +1,14 @@
 //! The server over its wire: real connections to a real port.
 #![expect(clippy::unwrap_used, reason = "a test may unwrap")]
 
+mod agui;
 mod blobs;
+mod clients;
 mod frame;
 mod keys;
 mod narration;
 mod native;
+mod openai;
 mod resume;
 mod steerable;
 mod support;

@@ -50,6 +50,7 @@ pub(crate) struct RigBuilder {
     at: SocketAddr,
     narration: Option<NarrationLog>,
     server: Vec<Box<dyn FnOnce(ServerBuilder) -> ServerBuilder>>,
+    agent: Vec<Box<dyn Fn(Agent) -> Agent>>,
 }
 
 /// Makes an agent whose model speaks at a pace.
@@ -88,6 +89,7 @@ impl Rig {
             at: SocketAddr::from(([127, 0, 0, 1], 0)),
             narration: None,
             server: Vec::new(),
+            agent: Vec::new(),
         }
     }
 
@@ -131,7 +133,7 @@ impl RigBuilder {
     }
 
     /// Adds an agent behind those of [`agents`].
-    pub(crate) fn agent(mut self, make: impl FnOnce(&Arc<dyn Pace>) -> Agent + 'static) -> Self {
+    pub(crate) fn also(mut self, make: impl FnOnce(&Arc<dyn Pace>) -> Agent + 'static) -> Self {
         self.agents.push(Box::new(make));
         self
     }
@@ -145,6 +147,12 @@ impl RigBuilder {
     /// Holds what is narrated in this log.
     pub(crate) fn narration(mut self, log: NarrationLog) -> Self {
         self.narration = Some(log);
+        self
+    }
+
+    /// Changes the agents.
+    pub(crate) fn agent(mut self, change: impl Fn(Agent) -> Agent + 'static) -> Self {
+        self.agent.push(Box::new(change));
         self
     }
 
@@ -178,6 +186,7 @@ impl RigBuilder {
         let chat = agents::agents(&self.world, &shared_pace)
             .into_iter()
             .chain(more)
+            .map(|agent| self.agent.iter().fold(agent, |agent, change| change(agent)))
             .fold(Chat::builder(), |chat, agent| chat.agent(agent))
             .limits(self.chat_limits)
             .clock(self.clock.clone())
