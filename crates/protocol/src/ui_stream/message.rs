@@ -23,9 +23,6 @@ pub struct Metadata {
     /// The turn that is told: what cancels it names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn_id: Option<String>,
-    /// The category of what went wrong, where the turn failed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub category: Option<String>,
 }
 
 /// A message: the user's, or all that the assistant did in answer to one.

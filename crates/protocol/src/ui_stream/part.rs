@@ -109,12 +109,15 @@ pub enum StreamPart {
         /// The message.
         data: Value,
     },
-    /// What is known beside the message.
-    MessageMetadata {
-        /// What is known.
-        message_metadata: Metadata,
+    /// Why the turn failed, for programs: `category`, `bucket`, `retrySafe`, `turnId`. It comes before the error, and is no part of
+    /// a message.
+    DataError {
+        /// Why.
+        data: Value,
+        /// Always true: it is handed on and not kept.
+        transient: bool,
     },
-    /// The turn failed. What came before it stays.
+    /// The turn failed, for people. What came before it stays; a page reads nothing behind it.
     Error {
         /// What to show.
         error_text: String,

@@ -10,7 +10,7 @@ use singletree_harness::{Chat, Error, TranscriptEntry, TurnId, WaitSpan};
 use singletree_protocol::ui_stream::{UiMessage, UiMessagePage};
 
 use super::branch::session_of;
-use super::project::{Waits, messages};
+use super::project::{Origins, Waits, messages};
 use crate::native::{Params, Telling};
 use crate::problem::Problem;
 
@@ -36,7 +36,8 @@ pub(super) async fn list(
     let read = async {
         let entries = newest(&all, &session_id, limit).await?;
         let waits = waits(&all, &session_id, &entries).await?;
-        Ok::<_, Error>(messages(&session_id, &entries, &waits))
+        let origins = origins(&all, &session_id).await?;
+        Ok::<_, Error>(messages(&session_id, &origins, &entries, &waits))
     };
     let messages = read.await.map_err(|it| Problem::of(&it))?;
     Ok(Json(UiMessagePage { messages, session_id }))
@@ -46,6 +47,27 @@ pub(super) async fn list(
 async fn newest(chat: &Chat, session: &str, limit: u64) -> Result<Vec<TranscriptEntry>, Error> {
     let len = chat.session(session).await?.messages;
     Ok(chat.transcript(session, len.saturating_sub(limit), limit).await?.items)
+}
+
+/// How many forks of forks messages are followed through.
+const GENERATIONS: usize = 64;
+
+/// Finds the sessions that a session was forked from.
+async fn origins(chat: &Chat, session: &str) -> Result<Origins, Error> {
+    let mut origins = Origins::of(session);
+    let mut at = session.to_owned();
+    for _ in 0..GENERATIONS {
+        let parent = match chat.session(&at).await {
+            Ok(info) => info.parent,
+            // It is gone; what was said there has its name all the same.
+            Err(Error::SessionUnknown { .. }) => None,
+            Err(error) => return Err(error),
+        };
+        let Some(parent) = parent else { break };
+        origins.forked_from(&parent.session, parent.offset);
+        at = parent.session;
+    }
+    Ok(origins)
 }
 
 /// Reads the waits of the invocations of some messages.
@@ -92,5 +114,5 @@ pub(super) async fn before(chat: &Chat, session: &str, turn: &TurnId) -> Result<
     let mut waits = Waits::default();
     waits.ended.insert(turn.invocation.clone(), ended);
     let id = turn.invocation.to_string();
-    Ok(messages(session, &entries, &waits).into_iter().find(|it| it.id == id))
+    Ok(messages(session, &Origins::of(session), &entries, &waits).into_iter().find(|it| it.id == id))
 }

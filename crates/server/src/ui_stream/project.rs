@@ -20,9 +20,39 @@ pub(super) struct Waits {
     pub(super) pending: HashMap<InvocationId, PendingWait>,
 }
 
+/// In which sessions the messages of a history were said: of a fork the first ones in the session that it was made of.
+#[derive(Debug)]
+pub(super) struct Origins {
+    /// The session, the one that it was forked from, and so on, each with the place of its first message.
+    line: Vec<(String, u64)>,
+}
+
+impl Origins {
+    /// Begins with a session of which it is not known that it is a fork.
+    pub(super) fn of(session: &str) -> Self {
+        Self { line: vec![(session.to_owned(), 0)] }
+    }
+
+    /// Says that the last one was forked from another, of which it has so many messages.
+    pub(super) fn forked_from(&mut self, session: &str, offset: u64) {
+        if let Some(last) = self.line.last_mut() {
+            last.1 = offset;
+        }
+        self.line.push((session.to_owned(), 0));
+    }
+
+    fn at(&self, seq: u64) -> &str {
+        let origin = self.line.iter().find(|(_, first)| seq >= *first);
+        origin.map_or("", |(session, _)| session)
+    }
+}
+
 /// Writes the messages of a session.
 pub(super) struct Projection<'a> {
     session: &'a str,
+    origins: &'a Origins,
+    /// Where the last message was said.
+    origin: &'a str,
     waits: &'a Waits,
     messages: Vec<UiMessage>,
     /// The invocation that the last message is, if it is one's, and how many of its waits were told.
@@ -30,8 +60,14 @@ pub(super) struct Projection<'a> {
 }
 
 /// Writes a history.
-pub(super) fn messages(session: &str, entries: &[TranscriptEntry], waits: &Waits) -> Vec<UiMessage> {
-    let mut projection = Projection { session, waits, messages: Vec::new(), last: None };
+pub(super) fn messages(
+    session: &str,
+    origins: &Origins,
+    entries: &[TranscriptEntry],
+    waits: &Waits,
+) -> Vec<UiMessage> {
+    let (messages, last) = (Vec::new(), None);
+    let mut projection = Projection { session, origins, origin: session, waits, messages, last };
     entries.iter().for_each(|it| projection.entry(it));
     projection.tell_waits(usize::MAX);
     let mut messages = projection.messages;
@@ -112,8 +148,9 @@ impl Projection<'_> {
             // The wait of each earlier turn stands before what this one says.
             self.tell_waits(turn.ordinal as usize);
         }
+        self.origin = self.origins.at(entry.seq);
         if let Some(message) = self.messages.last_mut() {
-            message.metadata = Some(metadata(self.session, turn));
+            message.metadata = Some(metadata(self.origin, turn));
         }
     }
 
@@ -129,7 +166,7 @@ impl Projection<'_> {
             *told += 1;
             // What ended it began the next turn, whether that has said anything or not.
             let next = TurnId::new(invocation.clone(), u32::try_from(*told).unwrap_or(u32::MAX));
-            message.metadata = Some(metadata(self.session, Some(&next)));
+            message.metadata = Some(metadata(self.origin, Some(&next)));
         }
         if turns > ended.len()
             && *told == ended.len()

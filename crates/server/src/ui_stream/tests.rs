@@ -39,7 +39,11 @@ struct Page {
 impl Page {
     fn read(&mut self, part: &StreamPart) {
         assert_eq!(self.finished, 0, "nothing comes behind the end");
-        assert!(self.started || matches!(part, StreamPart::Start { .. }), "the message begins first");
+        let failed = |it: &StreamPart| {
+            matches!(it, StreamPart::DataError { .. } | StreamPart::Error { .. } | StreamPart::Finish { .. })
+        };
+        let begins = self.started || matches!(part, StreamPart::Start { .. }) || failed(part);
+        assert!(begins, "the message begins first, if there is one");
         match part {
             StreamPart::Start { message_id, .. } => {
                 assert!(!std::mem::replace(&mut self.started, true) && message_id.is_some());
@@ -67,7 +71,7 @@ impl Page {
             }
             StreamPart::DataSuspended { .. }
             | StreamPart::DataSteered { .. }
-            | StreamPart::MessageMetadata { .. } => {}
+            | StreamPart::DataError { .. } => {}
             StreamPart::Error { .. } => self.errors += 1,
             StreamPart::Finish { .. } => self.finished += 1,
         }

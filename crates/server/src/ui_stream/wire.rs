@@ -4,12 +4,12 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use singletree_harness::{ChatTurnOutcome, TurnId};
-use singletree_protocol::ui_stream::{Cause, Metadata, StreamPart, UiMessage, UiPart};
+use singletree_harness::{ChatTurnOutcome, ErroredTurn, TurnId};
+use singletree_protocol::ui_stream::{Cause, StreamPart, UiMessage, UiPart};
 
 use super::project::{Answer, ended_data, metadata, pending_data, steered_data, wait_id};
 use crate::fold::{Piece, Showing, ToolAnswer};
-use crate::native::suspended;
+use crate::native::{bucket, suspended};
 use crate::shared::Shared;
 
 /// Makes parts of pieces.
@@ -92,8 +92,12 @@ impl Wire {
             | Piece::Retract { .. }
             | Piece::Answer(_)
             | Piece::User { .. }
-            | Piece::Signal { .. }
-            | Piece::TurnEnd { .. } => self.begin(),
+            | Piece::Signal { .. } => self.begin(),
+            // A turn that fails before it has said anything leaves no message behind.
+            Piece::TurnEnd { ref outcome, .. } => match outcome.as_ref() {
+                ChatTurnOutcome::Errored(_) => Vec::new(),
+                ChatTurnOutcome::Completed(_) | ChatTurnOutcome::Suspended(_) => self.begin(),
+            },
         };
         match piece {
             Piece::Begin { showing, .. } => {
@@ -137,7 +141,7 @@ impl Wire {
 
     /// Tells that the stream itself broke.
     pub(super) fn broken(&mut self, error: &singletree_harness::Error) -> Vec<StreamPart> {
-        let mut parts = self.begin();
+        let mut parts = Vec::new();
         self.close(None, &mut parts);
         let error_text = self.shared.redactor.redact(&error.to_string()).into_owned();
         parts.push(StreamPart::Error { error_text });
@@ -193,16 +197,25 @@ impl Wire {
                 Cause::ToolCalls
             }
             ChatTurnOutcome::Errored(it) => {
-                let category = Some(it.error_category.clone());
-                let message_metadata = Metadata { category, ..Metadata::default() };
-                // Before the error: a page reads nothing behind it.
-                parts.push(StreamPart::MessageMetadata { message_metadata });
+                parts.push(StreamPart::DataError { data: self.failed(it), transient: true });
                 let error_text = self.shared.redactor.redact(&it.reply.text()).into_owned();
                 parts.push(StreamPart::Error { error_text });
                 Cause::Error
             }
         };
         parts.push(StreamPart::Finish { finish_reason: Some(cause), message_metadata: None });
+    }
+}
+
+impl Wire {
+    /// Tells programs why the turn failed.
+    fn failed(&self, turn: &ErroredTurn) -> Value {
+        json!({
+            "category": turn.error_category,
+            "bucket": bucket(turn.error_bucket),
+            "retrySafe": turn.retry_safe,
+            "turnId": self.turn.to_string(),
+        })
     }
 }
 

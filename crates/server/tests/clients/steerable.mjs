@@ -42,6 +42,8 @@ async function read(body, onEvent, stop) {
   const decoder = new TextDecoder();
   for await (const chunk of body) {
     parser.feed(decoder.decode(chunk, { stream: true }));
+    // Whatever arrived is shown before more is read.
+    await new Promise((shown) => setTimeout(shown, 2));
     if (stop?.()) break;
   }
   parser.end();
@@ -85,7 +87,8 @@ function open(chat, { initialMessages = [], reader = read, stop } = {}) {
   const renders = { count: 0 };
   const { result } = renderHook(() => {
     renders.count += 1;
-    return useChatStream(options);
+    // Options of each render's own, as components write them: the hook tells that streaming has ended only to such.
+    return useChatStream({ ...options });
   });
   return { hook: result, renders, others, results, complete, messages: () => result.current.messages };
 }
@@ -145,8 +148,7 @@ await say(failing, '');
 told.errors = { shown: shown(failing) };
 
 // A connection that breaks off in the middle; then the turn again, as the hook resumes it.
-let pieces = 0;
-const broken = open('reconnect', { stop: () => ++pieces === 3 });
+const broken = open('reconnect', { stop: () => (broken.messages().at(-1)?.content ?? '').split(' ').length > 2 });
 console.log('pace 3');
 await say(broken, 'slow one two three four');
 told.reconnect = { halfway: shown(broken) };

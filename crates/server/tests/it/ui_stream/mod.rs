@@ -1,5 +1,6 @@
 //! The UI message stream over its wire. What a client makes of the streams is held against what the server says that it has.
 
+mod library;
 mod page;
 mod posting;
 mod resuming;

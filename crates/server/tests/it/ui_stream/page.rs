@@ -83,7 +83,8 @@ impl Page {
                 (call["state"], call["errorText"]) = ("output-error".into(), part["errorText"].clone());
             }
             "error" => self.errors.push(part["errorText"].as_str().unwrap().to_owned()),
-            "finish" | "message-metadata" => self.metadata(&part["messageMetadata"]),
+            "finish" => self.metadata(&part["messageMetadata"]),
+            data if data.starts_with("data-") && part["transient"] == true => {}
             data if data.starts_with("data-") => {
                 let same = |it: &&mut Value| it["type"] == part["type"] && it["id"] == part["id"];
                 match self.parts().iter_mut().find(same) {

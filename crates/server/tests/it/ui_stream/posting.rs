@@ -124,13 +124,18 @@ async fn an_error_is_told_and_what_was_shown_before_it_is_void() {
     let rig = Rig::start().await;
     let check = async |text: &str, category: &str| {
         let told = post(&rig.client(), &json!({ "id": "s", "message": user(text, text) })).await;
-        let [.., metadata, error, finish] = told.as_slice() else { panic!("{told:?}") };
-        assert_eq!(metadata["messageMetadata"]["category"], category, "{text}");
+        let [.., why, error, finish] = told.as_slice() else { panic!("{told:?}") };
+        assert_eq!(
+            (&why["type"], &why["data"]["category"]),
+            (&json!("data-error"), &json!(category)),
+            "{text}"
+        );
         assert_eq!((&error["type"], &finish["finishReason"]), (&json!("error"), &json!("error")));
         assert!(!error["errorText"].as_str().unwrap().contains(CANARY), "{error}");
         told
     };
-    check("fail retryable", "provider_unavailable").await;
+    let nothing = check("fail retryable", "provider_unavailable").await;
+    assert_eq!(types(&nothing), ["data-error", "error", "finish"], "nothing was said: no message");
     check("fail terminating", "provider_model_not_loaded").await;
     check("canary", "provider_invalid_request").await;
     let halfway = check("fail halfway", "provider_unavailable").await;
@@ -230,8 +235,11 @@ async fn what_failed_is_asked_for_again_where_it_was_said() {
     let body =
         json!({ "id": "s", "message": user("u2", "fail correctable"), "trigger": "regenerate-message" });
     let told = post(&client, &body).await;
-    assert_ne!(told[0]["messageId"], post(&client, &failed).await[0]["messageId"]);
-    assert_eq!(told[0]["messageMetadata"]["sessionId"], "s");
+    let turn = |told: &[Value]| told[0]["data"]["turnId"].as_str().unwrap().to_owned();
+    // The message alone, under its own id, is the turn that it had; asked for again it has another.
+    let again = turn(&post(&client, &failed).await);
+    assert_ne!(turn(&told), again);
+    assert_eq!(rig.chat.turns("s", 0, 9).await.unwrap().items.len(), 3);
     // The same for saying it otherwise.
     let body = json!({ "id": "s", "message": user("u2", "say two"), "messageId": "u2" });
     let said = Page::of(&post(&client, &body).await).message;
