@@ -66,6 +66,11 @@ pub(crate) enum Command {
     /// What `torture` kills.
     #[command(hide = true)]
     TortureChild(TortureChild),
+    /// Print what makes a shell complete this command line.
+    Completions(Completions),
+    /// Write the manual pages, one for each command.
+    #[command(hide = true)]
+    Man(Man),
 }
 
 /// Where the conversations are.
@@ -375,6 +380,22 @@ pub(crate) struct TortureChild {
     pub(crate) relaxed: bool,
 }
 
+/// `singletree completions`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Completions {
+    /// Which shell.
+    #[arg(value_enum, value_name = "SHELL")]
+    pub(crate) shell: clap_complete::Shell,
+}
+
+/// `singletree man`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Man {
+    /// Where to: a folder that exists.
+    #[arg(value_name = "DIR")]
+    pub(crate) folder: PathBuf,
+}
+
 /// What a person answers.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Reply {
@@ -427,7 +448,7 @@ impl Command {
             Self::Doctor(it) => it.common.json,
             Self::Backup(it) => it.common.json,
             Self::Torture(it) => it.json,
-            Self::TortureChild(_) => false,
+            Self::TortureChild(_) | Self::Completions(_) | Self::Man(_) => false,
         }
     }
 }

@@ -5,10 +5,12 @@ mod backup;
 mod cancel;
 mod chat;
 mod check;
+mod completions;
 mod doctor;
 mod fork;
 mod graph;
 mod init;
+mod man;
 mod pending;
 mod piped;
 mod retain;
@@ -48,6 +50,8 @@ pub(crate) async fn run(command: Command) -> Result<u8> {
         Command::Backup(args) => backup::run(args).await,
         Command::Torture(args) => torture::run(args).await,
         Command::TortureChild(args) => torture_child::run(args).await,
+        Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => man::run(&args),
     }
 }
 
