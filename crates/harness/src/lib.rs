@@ -36,6 +36,7 @@ mod agent;
 mod answer;
 mod branch;
 mod chat;
+mod create;
 mod delete;
 mod fork;
 mod listen;
@@ -48,7 +49,9 @@ mod stream;
 mod submit;
 mod subscribe;
 mod timeline;
+mod transcript;
 mod turn;
+mod turns;
 
 mod adopt;
 mod chronicle;
@@ -87,6 +90,7 @@ pub use bucket::{Bucket, BucketTable, Disposition, Surface};
 pub use budget::{Budget, TurnBudget};
 pub use calls::CallLog;
 pub use chat::{Chat, ChatBuilder};
+pub use create::CreateOptions;
 pub use doctor::{Doctor, Examination, Finding, Repaired, Symptom};
 pub use error::{Error, Result};
 pub use event::{ChatEvent, ChatEventKind, EventId};
@@ -108,5 +112,7 @@ pub use timeline::{
     Answers, CallSpan, CallStatus, EntryKind, KeptEvents, MadeBy, OpenCall, OpenState, SpanStatus, Standing,
     Timeline, TimelineEntry, TurnError, TurnSpan, WaitSpan,
 };
+pub use transcript::{Transcript, TranscriptEntry};
 pub use turn::Turn;
 pub use turn_id::{MessageId, TurnId};
+pub use turns::{TurnInfo, TurnPage};

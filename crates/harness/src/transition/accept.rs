@@ -61,7 +61,8 @@ pub(crate) fn accept(writing: &mut Writing, accepted: Accepted<'_>) -> TurnRow {
     row
 }
 
-fn new_head(writing: &Writing, agent: &Agent) -> Head {
+/// Makes the head of a session that begins.
+pub(crate) fn new_head(writing: &Writing, agent: &Agent) -> Head {
     Head {
         agent: agent.name.clone(),
         graph: agent.graph.digest().to_owned(),

@@ -1,20 +1,39 @@
 //! The native API: everything that the harness offers, as JSON and server-sent events.
+//!
+//! Each file has the routes of one thing, with what the document of the API says of them beside the handlers. `answering` tells
+//! turns to whom asked for them, `convert` writes what the harness has as the wire has it, `said` reads what clients say.
 
-use axum::Router;
-use axum::http::Method;
-use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+mod agents;
+mod answering;
+mod ask;
+mod branches;
+mod convert;
+mod events;
+mod export;
+mod messages;
+mod place;
+mod problem;
+mod said;
+mod sessions;
+mod signals;
+mod turns;
 
-use crate::problem::Problem;
-use crate::section::{Access, Asked, Route, Section};
+pub(crate) use ask::{Params, limit};
+
+use crate::section::{Route, Section};
 
 /// Returns the native section.
 pub(crate) fn section() -> Section {
-    let router = Router::new().route("/healthz", get(async || "ok"));
-    let routes = vec![Route { method: Method::GET, path: "/healthz", access: Access::Open }];
-    Section { name: "native", router, routes, render }
-}
-
-fn render(problem: &Problem, _asked: &Asked) -> Response {
-    (problem.status, problem.message.clone()).into_response()
+    let tables = [
+        agents::routes(),
+        sessions::routes(),
+        messages::routes(),
+        events::routes(),
+        turns::routes(),
+        signals::routes(),
+        branches::routes(),
+    ];
+    let mut routes = vec![Route::get("/healthz", async || "ok").open()];
+    routes.extend(tables.into_iter().flatten());
+    Section::new("native", problem::render, routes)
 }

@@ -1,0 +1,30 @@
+//! Problems in the native API's own words.
+
+use axum::Json;
+use axum::response::{IntoResponse, Response};
+use singletree_protocol::native::{ApiError, ErrorBody};
+
+use super::convert::bucket;
+use crate::problem::Problem;
+use crate::section::Asked;
+
+/// Words a problem.
+pub(super) fn render(problem: &Problem, asked: &Asked) -> Response {
+    Json(ErrorBody { error: error(problem, asked) }).into_response()
+}
+
+/// Returns a problem as the wire has it.
+pub(super) fn error(problem: &Problem, asked: &Asked) -> ApiError {
+    let problem = problem.clone();
+    ApiError {
+        category: problem.category,
+        bucket: bucket(problem.bucket),
+        message: problem.message,
+        hint: problem.hint,
+        field: problem.field,
+        request_id: asked.request_id.clone(),
+        retry_after: problem.retry_after,
+        turn: problem.turn,
+        oldest_event: problem.oldest_event,
+    }
+}
