@@ -21,7 +21,7 @@ async function call(method, path, { body, headers, type = "application/json", si
   const text = body === undefined || type !== "application/json" ? body : JSON.stringify(body);
   const response = await fetch(path, { method, body: text, headers: { accept: "application/json", ...sent, ...headers }, signal });
   const answer = response.headers.get("content-type")?.includes("json") ? await response.json() : null;
-  if (!response.ok) throw new Problem(response.status, answer?.error ?? answer);
+  if (!response.ok) throw new Problem(response.status, answer?.error);
   return answer;
 }
 
@@ -38,22 +38,27 @@ async function surely(method, path, options) {
   }
 }
 
+/** The answer is that it was accepted; what comes of it comes with the events. */
+const AT_ONCE = { prefer: "respond-async" };
+
 export const api = {
   agents: () => surely("GET", "/v1/agents"),
-  sessions: (cursor) => surely("GET", `/v1/sessions?limit=50${cursor ? `&cursor=${encodeURIComponent(cursor)}` : ""}`),
+  sessions: (from) => surely("GET", `/v1/sessions?limit=200${from ? `&from=${encodeURIComponent(from)}` : ""}`),
+  create: (body) => surely("POST", "/v1/sessions", { body }),
   session: (id) => surely("GET", at("/v1/sessions", id)),
   messages: (id, query) => surely("GET", `${at("/v1/sessions", id, "/messages")}?${new URLSearchParams(query)}`),
   pending: (id) => surely("GET", id ? at("/v1/sessions", id, "/pending") : "/v1/pending"),
-  send: (id, body, key) =>
-    surely("POST", at("/v1/sessions", id, "/messages"), { body, headers: { "idempotency-key": key, prefer: "respond-async" } }),
-  answer: (id, signal, body) => surely("POST", at("/v1/sessions", id, "/signals", signal), { body }),
-  cancel: (turn) => surely("POST", at("/v1/turns", turn, "/cancel")),
-  fork: (id, body) => call("POST", at("/v1/sessions", id, "/fork"), { body }),
+  send: (id, body, key) => surely("POST", at("/v1/sessions", id, "/messages"), { body, headers: { "idempotency-key": key, ...AT_ONCE } }),
+  steer: (id, body, key) => surely("POST", at("/v1/sessions", id, "/steer"), { body, headers: { "idempotency-key": key, ...AT_ONCE } }),
+  answer: (id, signal, body) => surely("POST", at("/v1/sessions", id, "/signals", signal), { body, headers: AT_ONCE }),
+  cancel: (id, turn) => surely("POST", at("/v1/sessions", id, "/turns", turn, "/cancel")),
+  edit: (id, body) => call("POST", at("/v1/sessions", id, "/edit"), { body, headers: AT_ONCE }),
+  regenerate: (id, body) => call("POST", at("/v1/sessions", id, "/regenerate"), { body, headers: AT_ONCE }),
   remove: (id) => surely("DELETE", at("/v1/sessions", id)),
   exported: (id) => surely("GET", at("/v1/sessions", id, "/export")),
   upload: (id, file) => surely("POST", at("/v1/sessions", id, "/blobs"), { body: file, type: file.type || "application/octet-stream" }),
-  timeline: (turn) => surely("GET", at("/v1/turns", turn, "/timeline")),
-  graphUrl: (agent, live) => `${at("/v1/agents", agent, "/graph.svg")}${live ? `?live=${encodeURIComponent(live)}` : ""}`,
+  timeline: (id, turn) => surely("GET", at("/page/sessions", id, "/turns", turn, "/timeline")),
+  graphUrl: (agent, live) => `${at("/page/agents", agent, "/graph.svg")}${live ? `?live=${encodeURIComponent(live)}` : ""}`,
   signIn: (key) => call("POST", "/page/sign-in", { body: { key } }),
   signOut: () => call("POST", "/page/sign-out", {}),
   blobUrl: (id, digest) => at("/v1/sessions", id, "/blobs", digest),

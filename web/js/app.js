@@ -14,7 +14,7 @@ import { VirtualList } from "./virtual.js";
 const PAGE = 100;
 const $ = (id) => document.getElementById(id);
 
-const state = { session: null, agent: null, conversation: new Conversation(), unfollow: () => {}, versions: new Map(), loading: false };
+const state = { session: null, agent: null, conversation: new Conversation(), unfollow: () => {}, editing: null, loading: false };
 
 const composer = new Composer({ send, stop, upload });
 const sessions = new Sessions(api, { remove });
@@ -25,8 +25,12 @@ const acts = {
   agentOf: () => state.agent ?? "agent",
   imageUrl: (url) => (url.startsWith("blob:") ? api.blobUrl(state.session, url.slice(5)) : null),
   approval: (turn) => approvalCard(turn, answer),
-  edit: (entry) => fork({ edit: entry.id }, textOf(entry.message)),
-  again: (turn) => fork({ regenerate: `${turn.id}/0` }),
+  edit: (entry) => {
+    state.editing = entry.id;
+    composer.text = textOf(entry.message);
+    say("What you send now says this otherwise, in a fork. The conversation stays as it is.");
+  },
+  again: (entry) => fork(() => api.regenerate(state.session, { reply: entry.id })),
   retry: (turn) => send(textOf(turn.entries.find((it) => it.message.role === "user").message), []),
   copy: (text) => navigator.clipboard.writeText(text).then(() => say("Copied.")),
 };
@@ -64,7 +68,7 @@ function render() {
 
 async function open(id) {
   state.unfollow();
-  Object.assign(state, { session: id, agent: null, conversation: new Conversation(), loading: true });
+  Object.assign(state, { session: id, agent: null, editing: null, conversation: new Conversation(), loading: true });
   list.clear();
   sessions.current = id;
   composer.open(id);
@@ -73,32 +77,36 @@ async function open(id) {
   let after;
   try {
     const info = await api.session(id);
-    after = info.last_event;
     state.agent = info.agent;
-    await older(info.messages);
+    after = await older(info.messages);
   } catch (error) {
     if (!(error instanceof Problem && error.status === 404)) fail(error);
   }
   if (state.session !== id) return;
   state.loading = false;
   $("title").textContent = id;
+  $("pick").hidden = state.agent !== null || $("pick").options.length < 2;
   $("agent").textContent = state.agent ?? "";
   inspector.open(id, state.agent ?? $("pick").value);
-  await waits(id);
   show();
+  if (state.agent === null) return;
+  await waits(id);
+  follow(id, after);
+}
+
+function follow(id, after) {
   state.unfollow = api.follow(id, { after, onEvent: (it) => id === state.session && saw(it), onState: (it, response) => id === state.session && line(it, response) });
 }
 
 /** Reads the page of history before what is here. */
 async function older(before) {
   const { conversation, session } = state;
-  if (before === 0) return;
   const from = Math.max(0, before - PAGE);
-  const page = await api.messages(session, { from, limit: before - from });
-  if (state.conversation !== conversation) return;
+  const page = await api.messages(session, { from, limit: Math.max(1, before - from) });
+  if (state.conversation !== conversation) return undefined;
   conversation.takeHistory(page.items);
-  for (const turn of conversation.turns) turn.version ??= 0;
   show();
+  return page.last_event;
 }
 
 /** What waits since before this page was here. */
@@ -133,30 +141,21 @@ async function line(now, response) {
   if (now === "lost") $("line").textContent = "The connection is lost; coming again…";
   if (now !== "refused") return;
   if (response.status === 401) return signIn(api, start);
-  if (response.status === 404) return ($("line").hidden = true), again404();
+  if (response.status === 404) return say("This conversation is not here any more.");
   // What was seen last is not kept any more: begin anew.
   return open(state.session);
 }
 
-/** A conversation that does not exist yet has no events to follow; its first message makes it. */
-function again404() {
-  state.unfollow = () => {};
-}
-
 async function send(text, images) {
-  const content = images.length ? [...(text ? [{ type: "text", text }] : []), ...images.map((url) => ({ type: "image", url }))] : text;
-  const fresh = state.conversation.turns.length === 0;
-  const steers = state.conversation.running;
+  const blocks = images.map((url) => ({ type: "image", source: { type: "url", url } }));
+  const content = blocks.length ? [...(text ? [{ type: "text", text }] : []), ...blocks] : text;
+  const [id, editing] = [state.session, state.editing];
+  state.editing = null;
   list.toEnd();
   try {
-    const body = { content, ...(fresh ? { agent: $("pick").value } : {}), ...(steers ? { steer: true } : {}) };
-    const id = state.session;
-    await api.send(id, body, crypto.randomUUID());
-    if (fresh) {
-      history.replaceState(null, "", `#/s/${encodeURIComponent(id)}`);
-      sessions.refresh().then(count, () => {});
-      if (state.session === id) open(id);
-    }
+    if (editing) return await fork(() => api.edit(id, { message: editing, content }));
+    await exists(id);
+    await (state.conversation.running ? api.steer : api.send)(id, { content }, crypto.randomUUID());
     return true;
   } catch (error) {
     fail(error);
@@ -164,9 +163,23 @@ async function send(text, images) {
   }
 }
 
+/** Makes the conversation before anything is said in it, and listens: nothing of its first turn is missed. */
+async function exists(id) {
+  if (state.agent !== null) return;
+  const made = await api.create({ id, agent: $("pick").value || undefined });
+  if (state.session !== id) return;
+  state.agent = made.agent;
+  $("agent").textContent = made.agent;
+  $("pick").hidden = true;
+  history.replaceState(null, "", `#/s/${encodeURIComponent(id)}`);
+  sessions.current = id;
+  inspector.open(id, made.agent);
+  follow(id);
+}
+
 async function stop() {
   const running = state.conversation.open.filter((it) => it.begun);
-  await Promise.all(running.map((it) => api.cancel(it.id))).catch(fail);
+  await Promise.all(running.map((it) => api.cancel(state.session, it.id))).catch(fail);
 }
 
 async function upload(file) {
@@ -178,17 +191,18 @@ async function upload(file) {
 }
 
 async function answer(wait, payload) {
-  const named = wait.action ? { wait: wait.wait, action: wait.action } : {};
+  const named = wait.action ? { wait: wait.number, action: wait.action } : {};
   await api.answer(state.session, wait.signal, { payload, ...named });
 }
 
-async function fork(at, text) {
+async function fork(making) {
   try {
-    const made = await api.fork(state.session, at);
+    const made = await making();
     location.hash = `#/s/${encodeURIComponent(made.session)}`;
-    if (text) setTimeout(() => (composer.text = text), 300);
+    return true;
   } catch (error) {
     fail(error);
+    return false;
   }
 }
 
@@ -196,7 +210,6 @@ async function remove(id) {
   if (!confirm("Delete this conversation? It cannot be brought back.")) return;
   await api.remove(id).catch(fail);
   if (id === state.session) location.hash = "#/new";
-  sessions.forget?.(id);
   sessions.refresh().then(count, fail);
 }
 

@@ -12,7 +12,7 @@ export function textOf(message) {
 /** The images of a message, by where they are. */
 export function imagesOf(message) {
   const blocks = Array.isArray(message.content) ? message.content : [];
-  return blocks.filter((it) => it.type === "image").map((it) => it.url ?? it.source?.url).filter(Boolean);
+  return blocks.filter((it) => it.type === "image").map((it) => it.source.url).filter(Boolean);
 }
 
 const turnOf = (id) => id.slice(0, id.lastIndexOf("/"));
@@ -57,15 +57,16 @@ export class Conversation {
     const known = this.turns;
     this.turns = [];
     for (const item of items) {
-      const turn = this.turn(turnOf(item.id), item.at);
+      // What came with an import, or by other ways, has no turn: each is one of its own.
+      const id = item.id ?? `seq-${item.seq}/0`;
+      const turn = this.turn(turnOf(id), item.at);
       if (!this.turns.includes(turn)) this.turns.push(turn);
-      this.#put(turn, item.id, { message: item.message, side: item.side, recorded: true });
+      this.#put(turn, id, { message: item, side: item.side, recorded: true });
       turn.begun = true;
       if (turn.status === "open" && !known.includes(turn)) turn.status = "completed";
     }
     this.turns.push(...known.filter((it) => !this.turns.includes(it)));
     if (items.length > 0) this.oldest = items[0].seq;
-    return new Set(items.map((it) => turnOf(it.id)));
   }
 
   /** Takes an event and returns the turn that it changed, if any. */
@@ -78,7 +79,7 @@ export class Conversation {
         break;
       case "message.appended":
         this.#begin(turn);
-        this.#put(turn, event.id, { message: event.message, side: event.side, recorded: true });
+        this.#put(turn, event.message_id, { message: event.message, side: event.side, recorded: true });
         break;
       case "delta":
         this.#begin(turn);
@@ -94,10 +95,10 @@ export class Conversation {
       case "turn.suspended":
         this.#begin(turn);
         turn.status = "suspended";
-        turn.wait = event.outcome.wait ?? event.outcome;
+        turn.wait = event.outcome.resumed_by ? null : event.outcome.wait;
         break;
       case "signal.received":
-        for (const other of this.turns) if (other.wait && other.wait.wait === event.wait && event.how !== "refused") other.wait = null;
+        for (const other of this.turns) if (other.wait?.number === event.wait && event.how !== "refused") other.wait = null;
         if (event.how !== "refused") this.#begin(turn);
         break;
       case "turn.completed":
@@ -148,7 +149,7 @@ export class Conversation {
     entry.version = (entry.version ?? 0) + 1;
   }
 
-  #piece(turn, { id, run, n, text, so_far: soFar }) {
+  #piece(turn, { message_id: id, run, n, text, so_far: soFar }) {
     const entry = turn.byId.get(id);
     if (entry?.recorded || (entry && run < entry.run)) return;
     const again = !entry || run > entry.run || soFar;

@@ -98,7 +98,7 @@ export class Inspector {
   }
 
   #timeline() {
-    return this.#turn ? this.api.timeline(this.#turn) : Promise.resolve(null);
+    return this.#turn ? this.api.timeline(this.#session, this.#turn) : Promise.resolve(null);
   }
 }
 

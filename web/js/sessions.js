@@ -24,7 +24,7 @@ export class Sessions {
   /** Reads the first page anew. */
   async refresh() {
     const [page, pending] = await Promise.all([this.api.sessions(), this.api.pending()]);
-    const older = this.#items.filter((it) => !page.items.some((other) => other.session === it.session));
+    const older = this.#items.filter((it) => !page.items.some((other) => other.id === it.id));
     this.#items = [...page.items, ...(this.#cursor ? older : [])].sort((a, b) => (a.updated_at < b.updated_at ? 1 : -1));
     this.#cursor ??= page.next;
     this.#waiting = new Set(pending.items.map((it) => it.session));
@@ -51,19 +51,19 @@ export class Sessions {
   }
 
   #row(it) {
-    const waits = this.#waiting.has(it.session);
-    const title = h("span", { className: "title", dir: "auto" }, titles.get(it.session) ?? it.session);
-    if (!titles.has(it.session)) this.#name(it.session, title);
+    const waits = this.#waiting.has(it.id);
+    const title = h("span", { className: "title", dir: "auto" }, titles.get(it.id) ?? it.id);
+    if (!titles.has(it.id)) this.#name(it.id, title);
     return h(
       "li",
       {},
       h(
         "a",
-        { href: `#/s/${encodeURIComponent(it.session)}`, aria: it.session === this.#current ? { current: "page" } : {} },
+        { href: `#/s/${encodeURIComponent(it.id)}`, aria: it.id === this.#current ? { current: "page" } : {} },
         title,
         h("span", { className: "about" }, it.agent, " · ", ago(it.updated_at), waits && h("span", { className: "badge" }, icon("shield"), " waits for you")),
       ),
-      h("button", { type: "button", className: "quiet", title: "Delete", aria: { label: `Delete ${it.session}` }, onclick: () => this.acts.remove(it.session) }, icon("bin")),
+      h("button", { type: "button", className: "quiet", title: "Delete", aria: { label: `Delete ${it.id}` }, onclick: () => this.acts.remove(it.id) }, icon("bin")),
     );
   }
 
@@ -71,7 +71,7 @@ export class Sessions {
   async #name(id, element) {
     titles.set(id, id);
     const page = await this.api.messages(id, { from: 0, limit: 1 }).catch(() => null);
-    const text = page?.items[0] && textOf(page.items[0].message).trim().slice(0, 80);
+    const text = page?.items[0] && textOf(page.items[0]).trim().slice(0, 80);
     if (!text) return titles.delete(id);
     titles.set(id, straight(text));
     element.textContent = straight(text);

@@ -47,7 +47,7 @@ function userPart(entry, turn, acts) {
 function agentParts(entry, turn, { acts, results, open, root }) {
   const { message, side } = entry;
   const text = textOf(message);
-  const agent = side?.agent_name ?? side?.agent ?? acts.agentOf(turn);
+  const agent = side?.agent ?? acts.agentOf(turn);
   const parts = [];
   if (text) {
     parts.push(
@@ -57,7 +57,7 @@ function agentParts(entry, turn, { acts, results, open, root }) {
         h("h3", { className: "who" }, agent),
         textPart(entry, text, root),
         side?.interrupted && h("p", { className: "note" }, "interrupted"),
-        entry.recorded && h("div", { className: "acts" }, button("again", "Regenerate in a fork", () => acts.again(turn)), copyButton(entry, acts)),
+        entry.recorded && h("div", { className: "acts" }, button("again", "Regenerate in a fork", () => acts.again(entry)), copyButton(entry, acts)),
       ),
     );
   }
@@ -107,7 +107,7 @@ function endParts(turn, acts) {
       h(
         "div",
         { className: "failure", role: "alert" },
-        h("p", {}, straight(replyText(reply) || "This turn failed.")),
+        h("p", {}, straight(reply || "This turn failed.")),
         h("p", { className: "note" }, h("code", {}, category ?? ""), diagnostic ? ` ${straight(diagnostic)}` : ""),
         retrySafe && button("again", "Try again", () => acts.retry(turn), "wordy"),
       ),
@@ -115,8 +115,6 @@ function endParts(turn, acts) {
   }
   return parts;
 }
-
-const replyText = (reply) => (typeof reply === "string" ? reply : reply ? textOf(reply) : "");
 
 /** JSON as people read it. */
 export const pretty = (value) => (typeof value === "string" ? value : JSON.stringify(value ?? {}, null, 2));

@@ -37,6 +37,7 @@ mod native;
 mod notify;
 mod openai;
 mod openharness;
+mod page;
 mod steerable;
 mod ui_stream;
 

@@ -21,10 +21,10 @@ use tokio::time::{Instant, timeout_at};
 use crate::door::Door;
 use crate::entropy::{Entropy, SystemEntropy};
 use crate::frame::{self, Frame};
-use crate::native;
 use crate::problem::Problem;
 use crate::settings::ServerLimits;
 use crate::shared::Shared;
+use crate::{native, page};
 
 /// How long answers get to be written when turns have used up the time of a shutdown.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -119,7 +119,7 @@ impl Server {
 
     /// Returns all routes, in their frame.
     fn router(&self) -> Router {
-        let sections = [native::section()];
+        let sections = [native::section(), page::section()];
         let frame = Arc::new(Frame::new(self.shared.clone(), &sections));
         let all = sections.into_iter().fold(Router::new(), |all, it| all.merge(it.router));
         all.fallback(async || Problem::of_status(StatusCode::NOT_FOUND))

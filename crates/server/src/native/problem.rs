@@ -9,7 +9,7 @@ use crate::problem::Problem;
 use crate::section::Asked;
 
 /// Words a problem.
-pub(super) fn render(problem: &Problem, asked: &Asked) -> Response {
+pub(crate) fn render(problem: &Problem, asked: &Asked) -> Response {
     Json(ErrorBody { error: error(problem, asked) }).into_response()
 }
 

@@ -1,0 +1,14 @@
+//! The page: a chat and an inspector, as plain files that this program carries, and what only they ask for.
+
+mod files;
+mod inside;
+
+use crate::native;
+use crate::section::Section;
+
+/// Returns the section of the page.
+pub(crate) fn section() -> Section {
+    let mut routes = files::routes();
+    routes.extend(inside::routes());
+    Section::new("page", native::render, routes)
+}
