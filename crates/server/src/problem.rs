@@ -86,6 +86,11 @@ impl Problem {
             .hint("send `Authorization: Bearer KEY`; an operator makes keys with `singletree keys create`")
     }
 
+    /// Who asks is known, and its key is good no more.
+    pub(crate) fn stale(kind: Kind) -> Self {
+        Self::of_kind(kind, kind.message()).hint("ask an operator for another one")
+    }
+
     /// Who asks may not do this.
     pub(crate) fn forbidden(scope: Scope) -> Self {
         Self::of_kind(Kind::Forbidden, format!("this key lacks the scope `{scope}`"))
@@ -119,6 +124,25 @@ impl Problem {
             _ => None,
         };
         Self { oldest_event, ..Self::new(status(category, bucket), category, bucket, error.to_string()) }
+    }
+}
+
+impl From<crate::Error> for Problem {
+    fn from(error: crate::Error) -> Self {
+        use crate::Error;
+
+        let (status, bucket) = match &error {
+            Error::KeyUnknown { .. } => (StatusCode::NOT_FOUND, Bucket::UserCorrectable),
+            Error::KeysFull { .. } => (StatusCode::CONFLICT, Bucket::UserCorrectable),
+            Error::Tenant { .. } | Error::KeyInvalid { .. } => {
+                (StatusCode::BAD_REQUEST, Bucket::UserCorrectable)
+            }
+            Error::Store(_) => (StatusCode::SERVICE_UNAVAILABLE, Bucket::RetryableTransient),
+            Error::Open { .. } | Error::Listen { .. } | Error::KeySet { .. } => {
+                (StatusCode::INTERNAL_SERVER_ERROR, Bucket::RetryableTransient)
+            }
+        };
+        Self::new(status, error.category(), bucket, error.to_string())
     }
 }
 

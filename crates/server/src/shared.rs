@@ -12,6 +12,7 @@ use tokio::sync::watch;
 
 use crate::caller::Caller;
 use crate::entropy::Entropy;
+use crate::keys::{Access, Audit};
 use crate::settings::ServerLimits;
 
 /// What all sections share.
@@ -32,6 +33,10 @@ pub(crate) struct Shared {
     pub(crate) entropy: Arc<dyn Entropy>,
     /// What keeps secrets out of texts (INV-16).
     pub(crate) redactor: Redactor,
+    /// Who may ask.
+    pub(crate) access: Access,
+    /// Who did what.
+    pub(crate) audit: Arc<Audit>,
     /// Becomes true when streams are to end: what runs has ended, or had its time.
     pub(crate) closing: watch::Sender<bool>,
 }

@@ -4,8 +4,10 @@
 //! they get may grow: who reads it ignores fields that it does not know. Times are RFC 3339 in UTC. Ids are opaque.
 
 mod agent;
+mod audit;
 mod error;
 mod event;
+mod key;
 mod message;
 mod send;
 mod session;
@@ -14,8 +16,12 @@ mod turn;
 mod wait;
 
 pub use agent::{Agent, AgentList};
+pub use audit::{AuditEntry, AuditList, AuditQuery};
 pub use error::{ApiError, ErrorBody, ErrorBucket};
 pub use event::{Event, EventKind, EventQuery, SignalEnd, StreamFailed, StreamFailedType, StreamItem};
+pub use key::{
+    ApiKey, CreateKey, KeyList, KeyOfTenant, KeyQuery, KeyScope, KeyState, KeyWithSecret, RotateKey,
+};
 pub use message::{
     Block, Content, HistoryMessage, ImageDetail, ImageSource, Message, MessageList, MessageQuery, Role, Side,
     ToolCall,

@@ -19,6 +19,7 @@ mod signals;
 mod turns;
 
 pub(crate) use ask::{Params, limit};
+pub(crate) use convert::time;
 pub(crate) use problem::render;
 
 use crate::section::{Route, Section};
