@@ -21,7 +21,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::door::Door;
 use crate::entropy::{Entropy, SystemEntropy};
 use crate::frame::{self, Frame};
-use crate::keys::{self, Access, AccessPolicy, Audit, Keyring};
+use crate::keys::{self, Access, AccessPolicy, Audit, Keyring, PageSessions};
 use crate::problem::Problem;
 use crate::settings::ServerLimits;
 use crate::shared::Shared;
@@ -103,7 +103,9 @@ impl ServerBuilder {
         let kept = limits.audit_kept;
         let audit = Arc::new(Audit::new(documents.clone(), clock.clone(), ids.clone(), kept));
         let keyring = Keyring::over(documents.clone(), clock.clone(), entropy.clone(), audit.clone());
-        let access = Access::open(access, Arc::new(keyring), clock.clone(), entropy.as_ref())?;
+        let keyring = Arc::new(keyring);
+        let pages = PageSessions::new(keyring.clone(), documents.clone(), clock.clone(), entropy.clone());
+        let access = Access::open(access, (keyring, pages), clock.clone(), entropy.as_ref())?;
         let (closing, _) = watch::channel(false);
         let shared =
             Shared { chat, documents, agents, limits, clock, ids, entropy, redactor, access, audit, closing };

@@ -2,6 +2,7 @@
 
 mod files;
 mod inside;
+mod sign_in;
 
 use crate::native;
 use crate::section::Section;
@@ -10,5 +11,6 @@ use crate::section::Section;
 pub(crate) fn section() -> Section {
     let mut routes = files::routes();
     routes.extend(inside::routes());
+    routes.extend(sign_in::routes());
     Section::new("page", native::render, routes)
 }
