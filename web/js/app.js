@@ -22,6 +22,7 @@ const inspector = new Inspector(api);
 const list = new VirtualList($("scroller"), $("turns"), (item, element) => turnView(item.turn, acts, element));
 
 const acts = {
+  results: (turn) => state.conversation.results(turn),
   agentOf: () => state.agent ?? "agent",
   imageUrl: (url) => (url.startsWith("blob:") ? api.blobUrl(state.session, url.slice(5)) : null),
   approval: (turn) => approvalCard(turn, answer),
@@ -66,7 +67,7 @@ function render() {
   cost = performance.now() - began;
 }
 
-async function open(id) {
+async function open(id, isNew = false) {
   state.unfollow();
   Object.assign(state, { session: id, agent: null, editing: null, conversation: new Conversation(), loading: true });
   list.clear();
@@ -76,11 +77,13 @@ async function open(id) {
   show();
   let after;
   try {
-    const info = await api.session(id);
-    state.agent = info.agent;
-    after = await older(info.messages);
+    if (!isNew) {
+      const info = await api.session(id);
+      state.agent = info.agent;
+      after = await older(info.messages);
+    }
   } catch (error) {
-    if (!(error instanceof Problem && error.status === 404)) fail(error);
+    fail(error);
   }
   if (state.session !== id) return;
   state.loading = false;
@@ -125,6 +128,7 @@ function saw({ id, data }) {
   const turn = state.conversation.apply(event);
   if (!turn) return;
   show(turn);
+  if (event.type !== "delta") state.conversation.alike(turn).forEach(show);
   if (event.type === "signal.received") state.conversation.turns.forEach(show);
   if (event.type.startsWith("turn.") && event.type !== "turn.accepted") {
     sessions.refresh().then(count, () => {});
@@ -215,7 +219,7 @@ async function remove(id) {
 
 const named = () => decodeURIComponent(/^#\/s\/(.+)$/.exec(location.hash)?.[1] ?? "");
 const fresh = () => `chat-${crypto.randomUUID().slice(0, 8)}`;
-const route = () => open(named() || fresh());
+const route = () => (named() ? open(named()) : open(fresh(), true));
 
 async function start() {
   let agents;

@@ -18,7 +18,7 @@ export function approvalCard(turn, answer) {
   const card = h(
     "section",
     { className: `approval risk-${isApproval ? effect : "none"}`, aria: { label: straight(title) } },
-    h("h3", {}, icon("shield"), straight(title)),
+    h("h2", {}, icon("shield"), straight(title)),
     isApproval && h("p", { className: "risk" }, RISK[effect] ?? "unknown effect"),
     about.arguments !== undefined && code(pretty(about.arguments)),
     !isApproval && wait.metadata && code(pretty(wait.metadata)),

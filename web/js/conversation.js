@@ -15,6 +15,7 @@ export function imagesOf(message) {
   return blocks.filter((it) => it.type === "image").map((it) => it.source.url).filter(Boolean);
 }
 
+const invocationOf = (id) => id.split(".", 1)[0];
 const turnOf = (id) => id.slice(0, id.lastIndexOf("/"));
 
 /** One conversation, as far as it is known here. */
@@ -50,6 +51,25 @@ export class Conversation {
   /** The turn that waits for a person, if one does. */
   get waiting() {
     return this.turns.findLast((it) => it.status === "suspended" && it.wait);
+  }
+
+  /** The tool messages of an invocation by their call: an answer to a call may come with the turn that resumes. */
+  results(turn) {
+    const results = new Map();
+    for (const it of this.#invocation(turn)) {
+      for (const { message } of it.entries) if (message.role === "tool") results.set(message.tool_call_id, message);
+    }
+    return results;
+  }
+
+  /** The other turns that look otherwise when this one changes. */
+  alike(turn) {
+    return this.#invocation(turn).filter((it) => it !== turn);
+  }
+
+  #invocation(turn) {
+    const name = invocationOf(turn.id);
+    return this.turns.filter((it) => invocationOf(it.id) === name);
   }
 
   /** Takes a page of history, newest page first: what is here already stays. */

@@ -24,7 +24,8 @@ export class Inspector {
 
   /** Looks at another conversation. */
   open(session, agent) {
-    [this.#session, this.#agent, this.#events, this.#turn] = [session, agent, [], null];
+    if (session !== this.#session) [this.#session, this.#events, this.#turn] = [session, [], null];
+    this.#agent = agent;
     this.#show();
   }
 
@@ -78,8 +79,8 @@ export class Inspector {
       h(
         "section",
         {},
-        h("h3", {}, turn.answers === "message" ? "Message" : turn.answers === "signal" ? "Answer" : "End of the wait", " · ", turn.status),
-        h("ol", { className: "timeline" }, line(turn.accepted_at, "accepted"), turn.entries.map((it) => line(it.at, entryWords(it), it.kind)), turn.ended_at && line(turn.ended_at, turn.status, turn.status)),
+        h("h2", {}, turn.answers === "message" ? "Message" : turn.answers === "signal" ? "Answer" : "End of the wait", " · ", turn.status),
+        h("ol", { className: "timeline" }, turn.entries.map((it) => line(it.at, entryWords(it), it.entry)), turn.ended_at && line(turn.ended_at, turn.status, turn.status)),
       ),
     );
   }
@@ -87,8 +88,8 @@ export class Inspector {
   async _state() {
     const { values, lists } = await this.api.exported(this.#session);
     return [
-      h("h3", {}, "Values"), code(pretty(values)),
-      Object.entries(lists ?? {}).map(([name, items]) => [h("h3", {}, `${name} (${items.length})`), items.length > 20 && h("p", { className: "note" }, "the last 20"), code(pretty(items.slice(-20).map((it) => it.body)))]),
+      h("h2", {}, "Values"), code(pretty(values)),
+      Object.entries(lists ?? {}).map(([name, items]) => [h("h2", {}, `${name} (${items.length})`), items.length > 20 && h("p", { className: "note" }, "the last 20"), code(pretty(items.slice(-20).map((it) => it.body)))]),
     ].flat(2);
   }
 
@@ -105,12 +106,24 @@ export class Inspector {
 function nodeOf(timeline) {
   const turn = timeline?.turns.at(-1);
   if (!turn || (turn.status !== "open" && turn.status !== "suspended")) return null;
-  return timeline.stands?.node ?? turn.ended_in?.node ?? turn.entries.findLast((it) => it.made_by)?.made_by.node ?? null;
+  const node = timeline.stands?.at?.[0]?.node ?? turn.ended_in?.node ?? turn.entries.findLast((it) => it.made_by)?.made_by.node;
+  // The picture lights a node of the graph itself, also when what works is inside of it.
+  return node?.split("/")[0] ?? null;
 }
+
+const cut = (text) => (text?.length > 90 ? `${text.slice(0, 90)}…` : (text ?? ""));
 
 function entryWords(it) {
   const by = it.made_by?.node ? `${it.made_by.node}: ` : "";
-  return `${by}${it.kind ?? it.what ?? "recorded"}${it.role ? ` ${it.role}` : ""}`;
+  const calls = it.calls?.length ? ` calls ${it.calls.join(", ")}` : "";
+  const words = {
+    accepted: () => `said: ${cut(it.text)}`,
+    signal: () => `${it.signal} ${it.how}${it.from ? ` by ${it.from}` : ""}`,
+    message: () => `${by}${it.role}${calls}${it.text ? ` says: ${cut(it.text)}` : ""}`,
+    tool_result: () => `${by}${it.tool || it.call} ${it.status}: ${cut(it.text)}`,
+    discarded: () => `${by}made, and not kept: ${cut(it.text)}${calls}`,
+  };
+  return words[it.entry]?.() ?? it.entry;
 }
 
 const clock = (at) => new Date(at).toLocaleTimeString(undefined, { hour12: false }) + `.${String(new Date(at).getMilliseconds()).padStart(3, "0")}`;

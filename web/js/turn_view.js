@@ -17,8 +17,7 @@ export function colourOf(name) {
 export function turnView(turn, acts, element) {
   const root = element ?? h("article", { className: "turn" });
   const open = new Set([...root.querySelectorAll("details[open]")].map((it) => it.dataset.call));
-  const results = new Map();
-  for (const { message } of turn.entries) if (message.role === "tool") results.set(message.tool_call_id, message);
+  const results = acts.results(turn);
   const parts = [];
   for (const entry of turn.entries) {
     if (entry.message.role === "user") parts.push(userPart(entry, turn, acts));
@@ -36,7 +35,7 @@ function userPart(entry, turn, acts) {
   return h(
     "div",
     { className: `said${queued ? " queued" : ""}` },
-    h("h3", { className: "unseen" }, "You said"),
+    h("h2", { className: "unseen" }, "You said"),
     images,
     h("div", { className: "text plain", dir: "auto" }, straight(textOf(entry.message))),
     queued && h("p", { className: "note" }, "waits its turn"),
@@ -54,7 +53,7 @@ function agentParts(entry, turn, { acts, results, open, root }) {
       h(
         "div",
         { className: `answer tone-${colourOf(agent)}${entry.recorded ? "" : " on-its-way"}` },
-        h("h3", { className: "who" }, agent),
+        h("h2", { className: "who" }, agent),
         textPart(entry, text, root),
         side?.interrupted && h("p", { className: "note" }, "interrupted"),
         entry.recorded && h("div", { className: "acts" }, button("again", "Regenerate in a fork", () => acts.again(entry)), copyButton(entry, acts)),
