@@ -9,7 +9,7 @@ export class EventSplitter {
     this.#rest += piece;
     const events = [];
     for (;;) {
-      const end = /\r\n\r\n|\n\n|\r\r/.exec(this.#rest);
+      const end = /\r\n\r\n|\n\n/.exec(this.#rest);
       if (!end) return events;
       const event = parse(this.#rest.slice(0, end.index));
       this.#rest = this.#rest.slice(end.index + end[0].length);
@@ -20,7 +20,7 @@ export class EventSplitter {
 
 function parse(block) {
   const event = { data: null };
-  for (const line of block.split(/\r\n|\n|\r/)) {
+  for (const line of block.split(/\r?\n/)) {
     const at = line.indexOf(":");
     if (at === 0 || line === "") continue;
     const name = at < 0 ? line : line.slice(0, at);
