@@ -7,7 +7,8 @@ use singletree_durable::{Error as StoreError, Put, Require};
 use crate::chat::Chat;
 use crate::hot::Hot;
 use crate::house::Served;
-use crate::sessions::{SessionInfo, info};
+use crate::policy::PromptPolicy;
+use crate::sessions::SessionInfo;
 use crate::transition::accept::new_head;
 use crate::{Error, Result};
 
@@ -16,6 +17,7 @@ use crate::{Error, Result};
 pub struct CreateOptions {
     session: Option<String>,
     agent: Option<String>,
+    policy: PromptPolicy,
 }
 
 impl CreateOptions {
@@ -38,6 +40,13 @@ impl CreateOptions {
         self.agent = Some(agent.into());
         self
     }
+
+    /// Says which texts reach the model; the conversation otherwise.
+    #[must_use]
+    pub fn policy(mut self, policy: PromptPolicy) -> Self {
+        self.policy = policy;
+        self
+    }
 }
 
 impl Chat {
@@ -45,8 +54,8 @@ impl Chat {
     /// this is for those who want to name its agent first, or to listen before anybody speaks.
     ///
     /// # Errors
-    /// `chat_session_exists`, `chat_agent_unknown`, `harness_session_id_unresolved`, `chat_sessions_full`,
-    /// `chat_shutting_down`, `store_unavailable` and its kin.
+    /// `chat_session_exists`, `chat_agent_unknown`, `chat_policy_unsupported`, `harness_session_id_unresolved`,
+    /// `chat_sessions_full`, `chat_shutting_down`, `store_unavailable` and its kin.
     ///
     /// # Cancellation
     /// A dropped call has made the session or has not.
@@ -58,19 +67,20 @@ impl Chat {
         }
         let agent = options.agent.as_deref().unwrap_or(&self.house.default_agent);
         let served = self.house.served(agent)?.clone();
+        options.policy.fits(&served.agent)?;
         let hot = self.house.hot(&key)?;
         self.house.ready(&hot).await?;
-        match self.create(&hot, &served).await {
+        match self.create(&hot, &served, options.policy).await {
             // A message made it in the meantime, or a writer came after us: the store knows.
             Err(Error::Store { source: StoreError::Refused { .. } }) if self.row(&id).await.is_ok() => {
                 return Err(Error::SessionExists { session: id });
             }
             made => made?,
         }
-        Ok(info(&self.row(&id).await?))
+        self.session(&id).await
     }
 
-    async fn create(&self, hot: &Arc<Hot>, served: &Served) -> Result<()> {
+    async fn create(&self, hot: &Arc<Hot>, served: &Served, policy: PromptPolicy) -> Result<()> {
         let commit = {
             let mut desk = hot.desk();
             if desk.head.is_some() {
@@ -78,7 +88,7 @@ impl Chat {
             }
             let mut writing = self.house.write(hot, &desk);
             writing.require(Require::SessionAbsent);
-            let head = new_head(&writing, &served.agent);
+            let head = new_head(&writing, &served.agent, policy);
             writing.put(Put::Head(head));
             // What is accepted from here on lands behind it, in a session that is there.
             desk.head = writing.head_put();

@@ -9,14 +9,14 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use singletree_durable::{
-    FieldValue, ItemRange, ItemRow, Json, SessionKey, SessionRow, Timestamp, TurnQuery, TurnRow,
+    EventRow, FieldValue, ItemRange, ItemRow, Json, SessionKey, SessionRow, Timestamp, TurnQuery, TurnRow,
 };
 use singletree_engine::Item;
 use singletree_llm::{ChatMessage, Role};
 
 use crate::Result;
 use crate::chat::Chat;
-use crate::event::EventId;
+use crate::event::{EventId, kind};
 use crate::history::HISTORY;
 use crate::record::{TurnRowExt, message};
 use crate::steer::TAKEN_BY;
@@ -25,6 +25,12 @@ use crate::turn_id::{MessageId, TurnId};
 
 /// How many messages are looked at at once for the beginning of a turn, and how many turns are read at once.
 const WINDOW: u64 = 64;
+
+/// How many events are looked at at once for the beginning of a turn.
+const EVENTS: u64 = 256;
+
+/// What the first event of a turn tells.
+const BEGINNINGS: [&str; 3] = [kind::ACCEPTED, kind::SIGNAL, kind::FORKED];
 
 /// How many forks of forks a message is followed through.
 const GENERATIONS: usize = 1024;
@@ -52,8 +58,8 @@ pub struct Transcript {
     pub items: Vec<TranscriptEntry>,
     /// Where the next part begins, when there is one.
     pub next: Option<u64>,
-    /// The last event before this was read: who listens from after it misses nothing that is not here, and may see again what
-    /// is. None when there is none yet.
+    /// The event from after which to listen on: who does misses nothing that is not here, and may see again what is. With turns under
+    /// way it is the one before the first of them began, for what they were asked is not history yet. None when there is none.
     pub last_event: Option<EventId>,
 }
 
@@ -74,7 +80,7 @@ impl Chat {
     /// `chat_session_unknown`, `harness_session_id_unresolved`, `store_unavailable` and its kin.
     pub async fn transcript(&self, session_id: &str, from: u64, limit: u64) -> Result<Transcript> {
         let session = self.row(session_id).await?;
-        let last = session.counters.events.checked_sub(1);
+        let last = self.begun_before(&session).await?.checked_sub(1);
         let epoch = self.house.epoch.as_ref().to_owned();
         let last_event = last.map(|seq| EventId { epoch, seq });
         let field = session.fields.iter().find(|it| it.name == HISTORY);
@@ -98,6 +104,29 @@ impl Chat {
             items.push(entry(seq, id, it)?);
         }
         Ok(Transcript { items, next: (next < *len).then_some(next), last_event })
+    }
+}
+
+impl Chat {
+    /// Returns the number of the first event of the turns that are under way, or of the next event when none is.
+    async fn begun_before(&self, session: &SessionRow) -> Result<u64> {
+        let house = &self.house;
+        let open = house.read(house.journal.turns(&session.key, &TurnQuery::Open)).await?;
+        let mut sought: BTreeSet<u64> = open.iter().map(|it| it.no).collect();
+        let mut first = session.counters.events;
+        while !sought.is_empty() && first > 0 {
+            let from = first.saturating_sub(EVENTS);
+            let rows = house.read(house.journal.events(&session.key, from, first - from)).await?;
+            for row in rows.iter().filter(|it| BEGINNINGS.contains(&it.kind.as_str())) {
+                sought.remove(&row.turn);
+            }
+            first = from;
+            if sought.is_empty() {
+                let begins = |it: &&EventRow| open.iter().any(|turn| turn.no == it.turn);
+                first = rows.iter().find(begins).map_or(first, |it| it.seq);
+            }
+        }
+        Ok(first)
     }
 }
 

@@ -7,7 +7,8 @@ use std::process::{Command, Stdio};
 /// Where a browser is, if there is one.
 fn chromium() -> Option<PathBuf> {
     let named = env::var_os("SINGLETREE_CHROMIUM").map(PathBuf::from);
-    let usual = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].map(PathBuf::from);
+    let usual =
+        ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].map(PathBuf::from);
     named.into_iter().chain(usual).find(|it| it.is_file())
 }
 

@@ -3,8 +3,8 @@
 use serde_json::Value;
 use singletree_durable::{Timestamp, TurnKind, TurnStatus};
 use singletree_harness::{
-    Bucket, ChatEvent, ChatEventKind, ChatTurnOutcome, ErroredTurn, PendingWait, SessionInfo, SuspendedTurn,
-    TranscriptEntry, TurnInfo,
+    Bucket, ChatEvent, ChatEventKind, ChatTurnOutcome, ErroredTurn, PendingWait, PromptPolicy, SessionInfo,
+    SuspendedTurn, TranscriptEntry, TurnInfo,
 };
 use singletree_llm as llm;
 use singletree_protocol::native;
@@ -240,12 +240,23 @@ pub(crate) fn wait(wait: &PendingWait) -> native::Wait {
     }
 }
 
+/// Reads which texts reach the model.
+pub(crate) fn policy(policy: native::PromptPolicy) -> PromptPolicy {
+    match policy {
+        native::PromptPolicy::Conversation => PromptPolicy::Conversation,
+        native::PromptPolicy::Command => PromptPolicy::Command,
+    }
+}
+
 /// Writes what a session is.
 pub(crate) fn session(info: &SessionInfo) -> native::Session {
     native::Session {
         id: info.session.clone(),
         agent: info.agent.clone(),
-        prompt_policy: native::PromptPolicy::Conversation,
+        prompt_policy: match info.prompt_policy {
+            PromptPolicy::Conversation => native::PromptPolicy::Conversation,
+            PromptPolicy::Command => native::PromptPolicy::Command,
+        },
         messages: info.messages,
         created_at: time(info.created_at),
         updated_at: time(info.updated_at),

@@ -9,6 +9,7 @@ use singletree_protocol::native;
 
 use super::answering::Telling;
 use super::ask::{Manner, Params, limit};
+use super::convert;
 use crate::body::Sent;
 use crate::caller::Scope;
 use crate::problem::Problem;
@@ -26,7 +27,6 @@ turn, as it happens, up to its end. With `Prefer: respond-async` it is 202 and t
 /// Returns an operation that starts a turn, with its ways to answer.
 pub(super) fn starts_turn(id: &'static str, summary: &'static str) -> Operation {
     Operation::new(id, summary)
-        .header("Accept", "`text/event-stream` for what happens in the turn, as it happens.")
         .header(
             "Prefer",
             "`respond-async`, also with `wait=SECONDS`: an answer as soon as the turn is accepted.",
@@ -106,6 +106,9 @@ async fn said(
     }
     if let Some(agent) = sent.agent {
         options = options.agent(agent);
+    }
+    if let Some(policy) = sent.prompt_policy {
+        options = options.policy(convert::policy(policy));
     }
     if telling.manner() == Manner::Events {
         options = options.listen();

@@ -64,7 +64,7 @@ pub(super) fn routes() -> Vec<Route> {
 }
 
 async fn make(telling: Telling, Sent(wanted): Sent<native::CreateSession>) -> Result<Response, Problem> {
-    let mut options = CreateOptions::new();
+    let mut options = CreateOptions::new().policy(convert::policy(wanted.prompt_policy));
     if let Some(id) = wanted.id {
         options = options.session(id);
     }

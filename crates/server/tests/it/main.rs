@@ -3,4 +3,6 @@
 
 mod frame;
 mod keys;
+mod native;
 mod support;
+mod tokens;
