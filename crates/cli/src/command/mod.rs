@@ -11,10 +11,12 @@ mod fork;
 mod graph;
 mod init;
 mod man;
+mod keys;
 mod pending;
 mod piped;
 mod retain;
 mod send;
+mod serve;
 mod sessions;
 mod slash;
 mod torture;
@@ -47,6 +49,8 @@ pub(crate) async fn run(command: Command) -> Result<u8> {
         Command::Graph(args) => graph::run(args).await,
         Command::Turn(args) => turn::run(args).await,
         Command::Doctor(args) => doctor::run(args).await,
+        Command::Serve(args) => serve::run(args).await,
+        Command::Keys(args) => keys::run(args).await,
         Command::Backup(args) => backup::run(args).await,
         Command::Torture(args) => torture::run(args).await,
         Command::TortureChild(args) => torture_child::run(args).await,

@@ -3,6 +3,9 @@
 
 mod frame;
 mod keys;
+mod narration;
 mod native;
+mod resume;
 mod support;
+mod tenants;
 mod tokens;
