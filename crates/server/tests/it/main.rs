@@ -5,6 +5,7 @@ mod frame;
 mod keys;
 mod native;
 mod resume;
+mod schemathesis;
 mod support;
 mod tenants;
 mod tokens;
