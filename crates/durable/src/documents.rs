@@ -97,9 +97,9 @@ impl fmt::Debug for Blob {
 /// - **Atomic.** `change` makes all changes or none. Expectations are checked first, all of them, on what is stored before it;
 ///   one that does not hold is [`Error::Refused`](crate::Error::Refused).
 /// - **Durable**, **never dropped**, **read your writes**, **tenants apart**: as [`Journal`](crate::Journal).
-/// - **Gone with its session.** A batch that deletes a session removes the documents that belong to it and its uses of blobs,
-///   in the same transaction; a blob goes with its last use. A fork uses the blobs of its source from the transaction on
-///   that makes it.
+/// - **Gone with its session.** A batch that deletes a session, be it there or not, removes the documents that belong to it
+///   and its uses of blobs, in the same transaction; a blob goes with its last use. A session that
+///   [inherits](crate::Put::Inherit) from another uses the blobs of that one from the same transaction on.
 /// - **Stored once.** The bytes of a digest are kept once for each tenant, however many sessions use them.
 /// - A document whose time is over is kept until something removes it; who reads decides with its own clock.
 ///
@@ -124,7 +124,8 @@ pub trait Documents: fmt::Debug + Send + Sync {
     /// Removes the documents of all tenants whose time was over before, at most `limit`; returns how many.
     fn expire(&self, before: Timestamp, limit: u64) -> BoxFuture<'static, Result<u64>>;
 
-    /// Keeps a blob for a session, which need not exist yet. Doing so again changes nothing.
+    /// Keeps a blob for a session, which need not exist yet. Doing so again changes nothing; of one that is kept already, for
+    /// whatever session of the tenant, the media type stays. Nobody checks the digest here: who reads, trusts who wrote.
     fn keep_blob(&self, key: &SessionKey, blob: Blob) -> BoxFuture<'static, Result<()>>;
 
     /// Reads a blob that a session uses.

@@ -176,10 +176,10 @@ pub trait Journal: fmt::Debug + Send + Sync {
     ) -> BoxFuture<'a, Result<Vec<EventRow>>>;
 }
 
-/// The calls that look across tenants: sweep and deadlines. What they return names the tenant (INV-14).
+/// The calls that look across tenants: sweep, deadlines, retention, doctor. What they return names the tenant (INV-14).
 ///
 /// # Contract
-/// As for [`Journal`]; both calls read, what they find is changed by batches.
+/// As for [`Journal`]; all calls read, what they find is changed by batches.
 pub trait Upkeep: fmt::Debug + Send + Sync {
     /// Reads turns without an outcome whose fence is lower than this handle's, ordered by session and number, from past
     /// the given one on.
@@ -195,4 +195,7 @@ pub trait Upkeep: fmt::Debug + Send + Sync {
         until: Option<Timestamp>,
         limit: u64,
     ) -> BoxFuture<'a, Result<Vec<(SessionKey, WaitRow)>>>;
+
+    /// Reads the tenants that have sessions, ordered, from past the given one on, at most `limit`.
+    fn tenants<'a>(&'a self, past: Option<&'a TenantId>, limit: u64) -> BoxFuture<'a, Result<Vec<TenantId>>>;
 }

@@ -41,6 +41,8 @@ pub enum Read {
     Ownerless,
     /// [`Upkeep::deadlines`].
     Deadlines,
+    /// [`Upkeep::tenants`].
+    Tenants,
 }
 
 /// A store over another one, that looks at what passes: all of [`Journal`] and [`Upkeep`] comes with it. For tests and
@@ -169,5 +171,9 @@ impl<L: Layer> Upkeep for L {
         limit: u64,
     ) -> BoxFuture<'a, Result<Vec<(SessionKey, WaitRow)>>> {
         self.read(Read::Deadlines, self.upkeep().deadlines(until, limit))
+    }
+
+    fn tenants<'a>(&'a self, past: Option<&'a TenantId>, limit: u64) -> BoxFuture<'a, Result<Vec<TenantId>>> {
+        self.read(Read::Tenants, self.upkeep().tenants(past, limit))
     }
 }

@@ -9,6 +9,7 @@ mod index;
 mod numbered;
 mod paused;
 mod read;
+mod shelf;
 mod state;
 
 use std::fmt;
@@ -223,5 +224,9 @@ impl Upkeep for MemoryStore {
         limit: u64,
     ) -> BoxFuture<'a, Result<Vec<(SessionKey, WaitRow)>>> {
         now(Ok(read::deadlines(&self.state(), until, limit)))
+    }
+
+    fn tenants<'a>(&'a self, past: Option<&'a TenantId>, limit: u64) -> BoxFuture<'a, Result<Vec<TenantId>>> {
+        now(Ok(read::tenants(&self.state(), past, limit)))
     }
 }

@@ -158,7 +158,7 @@ impl House {
         (age > self.limits.turn_age).then_some(Error::Abandoned { days })
     }
 
-    /// Takes over every turn of this tenant that has no owner and whose agent this process has. What is wrong with one
+    /// Takes over every turn of the tenants that are served that has no owner and whose agent this process has. What is wrong with one
     /// session keeps no other from being served; the first such error is returned in the end. Of those that were taken over
     /// no more are returned than the limit says.
     pub(crate) async fn sweep(self: &Arc<Self>) -> Result<Vec<TakenOver>, Error> {
@@ -171,7 +171,7 @@ impl House {
             let full = page.len() as u64 == PAGE;
             past = page.last().map(|(key, row)| (key.clone(), row.no));
             let keys: BTreeSet<SessionKey> = page.into_iter().map(|(key, _)| key).collect();
-            for key in keys.into_iter().filter(|it| it.tenant == self.tenant) {
+            for key in keys.into_iter().filter(|it| self.serves(&it.tenant)) {
                 let Some(hot) = self.hot_in_time(&key).await else { return swept.map(|()| taken) };
                 match self.ready(&hot).await {
                     Ok(it) => taken.extend(it.into_iter().take(self.limits.swept - taken.len())),

@@ -200,7 +200,7 @@ impl Chat {
         address: &SignalAddress,
         answer: &Answer,
     ) -> Result<Option<(SessionKey, WaitRow)>> {
-        let tenant = self.house.tenant.clone();
+        let tenant = self.tenant()?.clone();
         let query = match address.clone() {
             SignalAddress::Session { session, signal } => {
                 let key = self.key(&session)?;
@@ -334,7 +334,7 @@ impl Chat {
     pub async fn pending(&self, session_id: Option<&str>, limit: u64) -> Result<Vec<PendingWait>> {
         let query = match session_id {
             Some(session) => WaitQuery::Pending(self.key(session)?),
-            None => WaitQuery::PendingOf(self.house.tenant.clone(), limit),
+            None => WaitQuery::PendingOf(self.tenant()?.clone(), limit),
         };
         let waits = self.house.read(self.house.journal.waits(&query)).await?;
         let pending = waits.into_iter().map(|(key, wait)| {

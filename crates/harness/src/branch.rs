@@ -209,7 +209,7 @@ impl Chat {
     /// since: a number means another turn after that.
     async fn number_of(&self, row: &SessionRow, id: &MessageId) -> Result<Option<(u64, Option<u64>)>> {
         let journal = &self.house.journal;
-        let found = journal.session_of(&self.house.tenant, &id.turn.invocation);
+        let found = journal.session_of(self.tenant()?, &id.turn.invocation);
         let Some(home) = self.house.read(found).await? else { return Ok(None) };
         let (mut at, mut inherited) = (row.clone(), None::<u64>);
         for _ in 0..GENERATIONS {
@@ -221,7 +221,7 @@ impl Chat {
             }
             let Some(parent) = at.head.parent else { return Ok(None) };
             inherited = Some(inherited.map_or(parent.offset, |it| it.min(parent.offset)));
-            let key = singletree_durable::SessionKey::new(self.house.tenant.clone(), parent.session);
+            let key = singletree_durable::SessionKey::new(self.tenant()?.clone(), parent.session);
             match self.house.read(journal.session(&key)).await? {
                 Some(row) => at = row,
                 None => return Ok(None),

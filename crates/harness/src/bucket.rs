@@ -63,6 +63,7 @@ const TERMINATING: &[&str] = &[
     "session_state_migration_missing",
     "state_validation_error",
     "store_corrupt",
+    "chat_tenant_foreign",
     "suspension_persistence_failed",
 ];
 

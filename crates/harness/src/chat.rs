@@ -25,15 +25,19 @@ use crate::{Error, Result};
 /// Cloning shares it. Turns run in tasks of the chat: dropping what a call returned cancels nothing. All calls need a
 /// tokio runtime.
 #[derive(Debug, Clone)]
+///
+/// A chat serves the sessions of one tenant: [`Chat::of`] returns another's part of the same house (INV-14).
 pub struct Chat {
     pub(crate) house: Arc<House>,
+    /// Whose sessions its calls are about.
+    tenant: TenantId,
 }
 
 /// Collects what a chat is made of.
 #[derive(Debug)]
 pub struct ChatBuilder {
     agents: Vec<Agent>,
-    tenant: TenantId,
+    tenant: Option<TenantId>,
     limits: Limits,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
@@ -49,10 +53,11 @@ impl ChatBuilder {
         self
     }
 
-    /// Sets whose sessions these are; `default` otherwise (INV-14).
+    /// Binds the chat to one tenant: it serves that one's sessions, takes over only that one's turns, and leaves the rest of
+    /// the store to others (INV-14). A chat that is not bound serves all tenants; its own part is that of `default`.
     #[must_use]
     pub fn tenant(mut self, tenant: TenantId) -> Self {
-        self.tenant = tenant;
+        self.tenant = Some(tenant);
         self
     }
 
@@ -113,7 +118,7 @@ impl ChatBuilder {
         let house = House::new(HouseParts {
             journal,
             upkeep,
-            tenant: self.tenant,
+            bound: self.tenant.clone(),
             agents: self.agents,
             limits: self.limits,
             clock: self.clock,
@@ -121,7 +126,7 @@ impl ChatBuilder {
             narration: self.narration,
             retention: self.retention,
         })?;
-        Ok(Chat { house: Arc::new(house) })
+        Ok(Chat { house: Arc::new(house), tenant: self.tenant.unwrap_or_else(TenantId::single) })
     }
 }
 
@@ -139,7 +144,7 @@ impl Chat {
     pub fn builder() -> ChatBuilder {
         ChatBuilder {
             agents: Vec::new(),
-            tenant: TenantId::single(),
+            tenant: None,
             limits: Limits::default(),
             clock: Arc::new(SystemClock),
             ids: Arc::new(RandomIds),
@@ -148,10 +153,13 @@ impl Chat {
         }
     }
 
-    /// Returns a tenant's part of the chat: its sessions, and no other's (INV-14).
+    /// Returns a tenant's part of the chat: its sessions, and no other's (INV-14). Store, agents, limits and tasks are shared,
+    /// and so is what is done for the whole house: [`Chat::sweep`], [`Chat::retain`] and [`Chat::shutdown`].
+    ///
+    /// Of a chat that was bound to one tenant, another's part refuses every call with `chat_tenant_foreign`.
     #[must_use]
-    pub fn of(&self, _tenant: TenantId) -> Self {
-        self.clone()
+    pub fn of(&self, tenant: TenantId) -> Self {
+        Self { house: self.house.clone(), tenant }
     }
 
     /// Sends a message and waits for the outcome of its turn (harness-chat §5).
@@ -197,7 +205,8 @@ impl Chat {
         Ok(self.submit(session_id, message, SendOptions::new().listen()).await?.events())
     }
 
-    /// Takes over what processes that died have left, and watches deadlines from now on. Call it once at start.
+    /// Takes over what processes that died have left, and watches deadlines from now on. Call it once at start. It is about
+    /// all tenants that the chat serves, whosever part it is called on.
     ///
     /// Returns the turns that were taken over, [`Limits::swept`] of them at most; they run in the background, or were closed: turns that died with their
     /// process too often (`chat_turn_crashed`) or are too old (`chat_turn_abandoned`). Turns of agents that this process
@@ -210,7 +219,13 @@ impl Chat {
         let taken = self.house.sweep().await?;
         self.house.watch_deadlines();
         self.house.watch_retention();
-        Ok(taken.into_iter().map(|it| Turn::waiting(self.clone(), it.key, it.id, it.ticket.told())).collect())
+        Ok(taken
+            .into_iter()
+            .map(|it| {
+                let chat = self.of(it.key.tenant.clone());
+                Turn::waiting(chat, it.key, it.id, it.ticket.told())
+            })
+            .collect())
     }
 
     /// Stops accepting, lets running turns end within `grace`, and leaves the rest to the next sweep.
@@ -231,7 +246,19 @@ impl Chat {
     /// Checks a session id and puts the tenant to it.
     pub(crate) fn key(&self, session_id: &str) -> Result<SessionKey> {
         let session = SessionId::parse(session_id).map_err(|it| Error::SessionId { why: it.to_string() })?;
-        Ok(SessionKey::new(self.house.tenant.clone(), session))
+        Ok(SessionKey::new(self.tenant()?.clone(), session))
+    }
+
+    /// Returns whose sessions the calls are about.
+    ///
+    /// # Errors
+    /// `chat_tenant_foreign` when the chat is bound to another.
+    pub(crate) fn tenant(&self) -> Result<&TenantId> {
+        if self.house.serves(&self.tenant) {
+            Ok(&self.tenant)
+        } else {
+            Err(Error::TenantForeign { tenant: self.tenant.to_string() })
+        }
     }
 
     /// Returns the names of the agents that this chat has.

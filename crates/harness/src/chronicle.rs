@@ -43,7 +43,7 @@ impl Chat {
     pub async fn timeline(&self, turn: &TurnId) -> Result<Timeline> {
         let unknown = || Error::TurnUnknown { turn: turn.to_string() };
         let house = &self.house;
-        let key = house.read(house.journal.session_of(&house.tenant, &turn.invocation)).await?;
+        let key = house.read(house.journal.session_of(self.tenant()?, &turn.invocation)).await?;
         let key = key.ok_or_else(unknown)?;
         let mut rows =
             house.read(house.journal.turns(&key, &TurnQuery::Invocation(turn.invocation.clone()))).await?;

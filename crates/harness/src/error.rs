@@ -68,6 +68,12 @@ pub enum Error {
         /// The limit.
         max: usize,
     },
+    /// The chat was bound to one tenant, and this is another.
+    #[error("this chat does not serve the tenant '{tenant}'")]
+    TenantForeign {
+        /// Which one was asked for.
+        tenant: String,
+    },
     /// As many listen to the session as may.
     #[error("{max} listen to this session already")]
     SubscriptionsFull {
@@ -239,6 +245,7 @@ impl Error {
             Self::Correlation { .. } => "harness_signal_correlation_failed",
             Self::QueueFull { .. } => "chat_queue_full",
             Self::SessionsFull { .. } => "chat_sessions_full",
+            Self::TenantForeign { .. } => "chat_tenant_foreign",
             Self::SubscriptionsFull { .. } => "chat_subscriptions_full",
             Self::Accept { .. } => "chat_accept_failed",
             Self::AcceptUnknown { .. } => "session_save_failed",

@@ -33,7 +33,8 @@ use crate::{Error, narrate};
 pub(crate) struct House {
     pub(crate) journal: Arc<dyn Journal>,
     pub(crate) upkeep: Arc<dyn Upkeep>,
-    pub(crate) tenant: TenantId,
+    /// The one tenant that is served; without, all are.
+    pub(crate) bound: Option<TenantId>,
     pub(crate) agents: BTreeMap<String, Arc<Served>>,
     pub(crate) default_agent: String,
     /// Whether any agent has signals that may come early: without, no mailbox is looked at.
@@ -83,7 +84,7 @@ impl Served {
 pub(crate) struct HouseParts {
     pub(crate) journal: Arc<dyn Journal>,
     pub(crate) upkeep: Arc<dyn Upkeep>,
-    pub(crate) tenant: TenantId,
+    pub(crate) bound: Option<TenantId>,
     pub(crate) agents: Vec<Agent>,
     pub(crate) limits: Limits,
     pub(crate) clock: Arc<dyn Clock>,
@@ -137,7 +138,7 @@ impl House {
             epoch: parts.journal.log_epoch().into(),
             journal: parts.journal,
             upkeep: parts.upkeep,
-            tenant: parts.tenant,
+            bound: parts.bound,
             keeps_mail: agents.values().any(|it| it.agent.has_mailbox()),
             agents,
             default_agent,
@@ -152,6 +153,11 @@ impl House {
             watching: AtomicBool::new(false),
             hots: Mutex::default(),
         })
+    }
+
+    /// Tells whether a tenant's sessions are this house's to work on (INV-14).
+    pub(crate) fn serves(&self, tenant: &TenantId) -> bool {
+        self.bound.as_ref().is_none_or(|it| it == tenant)
     }
 
     pub(crate) fn now(&self) -> Timestamp {

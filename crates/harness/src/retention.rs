@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use singletree_durable::{Counters, SessionKey};
+use singletree_durable::{Counters, SessionKey, TenantId};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -133,12 +133,36 @@ impl House {
     }
 
     async fn retain_all(self: &Arc<Self>, retention: &Retention) -> Result<Forgotten> {
-        let (mut all, mut from) = (Forgotten::default(), None);
+        let mut all = Forgotten::default();
+        if let Some(tenant) = &self.bound {
+            self.retain_of(tenant, retention, &mut all).await?;
+            return Ok(all);
+        }
+        let mut past = None;
         loop {
-            let page = self.read(self.journal.sessions(&self.tenant, from.as_ref(), PAGE)).await?;
+            let tenants = self.read(self.upkeep.tenants(past.as_ref(), PAGE)).await?;
+            for tenant in &tenants {
+                self.retain_of(tenant, retention, &mut all).await?;
+            }
+            match tenants.into_iter().next_back() {
+                Some(last) if !self.is_closing() => past = Some(last),
+                _ => return Ok(all),
+            }
+        }
+    }
+
+    async fn retain_of(
+        self: &Arc<Self>,
+        tenant: &TenantId,
+        retention: &Retention,
+        all: &mut Forgotten,
+    ) -> Result<()> {
+        let mut from = None;
+        loop {
+            let page = self.read(self.journal.sessions(tenant, from.as_ref(), PAGE)).await?;
             for row in page.sessions {
                 if self.is_closing() {
-                    return Ok(all);
+                    return Ok(());
                 }
                 let has_turns = row.counters != Counters::default();
                 if has_turns {
@@ -147,14 +171,14 @@ impl House {
             }
             from = page.next;
             if from.is_none() {
-                return Ok(all);
+                return Ok(());
             }
         }
     }
 }
 
 impl Chat {
-    /// Forgets now, in all sessions, what a retention does not keep; in small transactions, beside whatever runs.
+    /// Forgets now, in all sessions of all tenants that the chat serves, what a retention does not keep; in small transactions, beside whatever runs.
     ///
     /// # Errors
     /// `store_unavailable` and its kin; what was forgotten by then is.

@@ -112,7 +112,7 @@ impl Chat {
     /// `harness_session_id_unresolved`, `store_unavailable` and its kin.
     pub async fn sessions(&self, from: Option<&str>, limit: u64) -> Result<SessionList> {
         let from = from.map(|it| self.key(it)).transpose()?.map(|it| it.session);
-        let page = self.house.journal.sessions(&self.house.tenant, from.as_ref(), limit);
+        let page = self.house.journal.sessions(self.tenant()?, from.as_ref(), limit);
         let page = self.house.read(page).await?;
         let items = page.sessions.iter().map(info).collect();
         Ok(SessionList { items, next: page.next.map(|it: SessionId| it.to_string()) })

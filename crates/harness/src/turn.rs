@@ -135,7 +135,7 @@ impl Chat {
     pub async fn turn(&self, id: &TurnId) -> Result<Turn> {
         let unknown = || Error::TurnUnknown { turn: id.to_string() };
         let journal = &self.house.journal;
-        let key = self.house.read(journal.session_of(&self.house.tenant, &id.invocation)).await?;
+        let key = self.house.read(journal.session_of(self.tenant()?, &id.invocation)).await?;
         let key = key.ok_or_else(unknown)?;
         let query = TurnQuery::Invocation(id.invocation.clone());
         let rows = self.house.read(journal.turns(&key, &query)).await?;

@@ -201,7 +201,7 @@ impl House {
         // Waits that are not ours to end stay due: they must not hide those behind them.
         let due = loop {
             let Ok(due) = self.read(self.upkeep.deadlines(Some(now), limit)).await else { return AGAIN };
-            if due.len() as u64 == limit && due.iter().all(|(key, _)| key.tenant != self.tenant) {
+            if due.len() as u64 == limit && due.iter().all(|(key, _)| !self.serves(&key.tenant)) {
                 limit = limit.saturating_mul(2);
             } else {
                 break due;
@@ -209,7 +209,7 @@ impl House {
         };
         let due_count = due.len() as u64;
         let mut left = due_count == limit;
-        for (key, wait) in due.into_iter().filter(|(key, _)| key.tenant == self.tenant) {
+        for (key, wait) in due.into_iter().filter(|(key, _)| self.serves(&key.tenant)) {
             left |= match self.hot(&key) {
                 Ok(hot) => self.expire(&hot, wait).await.is_err(),
                 Err(_) => true,

@@ -14,11 +14,16 @@
 //! # Invariants
 //! INV-9, INV-12, INV-14, INV-15, INV-16 (see ARCHITECTURE.md).
 
+mod arriving;
 mod body;
 mod caller;
+mod door;
 mod entropy;
 mod error;
+mod frame;
+mod patient;
 mod problem;
+mod request_id;
 mod section;
 mod server;
 mod settings;

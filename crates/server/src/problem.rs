@@ -1,8 +1,12 @@
 //! Why a request is not answered as asked: one shape, which each section words in its own protocol.
 
+mod kind;
+
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use singletree_harness::{Bucket, ErroredTurn};
+
+pub(crate) use kind::Kind;
 
 use crate::caller::Scope;
 
@@ -45,28 +49,43 @@ impl Problem {
         self
     }
 
+    /// Says after how many seconds to try again.
+    pub(crate) fn retry_after(mut self, seconds: u64) -> Self {
+        self.retry_after = Some(seconds);
+        self
+    }
+
     /// Says where in the body the mistake is.
     pub(crate) fn field(mut self, field: impl Into<String>) -> Self {
         self.field = Some(field.into());
         self
     }
 
+    /// What the server itself finds wrong.
+    pub(crate) fn of_kind(kind: Kind, message: impl Into<String>) -> Self {
+        Self::new(kind.status(), kind.category(), kind.bucket(), message)
+    }
+
+    /// What a library answered with, of which only the status is worth telling.
+    pub(crate) fn of_status(status: StatusCode) -> Self {
+        let kind = Kind::of(status);
+        Self::of_kind(kind, kind.message())
+    }
+
     /// Nobody said who they are, or not so that it could be believed.
     pub(crate) fn unauthorized() -> Self {
-        let status = StatusCode::UNAUTHORIZED;
-        Self::new(status, "server_unauthorized", Bucket::UserCorrectable, "a valid key is needed")
+        Self::of_kind(Kind::Unauthorized, Kind::Unauthorized.message())
             .hint("send `Authorization: Bearer KEY`; an operator makes keys with `singletree keys create`")
     }
 
     /// Who asks may not do this.
     pub(crate) fn forbidden(scope: Scope) -> Self {
-        let (status, bucket) = (StatusCode::FORBIDDEN, Bucket::UserCorrectable);
-        Self::new(status, "server_forbidden", bucket, format!("this key lacks the scope `{scope}`"))
+        Self::of_kind(Kind::Forbidden, format!("this key lacks the scope `{scope}`"))
     }
 
     /// The request itself is not right.
     pub(crate) fn invalid(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::BAD_REQUEST, "server_request_invalid", Bucket::UserCorrectable, message)
+        Self::of_kind(Kind::Invalid, message)
     }
 
     /// There is nothing of this name, or it is somebody else's: both are answered alike (INV-14).

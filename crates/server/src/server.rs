@@ -3,19 +3,31 @@
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
+use axum::extract::DefaultBodyLimit;
+use axum::http::StatusCode;
+use axum::middleware::from_fn_with_state;
 use singletree_agent::ChatAgent;
 use singletree_durable::Documents;
 use singletree_engine::{Clock, Ids, RandomIds, SystemClock};
 use singletree_harness::Chat;
 use singletree_http::Redactor;
 use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout_at};
 
+use crate::door::Door;
 use crate::entropy::{Entropy, SystemEntropy};
+use crate::frame::{self, Frame};
+use crate::native;
+use crate::problem::Problem;
 use crate::settings::ServerLimits;
 use crate::shared::Shared;
-use crate::{Result, native};
+
+/// How long answers get to be written when turns have used up the time of a shutdown.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// Collects what a server is made of.
 #[derive(Debug)]
@@ -77,7 +89,8 @@ impl ServerBuilder {
     #[must_use]
     pub fn build(self) -> Server {
         let Self { chat, documents, agents, limits, clock, ids, entropy, redactor } = self;
-        let shared = Shared { chat, documents, agents, limits, clock, ids, entropy, redactor };
+        let (closing, _) = watch::channel(false);
+        let shared = Shared { chat, documents, agents, limits, clock, ids, entropy, redactor, closing };
         Server { shared: Arc::new(shared) }
     }
 }
@@ -104,27 +117,33 @@ impl Server {
         }
     }
 
-    /// Returns all routes.
+    /// Returns all routes, in their frame.
     fn router(&self) -> Router {
         let sections = [native::section()];
+        let frame = Arc::new(Frame::new(self.shared.clone(), &sections));
         let all = sections.into_iter().fold(Router::new(), |all, it| all.merge(it.router));
-        all.with_state(self.shared.clone())
+        all.fallback(async || Problem::of_status(StatusCode::NOT_FOUND))
+            .layer(DefaultBodyLimit::max(self.shared.limits.body_bytes))
+            .layer(from_fn_with_state(frame, frame::run))
+            .with_state(self.shared.clone())
     }
 
-    /// Serves until `stop` is ready; then accepts nothing more, lets what runs end within the limit, and returns.
-    ///
-    /// # Errors
-    /// `server_listen_failed`.
+    /// Serves until `stop` is ready. Then it accepts nothing more and lets turns and answers end, within
+    /// [`ServerLimits::grace`]; streams end with a hint to come again. Turns that were accepted are kept: what had no time is left
+    /// to the next start.
     ///
     /// # Cancellation
     /// Dropping the future drops all connections; turns that were accepted are kept.
-    pub async fn serve(
-        &self,
-        listener: TcpListener,
-        stop: impl Future<Output = ()> + Send + 'static,
-    ) -> Result<()> {
-        let served = axum::serve(listener, self.router()).with_graceful_shutdown(stop).await;
-        served.map_err(|source| crate::Error::Listen { address: String::new(), source })
+    pub async fn serve(&self, listener: TcpListener, stop: impl Future<Output = ()> + Send) {
+        let mut door = Door::new(self.router(), &self.shared.limits);
+        door.open(&listener, stop).await;
+        drop(listener);
+        door.leave();
+        let end = Instant::now() + self.shared.limits.grace;
+        self.shared.chat.shutdown(self.shared.limits.grace).await;
+        self.shared.closing.send_replace(true);
+        // Nobody is left, or has had the time.
+        drop(timeout_at(end.max(Instant::now() + LAST_WORDS), door.empty()).await);
     }
 }
 

@@ -15,6 +15,8 @@ pub struct ServerLimits {
     pub header_bytes: usize,
     /// How long a request's headers, and then its body, may take to arrive; longer ends the connection (408).
     pub request_time: Duration,
+    /// How long the reader of an answer may take nothing of it; longer ends the connection.
+    pub write_time: Duration,
     /// Connections at once; one more waits to be accepted.
     pub connections: usize,
     /// How deep JSON may nest; deeper is `server_request_invalid`.
@@ -36,6 +38,7 @@ impl Default for ServerLimits {
             session_blob_bytes: 100 << 20,
             header_bytes: 32 << 10,
             request_time: Duration::from_secs(15),
+            write_time: Duration::from_secs(30),
             connections: 4096,
             json_depth: 64,
             heartbeat: Duration::from_secs(15),

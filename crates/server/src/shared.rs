@@ -8,6 +8,7 @@ use singletree_durable::{Documents, TenantId, Timestamp};
 use singletree_engine::{Clock, Ids};
 use singletree_harness::Chat;
 use singletree_http::Redactor;
+use tokio::sync::watch;
 
 use crate::caller::Caller;
 use crate::entropy::Entropy;
@@ -31,6 +32,8 @@ pub(crate) struct Shared {
     pub(crate) entropy: Arc<dyn Entropy>,
     /// What keeps secrets out of texts (INV-16).
     pub(crate) redactor: Redactor,
+    /// Becomes true when streams are to end: what runs has ended, or had its time.
+    pub(crate) closing: watch::Sender<bool>,
 }
 
 impl Shared {
@@ -42,6 +45,12 @@ impl Shared {
     /// Returns a tenant's part of the chat.
     pub(crate) fn chat_of(&self, tenant: TenantId) -> Chat {
         self.chat.of(tenant)
+    }
+
+    /// Waits until streams are to end.
+    pub(crate) fn closed(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut closing = self.closing.subscribe();
+        async move { drop(closing.wait_for(|it| *it).await) }
     }
 
     /// Returns the present time.

@@ -1,13 +1,14 @@
 //! Streams of server-sent events: one frame, one write.
 
 use std::convert::Infallible;
-use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName};
 use axum::response::{IntoResponse, Response};
 use futures_core::Stream;
 use futures_util::StreamExt;
+
+use crate::shared::Shared;
 
 /// One server-sent event.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -30,6 +31,16 @@ impl Frame {
         Self { data: data.into(), ..Self::default() }
     }
 
+    /// Makes a frame that no reader is told of: it says that the stream lives.
+    pub(crate) fn comment(comment: &'static str) -> Self {
+        Self { comment: Some(comment), ..Self::default() }
+    }
+
+    /// Makes a frame that says after how many milliseconds to come again, and nothing else.
+    pub(crate) fn retry(millis: u64) -> Self {
+        Self { retry: Some(millis), ..Self::default() }
+    }
+
     /// Writes it out, with the empty line that ends it.
     pub(crate) fn bytes(&self) -> Bytes {
         let mut text = String::with_capacity(self.data.len() + 32);
@@ -46,22 +57,36 @@ impl Frame {
         if let Some(retry) = self.retry {
             text += &format!("retry: {retry}\n");
         }
-        // A line end within would be two lines: JSON on one line has none.
-        for line in self.data.split('\n') {
-            text += &format!("data: {line}\n");
+        // Without data nothing is dispatched: an empty line of data would be an event.
+        if !self.data.is_empty() {
+            // A line end within would be two lines: JSON on one line has none.
+            for line in self.data.split('\n') {
+                text += &format!("data: {line}\n");
+            }
         }
         text.push('\n');
         text.into()
     }
 }
 
-/// Answers with a stream of frames; while it is silent, a comment every so often says that it lives.
-pub(crate) fn stream(frames: impl Stream<Item = Frame> + Send + 'static, heartbeat: Duration) -> Response {
-    let frames = Box::pin(frames);
-    let beating = futures_util::stream::unfold(frames, move |mut frames| async move {
-        match tokio::time::timeout(heartbeat, frames.next()).await {
-            Ok(frame) => frame.map(|it| (it, frames)),
-            Err(_) => Some((Frame { comment: Some("ka"), ..Frame::default() }, frames)),
+/// After how many milliseconds a reader comes again whose stream ended with the server's.
+const RETRY: u64 = 1000;
+
+/// Answers with a stream of frames. While it is silent, a comment every so often says that it lives; when the server ends, the
+/// last frame says when to come again.
+pub(crate) fn stream(shared: &Shared, frames: impl Stream<Item = Frame> + Send + 'static) -> Response {
+    let heartbeat = shared.limits.heartbeat;
+    let begin = Some((Box::pin(frames), Box::pin(shared.closed())));
+    let beating = futures_util::stream::unfold(begin, move |going| async move {
+        let (mut frames, mut closed) = going?;
+        // What is there goes first: the end is for those who wait.
+        tokio::select! {
+            biased;
+            frame = tokio::time::timeout(heartbeat, frames.next()) => match frame {
+                Ok(frame) => frame.map(|it| (it, Some((frames, closed)))),
+                Err(_) => Some((Frame::comment("ka"), Some((frames, closed)))),
+            },
+            () = &mut closed => Some((Frame::retry(RETRY), None)),
         }
     });
     let body = Body::from_stream(beating.map(|it| Ok::<_, Infallible>(it.bytes())));

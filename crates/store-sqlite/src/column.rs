@@ -79,6 +79,11 @@ pub(crate) fn invocation(row: &Row<'_>, at: usize) -> Result<InvocationId> {
     parse(row, at, |text| InvocationId::parse(text))
 }
 
+/// Reads a tenant's id.
+pub(crate) fn tenant(row: &Row<'_>, at: usize) -> Result<TenantId> {
+    parse(row, at, |text| TenantId::parse(text))
+}
+
 /// Reads a session's id.
 pub(crate) fn session(row: &Row<'_>, at: usize) -> Result<SessionId> {
     parse(row, at, |text| SessionId::parse(text))
@@ -86,7 +91,7 @@ pub(crate) fn session(row: &Row<'_>, at: usize) -> Result<SessionId> {
 
 /// Reads a session's key, which stands in two columns from this one on.
 pub(crate) fn key(row: &Row<'_>, at: usize) -> Result<SessionKey> {
-    Ok(SessionKey::new(parse(row, at, |text| TenantId::parse(text))?, session(row, at + 1)?))
+    Ok(SessionKey::new(tenant(row, at)?, session(row, at + 1)?))
 }
 
 fn parse<T>(row: &Row<'_>, at: usize, parse: impl Fn(&str) -> std::result::Result<T, IdError>) -> Result<T> {

@@ -1,6 +1,6 @@
 //! The calls across tenants: the sweep's and the deadlines'.
 
-use singletree_durable::{BoxFuture, Result, SessionKey, Timestamp, TurnRow, Upkeep, WaitRow};
+use singletree_durable::{BoxFuture, Result, SessionKey, TenantId, Timestamp, TurnRow, Upkeep, WaitRow};
 
 use crate::{SqliteStore, read};
 
@@ -20,5 +20,10 @@ impl Upkeep for SqliteStore {
         limit: u64,
     ) -> BoxFuture<'a, Result<Vec<(SessionKey, WaitRow)>>> {
         self.query(move |snapshot| read::wait::deadlines(snapshot, until, limit))
+    }
+
+    fn tenants<'a>(&'a self, past: Option<&'a TenantId>, limit: u64) -> BoxFuture<'a, Result<Vec<TenantId>>> {
+        let past = past.cloned();
+        self.query(move |snapshot| read::session::tenants(snapshot, past.as_ref(), limit))
     }
 }

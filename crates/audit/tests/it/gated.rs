@@ -171,4 +171,10 @@ impl Upkeep for Gated {
         let store = self.store.clone();
         self.read("deadlines", async move { store.deadlines(until, limit).await })
     }
+
+    fn tenants<'a>(&'a self, past: Option<&'a TenantId>, limit: u64) -> BoxFuture<'a, Result<Vec<TenantId>>> {
+        let store = self.store.clone();
+        let past = past.cloned();
+        self.read("tenants", async move { store.tenants(past.as_ref(), limit).await })
+    }
 }

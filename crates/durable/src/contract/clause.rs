@@ -136,6 +136,7 @@ clauses! {
     OwnerlessPaged, upkeep::ownerless_paged, "Ownerless turns go on from past a given one.";
     DeadlinesOrdered, upkeep::deadlines_ordered, "Pending waits with a deadline come earliest first.";
     DeadlinesUntil, upkeep::deadlines_until, "Deadlines are read up to a time, at most so many.";
+    TenantsListed, upkeep::tenants_listed, "The tenants that have sessions are found, each once, in order.";
     // SessionStore.
     SaveLoads, saves::save_loads, "What was saved is loaded.";
     SaveReplaces, saves::save_replaces, "A save replaces the whole record.";

@@ -11,7 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{Bench, Clause, Stores};
 use crate::{
-    AuditRow, Batch, BoxFuture, Error, Fence, Put, Result, SessionKey, Timestamp, TurnRow, Upkeep, WaitRow,
+    AuditRow, Batch, BoxFuture, Error, Fence, Put, Result, SessionKey, TenantId, Timestamp, TurnRow, Upkeep,
+    WaitRow,
 };
 
 /// Wraps the stores of a sound bench so that they break exactly one clause, and no other.
@@ -206,6 +207,13 @@ impl Upkeep for TrickedUpkeep {
                 rows.reverse();
             }
             Ok(rows)
+        })
+    }
+
+    fn tenants<'a>(&'a self, past: Option<&'a TenantId>, limit: u64) -> BoxFuture<'a, Result<Vec<TenantId>>> {
+        Box::pin(async move {
+            let past = past.filter(|_| !self.trick.breaks(Clause::TenantsListed));
+            self.inner.tenants(past, limit).await
         })
     }
 }

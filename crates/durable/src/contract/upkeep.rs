@@ -2,8 +2,8 @@
 
 use super::Stores;
 use super::bench::{Bench, Verdict, same};
-use super::rows::{at, consumed, ended, key, key_of, make, turn, wait};
-use crate::{Fence, Put, Result, SessionKey, TurnRow, WaitRow};
+use super::rows::{apply, at, consumed, ended, key, key_of, make, turn, wait};
+use crate::{Counters, Fence, Put, Result, SessionKey, TenantId, TurnRow, WaitRow};
 
 type Places = Vec<(SessionKey, u64)>;
 
@@ -77,6 +77,28 @@ pub(super) async fn deadlines_until(bench: &dyn Bench) -> Verdict {
         found.sort();
         expected.sort();
         same(&format!("{limit} deadlines until {until:?}"), &found, &expected)?;
+    }
+    Ok(())
+}
+
+pub(super) async fn tenants_listed(bench: &dyn Bench) -> Verdict {
+    let stores = bench.open().await?;
+    for (tenant, session) in [("c", "1"), ("a", "2"), ("a", "1"), ("b", "9"), ("gone", "1")] {
+        make(&stores, &key_of(tenant, session), [Put::Counters(Counters::default())]).await?;
+    }
+    apply(&stores, &key_of("gone", "1"), [Put::Delete]).await?;
+    let named = |it: Vec<TenantId>| it.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let b = key_of("b", "9").tenant;
+    for (past, limit, expected) in [
+        (None, 100, vec!["a", "b", "c"]),
+        (None, 2, vec!["a", "b"]),
+        (Some(&b), 100, vec!["c"]),
+        (Some(&key_of("a0", "1").tenant), 1, vec!["b"]),
+        (Some(&key_of("c", "1").tenant), 100, vec![]),
+    ] {
+        let found = named(stores.upkeep.tenants(past, limit).await?);
+        let expected: Vec<String> = expected.into_iter().map(str::to_owned).collect();
+        same(&format!("{limit} tenants past {past:?}"), &found, &expected)?;
     }
     Ok(())
 }

@@ -103,4 +103,8 @@ impl<S: Upkeep + ?Sized> Upkeep for FailAt<S> {
     ) -> BoxFuture<'a, Result<Vec<(SessionKey, WaitRow)>>> {
         self.inner.deadlines(until, limit)
     }
+
+    fn tenants<'a>(&'a self, past: Option<&'a TenantId>, limit: u64) -> BoxFuture<'a, Result<Vec<TenantId>>> {
+        self.inner.tenants(past, limit)
+    }
 }

@@ -69,6 +69,8 @@ impl State {
     }
 
     fn delete(&mut self, key: &SessionKey) {
+        // Also of a session that is not there: a document may belong to one that never came.
+        self.shelf.forget(key);
         let Some(of_tenant) = self.sessions.get_mut(&key.tenant) else { return };
         let Some(session) = of_tenant.remove(&key.session) else { return };
         if session.counters != Counters::default() {

@@ -1,5 +1,7 @@
 //! The reads.
 
+use std::ops::Bound;
+
 use super::index::{Place, Places, few_of_session, of_session};
 use super::state::{Session, State};
 use crate::{
@@ -176,6 +178,17 @@ pub(super) fn deadlines(state: &State, until: Option<Timestamp>, limit: u64) -> 
     due.sort_by_key(|(_, wait)| wait.deadline);
     due.truncate(size(limit));
     due
+}
+
+/// Returns the tenants that have sessions, past one.
+pub(super) fn tenants(state: &State, past: Option<&TenantId>, limit: u64) -> Vec<TenantId> {
+    let past = past.map_or(Bound::Unbounded, Bound::Excluded);
+    let found = state.sessions.range::<TenantId, _>((past, Bound::Unbounded));
+    found
+        .filter(|(_, sessions)| !sessions.is_empty())
+        .map(|(tenant, _)| tenant.clone())
+        .take(size(limit))
+        .collect()
 }
 
 fn size(limit: u64) -> usize {

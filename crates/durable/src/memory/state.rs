@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::index::Index;
 use super::numbered::Numbered;
+use super::shelf::Shelf;
 use crate::{
     AuditRow, CheckpointRecord, Counters, EventRow, Fence, FieldValue, Head, InvocationId, ItemRow, MailRow,
     PausedRecord, Placement, PositionRow, RecordRow, SessionId, SessionKey, TenantId, TurnRow, WaitRow,
@@ -26,6 +27,8 @@ pub(super) struct State {
     pub(super) paused: BTreeMap<(TenantId, InvocationId), PausedRecord>,
     /// The checkpoints of the pipeline-utilities specification.
     pub(super) checkpoints: BTreeMap<(TenantId, InvocationId), CheckpointRecord>,
+    /// Documents and blobs.
+    pub(super) shelf: Shelf,
 }
 
 impl Default for State {
@@ -38,6 +41,7 @@ impl Default for State {
             audit: Vec::new(),
             paused: BTreeMap::new(),
             checkpoints: BTreeMap::new(),
+            shelf: Shelf::default(),
         }
     }
 }

@@ -40,8 +40,8 @@ const REPAIRS_MAX: usize = 4096;
 
 /// Checks stored sessions against INV-2, INV-4, INV-6 and INV-8.
 ///
-/// It sees the sessions of its tenant, and those of every other tenant that has unfinished turns or deadlines. While
-/// another process writes, each session is seen as it was at one moment, or is reported as busy.
+/// It sees the sessions of all tenants, unless it was bound to one. While another process writes, each session is seen as it
+/// was at one moment, or is reported as busy.
 ///
 /// # Example
 /// ```
@@ -59,7 +59,7 @@ const REPAIRS_MAX: usize = 4096;
 pub struct Doctor {
     journal: Arc<dyn Journal>,
     upkeep: Arc<dyn Upkeep>,
-    tenant: TenantId,
+    tenant: Option<TenantId>,
     clock: Arc<dyn Clock>,
 }
 
@@ -95,13 +95,13 @@ impl Doctor {
     /// Makes a doctor over a store.
     #[must_use]
     pub fn new(journal: Arc<dyn Journal>, upkeep: Arc<dyn Upkeep>) -> Self {
-        Self { journal, upkeep, tenant: TenantId::single(), clock: Arc::new(SystemClock) }
+        Self { journal, upkeep, tenant: None, clock: Arc::new(SystemClock) }
     }
 
-    /// Sets whose sessions are looked at; `default` otherwise (INV-14).
+    /// Looks only at this tenant's sessions (INV-14).
     #[must_use]
     pub fn tenant(mut self, tenant: TenantId) -> Self {
-        self.tenant = tenant;
+        self.tenant = Some(tenant);
         self
     }
 
@@ -121,20 +121,35 @@ impl Doctor {
     /// Nothing is left behind.
     pub async fn examine(&self) -> Result<Examination> {
         let mut examination = Examination::default();
-        for tenant in self.tenants().await? {
-            let mut from = None;
-            loop {
-                let page = self.journal.sessions(&tenant, from.as_ref(), PAGE).await?;
-                for row in page.sessions {
-                    self.look(&row.key, &mut examination).await?;
-                }
-                from = page.next;
-                if from.is_none() {
-                    break;
-                }
+        if let Some(tenant) = &self.tenant {
+            self.look_at_all_of(tenant, &mut examination).await?;
+            return Ok(examination);
+        }
+        let mut past = None;
+        loop {
+            let tenants = self.upkeep.tenants(past.as_ref(), PAGE).await?;
+            for tenant in &tenants {
+                self.look_at_all_of(tenant, &mut examination).await?;
+            }
+            past = tenants.into_iter().next_back();
+            if past.is_none() {
+                return Ok(examination);
             }
         }
-        Ok(examination)
+    }
+
+    async fn look_at_all_of(&self, tenant: &TenantId, examination: &mut Examination) -> Result<()> {
+        let mut from = None;
+        loop {
+            let page = self.journal.sessions(tenant, from.as_ref(), PAGE).await?;
+            for row in page.sessions {
+                self.look(&row.key, examination).await?;
+            }
+            from = page.next;
+            if from.is_none() {
+                return Ok(());
+            }
+        }
     }
 
     async fn look(&self, key: &SessionKey, examination: &mut Examination) -> Result<()> {
@@ -171,24 +186,6 @@ impl Doctor {
             }
         }
         Ok(Repaired { mended, left: self.examine().await? })
-    }
-
-    /// Returns this doctor's tenant and every other one that has something unfinished.
-    async fn tenants(&self) -> Result<BTreeSet<TenantId>> {
-        let mut tenants = BTreeSet::from([self.tenant.clone()]);
-        let mut past = None;
-        loop {
-            let page = self.upkeep.ownerless(past.as_ref(), PAGE).await?;
-            let full = page.len() as u64 == PAGE;
-            past = page.last().map(|(key, row)| (key.clone(), row.no));
-            tenants.extend(page.into_iter().map(|(key, _)| key.tenant));
-            if !full {
-                break;
-            }
-        }
-        let waits = self.upkeep.deadlines(None, u64::MAX).await?;
-        tenants.extend(waits.into_iter().map(|(key, _)| key.tenant));
-        Ok(tenants)
     }
 
     /// Reads a session as it is at one moment.

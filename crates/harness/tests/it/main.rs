@@ -38,6 +38,7 @@ mod sky;
 mod stale;
 mod steer;
 mod steer_dying;
+mod tenants;
 mod timeline;
 mod wait;
 mod weather;

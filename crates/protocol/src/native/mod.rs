@@ -1,1 +1,5 @@
 //! The native API.
+
+mod error;
+
+pub use error::{ApiError, ErrorBody, ErrorBucket};

@@ -5,7 +5,7 @@ use singletree_durable::{
     Counters, FieldRow, FieldValue, Head, Parent, SessionId, SessionKey, SessionPage, SessionRow, TenantId,
 };
 
-use super::all;
+use super::{all, sweep};
 use crate::column;
 use crate::number::bound;
 
@@ -59,6 +59,18 @@ pub(crate) fn page(
     let sessions =
         found.into_iter().map(|(id, row)| with_fields(connection, id, row)).collect::<Result<_>>()?;
     Ok(SessionPage { sessions, next })
+}
+
+/// Reads the tenants that have sessions, past one. It steps from tenant to tenant, and sees one session of each.
+pub(crate) fn tenants(connection: &Connection, past: Option<&TenantId>, limit: u64) -> Result<Vec<TenantId>> {
+    let sql = "WITH RECURSIVE found (tenant) AS ( \
+        SELECT (SELECT tenant FROM session WHERE tenant > ?1 ORDER BY tenant LIMIT 1) UNION ALL \
+        SELECT (SELECT s.tenant FROM session s WHERE s.tenant > found.tenant ORDER BY s.tenant LIMIT 1) \
+        FROM found WHERE found.tenant IS NOT NULL) \
+        SELECT tenant FROM found WHERE tenant IS NOT NULL LIMIT ?2";
+    // No id is empty, so that the empty text stands before all of them.
+    let past = past.map_or("", TenantId::as_str);
+    sweep(connection, sql, params![past, bound(limit)], |row| column::tenant(row, 0))
 }
 
 fn head(row: &Row<'_>) -> Result<(i64, SessionRow)> {

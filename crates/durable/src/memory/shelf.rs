@@ -1,0 +1,171 @@
+//! Documents and blobs: what is kept beside the sessions.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+
+use super::{MemoryStore, now, refused};
+use crate::{
+    Blob, BoxFuture, Change, Document, DocumentKey, Documents, Expect, Result, SessionId, SessionKey,
+    TenantId, Timestamp,
+};
+
+/// What is kept beside the sessions.
+#[derive(Debug, Default)]
+pub(super) struct Shelf {
+    documents: BTreeMap<DocumentKey, Document>,
+    /// The documents that belong to a session, which need not exist.
+    of_session: BTreeMap<SessionKey, BTreeSet<DocumentKey>>,
+    /// The documents whose time ends, by when.
+    ending: BTreeSet<(Timestamp, DocumentKey)>,
+    /// Each with the number of sessions that use it.
+    blobs: BTreeMap<(TenantId, String), (Blob, u64)>,
+    /// The digests of what a session uses.
+    uses: BTreeMap<SessionKey, BTreeSet<String>>,
+}
+
+impl Shelf {
+    /// Makes all changes or none.
+    fn change(&mut self, changes: Vec<Change>) -> Result<()> {
+        for change in &changes {
+            let (Change::Write { key, expect, .. } | Change::Remove { key, expect }) = change;
+            let version = self.documents.get(key).map(|it| it.version);
+            let holds = match expect {
+                Expect::Any => true,
+                Expect::Absent => version.is_none(),
+                Expect::Version(expected) => version == Some(*expected),
+            };
+            if !holds {
+                let (kind, id) = (&key.kind, &key.id);
+                return Err(refused(format!("{expect:?} of document {kind} {id} (found {version:?})")));
+            }
+        }
+        for change in changes {
+            match change {
+                Change::Write { key, session, body, expires_at, .. } => {
+                    let version = self.remove(&key).map_or(0, |it| it.version) + 1;
+                    self.add(Document { key, session, body, version, expires_at });
+                }
+                Change::Remove { key, .. } => drop(self.remove(&key)),
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, document: Document) {
+        let key = document.key.clone();
+        if let Some(session) = &document.session {
+            let owner = SessionKey::new(key.tenant.clone(), session.clone());
+            self.of_session.entry(owner).or_default().insert(key.clone());
+        }
+        self.ending.extend(document.expires_at.map(|it| (it, key.clone())));
+        self.documents.insert(key, document);
+    }
+
+    fn remove(&mut self, key: &DocumentKey) -> Option<Document> {
+        let document = self.documents.remove(key)?;
+        if let Some(session) = &document.session {
+            let owner = SessionKey::new(key.tenant.clone(), session.clone());
+            if let Some(owned) = self.of_session.get_mut(&owner) {
+                owned.remove(key);
+                if owned.is_empty() {
+                    self.of_session.remove(&owner);
+                }
+            }
+        }
+        if let Some(at) = document.expires_at {
+            self.ending.remove(&(at, key.clone()));
+        }
+        Some(document)
+    }
+
+    fn expire(&mut self, before: Timestamp, limit: u64) -> u64 {
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        let over: Vec<DocumentKey> =
+            self.ending.iter().take_while(|it| it.0 < before).take(limit).map(|it| it.1.clone()).collect();
+        over.iter().filter_map(|it| self.remove(it)).count() as u64
+    }
+
+    fn keep(&mut self, key: &SessionKey, blob: Blob) {
+        let digest = blob.digest.clone();
+        if self.uses.entry(key.clone()).or_default().insert(digest.clone()) {
+            self.blobs.entry((key.tenant.clone(), digest)).or_insert((blob, 0)).1 += 1;
+        }
+    }
+
+    fn blob(&self, key: &SessionKey, digest: &str) -> Option<&Blob> {
+        let digest = self.uses.get(key)?.get(digest)?;
+        self.blobs.get(&(key.tenant.clone(), digest.clone())).map(|it| &it.0)
+    }
+
+    fn bytes(&self, key: &SessionKey) -> u64 {
+        let used = self.uses.get(key).into_iter().flatten();
+        used.filter_map(|it| self.blob(key, it)).map(|it| it.bytes.len() as u64).sum()
+    }
+
+    /// Lets a session use what another one of its tenant uses.
+    pub(super) fn inherit(&mut self, key: &SessionKey, from: &SessionId) {
+        let source = SessionKey::new(key.tenant.clone(), from.clone());
+        for digest in self.uses.get(&source).cloned().unwrap_or_default() {
+            if let Some((blob, _)) = self.blobs.get(&(key.tenant.clone(), digest)) {
+                self.keep(key, blob.clone());
+            }
+        }
+    }
+
+    /// Removes what belongs to a session.
+    pub(super) fn forget(&mut self, key: &SessionKey) {
+        for document in self.of_session.remove(key).unwrap_or_default() {
+            self.remove(&document);
+        }
+        for digest in self.uses.remove(key).unwrap_or_default() {
+            let name = (key.tenant.clone(), digest);
+            if let Some((_, users)) = self.blobs.get_mut(&name) {
+                *users -= 1;
+                if *users == 0 {
+                    self.blobs.remove(&name);
+                }
+            }
+        }
+    }
+}
+
+impl Documents for MemoryStore {
+    fn document<'a>(&'a self, key: &'a DocumentKey) -> BoxFuture<'a, Result<Option<Document>>> {
+        now(Ok(self.state().shelf.documents.get(key).cloned()))
+    }
+
+    fn documents<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        kind: &'a str,
+        past: Option<&'a str>,
+        limit: u64,
+    ) -> BoxFuture<'a, Result<Vec<Document>>> {
+        let named = |id: &str| DocumentKey::new(tenant.clone(), kind, id);
+        let from = past.map_or_else(|| Bound::Included(named("")), |it| Bound::Excluded(named(it)));
+        let state = self.state();
+        let found = state.shelf.documents.range((from, Bound::Unbounded)).map(|(_, it)| it);
+        let ours = found.take_while(|it| it.key.tenant == *tenant && it.key.kind == kind);
+        now(Ok(ours.take(usize::try_from(limit).unwrap_or(usize::MAX)).cloned().collect()))
+    }
+
+    fn change(&self, changes: Vec<Change>) -> BoxFuture<'static, Result<()>> {
+        now(self.writable().and_then(|mut state| state.shelf.change(changes)))
+    }
+
+    fn expire(&self, before: Timestamp, limit: u64) -> BoxFuture<'static, Result<u64>> {
+        now(self.writable().map(|mut state| state.shelf.expire(before, limit)))
+    }
+
+    fn keep_blob(&self, key: &SessionKey, blob: Blob) -> BoxFuture<'static, Result<()>> {
+        now(self.writable().map(|mut state| state.shelf.keep(key, blob)))
+    }
+
+    fn blob<'a>(&'a self, key: &'a SessionKey, digest: &'a str) -> BoxFuture<'a, Result<Option<Blob>>> {
+        now(Ok(self.state().shelf.blob(key, digest).cloned()))
+    }
+
+    fn blob_bytes<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<u64>> {
+        now(Ok(self.state().shelf.bytes(key)))
+    }
+}

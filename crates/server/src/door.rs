@@ -1,0 +1,102 @@
+//! The door: connections are let in, so many at once, and shown out.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::JoinSet;
+use tower::ServiceExt;
+
+use crate::patient::Patient;
+use crate::settings::ServerLimits;
+
+/// How long to wait when a connection cannot be accepted, such as for want of file descriptors.
+const BREATH: Duration = Duration::from_millis(50);
+
+/// The connections of a server. Dropping it drops them all.
+pub(crate) struct Door {
+    http: http1::Builder,
+    router: Router,
+    slots: Arc<Semaphore>,
+    patience: Duration,
+    /// Becomes true when connections are to end with what is asked on them.
+    leaving: watch::Sender<bool>,
+    inside: JoinSet<()>,
+}
+
+impl Door {
+    pub(crate) fn new(router: Router, limits: &ServerLimits) -> Self {
+        let mut http = http1::Builder::new();
+        http.timer(TokioTimer::new())
+            .header_read_timeout(limits.request_time)
+            .max_header_size(limits.header_bytes)
+            .keep_alive(true);
+        let slots = Arc::new(Semaphore::new(limits.connections));
+        let (leaving, _) = watch::channel(false);
+        Self { http, router, slots, patience: limits.write_time, leaving, inside: JoinSet::new() }
+    }
+
+    /// Lets connections in until `stop` is ready.
+    pub(crate) async fn open(&mut self, listener: &TcpListener, stop: impl Future<Output = ()>) {
+        tokio::pin!(stop);
+        loop {
+            let slots = self.slots.clone();
+            let entering = async {
+                let slot = slots.acquire_owned().await.expect("nobody closes it");
+                loop {
+                    match listener.accept().await {
+                        Ok((stream, _)) => return (slot, stream),
+                        // The connection's own misfortune, or ours for now: neither is the end.
+                        Err(_) => tokio::time::sleep(BREATH).await,
+                    }
+                }
+            };
+            tokio::select! {
+                biased;
+                () = &mut stop => return,
+                (slot, stream) = entering => self.enter(slot, stream),
+            }
+            while self.inside.try_join_next().is_some() {}
+        }
+    }
+
+    fn enter(&mut self, slot: OwnedSemaphorePermit, stream: TcpStream) {
+        // A frame is not held back for a larger packet. Where that cannot be set, it is only slower.
+        stream.set_nodelay(true).unwrap_or_default();
+        let io = TokioIo::new(Patient::new(stream, self.patience));
+        let router = self.router.clone().map_request(|it: Request<Incoming>| it.map(axum::body::Body::new));
+        let connection = self.http.serve_connection(io, TowerToHyperService::new(router));
+        let mut leaving = self.leaving.subscribe();
+        self.inside.spawn(async move {
+            tokio::pin!(connection);
+            let left = async move { drop(leaving.wait_for(|it| *it).await) };
+            // How a connection ends is its client's affair: whoever asked was answered, or is gone.
+            tokio::select! {
+                ended = connection.as_mut() => drop(ended),
+                () = left => {
+                    connection.as_mut().graceful_shutdown();
+                    drop(connection.await);
+                }
+            }
+            drop(slot);
+        });
+    }
+
+    /// Ends connections with what is asked on them now; those on which nothing is, at once.
+    pub(crate) fn leave(&self) {
+        self.leaving.send_replace(true);
+    }
+
+    /// Waits until nobody is inside.
+    pub(crate) async fn empty(&mut self) {
+        while self.inside.join_next().await.is_some() {}
+    }
+}

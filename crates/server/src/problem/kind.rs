@@ -1,0 +1,117 @@
+//! The problems that the server itself finds, before or around what the harness says.
+
+use axum::http::StatusCode;
+use singletree_harness::Bucket;
+
+/// What a server finds wrong with a request, whatever section it is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Nobody said who they are, or not so that it could be believed.
+    Unauthorized,
+    /// Who asks may not do this.
+    Forbidden,
+    /// The request itself is not right.
+    Invalid,
+    /// There is no such path.
+    RouteUnknown,
+    /// The path is there, and not with this method.
+    MethodNotAllowed,
+    /// The body took too long to arrive.
+    RequestTimeout,
+    /// The body is larger than allowed.
+    BodyTooLarge,
+    /// The body is of a type that is not taken here.
+    MediaTypeUnsupported,
+    /// Too much at once.
+    RateLimited,
+    /// Something broke in the server.
+    Failed,
+    /// The server takes nothing more, for now.
+    Unready,
+}
+
+impl Kind {
+    /// Returns the stable, machine-readable category.
+    pub(crate) fn category(self) -> &'static str {
+        match self {
+            Self::Unauthorized => "server_unauthorized",
+            Self::Forbidden => "server_forbidden",
+            Self::Invalid => "server_request_invalid",
+            Self::RouteUnknown => "server_route_unknown",
+            Self::MethodNotAllowed => "server_method_not_allowed",
+            Self::RequestTimeout => "server_request_timeout",
+            Self::BodyTooLarge => "server_body_too_large",
+            Self::MediaTypeUnsupported => "server_media_type_unsupported",
+            Self::RateLimited => "server_rate_limited",
+            Self::Failed => "server_failed",
+            Self::Unready => "server_unready",
+        }
+    }
+
+    /// Returns the status.
+    pub(crate) fn status(self) -> StatusCode {
+        match self {
+            Self::Unauthorized => StatusCode::UNAUTHORIZED,
+            Self::Forbidden => StatusCode::FORBIDDEN,
+            Self::Invalid => StatusCode::BAD_REQUEST,
+            Self::RouteUnknown => StatusCode::NOT_FOUND,
+            Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
+            Self::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
+            Self::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::MediaTypeUnsupported => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::RateLimited => StatusCode::TOO_MANY_REQUESTS,
+            Self::Failed => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::Unready => StatusCode::SERVICE_UNAVAILABLE,
+        }
+    }
+
+    /// Returns what the caller can do.
+    pub(crate) fn bucket(self) -> Bucket {
+        match self {
+            Self::RequestTimeout | Self::RateLimited | Self::Failed | Self::Unready => {
+                Bucket::RetryableTransient
+            }
+            Self::Unauthorized
+            | Self::Forbidden
+            | Self::Invalid
+            | Self::RouteUnknown
+            | Self::MethodNotAllowed
+            | Self::BodyTooLarge
+            | Self::MediaTypeUnsupported => Bucket::UserCorrectable,
+        }
+    }
+
+    /// Returns what stands for a status that a library answered with.
+    pub(crate) fn of(status: StatusCode) -> Self {
+        match status {
+            StatusCode::UNAUTHORIZED => Self::Unauthorized,
+            StatusCode::FORBIDDEN => Self::Forbidden,
+            StatusCode::NOT_FOUND => Self::RouteUnknown,
+            StatusCode::METHOD_NOT_ALLOWED => Self::MethodNotAllowed,
+            StatusCode::REQUEST_TIMEOUT => Self::RequestTimeout,
+            StatusCode::PAYLOAD_TOO_LARGE => Self::BodyTooLarge,
+            StatusCode::UNSUPPORTED_MEDIA_TYPE => Self::MediaTypeUnsupported,
+            StatusCode::TOO_MANY_REQUESTS => Self::RateLimited,
+            StatusCode::SERVICE_UNAVAILABLE => Self::Unready,
+            it if it.is_client_error() => Self::Invalid,
+            _ => Self::Failed,
+        }
+    }
+
+    /// Returns what to say where nothing more is known.
+    pub(crate) fn message(self) -> &'static str {
+        match self {
+            Self::Unauthorized => "a valid key is needed",
+            Self::Forbidden => "this key may not do this",
+            Self::Invalid => "the request is not right",
+            Self::RouteUnknown => "there is no such path",
+            Self::MethodNotAllowed => "this path is not used with this method",
+            Self::RequestTimeout => "the body took too long to arrive",
+            Self::BodyTooLarge => "the body is larger than allowed",
+            Self::MediaTypeUnsupported => "the body is of a type that is not taken here",
+            Self::RateLimited => "too many requests at once",
+            Self::Failed => "something broke in the server",
+            Self::Unready => "the server takes nothing more for now",
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! The name of a request: the caller's own, or one of ours.
+
+use axum::extract::Request;
+use singletree_engine::Ids;
+
+/// The header that carries it, both ways.
+pub(crate) const HEADER: &str = "x-request-id";
+
+/// Bytes of the longest name that is taken over.
+const LONGEST: usize = 128;
+
+/// Returns the caller's own name for a request, if it is fit for logs and headers, else a new one.
+pub(crate) fn of(request: &Request, ids: &dyn Ids) -> String {
+    let own = request.headers().get(HEADER).and_then(|it| it.to_str().ok());
+    own.filter(|it| is_fit(it)).map_or_else(|| ids.uuid(), ToOwned::to_owned)
+}
+
+fn is_fit(id: &str) -> bool {
+    let fit = |it: u8| it.is_ascii_alphanumeric() || b"-_.:".contains(&it);
+    !id.is_empty() && id.len() <= LONGEST && id.bytes().all(fit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_taken_over_when_it_can_stand_in_a_log() {
+        let check = |id: &str, fit: bool| assert_eq!(is_fit(id), fit, "{id:?}");
+        check("4b1d9e0c-7f9a-4c07-9a56-2f3f3d0e8a11", true);
+        check("trace:17_a.b", true);
+        check("", false);
+        check("two words", false);
+        check("<script>", false);
+        check(&"x".repeat(128), true);
+        check(&"x".repeat(129), false);
+    }
+}

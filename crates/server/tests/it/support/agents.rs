@@ -1,0 +1,133 @@
+//! The agents behind the test's server: scripts that do as they are told.
+//!
+//! | text | what happens |
+//! |---|---|
+//! | `say TEXT` | the reply is `You said: TEXT` |
+//! | `look` | the tool `look` (reads), then `All done.` |
+//! | `act` | the tool `act` (changes), then `All done.` |
+//! | `both` | `look` and `act` in one message, then `All done.` |
+//! | `send` | the tool `send`, which needs approval; then `All done.`, or `Not done.` when denied |
+//! | `sends` | two calls of `send` in one message: two approvals |
+//! | `slow TEXT` | as `say`, each word waits for the test's [`HandPace`](super::HandPace) |
+//! | `think` | thinks, which nobody may see, then answers |
+//! | `fail retryable` | `provider_unavailable` |
+//! | `fail correctable` | `provider_invalid_request` |
+//! | `fail terminating` | `provider_model_not_loaded`, which these agents file as terminating |
+//! | `fail halfway` | some words, then `provider_unavailable` |
+//! | `canary` | fails with a diagnostic that holds [`CANARY`] |
+//! | anything else | `provider_invalid_request`: no rule fits |
+//!
+//! The agent `scripted` comes first; `brief` has no tools.
+
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+use singletree_agent::{AgentLoop, ChatAgent};
+use singletree_harness::{Agent, Bucket, BucketTable};
+use singletree_llm::{Pace, Script, ScriptedProvider};
+use singletree_tools::{Effect, Output, Tool, ToolLimits, Toolbox, TypedTool};
+
+/// The name of the first agent.
+pub(crate) const SCRIPTED: &str = "scripted";
+/// The name of the agent without tools.
+pub(crate) const BRIEF: &str = "brief";
+/// A configured secret: no output of the server may hold it.
+pub(crate) const CANARY: &str = "canary-secret-4711";
+
+/// What the tools did, in order, as `TOOL WHAT`.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct World(Arc<Mutex<Vec<String>>>);
+
+impl World {
+    pub(crate) fn done(&self) -> Vec<String> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+#[derive(Debug, serde::Deserialize, schemars::JsonSchema)]
+struct Arguments {
+    /// What to do it with.
+    what: String,
+}
+
+fn tool(name: &'static str, effect: Effect, world: &World) -> Arc<dyn Tool> {
+    let world = world.clone();
+    let function = move |arguments: Arguments, _| {
+        let world = world.clone();
+        async move {
+            world.0.lock().unwrap().push(format!("{name} {}", arguments.what));
+            Ok(Output::text(format!("did {}", arguments.what)))
+        }
+    };
+    Arc::new(TypedTool::new(name, "Does something.", effect, function).unwrap())
+}
+
+fn rule(user: &str, then: Value) -> Value {
+    json!({ "when": { "user": [user] }, "then": then })
+}
+
+fn calls(calls: &[(&str, &str)]) -> Value {
+    let calls = calls.iter().map(|(tool, what)| json!({ "tool": tool, "arguments": { "what": what } }));
+    json!({ "calls": calls.collect::<Value>() })
+}
+
+fn failing(category: &str) -> Value {
+    json!({ "error": { "category": category, "message": "the script fails" } })
+}
+
+/// What the agents' model says to what.
+pub(crate) fn script() -> Script {
+    let denied = json!({ "tool": "send", "content": "*denied*" });
+    let rules = json!([
+        rule("say {what}", json!({ "reply": "You said: {what}" })),
+        rule("slow {what}", json!({ "reply": "You said: {what}", "delay_ms": 1 })),
+        rule("think", json!({ "thinking": "Nobody may see this.", "reply": "I have thought." })),
+        rule("look", calls(&[("look", "a")])),
+        rule("act", calls(&[("act", "a")])),
+        rule("both", calls(&[("look", "a"), ("act", "b")])),
+        rule("send", calls(&[("send", "a")])),
+        rule("sends", calls(&[("send", "a"), ("send", "b")])),
+        rule("fail retryable", failing("provider_unavailable")),
+        rule("fail correctable", failing("provider_invalid_request")),
+        rule("fail terminating", failing("provider_model_not_loaded")),
+        rule("fail halfway", json!({ "reply": "Half a", "error": { "category": "provider_unavailable" } })),
+        rule("canary", json!({ "error": {
+            "category": "provider_invalid_request", "message": format!("the key {CANARY} is wrong") } })),
+        { "when": { "results": [denied] }, "then": { "reply": "Not done." } },
+        { "when": { "results": [{ "tool": "look" }] }, "then": { "reply": "All done." } },
+        { "when": { "results": [{ "tool": "act" }] }, "then": { "reply": "All done." } },
+        { "when": { "results": [{ "tool": "send" }] }, "then": { "reply": "All done." } },
+        { "when": { "results": [{ "tool": "look" }, { "tool": "act" }] }, "then": { "reply": "All done." } },
+        { "when": { "results": [{ "tool": "send" }, { "tool": "send" }] }, "then": { "reply": "All done." } },
+    ]);
+    Script::from_json(&json!({ "model": "scripted-model", "rules": rules }).to_string()).unwrap()
+}
+
+/// Makes the agents.
+pub(crate) fn agents(world: &World, pace: &Arc<dyn Pace>) -> Vec<Agent> {
+    let provider = Arc::new(ScriptedProvider::new(script()).with_pace(pace.clone()));
+    let tools = vec![
+        tool("look", Effect::Read, world),
+        tool("act", Effect::SafeWrite, world),
+        tool("send", Effect::Destructive, world),
+    ];
+    let toolbox = Toolbox::new(tools, ToolLimits::standard()).unwrap();
+    let buckets = BucketTable::default().with("provider_model_not_loaded", Bucket::SessionTerminating);
+    let scripted = AgentLoop::builder(provider.clone()).system("Do as you are told.").toolbox(toolbox);
+    let brief = AgentLoop::builder(provider).system("Be brief.");
+    vec![
+        scripted.agent(SCRIPTED).unwrap().buckets(buckets.clone()),
+        brief.agent(BRIEF).unwrap().buckets(buckets),
+    ]
+}
+
+/// Returns how the agents are listed.
+pub(crate) fn listed() -> Vec<ChatAgent> {
+    let made = "2026-01-01T00:00:00Z";
+    let scripted = ChatAgent {
+        description: Some("Does as it is told.".into()),
+        role_prompt: Some("Do as you are told.".into()),
+        ..ChatAgent::new(SCRIPTED, "Scripted", made)
+    };
+    vec![scripted, ChatAgent::new(BRIEF, "Brief", made)]
+}

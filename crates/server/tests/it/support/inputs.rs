@@ -1,0 +1,84 @@
+//! Time, names and secrets that a test decides (INV-11).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
+
+use singletree_durable::Timestamp;
+use singletree_engine::{Clock, Ids};
+use singletree_llm::{BoxFuture, Pace};
+use singletree_server::Entropy;
+use tokio::sync::Semaphore;
+
+/// 2026-01-01T00:00:00Z.
+const BEGIN: i64 = 1_767_225_600_000;
+
+/// A clock that moves when it is told to.
+#[derive(Debug)]
+pub(crate) struct HandClock(AtomicI64);
+
+impl HandClock {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self(AtomicI64::new(BEGIN)))
+    }
+
+    pub(crate) fn advance(&self, span: Duration) {
+        self.0.fetch_add(i64::try_from(span.as_millis()).unwrap(), Ordering::SeqCst);
+    }
+}
+
+impl Clock for HandClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(self.0.load(Ordering::SeqCst))
+    }
+}
+
+/// Identifiers that count up.
+#[derive(Debug, Default)]
+pub(crate) struct CountingIds(AtomicU64);
+
+impl Ids for CountingIds {
+    fn uuid(&self) -> String {
+        let n = self.0.fetch_add(1, Ordering::SeqCst);
+        format!("00000000-0000-4000-8000-{n:012x}")
+    }
+}
+
+/// Bytes that nobody is to guess, and that a test can.
+#[derive(Debug, Default)]
+pub(crate) struct CountingEntropy(AtomicU64);
+
+impl Entropy for CountingEntropy {
+    fn fill(&self, bytes: &mut [u8]) {
+        let n = self.0.fetch_add(1, Ordering::SeqCst);
+        for (at, byte) in (0_u64..).zip(bytes) {
+            *byte = (n.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(at as u32) ^ at) as u8;
+        }
+    }
+}
+
+/// A pace at which a model's pauses pass one by one, when a test lets them. The words of the script's `slow` rules wait for it.
+#[derive(Debug)]
+pub(crate) struct HandPace(Semaphore);
+
+impl HandPace {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self(Semaphore::new(0)))
+    }
+
+    /// Lets so many pauses pass, now or when they come. A model pauses before each word, and before its end.
+    pub(crate) fn pass(&self, pauses: usize) {
+        self.0.add_permits(pauses);
+    }
+
+    /// Lets all pauses pass, from now on.
+    pub(crate) fn run_free(&self) {
+        self.0.add_permits(Semaphore::MAX_PERMITS / 2);
+    }
+}
+
+impl Pace for HandPace {
+    fn pause(&self, _length: Duration) -> BoxFuture<'_, ()> {
+        Box::pin(async { self.0.acquire().await.unwrap().forget() })
+    }
+}

@@ -1,0 +1,152 @@
+//! A server on a free port.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use singletree_durable::{Documents, Journal, MemoryStore, Upkeep};
+use singletree_harness::{Chat, Limits};
+use singletree_http::{Redactor, Secret};
+use singletree_llm::Pace;
+use singletree_server::{Server, ServerBuilder, ServerLimits};
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use super::agents::{self, CANARY, World};
+use super::client::Client;
+use super::inputs::{CountingEntropy, CountingIds, HandClock, HandPace};
+
+/// How long anything in a test may take before it has failed.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A server on a free port over a store in memory, with the scripted agents of [`agents`].
+#[derive(Debug)]
+pub(crate) struct Rig {
+    pub(crate) at: SocketAddr,
+    /// The chat of the tenant `default`: what the wire shows is to be seen here, too.
+    pub(crate) chat: Chat,
+    pub(crate) documents: Arc<dyn Documents>,
+    pub(crate) clock: Arc<HandClock>,
+    pub(crate) pace: Arc<HandPace>,
+    pub(crate) world: World,
+    stop: Option<oneshot::Sender<()>>,
+    served: JoinHandle<()>,
+}
+
+/// What of a rig is not as usual.
+pub(crate) struct RigBuilder {
+    limits: ServerLimits,
+    chat_limits: Limits,
+    world: World,
+    clock: Arc<HandClock>,
+    ids: Arc<CountingIds>,
+    server: Vec<Box<dyn FnOnce(ServerBuilder) -> ServerBuilder>>,
+}
+
+impl Rig {
+    /// Starts a server as usual.
+    pub(crate) async fn start() -> Self {
+        Self::builder().start().await
+    }
+
+    pub(crate) fn builder() -> RigBuilder {
+        RigBuilder {
+            limits: ServerLimits::default(),
+            chat_limits: Limits::default(),
+            world: World::default(),
+            clock: HandClock::new(),
+            ids: Arc::default(),
+            server: Vec::new(),
+        }
+    }
+
+    /// Returns somebody who asks without a key.
+    pub(crate) fn client(&self) -> Client {
+        Client::new(self.at)
+    }
+
+    /// Asks the server to end, and waits until it has.
+    pub(crate) async fn stop(mut self) {
+        self.begin_stop();
+        within(self.served).await.unwrap();
+    }
+
+    /// Asks the server to end.
+    pub(crate) fn begin_stop(&mut self) {
+        if let Some(stop) = self.stop.take() {
+            stop.send(()).unwrap();
+        }
+    }
+}
+
+impl RigBuilder {
+    pub(crate) fn limits(mut self, limits: ServerLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    pub(crate) fn chat_limits(mut self, limits: Limits) -> Self {
+        self.chat_limits = limits;
+        self
+    }
+
+    /// Goes on with what another rig began with: its world, its time, its names. For restarts over one store.
+    pub(crate) fn after(mut self, other: &Rig) -> Self {
+        self.world = other.world.clone();
+        self.clock = other.clock.clone();
+        self
+    }
+
+    /// Changes what the server is built of.
+    pub(crate) fn server(mut self, change: impl FnOnce(ServerBuilder) -> ServerBuilder + 'static) -> Self {
+        self.server.push(Box::new(change));
+        self
+    }
+
+    /// Starts it over an empty store in memory.
+    pub(crate) async fn start(self) -> Rig {
+        self.start_on(MemoryStore::new()).await
+    }
+
+    /// Starts it over a store.
+    pub(crate) async fn start_on<S>(self, store: S) -> Rig
+    where
+        S: Journal + Upkeep + Documents + 'static,
+    {
+        let store = Arc::new(store);
+        let pace = HandPace::new();
+        let shared_pace: Arc<dyn Pace> = pace.clone();
+        let chat = agents::agents(&self.world, &shared_pace)
+            .into_iter()
+            .fold(Chat::builder(), |chat, agent| chat.agent(agent))
+            .limits(self.chat_limits)
+            .clock(self.clock.clone())
+            .ids(self.ids.clone())
+            .open_shared(store.clone(), store.clone())
+            .unwrap();
+        chat.sweep().await.unwrap();
+        let documents: Arc<dyn Documents> = store;
+        let builder = Server::builder(chat.clone(), documents.clone())
+            .agents(agents::listed())
+            .limits(self.limits)
+            .clock(self.clock.clone())
+            .ids(self.ids)
+            .entropy(Arc::new(CountingEntropy::default()))
+            .redactor(Redactor::new([Secret::new(CANARY)]));
+        let server = self.server.into_iter().fold(builder, |builder, change| change(builder)).build();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let at = listener.local_addr().unwrap();
+        let (stop, stopped) = oneshot::channel();
+        let stopped = async move { drop(stopped.await) };
+        let served = tokio::spawn(async move { server.serve(listener, stopped).await });
+        let (clock, world, stop) = (self.clock, self.world, Some(stop));
+        Rig { at, chat, documents, clock, pace, world, stop, served }
+    }
+}
+
+/// Waits for something that has to come.
+pub(crate) async fn within<T>(work: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, work).await.expect("it does not come")
+}
