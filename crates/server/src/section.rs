@@ -1,34 +1,40 @@
 //! A section: the routes of one protocol, and how it words what went wrong.
+//!
+//! # One table
+//! What is served, what the document of the API says and what the tests of all routes drive is one list of [`Route`]s: a
+//! section makes it, [`Section::new`] makes its router of it, and nothing is served that is not in it. To add a route, add a
+//! line to the list of its section:
+//!
+//! ```text
+//! Route::post("/v1/sessions/{session}/blobs", upload)      // path and handler; the access is `Keyed` unless it says `.open()`
+//!     .needs(Scope::Write)                                 // checked before the handler, and said in the document
+//!     .documented(
+//!         Operation::new("uploadBlob", "Uploads a blob")   // the operation's id and summary
+//!             .tag("blobs")
+//!             .header("Content-Type", "What it is.")
+//!             .query::<native::UploadQuery>()              // one parameter for each property of the type
+//!             .bytes("application/octet-stream")           // or `.body::<T>()` for JSON
+//!             .answers::<native::BlobInfo>(201, "The blob.")
+//!             .fails(&[413]),                              // beside those that its scope and path bring: 400, 401, 403, 404, ...
+//!     )
+//! ```
+//!
+//! A route without `documented` is served and tested and is not part of the document: those of protocols that are described
+//! elsewhere. Each route, documented or not, needs a line in `tests/it/tenants.rs`, which fails without.
+
+mod operation;
+mod route;
 
 use std::sync::Arc;
 
 use axum::Router;
-use axum::http::Method;
 use axum::response::Response;
+
+pub(crate) use operation::{Content, Operation};
+pub(crate) use route::{Access, Route};
 
 use crate::problem::Problem;
 use crate::shared::Shared;
-
-/// Who may use a route.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Access {
-    /// Anybody, also without a key.
-    Open,
-    /// Callers; the handler checks the scope.
-    Keyed,
-}
-
-/// One route, as lists and tests of all routes need it. What it says is what is served: `Section::router` is made of
-/// the same paths.
-#[derive(Debug, Clone)]
-pub(crate) struct Route {
-    /// The method.
-    pub(crate) method: Method,
-    /// The path, with `{names}`.
-    pub(crate) path: &'static str,
-    /// Who may use it.
-    pub(crate) access: Access,
-}
 
 /// What a request was, for those who word a problem.
 #[derive(Debug, Clone)]
@@ -44,10 +50,18 @@ pub(crate) type Render = fn(&Problem, &Asked) -> Response;
 pub(crate) struct Section {
     /// Its name, as metrics and logs have it.
     pub(crate) name: &'static str,
-    /// Its routes.
+    /// Its routes, served.
     pub(crate) router: Router<Arc<Shared>>,
     /// The same routes as a list.
     pub(crate) routes: Vec<Route>,
     /// How it words a problem.
     pub(crate) render: Render,
+}
+
+impl Section {
+    /// Makes a section of its table.
+    pub(crate) fn new(name: &'static str, render: Render, routes: Vec<Route>) -> Self {
+        let router = routes.iter().fold(Router::new(), |all, it| all.route(it.path, it.served()));
+        Self { name, router, routes, render }
+    }
 }

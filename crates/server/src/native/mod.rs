@@ -2,15 +2,9 @@
 
 mod problem;
 
-use axum::Router;
-use axum::http::Method;
-use axum::routing::get;
-
-use crate::section::{Access, Route, Section};
+use crate::section::{Route, Section};
 
 /// Returns the native section.
 pub(crate) fn section() -> Section {
-    let router = Router::new().route("/healthz", get(async || "ok"));
-    let routes = vec![Route { method: Method::GET, path: "/healthz", access: Access::Open }];
-    Section { name: "native", router, routes, render: problem::render }
+    Section::new("native", problem::render, vec![Route::get("/healthz", async || "ok").open()])
 }

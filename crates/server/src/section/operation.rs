@@ -1,0 +1,121 @@
+//! What the document of the API says of a route, as data.
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+
+/// Makes the schema of a type, in a document whose shared schemas the generator collects.
+pub(crate) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
+
+fn schema_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+    generator.subschema_for::<T>()
+}
+
+/// What a body is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Content {
+    /// JSON of a shape.
+    Json(SchemaOf),
+    /// Server-sent events, each with JSON of a shape as its data.
+    Events(SchemaOf),
+    /// Something else, of this media type.
+    Bytes(&'static str),
+    /// Nothing.
+    Empty,
+}
+
+/// One way to answer.
+#[derive(Debug, Clone)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) about: &'static str,
+    pub(crate) content: Content,
+}
+
+/// What the document of the API says of a route. How to write one: [`section`](super).
+#[derive(Debug, Clone)]
+pub(crate) struct Operation {
+    pub(crate) id: &'static str,
+    pub(crate) summary: &'static str,
+    pub(crate) about: &'static str,
+    pub(crate) tag: &'static str,
+    pub(crate) query: Option<SchemaOf>,
+    pub(crate) headers: Vec<(&'static str, &'static str)>,
+    pub(crate) body: Content,
+    pub(crate) answers: Vec<Answer>,
+    pub(crate) fails: Vec<u16>,
+}
+
+impl Operation {
+    /// Makes one of its id, which clients are generated with, and what it does in a few words.
+    pub(crate) fn new(id: &'static str, summary: &'static str) -> Self {
+        let (query, headers, body) = (None, Vec::new(), Content::Empty);
+        let (answers, fails) = (Vec::new(), Vec::new());
+        Self { id, summary, about: "", tag: "", query, headers, body, answers, fails }
+    }
+
+    /// Says more, in Markdown.
+    pub(crate) fn about(mut self, about: &'static str) -> Self {
+        self.about = about;
+        self
+    }
+
+    /// Puts it under a heading.
+    pub(crate) fn tag(mut self, tag: &'static str) -> Self {
+        self.tag = tag;
+        self
+    }
+
+    /// Takes parameters in the query: the properties of the type, which is what the handler reads them as.
+    pub(crate) fn query<T: JsonSchema>(mut self) -> Self {
+        self.query = Some(schema_of::<T>);
+        self
+    }
+
+    /// Takes a header, which is never required.
+    pub(crate) fn header(mut self, name: &'static str, about: &'static str) -> Self {
+        self.headers.push((name, about));
+        self
+    }
+
+    /// Takes JSON.
+    pub(crate) fn body<T: JsonSchema>(mut self) -> Self {
+        self.body = Content::Json(schema_of::<T>);
+        self
+    }
+
+    /// Takes bytes of a media type.
+    pub(crate) fn bytes(mut self, media_type: &'static str) -> Self {
+        self.body = Content::Bytes(media_type);
+        self
+    }
+
+    /// Answers with JSON.
+    pub(crate) fn answers<T: JsonSchema>(self, status: u16, about: &'static str) -> Self {
+        self.answer(status, about, Content::Json(schema_of::<T>))
+    }
+
+    /// Answers with server-sent events, each with JSON as its data; also beside JSON, under one status.
+    pub(crate) fn streams<T: JsonSchema>(self, status: u16, about: &'static str) -> Self {
+        self.answer(status, about, Content::Events(schema_of::<T>))
+    }
+
+    /// Answers with bytes of a media type.
+    pub(crate) fn answers_bytes(self, status: u16, media_type: &'static str, about: &'static str) -> Self {
+        self.answer(status, about, Content::Bytes(media_type))
+    }
+
+    /// Answers with nothing but a status.
+    pub(crate) fn answers_nothing(self, status: u16, about: &'static str) -> Self {
+        self.answer(status, about, Content::Empty)
+    }
+
+    /// Adds statuses of problems, beside those that its access, its path and its body bring.
+    pub(crate) fn fails(mut self, statuses: &[u16]) -> Self {
+        self.fails.extend_from_slice(statuses);
+        self
+    }
+
+    fn answer(mut self, status: u16, about: &'static str, content: Content) -> Self {
+        self.answers.push(Answer { status, about, content });
+        self
+    }
+}

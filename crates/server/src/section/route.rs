@@ -1,0 +1,103 @@
+//! One route: its method, its path, who may use it, what answers, and what is said of it.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::sync::Arc;
+
+use axum::extract::Request;
+use axum::handler::Handler;
+use axum::http::Method;
+use axum::middleware::{Next, from_fn};
+use axum::response::IntoResponse;
+use axum::routing::{MethodFilter, MethodRouter, on};
+
+use super::Operation;
+use crate::caller::{By, Scope};
+use crate::shared::Shared;
+
+/// Who may use a route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Anybody, also without a key.
+    Open,
+    /// Callers, if they have the scope that is needed.
+    Keyed,
+}
+
+/// One route of a section's table.
+#[derive(Clone)]
+pub(crate) struct Route {
+    /// The method.
+    pub(crate) method: Method,
+    /// The path, with `{names}`.
+    pub(crate) path: &'static str,
+    /// Who may use it.
+    pub(crate) access: Access,
+    /// What callers must be allowed.
+    pub(crate) scope: Option<Scope>,
+    /// What the document of the API says of it.
+    pub(crate) operation: Option<Operation>,
+    handler: MethodRouter<Arc<Shared>, Infallible>,
+}
+
+impl Route {
+    /// Makes a route of a handler that reads.
+    pub(crate) fn get<T: 'static>(path: &'static str, handler: impl Handler<T, Arc<Shared>>) -> Self {
+        Self::new(Method::GET, path, on(MethodFilter::GET, handler))
+    }
+
+    /// Makes a route of a handler that does something.
+    pub(crate) fn post<T: 'static>(path: &'static str, handler: impl Handler<T, Arc<Shared>>) -> Self {
+        Self::new(Method::POST, path, on(MethodFilter::POST, handler))
+    }
+
+    /// Makes a route of a handler that puts something in its place.
+    pub(crate) fn put<T: 'static>(path: &'static str, handler: impl Handler<T, Arc<Shared>>) -> Self {
+        Self::new(Method::PUT, path, on(MethodFilter::PUT, handler))
+    }
+
+    /// Makes a route of a handler that removes.
+    pub(crate) fn delete<T: 'static>(path: &'static str, handler: impl Handler<T, Arc<Shared>>) -> Self {
+        Self::new(Method::DELETE, path, on(MethodFilter::DELETE, handler))
+    }
+
+    fn new(method: Method, path: &'static str, handler: MethodRouter<Arc<Shared>>) -> Self {
+        Self { method, path, access: Access::Keyed, scope: None, operation: None, handler }
+    }
+
+    /// Lets anybody use it, also without a key.
+    pub(crate) fn open(mut self) -> Self {
+        self.access = Access::Open;
+        self
+    }
+
+    /// Sets what callers must be allowed; it is checked before the handler runs.
+    pub(crate) fn needs(mut self, scope: Scope) -> Self {
+        self.scope = Some(scope);
+        self
+    }
+
+    /// Says what the document of the API says of it.
+    pub(crate) fn documented(mut self, operation: Operation) -> Self {
+        self.operation = Some(operation);
+        self
+    }
+
+    /// Returns what is served: the handler behind the check of its scope.
+    pub(super) fn served(&self) -> MethodRouter<Arc<Shared>> {
+        let Some(scope) = self.scope else { return self.handler.clone() };
+        let check = move |By(caller): By, request: Request, next: Next| async move {
+            match caller.may(scope) {
+                Ok(()) => next.run(request).await,
+                Err(problem) => problem.into_response(),
+            }
+        };
+        self.handler.clone().layer(from_fn(check))
+    }
+}
+
+impl fmt::Debug for Route {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Route({} {})", self.method, self.path)
+    }
+}
