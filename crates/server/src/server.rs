@@ -13,7 +13,7 @@ use singletree_agent::ChatAgent;
 use singletree_durable::Documents;
 use singletree_engine::{Clock, Ids, RandomIds, SystemClock};
 use singletree_harness::Chat;
-use singletree_http::Redactor;
+use singletree_http::{Redactor, Transport};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
@@ -22,6 +22,7 @@ use crate::door::Door;
 use crate::entropy::{Entropy, SystemEntropy};
 use crate::frame::{self, Frame};
 use crate::native;
+use crate::openharness;
 use crate::problem::Problem;
 use crate::settings::ServerLimits;
 use crate::shared::Shared;
@@ -40,6 +41,7 @@ pub struct ServerBuilder {
     ids: Arc<dyn Ids>,
     entropy: Arc<dyn Entropy>,
     redactor: Redactor,
+    fetch: Option<Arc<dyn Transport>>,
 }
 
 impl ServerBuilder {
@@ -85,12 +87,21 @@ impl ServerBuilder {
         self
     }
 
+    /// Sets what fetches from addresses that callers name, such as pictures: a client that calls public addresses only. Without
+    /// one nothing is fetched.
+    #[must_use]
+    pub fn fetching(mut self, transport: Arc<dyn Transport>) -> Self {
+        self.fetch = Some(transport);
+        self
+    }
+
     /// Puts the server together.
     #[must_use]
     pub fn build(self) -> Server {
-        let Self { chat, documents, agents, limits, clock, ids, entropy, redactor } = self;
+        let Self { chat, documents, agents, limits, clock, ids, entropy, redactor, fetch } = self;
         let (closing, _) = watch::channel(false);
-        let shared = Shared { chat, documents, agents, limits, clock, ids, entropy, redactor, closing };
+        let shared =
+            Shared { chat, documents, agents, limits, clock, ids, entropy, redactor, fetch, closing };
         Server { shared: Arc::new(shared) }
     }
 }
@@ -114,12 +125,13 @@ impl Server {
             ids: Arc::new(RandomIds),
             entropy: Arc::new(SystemEntropy),
             redactor: Redactor::default(),
+            fetch: None,
         }
     }
 
     /// Returns all routes, in their frame.
     fn router(&self) -> Router {
-        let sections = [native::section()];
+        let sections = [native::section(), openharness::section()];
         let frame = Arc::new(Frame::new(self.shared.clone(), &sections));
         let all = sections.into_iter().fold(Router::new(), |all, it| all.merge(it.router));
         all.fallback(async || Problem::of_status(StatusCode::NOT_FOUND))

@@ -7,7 +7,7 @@ use singletree_agent::ChatAgent;
 use singletree_durable::{Documents, TenantId, Timestamp};
 use singletree_engine::{Clock, Ids};
 use singletree_harness::Chat;
-use singletree_http::Redactor;
+use singletree_http::{Redactor, Transport};
 use tokio::sync::watch;
 
 use crate::caller::Caller;
@@ -32,6 +32,8 @@ pub(crate) struct Shared {
     pub(crate) entropy: Arc<dyn Entropy>,
     /// What keeps secrets out of texts (INV-16).
     pub(crate) redactor: Redactor,
+    /// What fetches from addresses that callers name; where there is none, nothing is fetched.
+    pub(crate) fetch: Option<Arc<dyn Transport>>,
     /// Becomes true when streams are to end: what runs has ended, or had its time.
     pub(crate) closing: watch::Sender<bool>,
 }

@@ -2,4 +2,5 @@
 #![expect(clippy::unwrap_used, reason = "a test may unwrap")]
 
 mod frame;
+mod openharness;
 mod support;

@@ -1,0 +1,15 @@
+//! The OpenHarness engine over its wire. Every answer of every test is checked against the schema of the protocol and against
+//! the table that the engine publishes.
+
+mod asking;
+mod schema;
+
+mod capabilities;
+mod deciding;
+mod goldens;
+mod mutations;
+mod privacy;
+mod replay;
+mod saying;
+mod transport;
+mod unknown_fields;
