@@ -8,6 +8,7 @@ use singletree_engine::{Ctx, END, Json, NodeError, NodeResult, Target};
 use singletree_harness::{Messages, SideRecords, TurnBudget};
 use singletree_llm::{ChatMessage, Detail, Error, FinishReason, Request, Role};
 
+use crate::command::is_command;
 use crate::compaction::Compaction;
 use crate::model::tokens;
 use crate::parts::{MODEL, Parts};
@@ -30,7 +31,9 @@ const INSTRUCTIONS: &str = "You summarise conversations. Write down what somebod
 pub(crate) async fn compact(parts: Arc<Parts>, cx: Ctx<AgentState>) -> NodeResult<AgentState> {
     let (state, update) = (cx.state(), AgentState::update());
     // What a window does not hold is not read from inside of another graph.
-    let Some(compaction) = parts.compaction.as_ref().filter(|_| is_outermost(&cx)) else { return Ok(update) };
+    // What a session of commands has said is shown to no model, and so summarised for none (D27).
+    let may = is_outermost(&cx) && !is_command(&cx);
+    let Some(compaction) = parts.compaction.as_ref().filter(|_| may) else { return Ok(update) };
     let commanded = compaction.is_commanded(&state.messages);
     let old = state.summary.0.as_ref();
     let sides = cx.extension::<SideRecords>();
@@ -75,7 +78,7 @@ async fn summarise(
     cx: &Ctx<AgentState>,
     range: Range<u64>,
 ) -> Result<Result<Summary, Error>, NodeError> {
-    let owner = parts.owner(cx.state())?;
+    let owner = parts.owner(cx)?;
     let provider = compaction.provider.as_ref().unwrap_or(&owner.provider);
     let mut text = cx.state().summary.0.as_ref().map(|it| it.text.clone());
     let mut from = range.start;

@@ -102,7 +102,8 @@ pub enum Put {
     Event(EventRow),
     /// Copies the beginning of a list of another session of the tenant, as it is when the batch is written: every item with
     /// its number, turn, place, body and side record (D12). Items and places must be free; a list that is shorter refuses
-    /// the batch. The field is put apart.
+    /// the batch. The field is put apart. Blobs of the other session that the batch leaves named in this one
+    /// ([`Documents`](crate::Documents)) are used by both; for that alone, none may be inherited.
     Inherit {
         /// The other session.
         from: SessionId,

@@ -21,7 +21,8 @@
 //!             journal: Arc::new(store.clone()),
 //!             upkeep: Arc::new(store.clone()),
 //!             paused: Arc::new(store.clone()),
-//!             checkpoints: Arc::new(store),
+//!             checkpoints: Arc::new(store.clone()),
+//!             documents: Arc::new(store),
 //!         }
 //!     }
 //! }
@@ -47,8 +48,10 @@
 //! ```
 
 mod bench;
+mod blobs;
 mod checkpoints;
 mod clause;
+mod documents;
 mod dossier;
 mod forks;
 mod numbers;

@@ -99,7 +99,8 @@ impl fmt::Debug for Blob {
 /// - **Durable**, **never dropped**, **read your writes**, **tenants apart**: as [`Journal`](crate::Journal).
 /// - **Gone with its session.** A batch that deletes a session, be it there or not, removes the documents that belong to it
 ///   and its uses of blobs, in the same transaction; a blob goes with its last use. A session that
-///   [inherits](crate::Put::Inherit) from another uses the blobs of that one from the same transaction on.
+///   [inherits](crate::Put::Inherit) from another uses, from the same transaction on, those blobs of that one that it names:
+///   whose digest stands in the body of an item or the value of a field.
 /// - **Stored once.** The bytes of a digest are kept once for each tenant, however many sessions use them.
 /// - A document whose time is over is kept until something removes it; who reads decides with its own clock.
 ///

@@ -1,5 +1,6 @@
 //! A store that dies at the n-th write.
 
+mod documents;
 mod fuse;
 mod journal;
 mod stores;
@@ -20,8 +21,8 @@ pub enum Land {
 /// Wraps a store so that its n-th write fails, and every write after it: what a process sees that dies there.
 ///
 /// Writes are [`Journal::apply`](crate::Journal::apply), `save` and `delete` of a
-/// [`SessionStore`](crate::SessionStore), and `save`, `claim`, `close` and `delete` of a
-/// [`PausedStore`](crate::PausedStore). They count when they are called, from 1, whatever their answer; wrappers made
+/// [`SessionStore`](crate::SessionStore), `save`, `claim`, `close` and `delete` of a
+/// [`PausedStore`](crate::PausedStore), and `change`, `expire` and `keep_blob` of [`Documents`](crate::Documents). They count when they are called, from 1, whatever their answer; wrappers made
 /// with [`FailAt::beside`] count together. What fails answers [`Error::Unavailable`](crate::Error::Unavailable). Reads
 /// pass.
 ///

@@ -92,6 +92,7 @@ const CORRECTABLE: &[&str] = &[
     "chat_idempotency_conflict",
     "chat_message_shape_invalid",
     "chat_message_unknown",
+    "chat_policy_unsupported",
     "chat_session_exists",
     "chat_session_suspended",
     "chat_signal_conflict",

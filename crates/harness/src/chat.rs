@@ -8,7 +8,7 @@ use futures_core::Stream;
 use singletree_durable::{Journal, SessionId, SessionKey, TenantId, Upkeep};
 use singletree_engine::{Clock, Graph, Ids, RandomIds, SystemClock};
 use singletree_llm::ChatMessage;
-use singletree_narration::{NarrationSink, NoNarration};
+use singletree_narration::{Locale, NarrationSink, NoNarration};
 
 use crate::agent::Agent;
 use crate::event::ChatEvent;
@@ -42,6 +42,7 @@ pub struct ChatBuilder {
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
     narration: Arc<dyn NarrationSink>,
+    locale: Locale,
     retention: Option<Retention>,
 }
 
@@ -89,6 +90,14 @@ impl ChatBuilder {
         self
     }
 
+    /// Sets in which language the controller narrates; English otherwise. Texts of errors are those of the agent's
+    /// [`Replies`](crate::Replies).
+    #[must_use]
+    pub fn narrate_in(mut self, locale: Locale) -> Self {
+        self.locale = locale;
+        self
+    }
+
     /// Sets what is not kept for ever: from the first [`Chat::sweep`] on it is forgotten in the background. Everything is kept
     /// otherwise.
     #[must_use]
@@ -124,6 +133,7 @@ impl ChatBuilder {
             clock: self.clock,
             ids: self.ids,
             narration: self.narration,
+            locale: self.locale,
             retention: self.retention,
         })?;
         Ok(Chat { house: Arc::new(house), tenant: self.tenant.unwrap_or_else(TenantId::single) })
@@ -149,6 +159,7 @@ impl Chat {
             clock: Arc::new(SystemClock),
             ids: Arc::new(RandomIds),
             narration: Arc::new(NoNarration),
+            locale: Locale::default(),
             retention: None,
         }
     }

@@ -24,6 +24,14 @@ pub enum Error {
         /// Why not.
         why: String,
     },
+    /// The agent does not work under the session's prompt policy (agent-chat-output §8).
+    #[error("agent '{agent}' takes no commands: {why}")]
+    Policy {
+        /// Which agent.
+        agent: String,
+        /// Why not.
+        why: String,
+    },
     /// A message is not a message, or too long (harness-chat §3.1, §10.4).
     #[error("the message is not valid: {why}")]
     MessageShape {
@@ -238,6 +246,7 @@ impl Error {
         match self {
             Self::HistoryField { .. } => "chat_history_field_invalid",
             Self::Durability { .. } => "chat_durability_invalid",
+            Self::Policy { .. } => "chat_policy_unsupported",
             Self::MessageShape { .. } => "chat_message_shape_invalid",
             Self::SessionId { .. } => "harness_session_id_unresolved",
             Self::Path { .. } => "harness_path_classification_ambiguous",

@@ -10,7 +10,7 @@ use singletree_durable::{
     Batch, BoxFuture, Fence, Journal, Put, SessionKey, TenantId, Timestamp, TurnQuery, Upkeep,
 };
 use singletree_engine::{Clock, Ids};
-use singletree_narration::{Narration, NarrationSink, Speaker};
+use singletree_narration::{Locale, Narration, NarrationSink};
 use tokio::sync::Notify;
 
 use crate::agent::Agent;
@@ -19,6 +19,8 @@ use crate::event::ChatEvent;
 use crate::hot::{Desk, Hot};
 use crate::limit::Limits;
 use crate::mail::{self, Mailbox};
+use crate::narrate::Said;
+use crate::narrator::{Narrator, whose};
 use crate::outcome::ErroredTurn;
 use crate::reply::Reporting;
 use crate::retention::{Retaining, Retention};
@@ -43,6 +45,7 @@ pub(crate) struct House {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ids: Arc<dyn Ids>,
     pub(crate) narration: Arc<dyn NarrationSink>,
+    locale: Locale,
     pub(crate) epoch: Arc<str>,
     pub(crate) retaining: Retaining,
     pub(crate) tasks: Tasks,
@@ -90,6 +93,7 @@ pub(crate) struct HouseParts {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ids: Arc<dyn Ids>,
     pub(crate) narration: Arc<dyn NarrationSink>,
+    pub(crate) locale: Locale,
     pub(crate) retention: Option<Retention>,
 }
 
@@ -146,6 +150,7 @@ impl House {
             clock: parts.clock,
             ids: parts.ids,
             narration: parts.narration,
+            locale: parts.locale,
             retaining: Retaining::new(parts.retention),
             tasks: Tasks::default(),
             closing: AtomicBool::new(false),
@@ -285,7 +290,7 @@ impl House {
             }
         }
         for event in commit.events {
-            self.narrate(&event);
+            self.narrate(hot, &event);
             hot.feed.publish(event);
         }
         Ok(())
@@ -308,10 +313,16 @@ impl House {
         })
     }
 
-    fn narrate(&self, event: &ChatEvent) {
-        if let Some(content) = narrate::controller(&event.what) {
+    /// Returns through what the agent of a session says why it proposes something.
+    pub(crate) fn narrator(&self, hot: &Hot) -> Narrator {
+        Narrator::new(self.narration.clone(), self.clock.clone(), hot.key.clone())
+    }
+
+    /// Tells people what happened. Nobody here hears what becomes of it (INV-9).
+    fn narrate(&self, hot: &Hot, event: &ChatEvent) {
+        if let Some(Said { role, kind, content }) = narrate::controller(&event.what, self.locale) {
             let timestamp = event.at.to_system_time();
-            self.narration.emit(Narration { timestamp, role: Speaker::System, content });
+            self.narration.emit(whose(&hot.key), Narration { timestamp, role, kind, content });
         }
     }
 }

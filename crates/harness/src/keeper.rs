@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use singletree_durable::{BoxFuture, TurnKind, TurnRow, WaitRow};
 use singletree_engine::{
-    Ending, Entered, Error as RunError, Item, Persist, Progress, SessionState, Snapshot, Update, Watch,
+    Ending, Entered, Error as RunError, Item, Persist, Progress, SessionState, Slot, Snapshot, Update, Watch,
 };
 use tokio::sync::watch;
 
@@ -17,6 +17,7 @@ use crate::hot::{Answering, Hot};
 use crate::house::{House, Served};
 use crate::made::Made;
 use crate::outcome::{ChatTurnOutcome, ErroredTurn};
+use crate::policy::{COMMAND, PromptPolicy};
 use crate::record::TurnRowExt;
 use crate::side::SideRecords;
 use crate::stream::TurnStream;
@@ -56,6 +57,14 @@ pub(crate) struct Claim {
     pub(crate) suspended: TurnRow,
     pub(crate) wait: WaitRow,
     pub(crate) answering: Answering,
+}
+
+/// What a turn begins with.
+pub(crate) struct Entering {
+    /// The user's message.
+    pub(crate) message: Item,
+    /// Its text, where it is a command.
+    pub(crate) command: Option<String>,
 }
 
 /// The parts of a keeper.
@@ -121,6 +130,11 @@ impl Keeper {
         lock(&self.turning).sides.clone()
     }
 
+    /// Returns which texts reach the model.
+    pub(crate) fn policy(&self) -> PromptPolicy {
+        lock(&self.turning).policy
+    }
+
     pub(crate) fn served(&self) -> &Arc<Served> {
         &self.served
     }
@@ -142,8 +156,12 @@ impl Keeper {
     }
 
     /// Closes open calls and appends the user's message: what the engine calls between load and merge (R3, INV-6).
-    pub(crate) fn entry(self: &Arc<Self>, message: Item) -> impl FnOnce(&Snapshot) -> Update + Send + use<> {
+    pub(crate) fn entry(
+        self: &Arc<Self>,
+        entering: Entering,
+    ) -> impl FnOnce(&Snapshot) -> Update + Send + use<> {
         let keeper = self.clone();
+        let Entering { message, command } = entering;
         move |state| {
             let loaded = history_of(state);
             let reason = "the turn that called this ended before it answered";
@@ -155,7 +173,11 @@ impl Keeper {
             turning.marks = crate::position::Marks { first, boundary, announced: first };
             keeper.stream.begin_at(turning.marks);
             let messages = closed.into_iter().chain([message]).collect();
-            Update::new().with(HISTORY, singletree_engine::Slot::Many(messages))
+            let update = Update::new().with(HISTORY, Slot::Many(messages));
+            match command {
+                Some(command) => update.with(COMMAND, Slot::One(Item::from_typed(command))),
+                None => update,
+            }
         }
     }
 

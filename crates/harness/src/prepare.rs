@@ -16,11 +16,12 @@ use crate::calls::Records;
 use crate::history::HISTORY;
 use crate::hot::{Answering, Hot};
 use crate::house::{House, Served};
-use crate::keeper::{Claim, Keeper, KeeperParts};
+use crate::keeper::{Claim, Entering, Keeper, KeeperParts};
 use crate::made::{self, Making};
 use crate::outcome::DispatchPath;
+use crate::policy::PromptPolicy;
 use crate::position::{Decoder, Marks, Position};
-use crate::record::TurnRowExt;
+use crate::record::{self, TurnRowExt};
 use crate::side::SideRecords;
 use crate::steer::{Taken, TakenAt};
 use crate::stored::{self, StoredFields, corrupt};
@@ -49,7 +50,7 @@ struct Beginning {
 }
 
 enum Begun {
-    Message(Item),
+    Message(Entering),
     Payload(serde_json::Map<String, serde_json::Value>),
     Recover,
 }
@@ -114,9 +115,12 @@ impl Preparing<'_> {
         // Until the run says otherwise, the turn adds nothing: its tail begins at the end of what is stored.
         let len = stored::list(&stored, HISTORY).map_or(0, singletree_engine::List::len);
         let marks = Marks { first: len, boundary: len, announced: len };
+        // What cannot be read is refused where a turn begins; one that only ends shows nothing to a model.
+        let policy = PromptPolicy::stored(&head.prompt_policy).unwrap_or_default();
         Ok(Turning {
             row,
             head,
+            policy,
             stored,
             unread: false,
             names: self.served.names.clone(),
@@ -137,9 +141,16 @@ impl Preparing<'_> {
         })
     }
 
+    /// As [`Preparing::turning`], for a turn that is run.
+    async fn running(&self, row: TurnRow) -> Result<Turning, Error> {
+        let turning = self.turning(row).await?;
+        PromptPolicy::stored(&turning.head.prompt_policy)?;
+        Ok(turning)
+    }
+
     /// Gets the turn of a message ready.
     pub(crate) async fn message(&self, row: TurnRow, message: Item) -> Result<Ready, Error> {
-        let mut turning = self.turning(row).await?;
+        let mut turning = self.running(row).await?;
         let beginning = self.at_entry(&mut turning, message)?;
         Ok(self.ready(turning, beginning))
     }
@@ -154,9 +165,13 @@ impl Preparing<'_> {
         let own = message.text().map_or(0, str::len) as u64;
         self.served.bounds.history(held.saturating_add(1), bytes.saturating_add(own))?;
         let existing = held > 0;
+        let command = match turning.policy {
+            PromptPolicy::Conversation => None,
+            PromptPolicy::Command => Some(record::message(&message)?.text().into_owned()),
+        };
         Ok(Beginning {
             entered: Entered::Fresh(self.loaded(turning)?),
-            start: Begun::Message(message),
+            start: Begun::Message(Entering { message, command }),
             marks: turning.marks,
             numbers,
             path: if existing { DispatchPath::ExistingSession } else { DispatchPath::NewSession },
@@ -183,7 +198,7 @@ impl Preparing<'_> {
     /// Gets a turn ready whose process died.
     pub(crate) async fn recovery(&self, row: TurnRow) -> Result<Ready, Error> {
         let journal = &self.house.journal;
-        let mut turning = self.turning(row).await?;
+        let mut turning = self.running(row).await?;
         let position = self.house.read(journal.position(&self.hot.key, &turning.row.invocation)).await?;
         let beginning = match position {
             Some(position) if position.turn == turning.row.no => {
@@ -333,7 +348,7 @@ impl Preparing<'_> {
             ended_at: None,
             ..suspended
         };
-        let mut turning = self.turning(row).await?;
+        let mut turning = self.running(row).await?;
         let unfit = |it: serde_json::Error| RunError::SuspensionRecord {
             invocation: wait.invocation.to_string(),
             reason: format!("where it stands is damaged: {it}"),

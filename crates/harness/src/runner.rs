@@ -234,7 +234,8 @@ impl House {
         let served = keeper.served().clone();
         let steering = Steering::new(hot.clone(), row.agent.clone(), stream.clone());
         let extensions = Extensions::default().with(stream).with(keeper.budget().clone());
-        let extensions = extensions.with(steering).with(keeper.sides());
+        let extensions = extensions.with(steering).with(keeper.sides()).with(keeper.policy());
+        let extensions = extensions.with(hot.key.clone()).with(self.narrator(hot));
         let options = InvokeOptions::new()
             .session(hot.key.session.clone())
             .invocation(row.invocation.clone())

@@ -15,6 +15,7 @@ use crate::budget::{Bounds, Budget};
 use crate::chat::Chat;
 use crate::history::HISTORY;
 use crate::hot::Hot;
+use crate::policy::PromptPolicy;
 use crate::record::message;
 use crate::stored::{self, corrupt};
 use crate::{Error, Result};
@@ -26,6 +27,8 @@ pub struct SessionInfo {
     pub session: String,
     /// Which agent answers in it.
     pub agent: String,
+    /// Which texts reach the model.
+    pub prompt_policy: PromptPolicy,
     /// How many messages it has.
     pub messages: u64,
     /// When it was made.
@@ -83,6 +86,9 @@ pub struct SessionExport {
     pub graph: String,
     /// The version of the state's schema.
     pub schema_version: String,
+    /// Which texts reach the model; the conversation, where nothing is said.
+    #[serde(default, skip_serializing_if = "PromptPolicy::is_conversation")]
+    pub prompt_policy: PromptPolicy,
     /// When it was made, in milliseconds since the Unix epoch.
     pub created_at: Timestamp,
     /// The fields of the state that are values.
@@ -114,7 +120,7 @@ impl Chat {
         let from = from.map(|it| self.key(it)).transpose()?.map(|it| it.session);
         let page = self.house.journal.sessions(self.tenant()?, from.as_ref(), limit);
         let page = self.house.read(page).await?;
-        let items = page.sessions.iter().map(info).collect();
+        let items = page.sessions.iter().map(info).collect::<Result<_>>()?;
         Ok(SessionList { items, next: page.next.map(|it: SessionId| it.to_string()) })
     }
 
@@ -123,7 +129,7 @@ impl Chat {
     /// # Errors
     /// `chat_session_unknown`, `harness_session_id_unresolved`, `store_unavailable` and its kin.
     pub async fn session(&self, session_id: &str) -> Result<SessionInfo> {
-        Ok(info(&self.row(session_id).await?))
+        info(&self.row(session_id).await?)
     }
 
     pub(crate) async fn row(&self, session_id: &str) -> Result<SessionRow> {
@@ -192,6 +198,7 @@ impl Chat {
             session: row.key.session.to_string(),
             agent: row.head.agent,
             graph: row.head.graph,
+            prompt_policy: PromptPolicy::stored(&row.head.prompt_policy)?,
             schema_version: row.head.schema_version,
             created_at: row.head.created_at,
             values,
@@ -224,7 +231,7 @@ impl Chat {
             graph: export.graph,
             schema_version: export.schema_version,
             version: 1,
-            prompt_policy: "conversation".into(),
+            prompt_policy: export.prompt_policy.as_str().into(),
             parent: None,
             created_at: export.created_at,
             updated_at: now,
@@ -281,15 +288,16 @@ fn reserve(hot: &Hot, items: u64) -> Counters {
     first
 }
 
-pub(crate) fn info(row: &SessionRow) -> SessionInfo {
+pub(crate) fn info(row: &SessionRow) -> Result<SessionInfo> {
     let history = row.fields.iter().find(|it| it.name == HISTORY);
     let messages = match history.map(|it| &it.value) {
         Some(FieldValue::List { len, .. }) => *len,
         Some(FieldValue::Value(_)) | None => 0,
     };
-    SessionInfo {
+    Ok(SessionInfo {
         session: row.key.session.to_string(),
         agent: row.head.agent.clone(),
+        prompt_policy: PromptPolicy::stored(&row.head.prompt_policy)?,
         messages,
         created_at: row.head.created_at,
         updated_at: row.head.updated_at,
@@ -298,7 +306,7 @@ pub(crate) fn info(row: &SessionRow) -> SessionInfo {
             .parent
             .as_ref()
             .map(|it| ForkPoint { session: it.session.to_string(), offset: it.offset }),
-    }
+    })
 }
 
 fn entry(seq: u64, row: &ItemRow) -> Result<HistoryEntry> {

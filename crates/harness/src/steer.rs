@@ -29,7 +29,7 @@ use crate::turning::{Turning, messages_from};
 use crate::writing::{Author, Writing};
 
 /// The name under which the side record of a message says which turn took it (D17).
-const TAKEN_BY: &str = "taken_by";
+pub(crate) const TAKEN_BY: &str = "taken_by";
 
 /// What the running turn may take of the messages that steer it. Nodes of the outermost graph get it by
 /// `cx.extension::<Steering>()`; outside of chat there is none.

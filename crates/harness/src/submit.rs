@@ -12,6 +12,7 @@ use crate::fork::begin_fork;
 use crate::hot::{Hot, Queued, Ticket, Told, Work};
 use crate::house::{House, Served};
 use crate::outcome::ErroredTurn;
+use crate::policy::PromptPolicy;
 use crate::record::TurnRowExt;
 use crate::runner::load_error;
 use crate::transition::accept::{Accepted, accept};
@@ -25,6 +26,7 @@ use crate::{Error, Result};
 pub struct SendOptions {
     key: Option<String>,
     agent: Option<String>,
+    policy: PromptPolicy,
     pub(crate) listen: bool,
     /// Whether the turn that runs may take it.
     pub(crate) steers: bool,
@@ -65,6 +67,13 @@ impl SendOptions {
         self.agent = Some(agent.into());
         self
     }
+
+    /// Says which texts reach the model, if the session is new; the conversation otherwise. A session keeps its policy.
+    #[must_use]
+    pub fn policy(mut self, policy: PromptPolicy) -> Self {
+        self.policy = policy;
+        self
+    }
 }
 
 /// A message that may be accepted.
@@ -75,6 +84,7 @@ pub(crate) struct Valid {
     body: Json,
     key: Option<(String, String)>,
     steers: bool,
+    policy: PromptPolicy,
 }
 
 /// What is accepted, and by whom it is answered.
@@ -194,10 +204,10 @@ impl Chat {
                 let why = format!("must have 1 to {} bytes", limits.key_bytes);
                 return Err(Error::Idempotency { key: String::new(), why });
             }
-            Some(key) => Some((key.clone(), digest(&body, options.agent.as_deref()))),
+            Some(key) => Some((key.clone(), digest(&body, options))),
         };
         let message = item.typed().map_err(|it| Error::MessageShape { why: it.to_string() })?;
-        Ok(Valid { message, item, body, key, steers: options.steers })
+        Ok(Valid { message, item, body, key, steers: options.steers, policy: options.policy })
     }
 
     /// Finds the turn that holds the idempotency key (D3).
@@ -252,6 +262,10 @@ impl Chat {
             if desk.queue.len() + desk.offered.len() >= max {
                 return Err(Unaccepted::Refused(Error::QueueFull { max }));
             }
+            let head = desk.head.as_ref().or(forking.as_ref().map(|it| &it.source.head));
+            let policy = head.map_or(Ok(valid.policy), |it| PromptPolicy::stored(&it.prompt_policy));
+            let policy = policy.map_err(Unaccepted::Refused)?;
+            policy.takes(&served.agent, &valid.message).map_err(Unaccepted::Refused)?;
             let mut writing = self.house.write(hot, &desk);
             if let Some(forking) = forking {
                 begin_fork(&mut desk, &mut writing, forking).map_err(Unaccepted::Refused)?;
@@ -263,6 +277,7 @@ impl Chat {
                 body: valid.body,
                 key: valid.key,
                 exists: desk.head.is_some(),
+                policy,
             };
             let from = writing.counters.events;
             let row = accept(&mut writing, accepted);
@@ -350,11 +365,15 @@ impl House {
 }
 
 /// Digests what an idempotency key stands for.
-fn digest(body: &Json, agent: Option<&str>) -> String {
+fn digest(body: &Json, options: &SendOptions) -> String {
     let mut hash = Sha256::new();
     hash.update(body.as_str());
     hash.update([0]);
-    hash.update(agent.unwrap_or_default());
+    hash.update(options.agent.as_deref().unwrap_or_default());
+    if options.policy != PromptPolicy::default() {
+        hash.update([0]);
+        hash.update(options.policy.as_str());
+    }
     hash.finalize().iter().take(16).map(|it| format!("{it:02x}")).collect()
 }
 

@@ -14,6 +14,7 @@ use crate::history::HISTORY;
 use crate::made::Making;
 use crate::mail::Mailbox;
 use crate::outcome::{ChatTurnOutcome, DispatchPath};
+use crate::policy::PromptPolicy;
 use crate::position::Marks;
 use crate::record::{self, Recorded, Tail, TurnRowExt};
 use crate::side::SideRecords;
@@ -30,6 +31,8 @@ pub(crate) type Names = Arc<[(Arc<str>, Arc<str>)]>;
 pub(crate) struct Turning {
     pub(crate) row: TurnRow,
     pub(crate) head: Head,
+    /// Which texts reach the model.
+    pub(crate) policy: PromptPolicy,
     /// The session's fields as committed.
     pub(crate) stored: StoredFields,
     /// Whether they could not be read: then the turn can only end, and nothing here is what the session holds.

@@ -6,8 +6,12 @@
 //!
 //! That is why this crate has a type and a sink, and no reader: what can emit narration cannot see it again.
 
+mod locale;
 mod narration;
+mod phrase;
 mod sink;
 
-pub use narration::{Narration, Speaker};
-pub use sink::{NarrationSink, NoNarration};
+pub use locale::{Locale, UnknownLocale};
+pub use narration::{Narration, NarrationKind, Speaker};
+pub use phrase::claims_memory;
+pub use sink::{NarrationSink, NoNarration, Whose};

@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 /// Who speaks (agent-chat-output §6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
@@ -16,6 +16,51 @@ pub enum Speaker {
     User,
 }
 
+impl Speaker {
+    /// Returns its word.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::System => "system",
+            Self::Agent => "agent",
+            Self::User => "user",
+        }
+    }
+}
+
+/// What a piece of narration is for (agent-chat-output §3.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NarrationKind {
+    /// What state things are in now.
+    Status,
+    /// Why something is about to be done, or was not.
+    Explanation,
+    /// A question to the person. The answer is a command of its own, given where answers are taken.
+    Ask,
+    /// That work goes on.
+    Progress,
+    /// What went wrong.
+    Error,
+}
+
+impl NarrationKind {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Status, Self::Explanation, Self::Ask, Self::Progress, Self::Error];
+
+    /// Returns its word.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Status => "status",
+            Self::Explanation => "explanation",
+            Self::Ask => "ask",
+            Self::Progress => "progress",
+            Self::Error => "error",
+        }
+    }
+}
+
 /// One piece of narration: when, who, what (agent-chat-output §6).
 ///
 /// The content is opaque: nothing parses it. It can be written out, and not read in:
@@ -23,12 +68,62 @@ pub enum Speaker {
 /// ```compile_fail
 /// let said: singletree_narration::Narration = serde_json::from_str("{}").unwrap();
 /// ```
+///
+/// It is written as `{"timestamp", "role", "kind", "content"}`, the time as RFC 3339 has it:
+///
+/// ```
+/// use singletree_narration::{Narration, NarrationKind, Speaker};
+///
+/// let (timestamp, content) = (std::time::UNIX_EPOCH, "Paused.".to_owned());
+/// let said = Narration { timestamp, role: Speaker::System, kind: NarrationKind::Status, content };
+/// let written = serde_json::to_string(&said).unwrap();
+/// let expected = r#"{"timestamp":"1970-01-01T00:00:00.000Z","role":"system","kind":"status","content":"Paused."}"#;
+/// assert_eq!(written, expected);
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Narration {
     /// When it was said.
+    #[serde(serialize_with = "rfc3339")]
     pub timestamp: SystemTime,
     /// Who said it.
     pub role: Speaker,
+    /// What it is for.
+    pub kind: NarrationKind,
     /// What was said.
     pub content: String,
+}
+
+fn rfc3339<S: Serializer>(time: &SystemTime, to: S) -> Result<S::Ok, S::Error> {
+    // The text form ends with the year 9999, and begins with 1970: what is outside is its nearest.
+    let last = SystemTime::UNIX_EPOCH + std::time::Duration::from_millis(253_402_300_799_999);
+    let time = (*time).clamp(SystemTime::UNIX_EPOCH, last);
+    to.collect_str(&humantime::format_rfc3339_millis(time))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // spec: agent-chat-output §3.1, §6
+    #[test]
+    fn the_words_written_are_those_that_are_told() {
+        for kind in NarrationKind::ALL {
+            assert_eq!(serde_json::to_value(kind).unwrap(), kind.as_str());
+        }
+        for role in [Speaker::System, Speaker::Agent, Speaker::User] {
+            assert_eq!(serde_json::to_value(role).unwrap(), role.as_str());
+        }
+    }
+
+    #[test]
+    fn a_time_that_has_no_text_is_told_as_its_nearest() {
+        let written = |timestamp| {
+            let (role, kind) = (Speaker::System, NarrationKind::Status);
+            let said = Narration { timestamp, role, kind, content: String::new() };
+            serde_json::to_value(said).unwrap()["timestamp"].clone()
+        };
+        let day = std::time::Duration::from_secs(86_400);
+        assert_eq!(written(SystemTime::UNIX_EPOCH - day), "1970-01-01T00:00:00.000Z");
+        assert_eq!(written(SystemTime::UNIX_EPOCH + 4_000_000 * day), "9999-12-31T23:59:59.999Z");
+    }
 }

@@ -1,6 +1,10 @@
 //! Bodies of requests: JSON, read so that a mistake is told with its place.
 
 use axum::body::Bytes;
+use axum::extract::{FromRequest, Request};
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::IntoResponse;
 use serde::de::DeserializeOwned;
 
 use crate::problem::Problem;
@@ -18,4 +22,34 @@ pub(crate) fn json<T: DeserializeOwned>(body: &Bytes) -> Result<T, Problem> {
     })?;
     reader.end().map_err(|_| Problem::invalid("the body goes on behind its JSON"))?;
     Ok(value)
+}
+
+/// The body of a request as JSON of a shape, as an argument of a handler. No body at all is `{}`.
+///
+/// A body has to be called JSON: what a page of somebody else's can make a browser send without asking is not (a text, a form),
+/// and a server that asks nobody for a key must not take it.
+pub(crate) struct Sent<T>(pub(crate) T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Sent<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+        let is_json = is_json(request.headers());
+        let body = Bytes::from_request(request, state).await;
+        let body = body.map_err(|it| Problem::of_status(it.into_response().status()))?;
+        if body.is_empty() {
+            return json(&Bytes::from_static(b"{}")).map(Self);
+        }
+        if !is_json {
+            let problem = Problem::of_status(StatusCode::UNSUPPORTED_MEDIA_TYPE);
+            return Err(problem.hint("send JSON, with `Content-Type: application/json`"));
+        }
+        json(&body).map(Self)
+    }
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let kind = headers.get(CONTENT_TYPE).and_then(|it| it.to_str().ok()).unwrap_or_default();
+    let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    kind == "application/json" || (kind.starts_with("application/") && kind.ends_with("+json"))
 }

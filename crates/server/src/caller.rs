@@ -6,7 +6,7 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use singletree_durable::TenantId;
 
-use crate::problem::Problem;
+use crate::problem::{Kind, Problem};
 
 /// What a caller may do. A wider one does not contain a narrower one: keys list what they may.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -43,6 +43,21 @@ impl fmt::Display for Scope {
     }
 }
 
+/// Returns the tenant of what belongs to the house and to no tenant. Nobody is it.
+pub(crate) fn house() -> TenantId {
+    TenantId::parse("operator").expect("it is a short text")
+}
+
+/// Reads the name of a tenant that somebody may be.
+///
+/// # Errors
+/// `server_tenant_invalid`.
+pub fn tenant(name: &str) -> crate::Result<TenantId> {
+    let wrong = |why: String| crate::Error::Tenant { tenant: name.chars().take(64).collect(), why };
+    let tenant = TenantId::parse(name).map_err(|it| wrong(it.to_string()))?;
+    if tenant == house() { Err(wrong("it is the house's own".to_owned())) } else { Ok(tenant) }
+}
+
 /// Who asks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {
@@ -60,6 +75,27 @@ impl Caller {
     #[must_use]
     pub fn local() -> Self {
         Self { tenant: TenantId::single(), name: "local".into(), scopes: Scope::ALL.to_vec() }
+    }
+
+    /// Returns whoever runs the server: sees no tenant's sessions, and manages the keys of all.
+    pub(crate) fn operator() -> Self {
+        Self { tenant: house(), name: "operator".into(), scopes: vec![Scope::Admin] }
+    }
+
+    /// Tells whether it runs the server.
+    pub(crate) fn is_operator(&self) -> bool {
+        self.tenant == house()
+    }
+
+    /// Returns the tenant that it names, if it may, else its own.
+    pub(crate) fn acting_for(&self, named: Option<&str>) -> Result<TenantId, Problem> {
+        match named {
+            None if self.is_operator() => Ok(TenantId::single()),
+            None => Ok(self.tenant.clone()),
+            Some(named) if self.is_operator() => Ok(tenant(named)?),
+            Some(named) if *named == *self.tenant.as_str() => Ok(self.tenant.clone()),
+            Some(_) => Err(Problem::of_kind(Kind::Forbidden, "only the operator names another tenant")),
+        }
     }
 
     /// Checks that it may do this.

@@ -21,6 +21,43 @@ pub enum Error {
         /// Why not.
         source: std::io::Error,
     },
+    /// The file of the keys that sign tokens cannot be used.
+    #[error("the key set {} cannot be used: {why}", path.display())]
+    KeySet {
+        /// The file.
+        path: std::path::PathBuf,
+        /// Why not.
+        why: String,
+    },
+    /// A tenant cannot have this name.
+    #[error("{tenant:?} is no name for a tenant: {why}")]
+    Tenant {
+        /// The name.
+        tenant: String,
+        /// Why not.
+        why: String,
+    },
+    /// What is said of a new key is not right.
+    #[error("{why}")]
+    KeyInvalid {
+        /// What is not right.
+        why: String,
+    },
+    /// There is no such key, or it is somebody else's.
+    #[error("there is no key {id:?}")]
+    KeyUnknown {
+        /// Its id.
+        id: String,
+    },
+    /// A tenant has as many keys as it may.
+    #[error("this tenant has {max} keys, and may not have more")]
+    KeysFull {
+        /// How many that is.
+        max: u64,
+    },
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] singletree_durable::Error),
 }
 
 impl Error {
@@ -30,6 +67,12 @@ impl Error {
         match self {
             Self::Open { .. } => "server_open",
             Self::Listen { .. } => "server_listen_failed",
+            Self::KeySet { .. } => "server_key_set_invalid",
+            Self::Tenant { .. } => "server_tenant_invalid",
+            Self::KeyInvalid { .. } => "server_key_invalid",
+            Self::KeyUnknown { .. } => "server_key_unknown",
+            Self::KeysFull { .. } => "server_keys_full",
+            Self::Store(source) => source.category(),
         }
     }
 }

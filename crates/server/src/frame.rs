@@ -12,11 +12,13 @@ use axum::response::Response;
 use futures_util::FutureExt;
 
 use crate::arriving::{Arrival, arriving};
-use crate::caller::Caller;
 use crate::problem::{Kind, Problem};
 use crate::request_id;
 use crate::section::{Access, Asked, Render, Section};
 use crate::shared::Shared;
+
+/// Where the paths begin that the operator may use.
+const OPERATED: [&str; 2] = ["/v1/keys", "/v1/audit"];
 
 /// What stands around every section.
 pub(crate) struct Frame {
@@ -61,19 +63,22 @@ impl Frame {
     }
 
     /// Settles who asks, when the route is one for callers.
-    fn admit(&self, request: &mut Request) -> Result<(), Problem> {
-        let Some(path) = request.extensions().get::<MatchedPath>() else { return Ok(()) };
+    async fn admit(&self, request: &mut Request) -> Result<(), Problem> {
+        let Some(path) = request.extensions().get::<MatchedPath>().cloned() else { return Ok(()) };
         let asked = if request.method() == Method::HEAD { &Method::GET } else { request.method() };
         let routes = self.access.get(path.as_str()).into_iter().flatten();
         let route = routes.into_iter().find(|(method, _)| method == asked);
-        match route {
-            // Another method: there is nothing to admit to.
-            None | Some((_, Access::Open)) => Ok(()),
-            Some((_, Access::Keyed)) => {
-                request.extensions_mut().insert(Caller::local());
-                Ok(())
+        // With another method there is nothing to admit to.
+        if let Some((_, Access::Keyed)) = route {
+            let caller = self.shared.access.caller(request.uri(), request.headers()).await?;
+            if caller.is_operator() && !OPERATED.contains(&fixed(path.as_str())) {
+                let why =
+                    "the operator manages keys and reads the audit; for all else there are the tenants' keys";
+                return Err(Problem::of_kind(Kind::Forbidden, why));
             }
+            request.extensions_mut().insert(caller);
         }
+        Ok(())
     }
 }
 
@@ -82,7 +87,7 @@ pub(crate) async fn run(State(frame): State<Arc<Frame>>, mut request: Request, n
     let render = frame.render(request.uri().path());
     let asked = Asked { request_id: request_id::of(&request, frame.shared.ids.as_ref()) };
     request.extensions_mut().insert(asked.clone());
-    let (answer, arrival) = match frame.admit(&mut request) {
+    let (answer, arrival) = match frame.admit(&mut request).await {
         Ok(()) => {
             let (request, arrival) = arriving(request, frame.shared.limits.request_time);
             let answer = AssertUnwindSafe(next.run(request)).catch_unwind().await;
@@ -155,6 +160,6 @@ fn told(
 }
 
 /// Returns the part of a path before its first name.
-fn fixed(path: &'static str) -> &'static str {
+fn fixed(path: &str) -> &str {
     path.split('{').next().unwrap_or_default().trim_end_matches('/')
 }

@@ -40,8 +40,9 @@ mod openharness;
 mod steerable;
 mod ui_stream;
 
-pub use caller::{Caller, Scope};
+pub use caller::{Caller, Scope, tenant};
 pub use entropy::{Entropy, SystemEntropy};
 pub use error::{Error, Result};
+pub use keys::{AccessPolicy, Keyring, NewKey, TokenPolicy};
 pub use server::{Server, ServerBuilder};
 pub use settings::ServerLimits;

@@ -30,6 +30,10 @@ pub(crate) struct Problem {
     pub(crate) retry_after: Option<u64>,
     /// Where in the body the mistake is, such as `context.session_id`.
     pub(crate) field: Option<String>,
+    /// The turn that is kept all the same, or may be.
+    pub(crate) turn: Option<String>,
+    /// The oldest event that is kept, where an older one was asked for (D9).
+    pub(crate) oldest_event: Option<String>,
 }
 
 impl Problem {
@@ -40,7 +44,11 @@ impl Problem {
         message: impl Into<String>,
     ) -> Self {
         let (category, message) = (category.to_owned(), message.into());
-        Self { status, category, bucket, message, hint: None, retry_after: None, field: None }
+        let retry_after = (status == StatusCode::TOO_MANY_REQUESTS
+            || status == StatusCode::SERVICE_UNAVAILABLE)
+            .then_some(RETRY_AFTER);
+        let (hint, field, turn, oldest_event) = (None, None, None, None);
+        Self { status, category, bucket, message, hint, retry_after, field, turn, oldest_event }
     }
 
     /// Adds what to do about it.
@@ -78,6 +86,11 @@ impl Problem {
             .hint("send `Authorization: Bearer KEY`; an operator makes keys with `singletree keys create`")
     }
 
+    /// Who asks is known, and its key is good no more.
+    pub(crate) fn stale(kind: Kind) -> Self {
+        Self::of_kind(kind, kind.message()).hint("ask an operator for another one")
+    }
+
     /// Who asks may not do this.
     pub(crate) fn forbidden(scope: Scope) -> Self {
         Self::of_kind(Kind::Forbidden, format!("this key lacks the scope `{scope}`"))
@@ -96,7 +109,8 @@ impl Problem {
     /// What the harness refused or failed at, before a turn was accepted or instead of an outcome.
     pub(crate) fn of_turn(errored: &ErroredTurn) -> Self {
         let status = status(&errored.error_category, errored.error_bucket);
-        Self::new(status, &errored.error_category, errored.error_bucket, errored.reply.text())
+        let problem = Self::new(status, &errored.error_category, errored.error_bucket, errored.reply.text());
+        Self { turn: errored.turn.as_ref().map(ToString::to_string), ..problem }
     }
 
     /// What the harness failed at.
@@ -105,7 +119,30 @@ impl Problem {
         let bucket = singletree_harness::BucketTable::default()
             .look_up(category, singletree_harness::Surface::Chat)
             .bucket;
-        Self::new(status(category, bucket), category, bucket, error.to_string())
+        let oldest_event = match error {
+            singletree_harness::Error::EventsExpired { oldest } => Some(oldest.clone()),
+            _ => None,
+        };
+        Self { oldest_event, ..Self::new(status(category, bucket), category, bucket, error.to_string()) }
+    }
+}
+
+impl From<crate::Error> for Problem {
+    fn from(error: crate::Error) -> Self {
+        use crate::Error;
+
+        let (status, bucket) = match &error {
+            Error::KeyUnknown { .. } => (StatusCode::NOT_FOUND, Bucket::UserCorrectable),
+            Error::KeysFull { .. } => (StatusCode::CONFLICT, Bucket::UserCorrectable),
+            Error::Tenant { .. } | Error::KeyInvalid { .. } => {
+                (StatusCode::BAD_REQUEST, Bucket::UserCorrectable)
+            }
+            Error::Store(_) => (StatusCode::SERVICE_UNAVAILABLE, Bucket::RetryableTransient),
+            Error::Open { .. } | Error::Listen { .. } | Error::KeySet { .. } => {
+                (StatusCode::INTERNAL_SERVER_ERROR, Bucket::RetryableTransient)
+            }
+        };
+        Self::new(status, error.category(), bucket, error.to_string())
     }
 }
 
@@ -117,13 +154,39 @@ impl IntoResponse for Problem {
     }
 }
 
+/// After how many seconds to try again what may succeed then, where nothing better is known.
+const RETRY_AFTER: u64 = 1;
+
 /// Returns the status of a category: those that say something special, else that of the bucket.
 pub(crate) fn status(category: &str, bucket: Bucket) -> StatusCode {
     match (category, bucket) {
-        ("chat_session_unknown" | "chat_turn_unknown" | "chat_message_unknown" | "chat_agent_unknown", _) => {
-            StatusCode::NOT_FOUND
+        (
+            "chat_agent_unknown"
+            | "chat_event_unknown"
+            | "chat_message_unknown"
+            | "chat_session_unknown"
+            | "chat_turn_unknown"
+            | "harness_signal_correlation_failed",
+            _,
+        ) => StatusCode::NOT_FOUND,
+        (
+            "chat_events_expired"
+            | "chat_idempotency_conflict"
+            | "chat_session_exists"
+            | "chat_session_suspended"
+            | "chat_signal_conflict"
+            | "chat_signal_mismatch"
+            | "session_write_conflict"
+            | "store_refused",
+            _,
+        ) => StatusCode::CONFLICT,
+        ("chat_signal_expired", _) => StatusCode::GONE,
+        // What is wrong is what was asked with, though the conversation ends with it.
+        ("harness_session_id_unresolved", _) => StatusCode::BAD_REQUEST,
+        ("chat_mailbox_full" | "chat_queue_full" | "chat_subscriptions_full", _) => {
+            StatusCode::TOO_MANY_REQUESTS
         }
-        ("chat_queue_full" | "chat_subscriptions_full", _) => StatusCode::TOO_MANY_REQUESTS,
+        ("session_load_failed" | "session_save_failed", _) => StatusCode::SERVICE_UNAVAILABLE,
         (_, Bucket::RetryableTransient) => StatusCode::SERVICE_UNAVAILABLE,
         (_, Bucket::UserCorrectable) => StatusCode::BAD_REQUEST,
         (_, Bucket::SessionTerminating) => StatusCode::INTERNAL_SERVER_ERROR,

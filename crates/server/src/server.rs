@@ -13,19 +13,19 @@ use singletree_agent::ChatAgent;
 use singletree_durable::Documents;
 use singletree_engine::{Clock, Ids, RandomIds, SystemClock};
 use singletree_harness::Chat;
-use singletree_http::{Redactor, Transport};
-use tokio::net::TcpListener;
+use singletree_http::{Redactor, Secret, Transport};
+use tokio::net::{TcpListener, lookup_host};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
 use crate::door::Door;
 use crate::entropy::{Entropy, SystemEntropy};
 use crate::frame::{self, Frame};
-use crate::native;
-use crate::openharness;
+use crate::keys::{self, Access, AccessPolicy, Audit, Keyring};
 use crate::problem::Problem;
 use crate::settings::ServerLimits;
 use crate::shared::Shared;
+use crate::{Error, Result, native, openharness};
 
 /// How long answers get to be written when turns have used up the time of a shutdown.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -42,9 +42,17 @@ pub struct ServerBuilder {
     entropy: Arc<dyn Entropy>,
     redactor: Redactor,
     fetch: Option<Arc<dyn Transport>>,
+    access: AccessPolicy,
 }
 
 impl ServerBuilder {
+    /// Sets who is asked for a key; nobody otherwise: for a server that only its own machine reaches.
+    #[must_use]
+    pub fn access(mut self, policy: AccessPolicy) -> Self {
+        self.access = policy;
+        self
+    }
+
     /// Says how the agents are listed. One that is not described is listed by its name.
     #[must_use]
     pub fn agents(mut self, agents: impl IntoIterator<Item = ChatAgent>) -> Self {
@@ -96,13 +104,31 @@ impl ServerBuilder {
     }
 
     /// Puts the server together.
-    #[must_use]
-    pub fn build(self) -> Server {
-        let Self { chat, documents, agents, limits, clock, ids, entropy, redactor, fetch } = self;
+    ///
+    /// # Errors
+    /// `server_key_set_invalid` when the keys of tokens cannot be read.
+    pub fn build(self) -> Result<Server> {
+        let Self { chat, documents, agents, limits, clock, ids, entropy, redactor, access, fetch } = self;
+        let kept = limits.audit_kept;
+        let audit = Arc::new(Audit::new(documents.clone(), clock.clone(), ids.clone(), kept));
+        let keyring = Keyring::over(documents.clone(), clock.clone(), entropy.clone(), audit.clone());
+        let access = Access::open(access, Arc::new(keyring), clock.clone(), entropy.as_ref())?;
         let (closing, _) = watch::channel(false);
-        let shared =
-            Shared { chat, documents, agents, limits, clock, ids, entropy, redactor, fetch, closing };
-        Server { shared: Arc::new(shared) }
+        let shared = Shared {
+            chat,
+            documents,
+            agents,
+            limits,
+            clock,
+            ids,
+            entropy,
+            redactor,
+            access,
+            audit,
+            fetch,
+            closing,
+        };
+        Ok(Server { shared: Arc::new(shared) })
     }
 }
 
@@ -126,18 +152,43 @@ impl Server {
             entropy: Arc::new(SystemEntropy),
             redactor: Redactor::default(),
             fetch: None,
+            access: AccessPolicy::default(),
         }
     }
 
     /// Returns all routes, in their frame.
     fn router(&self) -> Router {
-        let sections = [native::section(), openharness::section()];
+        let sections = [native::section(), keys::section(), openharness::section()];
         let frame = Arc::new(Frame::new(self.shared.clone(), &sections));
         let all = sections.into_iter().fold(Router::new(), |all, it| all.merge(it.router));
         all.fallback(async || Problem::of_status(StatusCode::NOT_FOUND))
             .layer(DefaultBodyLimit::max(self.shared.limits.body_bytes))
             .layer(from_fn_with_state(frame, frame::run))
             .with_state(self.shared.clone())
+    }
+
+    /// Listens at an address, as `127.0.0.1:8787`; port 0 is a free one.
+    ///
+    /// # Errors
+    /// `server_listen_failed`; `server_open` when others than this machine could reach it and nobody is asked for a key.
+    ///
+    /// # Cancellation
+    /// Dropping the future leaves nothing behind.
+    pub async fn listen(&self, address: &str) -> Result<TcpListener> {
+        let failed = |source| Error::Listen { address: address.to_owned(), source };
+        let all: Vec<_> = lookup_host(address).await.map_err(failed)?.collect();
+        if !self.shared.access.is_required()
+            && let Some(open) = all.iter().find(|it| !it.ip().is_loopback())
+        {
+            return Err(Error::Open { address: *open });
+        }
+        TcpListener::bind(all.as_slice()).await.map_err(failed)
+    }
+
+    /// Returns the key of whoever runs the server, drawn when it was built: it manages the keys of all tenants, and nothing else.
+    #[must_use]
+    pub fn operator_key(&self) -> Secret {
+        self.shared.access.operator().clone()
     }
 
     /// Serves until `stop` is ready. Then it accepts nothing more and lets turns and answers end, within

@@ -26,6 +26,8 @@ pub struct ServerLimits {
     /// Frames that wait for a slow reader of a stream; one that falls further behind is dropped, and comes again with the id it
     /// saw last. Never does it hold a turn up.
     pub stream_backlog: usize,
+    /// How long the audit is kept.
+    pub audit_kept: Duration,
     /// How long turns and streams get at shutdown.
     pub grace: Duration,
 }
@@ -43,6 +45,7 @@ impl Default for ServerLimits {
             json_depth: 64,
             heartbeat: Duration::from_secs(15),
             stream_backlog: 256,
+            audit_kept: Duration::from_hours(365 * 24),
             grace: Duration::from_secs(10),
         }
     }

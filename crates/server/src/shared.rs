@@ -12,6 +12,7 @@ use tokio::sync::watch;
 
 use crate::caller::Caller;
 use crate::entropy::Entropy;
+use crate::keys::{Access, Audit};
 use crate::settings::ServerLimits;
 
 /// What all sections share.
@@ -34,6 +35,10 @@ pub(crate) struct Shared {
     pub(crate) redactor: Redactor,
     /// What fetches from addresses that callers name; where there is none, nothing is fetched.
     pub(crate) fetch: Option<Arc<dyn Transport>>,
+    /// Who may ask.
+    pub(crate) access: Access,
+    /// Who did what.
+    pub(crate) audit: Arc<Audit>,
     /// Becomes true when streams are to end: what runs has ended, or had its time.
     pub(crate) closing: watch::Sender<bool>,
 }

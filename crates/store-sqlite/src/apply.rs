@@ -1,6 +1,8 @@
 //! Applies one batch: requirements first, then the puts in order.
 
+pub(crate) mod blob;
 pub(crate) mod checkpoint;
+pub(crate) mod document;
 mod fork;
 mod item;
 mod log;
@@ -12,7 +14,9 @@ mod session;
 mod turn;
 mod wait;
 
-use singletree_durable::{Batch, Counters, ItemRow, Put, SessionKey, TurnRow};
+use std::collections::BTreeSet;
+
+use singletree_durable::{Batch, Counters, ItemRow, Put, SessionId, SessionKey, TurnRow};
 
 use crate::error::{Failure, refused};
 use crate::meter::Scribe;
@@ -28,6 +32,8 @@ pub(crate) struct Target<'a> {
     id: Option<i64>,
     /// Whether the counters were written with the head.
     counted: bool,
+    /// The sessions that it has inherited from.
+    sources: BTreeSet<&'a SessionId>,
     /// The puts that are still to come.
     rest: &'a [Put],
 }
@@ -76,7 +82,7 @@ pub(crate) fn batch(scribe: &Scribe<'_>, batch: &Batch) -> Result<(), Failure> {
     require::fence(scribe, batch.fence)?;
     let found = session::found(scribe, &batch.key)?;
     let (key, id, rest) = (&batch.key, found.map(|it| it.id), batch.puts.as_slice());
-    let mut target = Target { key, found, id, counted: false, rest };
+    let mut target = Target { key, found, id, counted: false, sources: BTreeSet::new(), rest };
     for requirement in &batch.requires {
         require::check(scribe, &target, requirement)?;
     }
@@ -84,10 +90,14 @@ pub(crate) fn batch(scribe: &Scribe<'_>, batch: &Batch) -> Result<(), Failure> {
         target.rest = rest;
         put(scribe, &mut target, first)?;
     }
+    // Once everything is there that may name one.
+    for source in std::mem::take(&mut target.sources) {
+        blob::inherit(scribe, &target, source)?;
+    }
     Ok(())
 }
 
-fn put(scribe: &Scribe<'_>, target: &mut Target<'_>, put: &Put) -> Result<(), Failure> {
+fn put<'a>(scribe: &Scribe<'_>, target: &mut Target<'a>, put: &'a Put) -> Result<(), Failure> {
     match put {
         Put::Head(head) => session::head(scribe, target, head).map(drop),
         // They went with the head, or go now.
@@ -111,11 +121,14 @@ fn put(scribe: &Scribe<'_>, target: &mut Target<'_>, put: &Put) -> Result<(), Fa
         Put::Record(row) => position::put_record(scribe, target.existing(scribe)?, row),
         Put::DropRecords { turn } => position::remove_records(scribe, target.id, *turn),
         Put::Event(row) => log::event(scribe, target.existing(scribe)?, row),
-        Put::Inherit { from, field, generation, len } => fork::inherit(
-            scribe,
-            target,
-            &fork::Beginning { from, field, generation: *generation, len: *len },
-        ),
+        Put::Inherit { from, field, generation, len } => {
+            target.sources.insert(from);
+            fork::inherit(
+                scribe,
+                target,
+                &fork::Beginning { from, field, generation: *generation, len: *len },
+            )
+        }
         Put::DropTurn { turn } => retain::turn(scribe, target.id, *turn),
         Put::DropEvents { before } => retain::events(scribe, target.id, *before),
         Put::Delete => session::delete(scribe, target),

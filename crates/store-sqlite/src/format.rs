@@ -9,7 +9,11 @@ use crate::error::translate;
 const APPLICATION: i32 = 0x7369_6e67;
 
 /// What makes each version out of the one before; the first makes version 1 out of nothing.
-const STEPS: &[&str] = &[include_str!("schema/v1.sql"), include_str!("schema/v2.sql")];
+const STEPS: &[&str] =
+    &[include_str!("schema/v1.sql"), include_str!("schema/v2.sql"), include_str!("schema/v3.sql")];
+
+/// The first version that has a place for documents.
+pub(crate) const SHELF: i32 = 3;
 
 /// What a file says of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,6 +22,8 @@ pub(crate) struct Meta {
     pub(crate) fence: Fence,
     /// The epoch of its event ids.
     pub(crate) log_epoch: String,
+    /// Its version.
+    pub(crate) version: i32,
 }
 
 /// Tells whether a file is ours and readable (true), empty (false), or something else (refused).
@@ -76,8 +82,9 @@ pub(crate) fn take_over(connection: &mut Connection) -> rusqlite::Result<Meta> {
 
 /// Reads what a file of ours says of itself.
 pub(crate) fn read(connection: &Connection) -> rusqlite::Result<Meta> {
+    let (_, version) = marks(connection)?;
     connection.query_row("SELECT fence, log_epoch FROM meta", [], |row| {
-        Ok(Meta { fence: Fence(crate::column::number(row, 0)?), log_epoch: row.get(1)? })
+        Ok(Meta { fence: Fence(crate::column::number(row, 0)?), log_epoch: row.get(1)?, version })
     })
 }
 

@@ -1,8 +1,8 @@
 //! The embedded store: one SQLite file.
 //!
 //! # Use
-//! [`SqliteStore::open`] makes or opens a file; the handle is a `Journal`, an `Upkeep` and a `PausedStore` and a `Checkpointer` at once and
-//! can be cloned. One process writes; others may look with [`SqliteStore::read_only`] or the sqlite3 shell. Not on a
+//! [`SqliteStore::open`] makes or opens a file; the handle is a `Journal`, an `Upkeep`, a `PausedStore`, a `Checkpointer` and
+//! `Documents` at once and can be cloned. One process writes; others may look with [`SqliteStore::read_only`] or the sqlite3 shell. Not on a
 //! network file system: its locks cannot be trusted.
 //!
 //! # How it works
@@ -42,6 +42,7 @@ mod backup;
 mod check;
 mod checkpoint;
 mod column;
+mod documents;
 mod error;
 mod format;
 mod journal;

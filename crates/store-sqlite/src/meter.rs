@@ -44,6 +44,8 @@ pub(crate) enum Bind<'a> {
     Int(i64),
     /// A text: its length.
     Text(&'a str),
+    /// Bytes: their number.
+    Bytes(&'a [u8]),
 }
 
 impl Bind<'_> {
@@ -52,6 +54,7 @@ impl Bind<'_> {
             Self::Null => 0,
             Self::Int(_) => 8,
             Self::Text(text) => text.len() as u64,
+            Self::Bytes(bytes) => bytes.len() as u64,
         }
     }
 }
@@ -62,6 +65,7 @@ impl ToSql for Bind<'_> {
             Self::Null => ValueRef::Null,
             Self::Int(number) => ValueRef::Integer(*number),
             Self::Text(text) => ValueRef::Text(text.as_bytes()),
+            Self::Bytes(bytes) => ValueRef::Blob(bytes),
         }))
     }
 }

@@ -29,7 +29,7 @@ const PAGE: i64 = 2048;
 const LOG_PAGES: &str = "2000";
 
 /// How many prepared statements a connection keeps; above the number of different ones there are.
-const STATEMENTS: usize = 64;
+const STATEMENTS: usize = 96;
 
 /// Makes the file if there is none, and returns its one true name.
 ///

@@ -5,7 +5,7 @@ use singletree_durable::{
 };
 
 use crate::apply::paused::Change;
-use crate::writer::Work;
+use crate::writer::{Reply, Work};
 use crate::{SqliteStore, read};
 
 impl SqliteStore {
@@ -15,7 +15,14 @@ impl SqliteStore {
         invocation: &InvocationId,
         change: Change,
     ) -> BoxFuture<'static, Result<Option<PausedRecord>>> {
-        self.hand_over(Work::Pause { tenant: tenant.clone(), invocation: invocation.clone(), change })
+        let work = Work::Pause { tenant: tenant.clone(), invocation: invocation.clone(), change };
+        let answer = self.hand_over(work);
+        Box::pin(async move {
+            Ok(match answer.await? {
+                Reply::Paused(record) => record,
+                Reply::Done | Reply::Count(_) => None,
+            })
+        })
     }
 }
 

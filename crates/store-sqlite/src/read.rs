@@ -4,6 +4,7 @@
 //! column keeps the planner from putting the value it is compared with in its place elsewhere.
 
 pub(crate) mod checkpoint;
+pub(crate) mod document;
 pub(crate) mod dossier;
 pub(crate) mod event;
 pub(crate) mod item;

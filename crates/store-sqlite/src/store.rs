@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use rusqlite::Transaction;
-use singletree_durable::{BoxFuture, Error, JournalSessions, PausedRecord, Result};
+use singletree_durable::{BoxFuture, Error, JournalSessions, Result};
 use tokio::sync::{oneshot, watch};
 
 use crate::error::{translate, unavailable};
@@ -17,7 +17,7 @@ use crate::meter::Meter;
 use crate::name::Names;
 use crate::queue::{Attended, Queue};
 use crate::reader::{self, Query};
-use crate::writer::{self, Job, Residue, Work, Writer};
+use crate::writer::{self, Job, Reply, Residue, Work, Writer};
 use crate::{Options, open};
 
 /// A database file, open. Clones are the same store.
@@ -149,7 +149,7 @@ impl SqliteStore {
     }
 
     /// Hands over a write, now, and returns the future of its answer.
-    pub(crate) fn hand_over(&self, work: Work) -> BoxFuture<'static, Result<Option<PausedRecord>>> {
+    pub(crate) fn hand_over(&self, work: Work) -> BoxFuture<'static, Result<Reply>> {
         let (answer, answered) = oneshot::channel();
         let pushed = match &self.inner.doors.writes {
             None => Err(Error::Closed),

@@ -6,10 +6,13 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rusqlite::Connection;
-use singletree_durable::{Batch, BoxError, Error, InvocationId, PausedRecord, Put, Result, TenantId};
+use singletree_durable::{
+    Batch, Blob, BoxError, Change, Error, InvocationId, PausedRecord, Put, Result, SessionKey, TenantId,
+    Timestamp,
+};
 use tokio::sync::oneshot;
 
-use crate::apply::{self, checkpoint, paused};
+use crate::apply::{self, blob, checkpoint, document, paused};
 use crate::error::{Failure, share, translate};
 use crate::format;
 use crate::lock::Lock;
@@ -34,7 +37,18 @@ const PATIENCE: Duration = Duration::from_millis(250);
 const DOING: &str = "write";
 
 /// How one write ended.
-pub(crate) type Verdict = Result<Option<PausedRecord>>;
+pub(crate) type Verdict = Result<Reply>;
+
+/// What one write that was done is answered with.
+#[derive(Debug)]
+pub(crate) enum Reply {
+    /// That it was.
+    Done,
+    /// The paused record as it was when it was claimed.
+    Paused(Option<PausedRecord>),
+    /// How many rows it was about.
+    Count(u64),
+}
 
 /// One write.
 #[derive(Debug)]
@@ -45,6 +59,12 @@ pub(crate) enum Work {
     Pause { tenant: TenantId, invocation: InvocationId, change: paused::Change },
     /// A change of a checkpoint.
     Checkpoint { tenant: TenantId, change: checkpoint::Change },
+    /// Changes of documents.
+    Documents(Vec<Change>),
+    /// A removal of documents whose time is over.
+    Expire { before: Timestamp, limit: u64 },
+    /// A blob.
+    Keep { key: SessionKey, blob: Blob },
 }
 
 /// One write and who waits for it.
@@ -228,18 +248,27 @@ impl Group<'_> {
 }
 
 impl Work {
-    fn run(&self, scribe: &Scribe<'_>) -> std::result::Result<Option<PausedRecord>, Failure> {
-        match self {
-            Self::Apply(batch) => apply::batch(scribe, batch).map(|()| None),
-            Self::Pause { tenant, invocation, change } => paused::change(scribe, tenant, invocation, change),
-            Self::Checkpoint { tenant, change } => checkpoint::change(scribe, tenant, change).map(|()| None),
-        }
+    fn run(&self, scribe: &Scribe<'_>) -> std::result::Result<Reply, Failure> {
+        let done = match self {
+            Self::Apply(batch) => apply::batch(scribe, batch),
+            Self::Pause { tenant, invocation, change } => {
+                return paused::change(scribe, tenant, invocation, change).map(Reply::Paused);
+            }
+            Self::Checkpoint { tenant, change } => checkpoint::change(scribe, tenant, change),
+            Self::Documents(changes) => document::change(scribe, changes),
+            Self::Expire { before, limit } => {
+                return document::expire(scribe, *before, *limit).map(Reply::Count);
+            }
+            Self::Keep { key, blob } => blob::keep(scribe, key, blob),
+        };
+        done.map(|()| Reply::Done)
     }
 
     fn deletes(&self) -> bool {
         match self {
             Self::Apply(batch) => batch.puts.iter().any(|it| matches!(it, Put::Delete)),
-            Self::Pause { .. } => false,
+            // A document that is removed alone was no conversation: what the log holds of it goes when it is folded in.
+            Self::Pause { .. } | Self::Documents(_) | Self::Expire { .. } | Self::Keep { .. } => false,
             Self::Checkpoint { change, .. } => matches!(change, checkpoint::Change::Delete(_)),
         }
     }

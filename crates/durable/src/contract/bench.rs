@@ -4,7 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::Clause;
-use crate::{AuditRow, BoxFuture, Checkpointer, Error, Journal, PausedStore, Result, SessionStore, Upkeep};
+use crate::{
+    AuditRow, BoxFuture, Checkpointer, Documents, Error, Journal, PausedStore, Result, SessionStore, Upkeep,
+};
 
 /// Handles to one store, opened together.
 #[derive(Debug, Clone)]
@@ -19,6 +21,8 @@ pub struct Stores {
     pub paused: Arc<dyn PausedStore>,
     /// The checkpoints.
     pub checkpoints: Arc<dyn Checkpointer>,
+    /// The documents and blobs, beside the sessions of the journal.
+    pub documents: Arc<dyn Documents>,
 }
 
 /// Opens stores for the suite. One bench serves one check at a time.

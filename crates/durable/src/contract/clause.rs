@@ -2,8 +2,8 @@
 
 use super::bench::Bench;
 use super::{
-    Violation, checkpoints, dossier, forks, numbers, paused, promises, reads, requires, retain, saves,
-    sessions, upkeep, waits, writes,
+    Violation, blobs, checkpoints, documents, dossier, forks, numbers, paused, promises, reads, requires,
+    retain, saves, sessions, upkeep, waits, writes,
 };
 
 /// Makes the enum, its texts and the dispatch of one table, so that none of them lacks a line.
@@ -137,6 +137,24 @@ clauses! {
     DeadlinesOrdered, upkeep::deadlines_ordered, "Pending waits with a deadline come earliest first.";
     DeadlinesUntil, upkeep::deadlines_until, "Deadlines are read up to a time, at most so many.";
     TenantsListed, upkeep::tenants_listed, "The tenants that have sessions are found, each once, in order.";
+    // Documents.
+    DocumentWritten, documents::written, "A document that was written is read, whole.";
+    DocumentReplaced, documents::replaced, "A write replaces a document whole, and counts its version up.";
+    DocumentRemoved, documents::removed, "A removed document is gone; removing none is fine.";
+    DocumentExpected, documents::expected, "A change whose expectation does not hold is refused.";
+    ChangesWhole, documents::changes_whole, "Of several changes all are made, in order, or none.";
+    ChangesDecidedOnce, documents::decided_once, "Of concurrent changes with the same expectation exactly one lands.";
+    ChangesNeverDropped, documents::never_dropped, "Dropping the future of a change cancels nothing.";
+    DocumentsPaged, documents::paged, "The documents of a kind come in pages, ordered by id, and no others.";
+    DocumentsExpired, documents::expired, "What expires goes before a time, of all tenants, at most so many.";
+    DocumentsDurable, documents::durable, "Documents and blobs are there after the store is opened again.";
+    DocumentsTenantsApart, documents::tenants_apart, "Documents and blobs of tenants are apart.";
+    DocumentsOfSession, documents::of_session, "A deletion removes the documents that belong to the session.";
+    BlobKept, blobs::kept, "A blob is read by the sessions that use it, and by no other.";
+    BlobOnce, blobs::once, "A blob is kept once: who keeps it again changes nothing.";
+    BlobBytes, blobs::bytes, "The bytes of a session's blobs are summed.";
+    BlobOfSession, blobs::of_session, "A blob goes with the last session that uses it, and not before.";
+    BlobInherited, blobs::inherited, "A fork uses the blobs of its source that it names, and no others.";
     // SessionStore.
     SaveLoads, saves::save_loads, "What was saved is loaded.";
     SaveReplaces, saves::save_replaces, "A save replaces the whole record.";

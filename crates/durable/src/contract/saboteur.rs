@@ -2,6 +2,7 @@
 
 mod batches;
 mod checkpoints;
+mod documents;
 mod journal;
 mod paused;
 mod sessions;
@@ -11,8 +12,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{Bench, Clause, Stores};
 use crate::{
-    AuditRow, Batch, BoxFuture, Error, Fence, Put, Result, SessionKey, TenantId, Timestamp, TurnRow, Upkeep,
-    WaitRow,
+    AuditRow, Batch, Blob, BoxFuture, Change, DocumentKey, Error, Expect, Fence, Put, Result, SessionId,
+    SessionKey, TenantId, Timestamp, TurnRow, Upkeep, WaitRow,
 };
 
 /// Wraps the stores of a sound bench so that they break exactly one clause, and no other.
@@ -48,6 +49,10 @@ impl Saboteur {
                 trick: trick.clone(),
             }),
             paused: Arc::new(paused::TrickedPaused { inner: stores.paused, trick: trick.clone() }),
+            documents: Arc::new(documents::TrickedDocuments {
+                inner: stores.documents,
+                trick: trick.clone(),
+            }),
             journal: Arc::new(journal::TrickedJournal::new(stores.journal, trick, before)),
         }
     }
@@ -62,6 +67,11 @@ impl Saboteur {
                 loss.put(Put::Delete);
                 stores.journal.apply(loss).await?;
             }
+        }
+        if self.broken == Some(Clause::DocumentsDurable) {
+            let documents = std::mem::take(&mut lock(&self.memo).documents).into_keys();
+            let lose = |key| Change::Remove { key, expect: Expect::Any };
+            stores.documents.change(documents.map(lose).collect()).await?;
         }
         lock(&self.memo).is_reopened = true;
         Ok(self.wrap(stores, Some(fence)))
@@ -164,6 +174,12 @@ struct Memo {
     state: BTreeMap<SessionKey, BTreeMap<String, crate::Json>>,
     paused: BTreeSet<(crate::TenantId, crate::InvocationId)>,
     checkpoints: BTreeSet<(crate::TenantId, crate::InvocationId)>,
+    /// What documents were written, and to which session and up to when they belong.
+    documents: BTreeMap<DocumentKey, (Option<SessionId>, Option<Timestamp>)>,
+    /// What documents were removed last.
+    removed: BTreeSet<DocumentKey>,
+    /// What blobs were kept, in order.
+    blobs: Vec<(SessionKey, Blob)>,
     /// Whether a call was dropped before it was done.
     is_torn: bool,
     /// Whether the last batch deletes what is absent.

@@ -1,15 +1,43 @@
 //! Writing a batch that was checked: nothing here can fail.
 
+use std::collections::BTreeSet;
+
 use super::state::{Session, State};
-use crate::{Batch, Counters, ItemRow, Json, Placement, Put, RecordRow, SessionKey, TurnRow, WaitRow};
+use crate::{
+    Batch, Counters, FieldValue, ItemRow, Json, Placement, Put, RecordRow, SessionId, SessionKey, TurnRow,
+    WaitRow,
+};
 
 impl State {
     /// Writes all puts of a batch, in order.
     pub(super) fn write(&mut self, batch: Batch) {
         let Batch { key, puts, .. } = batch;
+        let sources = puts.iter().filter_map(|it| match it {
+            Put::Inherit { from, .. } => Some(from.clone()),
+            _ => None,
+        });
+        let sources: BTreeSet<SessionId> = sources.collect();
         for put in puts {
             self.put(&key, put);
         }
+        for source in sources {
+            let named = self.named(&key, &source);
+            self.shelf.inherit(&key, &source, &named);
+        }
+    }
+
+    /// Returns what of another session's blobs the rows of this one name.
+    fn named(&self, key: &SessionKey, from: &SessionId) -> Vec<String> {
+        let Some(session) = self.session(key) else { return Vec::new() };
+        let bodies = session.items.all().map(|(_, it)| it.body.as_str());
+        let values = session.fields.values().filter_map(|it| match it {
+            FieldValue::Value(json) => Some(json.as_str()),
+            FieldValue::List { .. } => None,
+        });
+        let texts: Vec<&str> = bodies.chain(values).collect();
+        let source = SessionKey::new(key.tenant.clone(), from.clone());
+        let used = self.shelf.used(&source);
+        used.filter(|digest| texts.iter().any(|it| it.contains(digest.as_str()))).cloned().collect()
     }
 
     fn put(&mut self, key: &SessionKey, put: Put) {

@@ -36,7 +36,6 @@ impl State {
         let source = self.sibling(key, from);
         let items = source.and_then(|it| beginning(it, field, generation, len)).unwrap_or_default();
         let items: Vec<ItemRow> = items.into_iter().cloned().collect();
-        self.shelf.inherit(key, from);
         let session = self.make(key);
         items.into_iter().for_each(|it| session.add_item(it));
     }

@@ -102,12 +102,17 @@ impl Shelf {
         used.filter_map(|it| self.blob(key, it)).map(|it| it.bytes.len() as u64).sum()
     }
 
-    /// Lets a session use what another one of its tenant uses.
-    pub(super) fn inherit(&mut self, key: &SessionKey, from: &SessionId) {
+    /// Returns the digests of what a session uses.
+    pub(super) fn used(&self, key: &SessionKey) -> impl Iterator<Item = &String> {
+        self.uses.get(key).into_iter().flatten()
+    }
+
+    /// Lets a session use some of what another one of its tenant uses.
+    pub(super) fn inherit(&mut self, key: &SessionKey, from: &SessionId, digests: &[String]) {
         let source = SessionKey::new(key.tenant.clone(), from.clone());
-        for digest in self.uses.get(&source).cloned().unwrap_or_default() {
-            if let Some((blob, _)) = self.blobs.get(&(key.tenant.clone(), digest)) {
-                self.keep(key, blob.clone());
+        for digest in digests {
+            if let Some(blob) = self.blob(&source, digest).cloned() {
+                self.keep(key, blob);
             }
         }
     }

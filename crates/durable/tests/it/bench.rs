@@ -16,7 +16,8 @@ impl Memory {
             journal: Arc::new(store.clone()),
             upkeep: Arc::new(store.clone()),
             paused: Arc::new(store.clone()),
-            checkpoints: Arc::new(store),
+            checkpoints: Arc::new(store.clone()),
+            documents: Arc::new(store),
         }
     }
 

@@ -3,20 +3,21 @@
 use std::sync::Arc;
 
 use singletree_durable::{
-    Error, Expected, FailAt, Journal, Json, Land, MemoryStore, PausedRecord, PausedStatus, PausedStore, Put,
-    Result, SessionRecord, SessionStore,
+    Blob, Change, DocumentKey, Documents, Error, Expect, Expected, FailAt, Journal, Json, Land, MemoryStore,
+    PausedRecord, PausedStatus, PausedStore, Put, Result, SessionRecord, SessionStore,
 };
 
 use crate::rows::{at, batch, head, invocation, key};
 
 /// How many writes [`drive`] makes.
-const WRITES: u64 = 9;
+const WRITES: u64 = 12;
 
 /// Makes one write of each sort, in a row, and tells how many were answered.
 async fn drive(store: &MemoryStore, n: u64, land: Land) -> (u64, bool) {
     let journal = FailAt::new(Arc::new(store.clone()) as Arc<dyn Journal>, n, land);
     let sessions = journal.beside(Arc::new(store.session_store()) as Arc<dyn SessionStore>);
     let paused = journal.beside(Arc::new(store.clone()) as Arc<dyn PausedStore>);
+    let documents = journal.beside(Arc::new(store.clone()) as Arc<dyn Documents>);
     let (key, inv) = (key(), invocation("inv"));
     let body = Json::from_text("1");
     let suspended = PausedRecord { status: PausedStatus::Suspended, body: body.clone() };
@@ -25,7 +26,15 @@ async fn drive(store: &MemoryStore, n: u64, land: Land) -> (u64, bool) {
         state: [("f".to_owned(), body)].into(),
         updated_at: at(1),
     };
-    let answers: [Result<()>; 9] = [
+    let put = Change::Write {
+        key: document(),
+        expect: Expect::Any,
+        session: None,
+        body: Json::from_text("1"),
+        expires_at: Some(at(5)),
+    };
+    let blob = Blob { digest: "d".to_owned(), media_type: "t".to_owned(), bytes: vec![1] };
+    let answers: [Result<()>; 12] = [
         journal.apply(batch(&journal, [Put::Head(head(1))])).await,
         sessions.save(&key, &record, Expected::Any).await.map(drop),
         sessions.delete(&key).await,
@@ -34,6 +43,9 @@ async fn drive(store: &MemoryStore, n: u64, land: Land) -> (u64, bool) {
         paused.claim(&key.tenant, &inv).await.map(drop),
         paused.close(&key.tenant, &inv, PausedStatus::Completed).await,
         paused.delete(&key.tenant, &inv).await,
+        documents.change(vec![put]).await,
+        documents.expire(at(9), 9).await.map(drop),
+        documents.keep_blob(&key, blob).await,
         journal.apply(batch(&journal, [Put::Delete])).await,
     ];
     let answered = answers.iter().take_while(|it| it.is_ok()).count();
@@ -43,11 +55,17 @@ async fn drive(store: &MemoryStore, n: u64, land: Land) -> (u64, bool) {
     (u64::try_from(answered).unwrap(), paused.fired())
 }
 
-/// Tells what a store holds after each number of writes.
-async fn held(store: &MemoryStore) -> (Option<u64>, Option<PausedStatus>) {
+fn document() -> DocumentKey {
+    DocumentKey::new(key().tenant, "k", "a")
+}
+
+/// Tells what a store holds after each number of writes: version, paused record, whether a document, how many bytes.
+async fn held(store: &MemoryStore) -> (Option<u64>, Option<PausedStatus>, bool, u64) {
+    let written = store.document(&document()).await.unwrap().is_some();
+    let bytes = store.blob_bytes(&key()).await.unwrap();
     let session = store.session(&key()).await.unwrap();
     let paused = PausedStore::load(store, &key().tenant, &invocation("inv")).await.unwrap();
-    (session.map(|it| it.head.version), paused.map(|it| it.status))
+    (session.map(|it| it.head.version), paused.map(|it| it.status), written, bytes)
 }
 
 #[tokio::test]
@@ -55,16 +73,19 @@ async fn the_nth_write_fails_before_or_after_it_lands_and_all_later_ones_fail() 
     let resuming = Some(PausedStatus::Resuming);
     let completed = Some(PausedStatus::Completed);
     let after = [
-        (None, None),
-        (Some(1), None),
-        (Some(2), None),
-        (None, None),
-        (Some(5), None),
-        (Some(5), Some(PausedStatus::Suspended)),
-        (Some(5), resuming),
-        (Some(5), completed),
-        (Some(5), None),
-        (None, None),
+        (None, None, false, 0),
+        (Some(1), None, false, 0),
+        (Some(2), None, false, 0),
+        (None, None, false, 0),
+        (Some(5), None, false, 0),
+        (Some(5), Some(PausedStatus::Suspended), false, 0),
+        (Some(5), resuming, false, 0),
+        (Some(5), completed, false, 0),
+        (Some(5), None, false, 0),
+        (Some(5), None, true, 0),
+        (Some(5), None, false, 0),
+        (Some(5), None, false, 1),
+        (None, None, false, 0),
     ];
     for (land, landed) in [(Land::Before, 0), (Land::After, 1)] {
         for n in 1..=WRITES {

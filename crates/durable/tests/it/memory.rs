@@ -1,8 +1,8 @@
 //! What the memory store does beyond the contract.
 
 use singletree_durable::{
-    Error, Fence, ItemRow, Journal, MemoryStore, PausedRecord, PausedStatus, PausedStore, Placement, Put,
-    TurnRow, TurnStatus,
+    Blob, Documents, Error, Fence, ItemRow, Journal, MemoryStore, PausedRecord, PausedStatus, PausedStore,
+    Placement, Put, TurnRow, TurnStatus,
 };
 
 use crate::rows::{batch, head, invocation, item, key, turn};
@@ -26,6 +26,10 @@ async fn handles_from_before_a_reopening_write_nothing_and_still_read() {
             PausedRecord { status: PausedStatus::Suspended, body: singletree_durable::Json::from_text("1") };
         let saved = PausedStore::save(stale, &key().tenant, &invocation("inv"), &record).await;
         assert!(is_refused(&saved));
+        assert!(is_refused(&stale.change(Vec::new()).await));
+        assert!(is_refused(&stale.expire(crate::rows::at(9), 1).await));
+        let blob = Blob { digest: "d".to_owned(), media_type: "t".to_owned(), bytes: vec![1] };
+        assert!(is_refused(&stale.keep_blob(&key(), blob).await));
     }
     new.clone().apply(batch(&new, [Put::Head(head(3))])).await.unwrap();
     assert_eq!(old.session(&key()).await.unwrap().unwrap().head.version, 3);

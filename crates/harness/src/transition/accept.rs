@@ -7,6 +7,7 @@ use singletree_llm::ChatMessage;
 
 use crate::agent::Agent;
 use crate::event::ChatEventKind;
+use crate::policy::PromptPolicy;
 use crate::record::TurnRowExt;
 use crate::writing::{Author, Writing};
 
@@ -20,12 +21,14 @@ pub(crate) struct Accepted<'a> {
     pub(crate) key: Option<(String, String)>,
     /// Whether the session is there.
     pub(crate) exists: bool,
+    /// Which texts reach the model, where the session is made now.
+    pub(crate) policy: PromptPolicy,
 }
 
 pub(crate) fn accept(writing: &mut Writing, accepted: Accepted<'_>) -> TurnRow {
     if !accepted.exists {
         writing.require(Require::SessionAbsent);
-        writing.put(Put::Head(new_head(writing, accepted.agent)));
+        writing.put(Put::Head(new_head(writing, accepted.agent, accepted.policy)));
     }
     let no = writing.counters.turns;
     writing.counters.turns += 1;
@@ -61,13 +64,14 @@ pub(crate) fn accept(writing: &mut Writing, accepted: Accepted<'_>) -> TurnRow {
     row
 }
 
-fn new_head(writing: &Writing, agent: &Agent) -> Head {
+/// Makes the head of a session that begins.
+pub(crate) fn new_head(writing: &Writing, agent: &Agent, policy: PromptPolicy) -> Head {
     Head {
         agent: agent.name.clone(),
         graph: agent.graph.digest().to_owned(),
         schema_version: agent.graph.session_version().to_owned(),
         version: 0,
-        prompt_policy: "conversation".into(),
+        prompt_policy: policy.as_str().into(),
         parent: None,
         created_at: writing.now,
         updated_at: writing.now,

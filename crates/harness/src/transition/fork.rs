@@ -63,8 +63,9 @@ pub(crate) fn fork(writing: &mut Writing, forking: Forking<'_>) -> Result<(), Er
         let bytes = closings.iter().fold(bytes, |sum, it| sum + it.text().map_or(0, str::len) as u64);
         let value = FieldValue::List { generation, len: offset + own, bytes };
         writing.put(Put::Field(FieldRow { name: HISTORY.to_owned(), value }));
-        inherit_list(writing, from, HISTORY, (generation, offset));
     }
+    // Also where nothing is copied: what is said first in the fork may name a blob of the other one.
+    inherit_list(writing, from, HISTORY, (generation, offset));
     told(writing, &author, from, offset);
     close(writing, &author, (generation, offset), &closings)
 }
@@ -73,17 +74,17 @@ pub(crate) fn fork(writing: &mut Writing, forking: Forking<'_>) -> Result<(), Er
 fn inherit_fields(writing: &mut Writing, source: &SessionRow, at_head: bool) {
     for field in source.fields.iter().filter(|it| at_head && it.name != HISTORY) {
         writing.put(Put::Field(field.clone()));
-        if let FieldValue::List { generation, len, .. } = field.value {
+        if let FieldValue::List { generation, len, .. } = field.value
+            && len > 0
+        {
             inherit_list(writing, &source.key.session, &field.name, (generation, len));
         }
     }
 }
 
 fn inherit_list(writing: &mut Writing, from: &SessionId, field: &str, (generation, len): (u64, u64)) {
-    if len > 0 {
-        let (from, field) = (from.clone(), field.to_owned());
-        writing.put(Put::Inherit { from, field, generation, len });
-    }
+    let (from, field) = (from.clone(), field.to_owned());
+    writing.put(Put::Inherit { from, field, generation, len });
 }
 
 fn told(writing: &mut Writing, author: &Author, from: &SessionId, offset: u64) {

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use futures_util::StreamExt;
 use singletree_durable::{
-    FailAt, FieldValue, ItemRange, ItemRow, Journal, Land, MemoryStore, TenantId, TurnQuery, Upkeep,
+    Blob, Documents, FailAt, FieldValue, ItemRange, ItemRow, Journal, Land, MemoryStore, TenantId, TurnQuery,
+    Upkeep,
 };
 use singletree_engine::{Ctx, Graph, Signal};
 use singletree_harness::{
@@ -406,4 +407,36 @@ async fn a_fork_is_one_commit_that_copies_a_row_for_each_message_and_binds_none(
     }
     // Names, numbers and the fields that are carried along.
     assert!(bound.iter().all(|it| *it < 512), "{bound:?}");
+}
+
+fn picture(name: &str) -> Blob {
+    Blob { digest: format!("digest-{name}"), media_type: "image/png".to_owned(), bytes: vec![1, 2, 3] }
+}
+
+#[tokio::test]
+async fn a_fork_uses_the_blobs_that_it_names_and_what_is_said_in_it_may_name_one_of_the_other() {
+    let store = MemoryStore::new();
+    let chat = chat_of(&plain(&Log::default())).open(store.clone()).unwrap();
+    for it in ["a", "b"] {
+        store.keep_blob(&name("s"), picture(it)).await.unwrap();
+        chat.send("s", user(&format!("see blob:digest-{it}"))).await;
+    }
+    let used = async |session: &str| {
+        let mut used = Vec::new();
+        for it in ["a", "b"] {
+            used.extend(store.blob(&name(session), &picture(it).digest).await.unwrap().map(|_| it));
+        }
+        used
+    };
+    chat.fork("s", to("whole")).await.unwrap();
+    chat.fork("s", to("part").at(2)).await.unwrap();
+    chat.fork("s", to("empty").at(0)).await.unwrap();
+    let edited = chat.edit("s", 0, user("rather blob:digest-b"), Some("edited")).await.unwrap();
+    edited.outcome().await;
+    chat.delete_session("s", None).await.unwrap();
+    assert_eq!(used("whole").await, ["a", "b"]);
+    assert_eq!(used("part").await, ["a"]);
+    assert_eq!(used("empty").await, Vec::<&str>::new());
+    assert_eq!(used("edited").await, ["b"]);
+    assert_eq!(used("s").await, Vec::<&str>::new());
 }

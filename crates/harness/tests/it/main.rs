@@ -27,6 +27,7 @@ mod limits;
 mod mail;
 mod migrate;
 mod moving;
+mod narration;
 mod order;
 mod panics;
 mod recover;

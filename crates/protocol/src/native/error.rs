@@ -32,6 +32,12 @@ pub struct ApiError {
     /// After how many seconds to try again; as the header `Retry-After`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<u64>,
+    /// The turn that was accepted all the same, or may have been: ask for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn: Option<String>,
+    /// The oldest event that is kept, where one before it was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oldest_event: Option<String>,
 }
 
 /// What the caller can do about an error.

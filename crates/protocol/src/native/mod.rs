@@ -1,5 +1,39 @@
-//! The native API.
+//! The native API: everything that the harness offers.
+//!
+//! What clients send is read strictly: a field that is not known is refused, so that a slip does not pass for a default. What
+//! they get may grow: who reads it ignores fields that it does not know. Times are RFC 3339 in UTC. Ids are opaque.
 
+mod agent;
+mod audit;
 mod error;
+mod event;
+mod key;
+mod message;
+mod send;
+mod session;
+mod time;
+mod turn;
+mod wait;
 
+pub use agent::{Agent, AgentList};
+pub use audit::{AuditEntry, AuditList, AuditQuery};
 pub use error::{ApiError, ErrorBody, ErrorBucket};
+pub use event::{Event, EventKind, EventQuery, SignalEnd, StreamFailed, StreamFailedType, StreamItem};
+pub use key::{
+    ApiKey, CreateKey, KeyList, KeyOfTenant, KeyQuery, KeyScope, KeyState, KeyWithSecret, RotateKey,
+};
+pub use message::{
+    Block, Content, HistoryMessage, ImageDetail, ImageSource, Message, MessageList, MessageQuery, Role, Side,
+    ToolCall,
+};
+pub use send::{
+    EditMessage, MessageAt, RegenerateReply, SendBlock, SendContent, SendImageSource, SendMessage,
+    SenderRole, SignalAnswer,
+};
+pub use session::{
+    CreateSession, ExportedItem, ForkPoint, ForkSession, PromptPolicy, Session, SessionExport, SessionList,
+    SessionQuery,
+};
+pub use time::Time;
+pub use turn::{Completed, Errored, Outcome, Suspended, Turn, TurnKind, TurnList, TurnQuery, TurnStatus};
+pub use wait::{KeptSignal, Wait, WaitList, WaitQuery};

@@ -1,10 +1,41 @@
 //! The native API: everything that the harness offers, as JSON and server-sent events.
+//!
+//! Each file has the routes of one thing, with what the document of the API says of them beside the handlers. `answering` tells
+//! turns to whom asked for them, `convert` writes what the harness has as the wire has it, `said` reads what clients say.
 
+mod agents;
+mod answering;
+mod ask;
+mod branches;
+mod convert;
+mod events;
+mod export;
+mod messages;
+mod place;
 mod problem;
+mod said;
+mod sessions;
+mod signals;
+mod turns;
+
+pub(crate) use ask::{Params, limit};
+pub(crate) use convert::time;
+pub(crate) use problem::render;
 
 use crate::section::{Route, Section};
 
 /// Returns the native section.
 pub(crate) fn section() -> Section {
-    Section::new("native", problem::render, vec![Route::get("/healthz", async || "ok").open()])
+    let tables = [
+        agents::routes(),
+        sessions::routes(),
+        messages::routes(),
+        events::routes(),
+        turns::routes(),
+        signals::routes(),
+        branches::routes(),
+    ];
+    let mut routes = vec![Route::get("/healthz", async || "ok").open()];
+    routes.extend(tables.into_iter().flatten());
+    Section::new("native", problem::render, routes)
 }

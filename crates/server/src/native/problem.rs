@@ -2,16 +2,21 @@
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};
-use singletree_harness::Bucket;
-use singletree_protocol::native::{ApiError, ErrorBody, ErrorBucket};
+use singletree_protocol::native::{ApiError, ErrorBody};
 
+use super::convert::bucket;
 use crate::problem::Problem;
 use crate::section::Asked;
 
 /// Words a problem.
-pub(super) fn render(problem: &Problem, asked: &Asked) -> Response {
+pub(crate) fn render(problem: &Problem, asked: &Asked) -> Response {
+    Json(ErrorBody { error: error(problem, asked) }).into_response()
+}
+
+/// Returns a problem as the wire has it.
+pub(super) fn error(problem: &Problem, asked: &Asked) -> ApiError {
     let problem = problem.clone();
-    let error = ApiError {
+    ApiError {
         category: problem.category,
         bucket: bucket(problem.bucket),
         message: problem.message,
@@ -19,14 +24,7 @@ pub(super) fn render(problem: &Problem, asked: &Asked) -> Response {
         field: problem.field,
         request_id: asked.request_id.clone(),
         retry_after: problem.retry_after,
-    };
-    Json(ErrorBody { error }).into_response()
-}
-
-fn bucket(bucket: Bucket) -> ErrorBucket {
-    match bucket {
-        Bucket::SessionTerminating => ErrorBucket::SessionTerminating,
-        Bucket::RetryableTransient => ErrorBucket::RetryableTransient,
-        Bucket::UserCorrectable => ErrorBucket::UserCorrectable,
+        turn: problem.turn,
+        oldest_event: problem.oldest_event,
     }
 }

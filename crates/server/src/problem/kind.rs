@@ -8,8 +8,18 @@ use singletree_harness::Bucket;
 pub(crate) enum Kind {
     /// Nobody said who they are, or not so that it could be believed.
     Unauthorized,
+    /// The key's time is over.
+    KeyExpired,
+    /// The key was taken back.
+    KeyRevoked,
+    /// The token's time is over, or has not begun.
+    TokenExpired,
+    /// The token is not one that is believed here.
+    TokenInvalid,
     /// Who asks may not do this.
     Forbidden,
+    /// The request comes from a page that may not ask here.
+    OriginForbidden,
     /// The request itself is not right.
     Invalid,
     /// There is no such path.
@@ -35,7 +45,12 @@ impl Kind {
     pub(crate) fn category(self) -> &'static str {
         match self {
             Self::Unauthorized => "server_unauthorized",
+            Self::KeyExpired => "server_key_expired",
+            Self::KeyRevoked => "server_key_revoked",
+            Self::TokenExpired => "server_token_expired",
+            Self::TokenInvalid => "server_token_invalid",
             Self::Forbidden => "server_forbidden",
+            Self::OriginForbidden => "server_origin_forbidden",
             Self::Invalid => "server_request_invalid",
             Self::RouteUnknown => "server_route_unknown",
             Self::MethodNotAllowed => "server_method_not_allowed",
@@ -51,8 +66,12 @@ impl Kind {
     /// Returns the status.
     pub(crate) fn status(self) -> StatusCode {
         match self {
-            Self::Unauthorized => StatusCode::UNAUTHORIZED,
-            Self::Forbidden => StatusCode::FORBIDDEN,
+            Self::Unauthorized
+            | Self::KeyExpired
+            | Self::KeyRevoked
+            | Self::TokenExpired
+            | Self::TokenInvalid => StatusCode::UNAUTHORIZED,
+            Self::Forbidden | Self::OriginForbidden => StatusCode::FORBIDDEN,
             Self::Invalid => StatusCode::BAD_REQUEST,
             Self::RouteUnknown => StatusCode::NOT_FOUND,
             Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
@@ -72,7 +91,12 @@ impl Kind {
                 Bucket::RetryableTransient
             }
             Self::Unauthorized
+            | Self::KeyExpired
+            | Self::KeyRevoked
+            | Self::TokenExpired
+            | Self::TokenInvalid
             | Self::Forbidden
+            | Self::OriginForbidden
             | Self::Invalid
             | Self::RouteUnknown
             | Self::MethodNotAllowed
@@ -102,7 +126,12 @@ impl Kind {
     pub(crate) fn message(self) -> &'static str {
         match self {
             Self::Unauthorized => "a valid key is needed",
+            Self::KeyExpired => "the time of this key is over",
+            Self::KeyRevoked => "this key was taken back",
+            Self::TokenExpired => "the time of this token is over, or has not begun",
+            Self::TokenInvalid => "this token is not believed here",
             Self::Forbidden => "this key may not do this",
+            Self::OriginForbidden => "pages from elsewhere may not ask here",
             Self::Invalid => "the request is not right",
             Self::RouteUnknown => "there is no such path",
             Self::MethodNotAllowed => "this path is not used with this method",

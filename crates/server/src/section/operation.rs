@@ -42,14 +42,16 @@ pub(crate) struct Operation {
     pub(crate) body: Content,
     pub(crate) answers: Vec<Answer>,
     pub(crate) fails: Vec<u16>,
+    /// Whether what the path names may be not found.
+    pub(crate) can_miss: bool,
 }
 
 impl Operation {
     /// Makes one of its id, which clients are generated with, and what it does in a few words.
     pub(crate) fn new(id: &'static str, summary: &'static str) -> Self {
         let (query, headers, body) = (None, Vec::new(), Content::Empty);
-        let (answers, fails) = (Vec::new(), Vec::new());
-        Self { id, summary, about: "", tag: "", query, headers, body, answers, fails }
+        let (answers, fails, can_miss) = (Vec::new(), Vec::new(), true);
+        Self { id, summary, about: "", tag: "", query, headers, body, answers, fails, can_miss }
     }
 
     /// Says more, in Markdown.
@@ -111,6 +113,12 @@ impl Operation {
     /// Adds statuses of problems, beside those that its access, its path and its body bring.
     pub(crate) fn fails(mut self, statuses: &[u16]) -> Self {
         self.fails.extend_from_slice(statuses);
+        self
+    }
+
+    /// Says that it answers alike whether what the path names is there or not.
+    pub(crate) fn found_or_not(mut self) -> Self {
+        self.can_miss = false;
         self
     }
 

@@ -2,5 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may unwrap")]
 
 mod frame;
+mod keys;
 mod openharness;
 mod support;
+mod tokens;

@@ -2,7 +2,7 @@
 
 use singletree_durable::{Counters, FieldRow, FieldValue, Head, SessionKey};
 
-use super::{Found, Target};
+use super::{Found, Target, document};
 use crate::column;
 use crate::error::{Failure, refused};
 use crate::meter::{Bind, Scribe};
@@ -152,6 +152,7 @@ pub(super) fn drop_field(scribe: &Scribe<'_>, session: Option<i64>, name: &str) 
 
 /// Removes the session with its rows, all but its numbers (D25): those of packed keys by their range, the others because they refer to it.
 pub(super) fn delete(scribe: &Scribe<'_>, target: &mut Target<'_>) -> Result<(), Failure> {
+    document::forget(scribe, target.key)?;
     if let Some(id) = target.id.take() {
         let (first, end) = rows_of(id);
         for sql in ROWS {

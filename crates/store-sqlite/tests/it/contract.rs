@@ -31,7 +31,8 @@ impl Files {
         let sessions = Arc::new(store.session_store());
         let journal = Arc::new(store);
         let (upkeep, paused, checkpoints) = (journal.clone(), journal.clone(), journal.clone());
-        Ok(Stores { sessions, upkeep, paused, checkpoints, journal })
+        let documents = journal.clone();
+        Ok(Stores { sessions, upkeep, paused, checkpoints, documents, journal })
     }
 }
 

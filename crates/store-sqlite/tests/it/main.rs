@@ -15,6 +15,7 @@ mod opening;
 mod paused;
 mod rows;
 mod rules;
+mod shelf;
 mod shell;
 mod tenants;
 mod twins;

@@ -354,6 +354,7 @@ async fn reads(journal: &dyn Journal, upkeep: &dyn Upkeep) -> Vec<String> {
         }
     }
     for limit in limits {
+        read.push(format!("tenants {limit}: {:?}", upkeep.tenants(None, limit).await.unwrap()));
         read.push(format!("ownerless {limit}: {:?}", upkeep.ownerless(None, limit).await.unwrap()));
         for until in [None, Some(at(i64::MIN)), Some(at(2)), Some(at(i64::MAX))] {
             read.push(format!("due {until:?} {limit}: {:?}", upkeep.deadlines(until, limit).await.unwrap()));

@@ -98,8 +98,10 @@ impl Client {
             hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
         drop(tokio::spawn(connection));
         let mut request = Request::builder().method(method).uri(path).body(Full::new(body)).unwrap();
-        let host = HeaderValue::from_str(&self.at.to_string()).unwrap();
-        request.headers_mut().insert("host", host);
+        if !self.headers.iter().any(|(name, _)| name == "host") {
+            let host = HeaderValue::from_str(&self.at.to_string()).unwrap();
+            request.headers_mut().insert("host", host);
+        }
         for (name, value) in &self.headers {
             let name = HeaderName::from_bytes(name.as_bytes()).unwrap();
             request.headers_mut().append(name, HeaderValue::from_str(value).unwrap());

@@ -9,7 +9,7 @@ use singletree_durable::{Documents, Journal, MemoryStore, Upkeep};
 use singletree_harness::{Chat, Limits};
 use singletree_http::{Redactor, Secret};
 use singletree_llm::Pace;
-use singletree_server::{Server, ServerBuilder, ServerLimits};
+use singletree_server::{AccessPolicy, Server, ServerBuilder, ServerLimits};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -31,6 +31,9 @@ pub(crate) struct Rig {
     pub(crate) clock: Arc<HandClock>,
     pub(crate) pace: Arc<HandPace>,
     pub(crate) world: World,
+    ids: Arc<CountingIds>,
+    entropy: Arc<CountingEntropy>,
+    operator: String,
     stop: Option<oneshot::Sender<()>>,
     served: JoinHandle<()>,
 }
@@ -42,6 +45,7 @@ pub(crate) struct RigBuilder {
     world: World,
     clock: Arc<HandClock>,
     ids: Arc<CountingIds>,
+    entropy: Arc<CountingEntropy>,
     server: Vec<Box<dyn FnOnce(ServerBuilder) -> ServerBuilder>>,
 }
 
@@ -51,6 +55,21 @@ impl Rig {
         Self::builder().start().await
     }
 
+    /// Starts a server that asks everybody for a key.
+    pub(crate) async fn asking() -> Self {
+        let policy = AccessPolicy { required: true, ..AccessPolicy::default() };
+        Self::builder().server(|it| it.access(policy)).start().await
+    }
+
+    /// Returns whoever runs the server: manages keys.
+    pub(crate) fn operator(&self) -> Client {
+        self.client().bearer(&self.operator)
+    }
+
+    pub(crate) fn operator_key(&self) -> String {
+        self.operator.clone()
+    }
+
     pub(crate) fn builder() -> RigBuilder {
         RigBuilder {
             limits: ServerLimits::default(),
@@ -58,6 +77,7 @@ impl Rig {
             world: World::default(),
             clock: HandClock::new(),
             ids: Arc::default(),
+            entropy: Arc::default(),
             server: Vec::new(),
         }
     }
@@ -96,6 +116,8 @@ impl RigBuilder {
     pub(crate) fn after(mut self, other: &Rig) -> Self {
         self.world = other.world.clone();
         self.clock = other.clock.clone();
+        self.ids = other.ids.clone();
+        self.entropy = other.entropy.clone();
         self
     }
 
@@ -132,17 +154,20 @@ impl RigBuilder {
             .agents(agents::listed())
             .limits(self.limits)
             .clock(self.clock.clone())
-            .ids(self.ids)
-            .entropy(Arc::new(CountingEntropy::default()))
+            .ids(self.ids.clone())
+            .entropy(self.entropy.clone())
             .redactor(Redactor::new([Secret::new(CANARY)]));
-        let server = self.server.into_iter().fold(builder, |builder, change| change(builder)).build();
+        let server =
+            self.server.into_iter().fold(builder, |builder, change| change(builder)).build().unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let at = listener.local_addr().unwrap();
+        let operator = server.operator_key().expose().to_owned();
         let (stop, stopped) = oneshot::channel();
         let stopped = async move { drop(stopped.await) };
         let served = tokio::spawn(async move { server.serve(listener, stopped).await });
-        let (clock, world, stop) = (self.clock, self.world, Some(stop));
-        Rig { at, chat, documents, clock, pace, world, stop, served }
+        let Self { clock, world, ids, entropy, .. } = self;
+        let stop = Some(stop);
+        Rig { at, chat, documents, clock, pace, world, ids, entropy, operator, stop, served }
     }
 }
 

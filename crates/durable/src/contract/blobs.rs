@@ -1,0 +1,111 @@
+//! Blobs.
+
+use super::Stores;
+use super::bench::{Bench, Verdict, same};
+use super::rows::{apply, field, item, json, key, make, place};
+use crate::{Blob, ItemRow, Put, Result, SessionKey};
+
+/// Returns a blob; another one for each name.
+pub(super) fn blob(name: &str) -> Blob {
+    let bytes = vec![0, 255, b'\''].into_iter().chain(name.bytes()).collect();
+    Blob { digest: format!("digest-{name}-end"), media_type: "image/png".to_owned(), bytes }
+}
+
+async fn keep(stores: &Stores, session: &SessionKey, blob: Blob) -> Result<()> {
+    stores.documents.keep_blob(session, blob).await
+}
+
+/// Asks whether a session uses a blob.
+async fn uses(stores: &Stores, session: &SessionKey, blob: &Blob, expected: bool) -> Verdict {
+    let found = stores.documents.blob(session, &blob.digest).await?;
+    let what = format!("{} of {}", blob.digest, session.session);
+    same(&what, &found.as_ref(), &expected.then_some(blob))
+}
+
+pub(super) async fn kept(bench: &dyn Bench) -> Verdict {
+    let (stores, s, t) = (bench.open().await?, key("s"), key("t"));
+    let empty = Blob { bytes: Vec::new(), ..blob("empty") };
+    keep(&stores, &s, blob("1")).await?;
+    keep(&stores, &s, empty.clone()).await?;
+    uses(&stores, &s, &blob("1"), true).await?;
+    uses(&stores, &s, &empty, true).await?;
+    uses(&stores, &t, &blob("1"), false).await?;
+    uses(&stores, &s, &blob("2"), false).await
+}
+
+pub(super) async fn once(bench: &dyn Bench) -> Verdict {
+    let (stores, s, t) = (bench.open().await?, key("s"), key("t"));
+    let told_otherwise = Blob { media_type: "text/html".to_owned(), ..blob("1") };
+    for session in [&s, &t] {
+        for it in [blob("1"), told_otherwise.clone()] {
+            keep(&stores, session, it).await?;
+        }
+        uses(&stores, session, &blob("1"), true).await?;
+    }
+    Ok(())
+}
+
+pub(super) async fn bytes(bench: &dyn Bench) -> Verdict {
+    let (stores, s, t) = (bench.open().await?, key("s"), key("t"));
+    for name in ["1", "1", "22"] {
+        keep(&stores, &s, blob(name)).await?;
+    }
+    keep(&stores, &t, blob("1")).await?;
+    same("the bytes", &stores.documents.blob_bytes(&s).await?, &9)?;
+    same("another's bytes", &stores.documents.blob_bytes(&t).await?, &4)?;
+    same("nobody's bytes", &stores.documents.blob_bytes(&key("u")).await?, &0)
+}
+
+pub(super) async fn of_session(bench: &dyn Bench) -> Verdict {
+    let (stores, s, t, u) = (bench.open().await?, key("s"), key("t"), key("u"));
+    for session in [&s, &t] {
+        make(&stores, session, []).await?;
+        keep(&stores, session, blob("1")).await?;
+    }
+    apply(&stores, &s, [Put::Delete]).await?;
+    uses(&stores, &s, &blob("1"), false).await?;
+    uses(&stores, &t, &blob("1"), true).await?;
+    // Nobody used it any more: what comes under its name is new.
+    apply(&stores, &t, [Put::Delete]).await?;
+    let other = Blob { media_type: "text/html".to_owned(), bytes: vec![7], ..blob("1") };
+    keep(&stores, &u, other.clone()).await?;
+    uses(&stores, &u, &other, true).await?;
+    uses(&stores, &t, &blob("1"), false).await
+}
+
+fn inherit(from: &SessionKey, len: u64) -> Put {
+    Put::Inherit { from: from.session.clone(), field: "messages".to_owned(), generation: 0, len }
+}
+
+pub(super) async fn inherited(bench: &dyn Bench) -> Verdict {
+    let (stores, s) = (bench.open().await?, key("s"));
+    let names = |no: u64, of: &str| {
+        let body = json(&format!(r#"{{"at":"blob:{}"}}"#, blob(of).digest));
+        Put::Item(ItemRow { placement: Some(place("messages", 0, no)), body, ..item(no) })
+    };
+    make(&stores, &s, [names(0, "1"), names(1, "2")]).await?;
+    for name in ["1", "2", "value", "said"] {
+        keep(&stores, &s, blob(name)).await?;
+    }
+    let (fork, said, none) = (key("fork"), key("said"), key("none"));
+    let value = Put::Field(field("summary", &format!(r#""of {}""#, blob("value").digest)));
+    make(&stores, &fork, [inherit(&s, 1), value]).await?;
+    let all = async |session: &SessionKey, expected: [bool; 4]| {
+        for (name, expected) in ["1", "2", "value", "said"].into_iter().zip(expected) {
+            uses(&stores, session, &blob(name), expected).await?;
+        }
+        Ok::<(), super::bench::Broken>(())
+    };
+    all(&fork, [true, false, true, false]).await?;
+    // What is said in the batch that makes it counts, too, even where nothing was inherited.
+    make(&stores, &said, [inherit(&s, 0), names(7, "said")]).await?;
+    all(&said, [false, false, false, true]).await?;
+    // Without inheriting, a name is only a name.
+    make(&stores, &none, [names(0, "1")]).await?;
+    all(&none, [false; 4]).await?;
+    apply(&stores, &s, [Put::Delete]).await?;
+    all(&fork, [true, false, true, false]).await?;
+    // And on from it.
+    make(&stores, &key("again"), [inherit(&fork, 1)]).await?;
+    all(&key("again"), [true, false, false, false]).await
+}

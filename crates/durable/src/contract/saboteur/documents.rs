@@ -1,0 +1,159 @@
+//! Documents that break one promise.
+
+use std::sync::Arc;
+
+use super::{Clause, Trick, sabotage};
+use crate::{
+    Blob, BoxFuture, Change, Document, DocumentKey, Documents, Expect, Result, SessionKey, TenantId,
+    Timestamp,
+};
+
+#[derive(Debug)]
+pub(super) struct TrickedDocuments {
+    pub(super) inner: Arc<dyn Documents>,
+    pub(super) trick: Trick,
+}
+
+impl TrickedDocuments {
+    /// Returns what a store with the broken clause would make of changes.
+    fn twist(&self, changes: Vec<Change>) -> Result<Vec<Change>> {
+        let is_single = changes.len() == 1;
+        let mut twisted = Vec::with_capacity(changes.len());
+        for change in changes {
+            twisted.push(match change {
+                Change::Write { .. } => self.twist_write(change, is_single),
+                Change::Remove { key, expect } => {
+                    let is_new = self.trick.memo().removed.insert(key.clone());
+                    let picky = self.trick.breaks(Clause::DocumentRemoved) && is_single && !is_new;
+                    if picky && expect == Expect::Any {
+                        return Err(sabotage());
+                    }
+                    let is_rival = self.trick.memo().in_flight > 1;
+                    let blind = self.trick.breaks(Clause::ChangesDecidedOnce) && is_rival;
+                    Change::Remove { key, expect: if blind { Expect::Any } else { expect } }
+                }
+            });
+        }
+        Ok(twisted)
+    }
+
+    fn twist_write(&self, change: Change, is_single: bool) -> Change {
+        let Change::Write { key, mut expect, mut session, body, mut expires_at } = change else {
+            return change;
+        };
+        let mut memo = self.trick.memo();
+        memo.removed.remove(&key);
+        let before = memo.documents.insert(key.clone(), (session.clone(), expires_at));
+        match self.trick.broken {
+            Some(Clause::DocumentWritten) if key.id.contains('\n') => session = None,
+            Some(Clause::DocumentReplaced) => expires_at = expires_at.or(before.and_then(|it| it.1)),
+            Some(Clause::DocumentExpected) if is_single => expect = Expect::Any,
+            // It is told when the document is read.
+            Some(Clause::DocumentsOfSession) => session = None,
+            _ => {}
+        }
+        Change::Write { key, expect, session, body, expires_at }
+    }
+}
+
+impl Documents for TrickedDocuments {
+    fn document<'a>(&'a self, key: &'a DocumentKey) -> BoxFuture<'a, Result<Option<Document>>> {
+        Box::pin(async move {
+            let mut found = self.inner.document(key).await?;
+            let (said, other) = {
+                let memo = self.trick.memo();
+                let is_other =
+                    |it: &&DocumentKey| it.tenant != key.tenant && (&it.kind, &it.id) == (&key.kind, &key.id);
+                (memo.documents.get(key).cloned(), memo.documents.keys().find(is_other).cloned())
+            };
+            match (&mut found, said, other) {
+                (Some(found), Some((session, _)), _) if self.trick.breaks(Clause::DocumentsOfSession) => {
+                    found.session = session;
+                }
+                (None, _, Some(other)) if self.trick.breaks(Clause::DocumentsTenantsApart) => {
+                    return self.inner.document(&other).await;
+                }
+                _ => {}
+            }
+            Ok(found)
+        })
+    }
+
+    fn documents<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        kind: &'a str,
+        past: Option<&'a str>,
+        limit: u64,
+    ) -> BoxFuture<'a, Result<Vec<Document>>> {
+        let more = u64::from(self.trick.breaks(Clause::DocumentsPaged));
+        self.inner.documents(tenant, kind, past, limit + more)
+    }
+
+    fn change(&self, changes: Vec<Change>) -> BoxFuture<'static, Result<()>> {
+        let in_flight = self.trick.enter();
+        let twisted = self.twist(changes);
+        let inner = self.inner.clone();
+        if self.trick.breaks(Clause::ChangesNeverDropped) {
+            return Box::pin(async move { inner.change(twisted?).await });
+        }
+        let apart = self.trick.breaks(Clause::ChangesWhole);
+        let answers: Result<Vec<_>> = twisted.map(|it| match apart {
+            true => it.into_iter().map(|one| inner.change(vec![one])).collect(),
+            false => vec![inner.change(it)],
+        });
+        Box::pin(async move {
+            let _in_flight = in_flight;
+            for answer in answers? {
+                answer.await?;
+            }
+            Ok(())
+        })
+    }
+
+    fn expire(&self, before: Timestamp, limit: u64) -> BoxFuture<'static, Result<u64>> {
+        let limit = if self.trick.breaks(Clause::DocumentsExpired) { u64::MAX } else { limit };
+        self.inner.expire(before, limit)
+    }
+
+    fn keep_blob(&self, key: &SessionKey, blob: Blob) -> BoxFuture<'static, Result<()>> {
+        self.trick.memo().blobs.push((key.clone(), blob.clone()));
+        self.inner.keep_blob(key, blob)
+    }
+
+    fn blob<'a>(&'a self, key: &'a SessionKey, digest: &'a str) -> BoxFuture<'a, Result<Option<Blob>>> {
+        Box::pin(async move {
+            let found = self.inner.blob(key, digest).await?;
+            let memo = self.trick.memo();
+            let (last, own) = {
+                let kept = |of: Option<&SessionKey>| {
+                    let mut all = memo.blobs.iter().rev();
+                    all.find(|it| it.1.digest == digest && of.is_none_or(|of| *of == it.0))
+                };
+                (kept(None).map(|it| it.1.clone()), kept(Some(key)).map(|it| it.1.clone()))
+            };
+            Ok(match (self.trick.broken, found) {
+                (Some(Clause::BlobKept), found) => found.filter(|it| !it.bytes.is_empty()),
+                (Some(Clause::BlobOnce), Some(found)) => {
+                    let media_type = last.map_or_else(String::new, |it| it.media_type);
+                    Some(Blob { media_type, ..found })
+                }
+                (Some(Clause::BlobOfSession), None) => own,
+                (Some(Clause::BlobInherited), found) => found.filter(|_| own.is_some()),
+                (_, found) => found,
+            })
+        })
+    }
+
+    fn blob_bytes<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<u64>> {
+        if self.trick.breaks(Clause::BlobBytes) {
+            let all: u64 = {
+                let memo = self.trick.memo();
+                let own = memo.blobs.iter().filter(|it| it.0 == *key);
+                own.map(|it| it.1.bytes.len() as u64).sum()
+            };
+            return Box::pin(std::future::ready(Ok(all)));
+        }
+        self.inner.blob_bytes(key)
+    }
+}

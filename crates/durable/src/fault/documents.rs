@@ -1,0 +1,42 @@
+//! Documents that die.
+
+use super::FailAt;
+use crate::{
+    Blob, BoxFuture, Change, Document, DocumentKey, Documents, Result, SessionKey, TenantId, Timestamp,
+};
+
+impl<S: Documents + ?Sized> Documents for FailAt<S> {
+    fn document<'a>(&'a self, key: &'a DocumentKey) -> BoxFuture<'a, Result<Option<Document>>> {
+        self.inner.document(key)
+    }
+
+    fn documents<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        kind: &'a str,
+        past: Option<&'a str>,
+        limit: u64,
+    ) -> BoxFuture<'a, Result<Vec<Document>>> {
+        self.inner.documents(tenant, kind, past, limit)
+    }
+
+    fn change(&self, changes: Vec<Change>) -> BoxFuture<'static, Result<()>> {
+        self.fuse.guard(|| self.inner.change(changes))
+    }
+
+    fn expire(&self, before: Timestamp, limit: u64) -> BoxFuture<'static, Result<u64>> {
+        self.fuse.guard(|| self.inner.expire(before, limit))
+    }
+
+    fn keep_blob(&self, key: &SessionKey, blob: Blob) -> BoxFuture<'static, Result<()>> {
+        self.fuse.guard(|| self.inner.keep_blob(key, blob))
+    }
+
+    fn blob<'a>(&'a self, key: &'a SessionKey, digest: &'a str) -> BoxFuture<'a, Result<Option<Blob>>> {
+        self.inner.blob(key, digest)
+    }
+
+    fn blob_bytes<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<u64>> {
+        self.inner.blob_bytes(key)
+    }
+}

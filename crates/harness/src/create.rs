@@ -1,0 +1,100 @@
+//! Making a session before anything is said in it.
+
+use std::sync::Arc;
+
+use singletree_durable::{Error as StoreError, Put, Require};
+
+use crate::chat::Chat;
+use crate::hot::Hot;
+use crate::house::Served;
+use crate::policy::PromptPolicy;
+use crate::sessions::{SessionInfo, info};
+use crate::transition::accept::new_head;
+use crate::{Error, Result};
+
+/// How a session is made.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CreateOptions {
+    session: Option<String>,
+    agent: Option<String>,
+    policy: PromptPolicy,
+}
+
+impl CreateOptions {
+    /// Makes options of a session under an id that is drawn, of the first agent.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the session's id.
+    #[must_use]
+    pub fn session(mut self, id: impl Into<String>) -> Self {
+        self.session = Some(id.into());
+        self
+    }
+
+    /// Names the agent that answers in it.
+    #[must_use]
+    pub fn agent(mut self, agent: impl Into<String>) -> Self {
+        self.agent = Some(agent.into());
+        self
+    }
+
+    /// Says which texts reach the model; the conversation otherwise.
+    #[must_use]
+    pub fn policy(mut self, policy: PromptPolicy) -> Self {
+        self.policy = policy;
+        self
+    }
+}
+
+impl Chat {
+    /// Makes a session in which nothing was said yet, and returns it. A message to a session that is not there makes one too;
+    /// this is for those who want to name its agent first, or to listen before anybody speaks.
+    ///
+    /// # Errors
+    /// `chat_session_exists`, `chat_agent_unknown`, `chat_policy_unsupported`, `harness_session_id_unresolved`, `chat_sessions_full`,
+    /// `chat_shutting_down`, `store_unavailable` and its kin.
+    ///
+    /// # Cancellation
+    /// A dropped call has made the session or has not.
+    pub async fn create_session(&self, options: CreateOptions) -> Result<SessionInfo> {
+        let id = options.session.unwrap_or_else(|| self.house.ids.uuid());
+        let key = self.key(&id)?;
+        if self.house.is_closing() {
+            return Err(Error::ShuttingDown);
+        }
+        let agent = options.agent.as_deref().unwrap_or(&self.house.default_agent);
+        let served = self.house.served(agent)?.clone();
+        options.policy.suits(&served.agent)?;
+        let hot = self.house.hot(&key)?;
+        self.house.ready(&hot).await?;
+        match self.create(&hot, &served, options.policy).await {
+            // A message made it in the meantime, or a writer came after us: the store knows.
+            Err(Error::Store { source: StoreError::Refused { .. } }) if self.row(&id).await.is_ok() => {
+                return Err(Error::SessionExists { session: id });
+            }
+            made => made?,
+        }
+        info(&self.row(&id).await?)
+    }
+
+    async fn create(&self, hot: &Arc<Hot>, served: &Served, policy: PromptPolicy) -> Result<()> {
+        let commit = {
+            let mut desk = hot.desk();
+            if desk.head.is_some() {
+                return Err(Error::SessionExists { session: hot.key.session.to_string() });
+            }
+            let mut writing = self.house.write(hot, &desk);
+            writing.require(Require::SessionAbsent);
+            let head = new_head(&writing, &served.agent, policy);
+            writing.put(Put::Head(head));
+            // What is accepted from here on lands behind it, in a session that is there.
+            desk.head = writing.head_put();
+            desk.changed();
+            self.house.send(&mut desk, writing)
+        };
+        self.house.land_apart(hot, commit).await
+    }
+}

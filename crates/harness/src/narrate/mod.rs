@@ -1,0 +1,146 @@
+//! What the controller says about what happened: a pure function of the event and the language (agent-chat-output §5.1).
+//!
+//! Only what is recorded is told: narration that something happened is made of the durable event that says so, after the
+//! commit. Provisional events (deltas, tool activity) are told by nobody here.
+
+mod catalogue;
+
+use serde_json::Value;
+use singletree_llm::{ChatMessage, Role};
+use singletree_narration::{Locale, NarrationKind, Speaker};
+
+use crate::event::ChatEventKind;
+use crate::outcome::{ChatTurnOutcome, ErroredTurn, SuspendedTurn};
+use crate::reply::cut;
+use catalogue::Sentence;
+
+/// How many bytes of a text that somebody else wrote are told.
+pub(crate) const QUOTED_BYTES: usize = 2_000;
+/// How many bytes of a name.
+const NAME_BYTES: usize = 200;
+
+/// What is said: everything of a piece of narration but the time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Said {
+    pub(crate) role: Speaker,
+    pub(crate) kind: NarrationKind,
+    pub(crate) content: String,
+}
+
+impl Said {
+    fn system(kind: NarrationKind, content: String) -> Self {
+        Self { role: Speaker::System, kind, content }
+    }
+}
+
+/// Returns what is said about an event, if anything is.
+pub(crate) fn controller(what: &ChatEventKind, locale: Locale) -> Option<Said> {
+    let say = |kind, sentence: Sentence, values: &[(&str, &str)]| {
+        let values: Vec<(&str, String)> =
+            values.iter().map(|(name, value)| (*name, cut(value, NAME_BYTES))).collect();
+        let values: Vec<(&str, &str)> = values.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        Some(Said::system(kind, sentence.say(locale, &values)))
+    };
+    match what {
+        ChatEventKind::TurnAccepted { message } => message.as_deref().and_then(echo),
+        ChatEventKind::MessageAppended { message, side, .. } => match message.role {
+            Role::Assistant => calls(message, locale).or_else(|| summary(side.as_ref()?, locale)),
+            Role::Tool => result(side.as_ref()?, locale),
+            Role::System | Role::User => None,
+        },
+        ChatEventKind::TurnSuspended { outcome } => match outcome.as_ref() {
+            ChatTurnOutcome::Suspended(it) => Some(paused(it, locale)),
+            ChatTurnOutcome::Completed(_) | ChatTurnOutcome::Errored(_) => None,
+        },
+        ChatEventKind::SignalReceived { signal, how, .. } => {
+            let (kind, sentence) = match *how {
+                "expired" => (NarrationKind::Explanation, Sentence::Expired),
+                "cancelled" => (NarrationKind::Explanation, Sentence::GivenUp),
+                "refused" => (NarrationKind::Explanation, Sentence::Unfit),
+                _ => (NarrationKind::Status, Sentence::Answered),
+            };
+            say(kind, sentence, &[("signal", signal)])
+        }
+        ChatEventKind::TurnCompleted { .. } => say(NarrationKind::Status, Sentence::Done, &[]),
+        ChatEventKind::TurnErrored { outcome } => match outcome.as_ref() {
+            ChatTurnOutcome::Errored(it) => Some(failed(it, locale)),
+            ChatTurnOutcome::Completed(_) | ChatTurnOutcome::Suspended(_) => None,
+        },
+        ChatEventKind::SessionForked { parent, .. } => {
+            say(NarrationKind::Status, Sentence::Continues, &[("session", parent.as_str())])
+        }
+        ChatEventKind::Delta { .. }
+        | ChatEventKind::ToolStarted { .. }
+        | ChatEventKind::ToolFinished { .. } => None,
+    }
+}
+
+/// Repeats what the person said: a copy, of which the message is the original.
+fn echo(message: &ChatMessage) -> Option<Said> {
+    let text = message.text();
+    let content = cut(text.trim(), QUOTED_BYTES);
+    let said = Said { role: Speaker::User, kind: NarrationKind::Status, content };
+    (message.role == Role::User && !said.content.is_empty()).then_some(said)
+}
+
+/// Tells which tools the agent has asked for: not why, which is the agent's to say, and not what came of it.
+fn calls(message: &ChatMessage, locale: Locale) -> Option<Said> {
+    let names: Vec<String> = message.tool_calls.iter().map(|it| cut(&it.name, NAME_BYTES)).collect();
+    let tools = cut(&names.join(", "), QUOTED_BYTES);
+    let said = || Said::system(NarrationKind::Progress, Sentence::Calls.say(locale, &[("tools", &tools)]));
+    (!names.is_empty()).then(said)
+}
+
+/// Tells why a call was not made, or that its tool has failed, where the message's side record says so.
+fn result(side: &Value, locale: Locale) -> Option<Said> {
+    if let Some(reason) = side.get("denied").and_then(Value::as_str) {
+        let reason = cut(reason, QUOTED_BYTES);
+        let content = Sentence::NotDone.say(locale, &[("reason", &reason)]);
+        return Some(Said::system(NarrationKind::Explanation, content));
+    }
+    let failed = side.get("success") == Some(&Value::Bool(false));
+    failed.then(|| Said::system(NarrationKind::Progress, Sentence::ToolFailed.say(locale, &[])))
+}
+
+/// Tells that the beginning of the conversation was summarised before this message (D27).
+fn summary(side: &Value, locale: Locale) -> Option<Said> {
+    let summary = side.get("summary")?;
+    if let Some(category) = summary.get("failed").and_then(Value::as_str) {
+        let content = Sentence::NotSummarised.say(locale, &[("category", &cut(category, NAME_BYTES))]);
+        return Some(Said::system(NarrationKind::Explanation, content));
+    }
+    let (from, to) = (summary.get("from")?.as_u64()?, summary.get("to")?.as_u64()?);
+    let (from, to) = (from.to_string(), to.saturating_sub(1).to_string());
+    let content = Sentence::Summarised.say(locale, &[("from", &from), ("to", &to)]);
+    Some(Said::system(NarrationKind::Status, content))
+}
+
+/// Asks for an approval, or tells what is awaited. What exactly is approved stands in the wait; this is the question's text.
+fn paused(turn: &SuspendedTurn, locale: Locale) -> Said {
+    let signal = cut(&turn.signal_descriptor.signal_id, NAME_BYTES);
+    if turn.wait.action.is_none() {
+        return Said::system(NarrationKind::Status, Sentence::Awaits.say(locale, &[("signal", &signal)]));
+    }
+    let metadata = turn.signal_descriptor.metadata.as_ref();
+    let tool = metadata.and_then(|it| it.get("tool")).and_then(Value::as_str);
+    let content = match tool {
+        Some(tool) => {
+            let tool = cut(tool, NAME_BYTES);
+            Sentence::ApproveCall.say(locale, &[("tool", &tool), ("signal", &signal)])
+        }
+        None => Sentence::ApproveAction.say(locale, &[("signal", &signal)]),
+    };
+    Said::system(NarrationKind::Ask, content)
+}
+
+/// Tells why a turn failed, in the words that its outcome has: the operator's, in whatever language those are. One that
+/// somebody stopped has not failed.
+fn failed(turn: &ErroredTurn, locale: Locale) -> Said {
+    if turn.error_category == "chat_turn_cancelled" {
+        return Said::system(NarrationKind::Explanation, Sentence::Stopped.say(locale, &[]));
+    }
+    Said::system(NarrationKind::Error, turn.reply.text().into_owned())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,81 @@
+//! Through which an agent says why it proposes something (agent-chat-output §5.2).
+
+use std::fmt;
+use std::sync::Arc;
+
+use singletree_durable::SessionKey;
+use singletree_engine::Clock;
+use singletree_narration::{Narration, NarrationKind, NarrationSink, Speaker, Whose};
+
+use crate::narrate::{QUOTED_BYTES, Said};
+use crate::reply::cut;
+
+/// Says, as the agent, why it proposes what it proposes. Nodes get it by `cx.extension::<Narrator>()`; outside of chat there is
+/// none.
+///
+/// What happened is the controller's to tell, after it is recorded. There is no way to hear what was said, and what is said
+/// is no message:
+///
+/// ```
+/// use singletree_llm::ChatMessage;
+/// use singletree_narration::Narration;
+///
+/// fn told(said: Narration) -> ChatMessage {
+///     ChatMessage::assistant(said.content)
+/// }
+/// ```
+///
+/// ```compile_fail,E0277
+/// use singletree_llm::ChatMessage;
+/// use singletree_narration::Narration;
+///
+/// fn told(said: Narration) -> ChatMessage {
+///     said.into()
+/// }
+/// ```
+///
+/// ```compile_fail,E0277
+/// use singletree_llm::ChatMessage;
+/// use singletree_narration::Narration;
+///
+/// fn told(message: ChatMessage) -> Narration {
+///     message.into()
+/// }
+/// ```
+#[derive(Clone)]
+pub struct Narrator {
+    sink: Arc<dyn NarrationSink>,
+    clock: Arc<dyn Clock>,
+    key: SessionKey,
+}
+
+impl Narrator {
+    pub(crate) fn new(sink: Arc<dyn NarrationSink>, clock: Arc<dyn Clock>, key: SessionKey) -> Self {
+        Self { sink, clock, key }
+    }
+
+    /// Says why something is proposed, before it is carried out. Nothing is said of an empty text; of a long one its beginning.
+    pub fn rationale(&self, text: &str) {
+        let content = cut(text.trim(), QUOTED_BYTES);
+        if !content.is_empty() {
+            self.say(Said { role: Speaker::Agent, kind: NarrationKind::Explanation, content });
+        }
+    }
+
+    pub(crate) fn say(&self, said: Said) {
+        let Said { role, kind, content } = said;
+        let timestamp = self.clock.now().to_system_time();
+        self.sink.emit(whose(&self.key), Narration { timestamp, role, kind, content });
+    }
+}
+
+/// Names whose narration it is.
+pub(crate) fn whose(key: &SessionKey) -> Whose<'_> {
+    Whose { tenant: key.tenant.as_str(), session: key.session.as_str() }
+}
+
+impl fmt::Debug for Narrator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Narrator({:?})", self.key)
+    }
+}

@@ -1,0 +1,131 @@
+//! Which texts reach the model: fixed when a session is made (agent-chat-output §8).
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use singletree_llm::{ChatMessage, Content, ContentBlock, Role};
+
+use crate::Error;
+use crate::agent::Agent;
+use crate::stored::corrupt;
+
+/// The name of the state field that holds the command that a turn carries out, in sessions of [`PromptPolicy::Command`]. An
+/// agent takes commands when its graph has such a field.
+pub const COMMAND: &str = "current_command";
+
+/// Which texts reach the model. Fixed when a session is made; kept with it. Nodes get it by
+/// `cx.extension::<PromptPolicy>()`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PromptPolicy {
+    /// The transcript (harness-chat §6).
+    #[default]
+    Conversation,
+    /// Rules, a snapshot of the state, the current command and approved artifacts, and nothing else (agent-chat-output §8.2).
+    /// The transcript is still written, and is not read for prompts.
+    Command,
+}
+
+impl PromptPolicy {
+    /// Returns its word, as it is stored.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Conversation => "conversation",
+            Self::Command => "command",
+        }
+    }
+
+    /// Tells whether it is the policy of sessions that say nothing else.
+    pub(crate) fn is_conversation(&self) -> bool {
+        *self == Self::Conversation
+    }
+
+    /// Checks that an agent can work under the policy.
+    pub(crate) fn suits(self, agent: &Agent) -> Result<(), Error> {
+        if self == Self::Conversation || agent.graph.schema().field(COMMAND).is_some() {
+            return Ok(());
+        }
+        let why = format!("its graph has no field '{COMMAND}'");
+        Err(Error::Policy { agent: agent.name.clone(), why })
+    }
+
+    /// Checks that a message may be accepted under the policy: a command is a text of the user, and its agent takes commands.
+    pub(crate) fn takes(self, agent: &Agent, message: &ChatMessage) -> Result<(), Error> {
+        self.suits(agent)?;
+        match self {
+            Self::Conversation => Ok(()),
+            Self::Command if message.role != Role::User || !is_text(&message.content) => {
+                Err(Error::MessageShape { why: "a command is a text of the user, and nothing else".into() })
+            }
+            Self::Command => Ok(()),
+        }
+    }
+
+    /// Reads what is stored of a session (INV-13).
+    ///
+    /// # Errors
+    /// `store_corrupt`: what is shown to a model is not guessed.
+    pub(crate) fn stored(text: &str) -> Result<Self, Error> {
+        text.parse().map_err(|_| corrupt(format!("the prompt policy '{text}'"), None))
+    }
+}
+
+/// A word that names no policy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UnknownPolicy;
+
+impl FromStr for PromptPolicy {
+    type Err = UnknownPolicy;
+
+    fn from_str(text: &str) -> Result<Self, UnknownPolicy> {
+        [Self::Conversation, Self::Command].into_iter().find(|it| it.as_str() == text).ok_or(UnknownPolicy)
+    }
+}
+
+impl fmt::Display for PromptPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Display for UnknownPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a prompt policy is `conversation` or `command`")
+    }
+}
+
+impl std::error::Error for UnknownPolicy {}
+
+/// Tells whether a content is text alone.
+fn is_text(content: &Content) -> bool {
+    content.blocks().iter().all(|it| matches!(it, ContentBlock::Text { .. }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // INV-13
+    #[test]
+    fn a_policy_is_read_as_it_is_written_and_never_guessed() {
+        for policy in [PromptPolicy::Conversation, PromptPolicy::Command] {
+            assert_eq!(PromptPolicy::stored(policy.as_str()).unwrap(), policy);
+            assert_eq!(serde_json::to_value(policy).unwrap(), policy.to_string());
+        }
+        for text in ["", "Command", "both"] {
+            assert_eq!(PromptPolicy::stored(text).unwrap_err().category(), "store_corrupt");
+        }
+    }
+
+    #[test]
+    fn text_in_blocks_is_text_and_an_image_beside_it_is_more() {
+        let text = ContentBlock::Text { text: "a".into(), signature: None };
+        let thinking = ContentBlock::Thinking { text: "b".into(), signature: None };
+        assert!(is_text(&Content::Text("a".into())));
+        assert!(is_text(&Content::Blocks(vec![text.clone(), text.clone()])));
+        assert!(!is_text(&Content::Blocks(vec![text, thinking])));
+    }
+}

@@ -1,0 +1,214 @@
+//! The history as its readers outside know it: each message with its id and its time (D17).
+//!
+//! A message is stored with the number of its turn and its place in the history. Its id is made of these: the turn's name, and
+//! how far behind the turn's first message it stands. What a turn adds stands together, so that the first one is found by
+//! looking back.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde_json::Value;
+use singletree_durable::{
+    FieldValue, ItemRange, ItemRow, Json, SessionKey, SessionRow, Timestamp, TurnQuery, TurnRow,
+};
+use singletree_engine::Item;
+use singletree_llm::{ChatMessage, Role};
+
+use crate::Result;
+use crate::chat::Chat;
+use crate::event::EventId;
+use crate::history::HISTORY;
+use crate::record::{TurnRowExt, message};
+use crate::steer::TAKEN_BY;
+use crate::stored::corrupt;
+use crate::turn_id::{MessageId, TurnId};
+
+/// How many messages are looked at at once for the beginning of a turn, and how many turns are read at once.
+const WINDOW: u64 = 64;
+
+/// How many forks of forks a message is followed through.
+const GENERATIONS: usize = 1024;
+
+/// One message of a history, with its id, its time and what else is known beside it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TranscriptEntry {
+    /// Its place, from 0.
+    pub seq: u64,
+    /// Its id, as its event names it; none when the record of its turn is not kept any more, and for what no turn made: what
+    /// closes calls at the beginning of a fork, and what was imported.
+    pub id: Option<MessageId>,
+    /// When: a user's message when it was accepted, another when its turn ended. None as for the id.
+    pub at: Option<Timestamp>,
+    /// The message.
+    pub message: Arc<ChatMessage>,
+    /// What is known beside it, such as an interruption.
+    pub side: Option<Value>,
+}
+
+/// A part of a history.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Transcript {
+    /// The messages, in their order.
+    pub items: Vec<TranscriptEntry>,
+    /// Where the next part begins, when there is one.
+    pub next: Option<u64>,
+    /// The last event before this was read: who listens from after it misses nothing that is not here, and may see again what
+    /// is. None when there is none yet.
+    pub last_event: Option<EventId>,
+}
+
+/// A message as it is stored, with the turn whose it is.
+struct Read {
+    row: ItemRow,
+    side: Option<Value>,
+    /// The turn that it is part of, by which its id is made.
+    owner: Option<TurnId>,
+    /// The record of the turn that made it.
+    made_by: Option<TurnRow>,
+}
+
+impl Chat {
+    /// Reads the history of a session with ids and times, from a place on, at most `limit` messages.
+    ///
+    /// # Errors
+    /// `chat_session_unknown`, `harness_session_id_unresolved`, `store_unavailable` and its kin.
+    pub async fn transcript(&self, session_id: &str, from: u64, limit: u64) -> Result<Transcript> {
+        let session = self.row(session_id).await?;
+        let last = session.counters.events.checked_sub(1);
+        let epoch = self.house.epoch.as_ref().to_owned();
+        let last_event = last.map(|seq| EventId { epoch, seq });
+        let field = session.fields.iter().find(|it| it.name == HISTORY);
+        let Some(FieldValue::List { generation, len, .. }) = field.map(|it| &it.value) else {
+            return Ok(Transcript { items: Vec::new(), next: None, last_event });
+        };
+        let mut reader = Reader::new(self, session.clone(), *generation);
+        let read = reader.messages(from, limit.min(len.saturating_sub(from))).await?;
+        let next = from.saturating_add(read.len() as u64);
+        let mut items = Vec::with_capacity(read.len());
+        let mut first = from;
+        for (at, it) in read.iter().enumerate() {
+            let seq = from + at as u64;
+            let before = at.checked_sub(1).map(|it| &read[it].owner);
+            match before {
+                None if it.owner.is_some() => first = reader.begins(from, it.owner.as_ref()).await?,
+                Some(before) if *before != it.owner => first = seq,
+                None | Some(_) => {}
+            }
+            let id = it.owner.clone().map(|turn| MessageId { turn, k: seq - first });
+            items.push(entry(seq, id, it)?);
+        }
+        Ok(Transcript { items, next: (next < *len).then_some(next), last_event })
+    }
+}
+
+fn entry(seq: u64, id: Option<MessageId>, read: &Read) -> Result<TranscriptEntry> {
+    let message = message(&Item::from_text(read.row.body.as_str()))?;
+    let at = read.made_by.as_ref().map(|turn| match message.role {
+        Role::User => turn.accepted_at,
+        Role::System | Role::Assistant | Role::Tool => turn.ended_at.unwrap_or(turn.accepted_at),
+    });
+    Ok(TranscriptEntry { seq, id, at, message, side: read.side.clone() })
+}
+
+/// Reads messages and finds their turns, also those of the sessions that they were inherited from.
+struct Reader<'a> {
+    chat: &'a Chat,
+    generation: u64,
+    /// The session, the one that it was forked from, and so on, as far as they are known.
+    line: Vec<SessionRow>,
+    /// Whether nothing comes before the last of them.
+    is_whole: bool,
+    /// Turns by how far back in the line they are and by number; none where no record is kept.
+    turns: BTreeMap<(usize, u64), Option<TurnRow>>,
+}
+
+impl<'a> Reader<'a> {
+    fn new(chat: &'a Chat, session: SessionRow, generation: u64) -> Self {
+        Self { chat, generation, line: vec![session], is_whole: false, turns: BTreeMap::new() }
+    }
+
+    /// Reads messages from a place on.
+    async fn messages(&mut self, from: u64, limit: u64) -> Result<Vec<Read>> {
+        if limit == 0 {
+            return Ok(Vec::new());
+        }
+        let range = ItemRange::List { field: HISTORY.to_owned(), generation: self.generation, from, limit };
+        let house = &self.chat.house;
+        let rows = house.read(house.journal.items(&self.line[0].key, &range)).await?;
+        let mut places = Vec::with_capacity(rows.len());
+        for (seq, row) in (from..).zip(&rows) {
+            places.push(self.home(seq).await?.map(|home| (home, row.turn)));
+        }
+        self.learn(places.iter().flatten().copied().collect()).await?;
+        let read = rows.into_iter().zip(places).map(|(row, place)| {
+            let made_by = place.and_then(|it| self.turns.get(&it).cloned().flatten());
+            let side = row.side.as_ref().map(Json::decode::<Value>).transpose();
+            let side =
+                side.map_err(|it| corrupt(format!("the side record of item {}", row.no), Some(it.into())))?;
+            // One that steered is part of the turn that took it.
+            let taken = side.as_ref().and_then(|it| it[TAKEN_BY].as_str()).and_then(|it| it.parse().ok());
+            let owner = taken.or_else(|| made_by.as_ref().map(TurnRowExt::id));
+            Ok(Read { row, side, owner, made_by })
+        });
+        read.collect()
+    }
+
+    /// Finds the place of the first message of a turn of which one stands at `from`.
+    async fn begins(&mut self, from: u64, turn: Option<&TurnId>) -> Result<u64> {
+        let mut first = from;
+        while first > 0 {
+            let begin = first.saturating_sub(WINDOW);
+            let before = self.messages(begin, first - begin).await?;
+            let same = before.iter().rev().take_while(|it| it.owner.as_ref() == turn).count() as u64;
+            first -= same;
+            if same < before.len() as u64 {
+                break;
+            }
+        }
+        Ok(first)
+    }
+
+    /// Finds how far back in the line a place of the history was made; none when that session is gone.
+    async fn home(&mut self, seq: u64) -> Result<Option<usize>> {
+        for back in 0..GENERATIONS {
+            if back == self.line.len() && !self.reach_back().await? {
+                return Ok(None);
+            }
+            let inherited = self.line[back].head.parent.as_ref().is_some_and(|it| seq < it.offset);
+            if !inherited {
+                return Ok(Some(back));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Reads the session that the last of the line was forked from.
+    async fn reach_back(&mut self) -> Result<bool> {
+        let last = self.line.last().expect("a line begins with its session");
+        let parent = last.head.parent.as_ref().filter(|_| !self.is_whole);
+        let key = parent.map(|it| SessionKey::new(last.key.tenant.clone(), it.session.clone()));
+        let house = &self.chat.house;
+        let row = match key {
+            Some(key) => house.read(house.journal.session(&key)).await?,
+            None => None,
+        };
+        self.is_whole = row.is_none();
+        self.line.extend(row);
+        Ok(!self.is_whole)
+    }
+
+    /// Reads the turns that are not known yet.
+    async fn learn(&mut self, wanted: BTreeSet<(usize, u64)>) -> Result<()> {
+        let house = &self.chat.house;
+        for (back, no) in wanted {
+            if self.turns.contains_key(&(back, no)) {
+                continue;
+            }
+            self.turns.insert((back, no), None);
+            let query = TurnQuery::From { no, limit: WINDOW };
+            let rows = house.read(house.journal.turns(&self.line[back].key, &query)).await?;
+            self.turns.extend(rows.into_iter().map(|it| ((back, it.no), Some(it))));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,80 @@
+//! Looking at turns, without waiting for them.
+
+use singletree_durable::{Timestamp, TurnKind, TurnQuery, TurnRow, TurnStatus};
+
+use crate::chat::Chat;
+use crate::record::TurnRowExt;
+use crate::turn_id::TurnId;
+use crate::{Error, Result};
+
+/// What a listing shows of a turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TurnInfo {
+    /// Its name.
+    pub id: TurnId,
+    /// Its number in the session: the order of numbers is the order of acceptance.
+    pub no: u64,
+    /// The session that it is in.
+    pub session: String,
+    /// The agent that runs it.
+    pub agent: String,
+    /// What it answers to.
+    pub kind: TurnKind,
+    /// How far it is.
+    pub status: TurnStatus,
+    /// When it was accepted.
+    pub accepted_at: Timestamp,
+    /// When it ended.
+    pub ended_at: Option<Timestamp>,
+}
+
+/// A page of a session's turns.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TurnPage {
+    /// The turns, in the order of acceptance.
+    pub items: Vec<TurnInfo>,
+    /// The number at which the next page begins, when there is one.
+    pub next: Option<u64>,
+}
+
+impl Chat {
+    /// Lists the turns of a session whose records are kept, from a number on, at most `limit`.
+    ///
+    /// # Errors
+    /// `chat_session_unknown`, `harness_session_id_unresolved`, `store_unavailable` and its kin.
+    pub async fn turns(&self, session_id: &str, from: u64, limit: u64) -> Result<TurnPage> {
+        let key = self.row(session_id).await?.key;
+        let query = TurnQuery::From { no: from, limit: limit.saturating_add(1) };
+        let mut rows = self.house.read(self.house.journal.turns(&key, &query)).await?;
+        let fits = usize::try_from(limit).unwrap_or(usize::MAX);
+        let next = rows.get(fits).map(|it| it.no);
+        rows.truncate(fits);
+        Ok(TurnPage { items: rows.iter().map(|it| turn_info(session_id, it)).collect(), next })
+    }
+
+    /// Shows one turn of a session.
+    ///
+    /// # Errors
+    /// `chat_turn_unknown` when the session has no such turn, or its record was forgotten; `harness_session_id_unresolved`,
+    /// `store_unavailable` and its kin.
+    pub async fn turn_info(&self, session_id: &str, id: &TurnId) -> Result<TurnInfo> {
+        let key = self.key(session_id)?;
+        let query = TurnQuery::Invocation(id.invocation.clone());
+        let rows = self.house.read(self.house.journal.turns(&key, &query)).await?;
+        let row = rows.iter().find(|it| it.ordinal == id.ordinal);
+        row.map(|it| turn_info(session_id, it)).ok_or_else(|| Error::TurnUnknown { turn: id.to_string() })
+    }
+}
+
+fn turn_info(session: &str, row: &TurnRow) -> TurnInfo {
+    TurnInfo {
+        id: row.id(),
+        no: row.no,
+        session: session.to_owned(),
+        agent: row.agent.clone(),
+        kind: row.kind,
+        status: row.status,
+        accepted_at: row.accepted_at,
+        ended_at: row.ended_at,
+    }
+}

@@ -1,0 +1,67 @@
+//! Phrases that speak of what was said before, as if it were remembered (agent-chat-output §11).
+
+/// Beginnings of phrases that claim a memory of the chat, in lower case, without their last words.
+const CLAIMS: &[&str] = &[
+    "as we discussed",
+    "as discussed earlier",
+    "as i mentioned before",
+    "as i said before",
+    "based on previous messages",
+    "based on our previous",
+    "based on our earlier",
+    "earlier in our conversation",
+    "earlier in this chat",
+    "in our last conversation",
+    "you asked me before",
+    "you asked me earlier",
+    "you told me before",
+    "you told me earlier",
+    "auf grundlage früherer nachrichten",
+    "wie bereits besprochen",
+    "wie wir besprochen haben",
+    "wie zuvor besprochen",
+    "sie haben mich vorhin gebeten",
+    "du hast mich vorhin gebeten",
+];
+
+/// Finds a phrase that claims a memory of the chat: what is only narrated is remembered by nobody, so nothing that is said may
+/// build on it.
+///
+/// Case and line ends do not hide one. A text that quotes one has one: this finds what a person should
+/// look at, and decides nothing.
+///
+/// ```
+/// use singletree_narration::claims_memory;
+///
+/// assert_eq!(claims_memory("As  we\ndiscussed earlier, …"), Some("as we discussed"));
+/// assert_eq!(claims_memory("The file is written."), None);
+/// ```
+#[must_use]
+pub fn claims_memory(text: &str) -> Option<&'static str> {
+    let words: Vec<String> = text.split_whitespace().map(str::to_lowercase).collect();
+    let plain = words.join(" ");
+    CLAIMS.iter().copied().find(|it| plain.contains(it))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // spec: agent-chat-output §11
+    #[test]
+    fn the_three_phrases_of_the_specification_are_found_however_they_are_set() {
+        let check = |text: &str, found: &str| assert_eq!(claims_memory(text), Some(found), "{text}");
+        check("As we discussed earlier, the file is there.", "as we discussed");
+        check("… BASED ON PREVIOUS\n  MESSAGES, I would wait.", "based on previous messages");
+        check("(You asked me before to send it.)", "you asked me before");
+        assert_eq!(claims_memory("We discussed nothing; you asked me nothing."), None);
+    }
+
+    #[test]
+    fn each_phrase_is_written_so_that_it_can_be_found() {
+        for phrase in CLAIMS {
+            assert!(claims_memory(&phrase.to_uppercase()).is_some(), "{phrase}");
+            assert_eq!(phrase.split_whitespace().collect::<Vec<_>>().join(" "), *phrase);
+        }
+    }
+}

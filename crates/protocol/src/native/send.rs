@@ -1,0 +1,130 @@
+//! What clients say: messages, and answers to what waits for a person.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::message::ImageDetail;
+use super::session::PromptPolicy;
+
+/// A message that is sent. `{"content": "hello"}` is enough.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SendMessage {
+    /// Who speaks: clients speak as the user, and as nobody else.
+    #[serde(default)]
+    pub role: SenderRole,
+    /// What is said.
+    pub content: SendContent,
+    /// The agent that answers, if this message begins the session; a session keeps its agent. The first of the list
+    /// otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// Which texts reach the model, if this message begins the session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt_policy: Option<PromptPolicy>,
+}
+
+/// The one role that clients speak in.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SenderRole {
+    /// The human.
+    #[default]
+    User,
+}
+
+/// What is said: text, or blocks in order.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum SendContent {
+    /// Text only; not empty.
+    Text(#[schemars(length(min = 1))] String),
+    /// Blocks, in order; at least one.
+    Blocks(#[schemars(length(min = 1))] Vec<SendBlock>),
+}
+
+/// One block of what is said.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+pub enum SendBlock {
+    /// Text.
+    Text {
+        /// The text; not empty.
+        #[schemars(length(min = 1))]
+        text: String,
+    },
+    /// A picture.
+    Image {
+        /// Where it is.
+        source: SendImageSource,
+        /// Its media type.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        media_type: Option<String>,
+        /// How closely the model should look.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        detail: Option<ImageDetail>,
+    },
+}
+
+/// Where a picture is that is sent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+pub enum SendImageSource {
+    /// Behind an address.
+    Url {
+        /// `https:` and what follows, which is passed on to the model's provider and never fetched; or `blob:` and the digest
+        /// of what was uploaded to this session.
+        url: String,
+    },
+}
+
+/// An answer to what waits in a session.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SignalAnswer {
+    /// The answer, as the wait's `payload_schema` asks for it; for an approval `{"approved": true}`.
+    #[serde(default)]
+    pub payload: Map<String, Value>,
+    /// The number of the wait. An approval is taken with number and action only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait: Option<u64>,
+    /// The digest of the exact action that is approved or rejected, as the wait names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub action: Option<String>,
+}
+
+/// A user's message that is said otherwise, in a fork before it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EditMessage {
+    /// The message: its place in the history, or its id.
+    pub message: MessageAt,
+    /// What is said in its place.
+    pub content: SendContent,
+    /// The id of the new session; drawn otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+}
+
+/// Another reply that is asked for, in a fork before the user's message.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RegenerateReply {
+    /// Any message of the answer: its place in the history, or its id; the last one otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reply: Option<MessageAt>,
+    /// The id of the new session; drawn otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+}
+
+/// Names a message of a history.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum MessageAt {
+    /// By its place, from 0.
+    Seq(u64),
+    /// By its id: `TURN/K`.
+    Id(String),
+}

@@ -1,0 +1,161 @@
+//! Who a request comes from: its key or token, or nobody, where nobody is asked.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use axum::http::Uri;
+use axum::http::header::{AUTHORIZATION, HOST, HeaderMap, HeaderName, ORIGIN};
+use singletree_engine::Clock;
+use singletree_http::Secret;
+use subtle::ConstantTimeEq;
+
+use super::key_text::{self, BEGIN, OPERATOR, digest};
+use super::keyring::Keyring;
+use super::token::{TokenPolicy, Tokens};
+use crate::Result;
+use crate::caller::Caller;
+use crate::entropy::Entropy;
+use crate::problem::{Kind, Problem};
+
+/// Who is asked for a key, and what is believed beside keys.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AccessPolicy {
+    /// Whether everybody is asked. If not, who shows no key is the single tenant and may do everything: for a server that only its
+    /// own machine reaches. Such a server answers no page of elsewhere.
+    pub required: bool,
+    /// The pages of elsewhere that may ask from within a browser, as `https://chat.example.com`.
+    pub origins: Vec<String>,
+    /// Which tokens are believed beside keys; none otherwise.
+    pub tokens: Option<TokenPolicy>,
+}
+
+/// Tells who a request comes from.
+pub(crate) struct Access {
+    required: bool,
+    origins: Vec<String>,
+    keyring: Arc<Keyring>,
+    tokens: Option<Tokens>,
+    /// The key of whoever runs the server, drawn at its start.
+    operator: Secret,
+    operator_digest: [u8; 32],
+}
+
+impl Access {
+    /// # Errors
+    /// `server_key_set_invalid`.
+    pub(crate) fn open(
+        policy: AccessPolicy,
+        keyring: Arc<Keyring>,
+        clock: Arc<dyn Clock>,
+        entropy: &dyn Entropy,
+    ) -> Result<Self> {
+        let AccessPolicy { required, origins, tokens } = policy;
+        let tokens = tokens.map(|it| Tokens::open(it, clock)).transpose()?;
+        let drawn = key_text::draw_secret(entropy, OPERATOR);
+        let (operator, operator_digest) = (drawn.text, drawn.digest);
+        Ok(Self { required, origins, keyring, tokens, operator, operator_digest })
+    }
+
+    /// Tells whether everybody is asked.
+    pub(crate) fn is_required(&self) -> bool {
+        self.required
+    }
+
+    /// Returns the key of whoever runs the server.
+    pub(crate) fn operator(&self) -> &Secret {
+        &self.operator
+    }
+
+    /// Returns the keys.
+    pub(crate) fn keyring(&self) -> &Arc<Keyring> {
+        &self.keyring
+    }
+
+    /// Returns who a request comes from.
+    pub(crate) async fn caller(&self, uri: &Uri, headers: &HeaderMap) -> Result<Caller, Problem> {
+        let shown = shown(headers)?;
+        match shown {
+            Some(text) if text.starts_with(BEGIN) => self.keyed(text).await,
+            Some(text) if text.split('.').count() == 3 && self.tokens.is_some() => match &self.tokens {
+                Some(tokens) => tokens.caller(text),
+                None => Err(Problem::unauthorized()),
+            },
+            // Clients that cannot do without a key send any to a server that asks for none.
+            Some(_) | None if !self.required => self.neighbour(uri, headers),
+            Some(_) | None => Err(Problem::unauthorized()),
+        }
+    }
+
+    async fn keyed(&self, text: &str) -> Result<Caller, Problem> {
+        if key_text::id_of(text) == Some(OPERATOR) {
+            let same = bool::from(digest(text).ct_eq(&self.operator_digest));
+            return if same { Ok(Caller::operator()) } else { Err(Problem::unauthorized()) };
+        }
+        self.keyring.caller(text).await
+    }
+
+    /// Returns the caller of a server that asks nobody, unless a page of elsewhere asks through somebody's browser: such a
+    /// page names itself, or a host of its own that it has let point here.
+    fn neighbour(&self, uri: &Uri, headers: &HeaderMap) -> Result<Caller, Problem> {
+        let header = |name: HeaderName| headers.get(name).and_then(|it| it.to_str().ok());
+        let host = header(HOST).or_else(|| uri.authority().map(|it| it.as_str()));
+        let elsewhere = host.is_some_and(|it| !is_this_machine(it));
+        let origin = header(ORIGIN).is_some_and(|origin| {
+            let own = origin.split_once("://").is_some_and(|(_, it)| Some(it) == host);
+            !own && !self.origins.iter().any(|it| it == origin)
+        });
+        if elsewhere || origin {
+            let hint = "name the page in `[server] origins`, or ask for keys: `[auth] required = true`";
+            return Err(Problem::of_kind(Kind::OriginForbidden, Kind::OriginForbidden.message()).hint(hint));
+        }
+        Ok(Caller::local())
+    }
+}
+
+/// Returns what stands behind `Bearer`. More than one is none: who would be believed is a riddle.
+fn shown(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
+    let mut all = headers.get_all(AUTHORIZATION).iter();
+    let (Some(first), None) = (all.next(), all.next()) else {
+        let none = headers.get(AUTHORIZATION).is_none();
+        return if none { Ok(None) } else { Err(Problem::unauthorized()) };
+    };
+    let text = first.to_str().map_err(|_| Problem::unauthorized())?;
+    let (scheme, rest) = text.split_once(' ').unwrap_or((text, ""));
+    Ok(Some(rest.trim()).filter(|it| scheme.eq_ignore_ascii_case("bearer") && !it.is_empty()))
+}
+
+/// Tells whether a host, perhaps with a port, is a name or an address that no page of elsewhere can have.
+fn is_this_machine(host: &str) -> bool {
+    let name = match host.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => host.rsplit_once(':').map_or(host, |(name, _)| name),
+    };
+    let name = name.to_ascii_lowercase();
+    name == "localhost" || name.ends_with(".localhost") || name.parse::<IpAddr>().is_ok()
+}
+
+impl fmt::Debug for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Access").field("required", &self.required).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_is_of_this_machine_by_name_or_number() {
+        let check = |host: &str, here: bool| assert_eq!(is_this_machine(host), here, "{host}");
+        check("127.0.0.1:8787", true);
+        check("localhost:8787", true);
+        check("LOCALHOST", true);
+        check("chat.localhost", true);
+        check("[::1]:8787", true);
+        check("192.168.1.5:80", true);
+        check("rebound.example.com:8787", false);
+        check("localhost.example.com", false);
+        check("127.0.0.1.example.com:8787", false);
+    }
+}

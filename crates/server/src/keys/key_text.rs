@@ -1,0 +1,106 @@
+//! The text of a key: `st_ID_SECRET`.
+
+use std::fmt::Write;
+
+use sha2::{Digest, Sha256};
+use singletree_http::Secret;
+
+use crate::entropy::Entropy;
+
+/// How the texts of all keys begin: scanners of secrets know them by it.
+pub(super) const BEGIN: &str = "st_";
+
+/// Bytes of an id, of which it has twice as many digits.
+const ID_BYTES: usize = 8;
+/// Bytes of a secret.
+const SECRET_BYTES: usize = 32;
+
+/// The id of the key that the server draws for its operator at each start. No other key has it: ids are hexadecimal.
+pub(super) const OPERATOR: &str = "operator";
+
+/// A key that was just drawn.
+pub(super) struct Drawn {
+    pub(super) id: String,
+    /// Its text, to be shown once.
+    pub(super) text: Secret,
+    /// What is kept of it.
+    pub(super) digest: [u8; 32],
+}
+
+/// Draws a key.
+pub(super) fn draw(entropy: &dyn Entropy) -> Drawn {
+    let mut id = [0; ID_BYTES];
+    entropy.fill(&mut id);
+    let id = id.iter().fold(String::new(), |mut text, byte| {
+        write!(text, "{byte:02x}").expect("a text takes what is written to it");
+        text
+    });
+    draw_secret(entropy, &id)
+}
+
+/// Draws a secret for a key that has an id.
+pub(super) fn draw_secret(entropy: &dyn Entropy, id: &str) -> Drawn {
+    let mut secret = [0; SECRET_BYTES];
+    entropy.fill(&mut secret);
+    let text = format!("{BEGIN}{id}_{}", base32(&secret));
+    let digest = digest(&text);
+    Drawn { id: id.to_owned(), text: Secret::new(text), digest }
+}
+
+/// Returns the id in the text of a key, if it has the form of one.
+pub(super) fn id_of(text: &str) -> Option<&str> {
+    let (id, secret) = text.strip_prefix(BEGIN)?.split_once('_')?;
+    let known = id == OPERATOR || (id.len() == 2 * ID_BYTES && id.bytes().all(|it| it.is_ascii_hexdigit()));
+    (known && !secret.is_empty()).then_some(id)
+}
+
+/// Returns what is kept of a key's text.
+pub(super) fn digest(text: &str) -> [u8; 32] {
+    Sha256::digest(text.as_bytes()).into()
+}
+
+/// Writes bytes as letters and digits that a double click selects as one word (RFC 4648 §6, lower case, without padding).
+fn base32(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
+    let digit = |index: usize| {
+        let bit = |at: usize| bytes.get(at / 8).is_some_and(|it| it >> (7 - at % 8) & 1 == 1);
+        let value = (5 * index..5 * index + 5).fold(0, |value, at| 2 * value + usize::from(bit(at)));
+        char::from(DIGITS[value])
+    };
+    (0..(8 * bytes.len()).div_ceil(5)).map(digit).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SystemEntropy;
+
+    #[test]
+    fn bytes_are_written_as_the_standard_has_it() {
+        // RFC 4648 §10
+        let check = |text: &str, written: &str| assert_eq!(base32(text.as_bytes()), written);
+        check("", "");
+        check("f", "my");
+        check("fo", "mzxq");
+        check("foo", "mzxw6");
+        check("foobar", "mzxw6ytboi");
+    }
+
+    #[test]
+    fn a_key_names_its_id_and_is_never_drawn_twice() {
+        let (one, two) = (draw(&SystemEntropy), draw(&SystemEntropy));
+        assert_eq!(id_of(one.text.expose()), Some(one.id.as_str()));
+        assert_eq!(one.text.expose().len(), "st_".len() + 16 + 1 + 52);
+        assert_ne!(one.text.expose(), two.text.expose());
+        assert_eq!(digest(one.text.expose()), one.digest);
+    }
+
+    #[test]
+    fn what_has_not_the_form_of_a_key_names_nothing() {
+        for text in
+            ["", "st_", "st__x", "st_0011_x", "st_00112233445566zz_x", "sk-00", "st_0011223344556677_"]
+        {
+            assert_eq!(id_of(text), None, "{text}");
+        }
+    }
+}

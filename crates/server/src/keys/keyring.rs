@@ -1,0 +1,314 @@
+//! The keys of a server: made, listed, changed, checked.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use singletree_durable::{Change, Document, DocumentKey, Documents, Expect, Json, TenantId, Timestamp};
+use singletree_engine::{Clock, Ids};
+use singletree_http::Secret;
+use singletree_protocol::native::{ApiKey, KeyList, KeyScope, KeyState};
+
+use super::audit::{Audit, Deed, page};
+use super::key_text::{Drawn, digest, draw, draw_secret, id_of};
+use super::record::Record;
+use crate::caller::{Caller, house};
+use crate::entropy::Entropy;
+use crate::problem::{Kind, Problem};
+use crate::{Error, Result};
+
+/// The kind of a key's record, which is its tenant's.
+const KIND: &str = "api_key";
+/// The kind of what says whose a key is, which is the house's.
+const OWNER: &str = "api_key_owner";
+
+/// How many keys a tenant may have; one more is `server_keys_full`.
+const KEYS_MAX: u64 = 1000;
+/// Bytes of the longest name; a longer one is `server_key_invalid`.
+const NAME_BYTES: usize = 128;
+/// How long the record of a key is kept that was taken back.
+const KEPT: Duration = Duration::from_hours(90 * 24);
+/// How exactly it is known when a key was used last.
+const USED_EVERY: Duration = Duration::from_mins(1);
+
+/// What is said of a key that is to be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewKey {
+    /// What people call it, 1 to 128 bytes.
+    pub name: String,
+    /// What it may do: at least one.
+    pub scopes: Vec<KeyScope>,
+    /// After what time it is good no more.
+    pub expires_in: Option<Duration>,
+}
+
+/// Whose a key is.
+#[derive(Debug, Serialize, Deserialize)]
+struct Owner {
+    tenant: TenantId,
+}
+
+/// A key as it is known from its document.
+#[derive(Debug, Clone)]
+struct Known {
+    tenant: TenantId,
+    record: Arc<Record>,
+    version: u64,
+}
+
+/// The keys of a server. Every change is recorded in the audit of the key's tenant, in the transaction that makes it.
+///
+/// One keyring changes the keys of a store at a time: what it knows it need not read again.
+pub struct Keyring {
+    documents: Arc<dyn Documents>,
+    clock: Arc<dyn Clock>,
+    entropy: Arc<dyn Entropy>,
+    audit: Arc<Audit>,
+    /// Those that were asked for. Only keys that exist are known, so that nobody fills it by guessing.
+    known: Mutex<HashMap<String, Known>>,
+    /// Held while a key is changed.
+    changing: tokio::sync::Mutex<()>,
+}
+
+impl Keyring {
+    /// Opens the keys of a store that no server has open.
+    #[must_use]
+    pub fn open(
+        documents: Arc<dyn Documents>,
+        clock: Arc<dyn Clock>,
+        ids: Arc<dyn Ids>,
+        entropy: Arc<dyn Entropy>,
+        audit_kept: Duration,
+    ) -> Self {
+        let audit = Arc::new(Audit::new(documents.clone(), clock.clone(), ids, audit_kept));
+        Self::over(documents, clock, entropy, audit)
+    }
+
+    pub(crate) fn over(
+        documents: Arc<dyn Documents>,
+        clock: Arc<dyn Clock>,
+        entropy: Arc<dyn Entropy>,
+        audit: Arc<Audit>,
+    ) -> Self {
+        let (known, changing) = (Mutex::default(), tokio::sync::Mutex::default());
+        Self { documents, clock, entropy, audit, known, changing }
+    }
+
+    /// Makes a key, and returns it with its text, which is never to be had again.
+    ///
+    /// # Errors
+    /// `server_key_invalid`, `server_keys_full`, `store_unavailable` and its kin.
+    ///
+    /// # Cancellation
+    /// Dropping the future leaves a key that nobody has, or none.
+    pub async fn create(&self, tenant: &TenantId, new: NewKey, by: &str) -> Result<(ApiKey, Secret)> {
+        check(&new)?;
+        let changing = self.changing.lock().await;
+        let present = self.documents.documents(tenant, KIND, None, KEYS_MAX).await?;
+        if present.len() as u64 >= KEYS_MAX {
+            return Err(Error::KeysFull { max: KEYS_MAX });
+        }
+        let Drawn { id, text, digest } = draw(self.entropy.as_ref());
+        let now = self.clock.now();
+        let mut record = Record::new(new.name, new.scopes, &digest, now);
+        record.expires_at = new.expires_in.map(|it| now.after(it));
+        let scopes: Vec<&str> = record.scopes().iter().map(|it| it.as_str()).collect();
+        let deed =
+            Deed::new(by, "key.created", &id).with("name", record.name.as_str()).with("scopes", scopes);
+        let mut changes = write(tenant, &id, &record, Expect::Absent);
+        changes.push(self.audit.entry(tenant, deed));
+        self.documents.change(changes).await?;
+        drop(changing);
+        Ok((record.shown(tenant, &id, now), text))
+    }
+
+    /// Lists a tenant's keys by id, from past the given one on.
+    ///
+    /// # Errors
+    /// `store_unavailable` and its kin.
+    ///
+    /// # Cancellation
+    /// Dropping the future leaves nothing behind.
+    pub async fn list(&self, tenant: &TenantId, past: Option<&str>, limit: u64) -> Result<KeyList> {
+        let found = self.documents.documents(tenant, KIND, past, limit + 1).await?;
+        let (found, next) = page(found, limit);
+        let now = self.clock.now();
+        let shown = |it: &Document| Ok(decode::<Record>(it)?.shown(tenant, &it.key.id, now));
+        Ok(KeyList { items: found.iter().map(shown).collect::<Result<_>>()?, next })
+    }
+
+    /// Gives a key another secret, and returns it with its text; the secret that it had stays good for so long. A key that was taken
+    /// back, or whose time is over, is not good again by that.
+    ///
+    /// # Errors
+    /// `server_key_unknown`, `store_unavailable` and its kin.
+    ///
+    /// # Cancellation
+    /// Dropping the future may leave the key with a secret that nobody has, beside the old one for its time.
+    pub async fn rotate(
+        &self,
+        tenant: &TenantId,
+        id: &str,
+        grace: Duration,
+        by: &str,
+    ) -> Result<(ApiKey, Secret)> {
+        let Drawn { text, digest, .. } = draw_secret(self.entropy.as_ref(), id);
+        let until = self.clock.now().after(grace);
+        let deed = Deed::new(by, "key.rotated", id).with("grace_seconds", grace.as_secs());
+        let changed = self.change(tenant, id, |it| it.rotate(&digest, until), Some(deed)).await?;
+        Ok((changed, text))
+    }
+
+    /// Takes a key back, for good, from this moment on.
+    ///
+    /// # Errors
+    /// `server_key_unknown`, `store_unavailable` and its kin.
+    ///
+    /// # Cancellation
+    /// Dropping the future leaves the key as it was, or taken back.
+    pub async fn revoke(&self, tenant: &TenantId, id: &str, by: &str) -> Result<ApiKey> {
+        let now = self.clock.now();
+        let deed = Deed::new(by, "key.revoked", id);
+        let revoke = |it: &mut Record| it.revoked_at = Some(it.revoked_at.unwrap_or(now));
+        self.change(tenant, id, revoke, Some(deed)).await
+    }
+
+    /// Returns who shows this text, if it is a key that is good.
+    pub(super) async fn caller(self: &Arc<Self>, text: &str) -> Result<Caller, Problem> {
+        let id = id_of(text).ok_or_else(Problem::unauthorized)?;
+        let Known { tenant, record, .. } =
+            self.look_up(id).await.map_err(Problem::from)?.ok_or_else(Problem::unauthorized)?;
+        let now = self.clock.now();
+        if !record.is_of(&digest(text), now) {
+            return Err(Problem::unauthorized());
+        }
+        // Who shows the secret may hear what became of the key.
+        match record.state(now) {
+            KeyState::Active => {}
+            KeyState::Expired => return Err(Problem::stale(Kind::KeyExpired)),
+            KeyState::Revoked => return Err(Problem::stale(Kind::KeyRevoked)),
+        }
+        self.note_use(&tenant, id, &record, now);
+        Ok(Caller { tenant, name: id.to_owned(), scopes: record.scopes() })
+    }
+
+    /// Takes down that a key was used, unless that is known well enough.
+    fn note_use(self: &Arc<Self>, tenant: &TenantId, id: &str, record: &Record, now: Timestamp) {
+        if record.last_used_at.is_some_and(|it| now.since(it) < USED_EVERY) {
+            return;
+        }
+        let (keyring, tenant, id) = (self.clone(), tenant.clone(), id.to_owned());
+        let used = async move {
+            let used = |it: &mut Record| it.last_used_at = it.last_used_at.max(Some(now));
+            // Where it cannot be kept, the next use will be.
+            drop(keyring.change(&tenant, &id, used, None).await);
+        };
+        drop(tokio::spawn(used));
+    }
+
+    /// Finds a key, and keeps it in mind.
+    async fn look_up(&self, id: &str) -> Result<Option<Known>> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned();
+        if known.is_some() {
+            return Ok(known);
+        }
+        let changing = self.changing.lock().await;
+        let owner = self.documents.document(&DocumentKey::new(house(), OWNER, id)).await?;
+        let Some(owner) = owner else { return Ok(None) };
+        let tenant = decode::<Owner>(&owner)?.tenant;
+        let found = self.read(&tenant, id).await?;
+        drop(changing);
+        Ok(found)
+    }
+
+    /// Reads a tenant's key. The caller holds `changing`, so that nothing older replaces what is known.
+    async fn read(&self, tenant: &TenantId, id: &str) -> Result<Option<Known>> {
+        let found = self.documents.document(&DocumentKey::new(tenant.clone(), KIND, id)).await?;
+        let Some(found) = found else { return Ok(None) };
+        let record = Arc::new(decode::<Record>(&found)?);
+        let known = Known { tenant: tenant.clone(), record, version: found.version };
+        self.learn(id, known.clone());
+        Ok(Some(known))
+    }
+
+    fn learn(&self, id: &str, known: Known) {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).insert(id.to_owned(), known);
+    }
+
+    fn forget(&self, id: &str) {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
+    }
+
+    /// Changes a tenant's key and records that.
+    async fn change(
+        &self,
+        tenant: &TenantId,
+        id: &str,
+        change: impl FnOnce(&mut Record),
+        deed: Option<Deed>,
+    ) -> Result<ApiKey> {
+        let changing = self.changing.lock().await;
+        let unknown = || Error::KeyUnknown { id: id.to_owned() };
+        let Known { record, version, .. } = self.read(tenant, id).await?.ok_or_else(unknown)?;
+        let mut record = Record::clone(&record);
+        change(&mut record);
+        let mut changes = write(tenant, id, &record, Expect::Version(version));
+        changes.extend(deed.map(|it| self.audit.entry(tenant, it)));
+        if let Err(error) = self.documents.change(changes).await {
+            // It may have landed all the same: what is stored is asked again.
+            self.forget(id);
+            return Err(error.into());
+        }
+        let shown = record.shown(tenant, id, self.clock.now());
+        let (record, version) = (Arc::new(record), version + 1);
+        self.learn(id, Known { tenant: tenant.clone(), record, version });
+        drop(changing);
+        Ok(shown)
+    }
+}
+
+impl fmt::Debug for Keyring {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Keyring").finish_non_exhaustive()
+    }
+}
+
+fn check(new: &NewKey) -> Result<()> {
+    let wrong = |why: &str| Err(Error::KeyInvalid { why: why.to_owned() });
+    if new.name.trim().is_empty() || new.name.len() > NAME_BYTES || new.name.chars().any(char::is_control) {
+        return wrong("the name of a key has 1 to 128 bytes, without control characters");
+    }
+    if new.scopes.is_empty() {
+        return wrong("a key without a scope may do nothing");
+    }
+    Ok(())
+}
+
+/// Writes a key's record, and whose it is. Both go some time after it was taken back.
+fn write(tenant: &TenantId, id: &str, record: &Record, expect: Expect) -> Vec<Change> {
+    let expires_at = record.revoked_at.map(|it| it.after(KEPT));
+    let written = |tenant: TenantId, kind: &str, body: Json, expect: Expect| {
+        let key = DocumentKey::new(tenant, kind, id);
+        Change::Write { key, expect, session: None, body, expires_at }
+    };
+    let owner = json(&Owner { tenant: tenant.clone() });
+    let both = match expect {
+        Expect::Absent => Expect::Absent,
+        Expect::Any | Expect::Version(_) => Expect::Any,
+    };
+    vec![written(house(), OWNER, owner, both), written(tenant.clone(), KIND, json(record), expect)]
+}
+
+fn json(body: &impl Serialize) -> Json {
+    Json::of(body).expect("a record is texts and numbers")
+}
+
+fn decode<'a, T: Deserialize<'a>>(document: &'a Document) -> Result<T> {
+    let decoded = document.body.decode().map_err(|source| singletree_durable::Error::Corrupt {
+        what: format!("{} {}", document.key.kind, document.key.id),
+        source: Some(source.into()),
+    });
+    Ok(decoded?)
+}

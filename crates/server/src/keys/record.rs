@@ -1,0 +1,98 @@
+//! What is kept of a key.
+
+use serde::{Deserialize, Serialize};
+use singletree_durable::{TenantId, Timestamp};
+use singletree_protocol::native::{ApiKey, KeyScope, KeyState};
+use subtle::{Choice, ConstantTimeEq};
+
+use crate::caller::Scope;
+use crate::native::time;
+
+/// What is kept of a key.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Record {
+    pub(super) name: String,
+    pub(super) scopes: Vec<KeyScope>,
+    /// The digest of its text, in hexadecimal.
+    digest: String,
+    /// The one before the last rotation, and until when it is good.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    previous: Option<(String, Timestamp)>,
+    pub(super) created_at: Timestamp,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) expires_at: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) revoked_at: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) last_used_at: Option<Timestamp>,
+}
+
+impl Record {
+    pub(super) fn new(name: String, scopes: Vec<KeyScope>, digest: &[u8; 32], now: Timestamp) -> Self {
+        let (previous, expires_at, revoked_at, last_used_at) = (None, None, None, None);
+        let digest = hex(digest);
+        Self { name, scopes, digest, previous, created_at: now, expires_at, revoked_at, last_used_at }
+    }
+
+    /// Gives it another secret; the one that it had stays good until then.
+    pub(super) fn rotate(&mut self, digest: &[u8; 32], until: Timestamp) {
+        self.previous = Some((std::mem::replace(&mut self.digest, hex(digest)), until));
+    }
+
+    /// Tells whether a text with this digest is its own, without telling by the time it takes how near it came.
+    pub(super) fn is_of(&self, digest: &[u8; 32], now: Timestamp) -> bool {
+        let digest = hex(digest);
+        let same = |kept: &str| kept.as_bytes().ct_eq(digest.as_bytes());
+        let before = self
+            .previous
+            .as_ref()
+            .map_or(Choice::from(0), |(kept, until)| same(kept) & Choice::from(u8::from(now < *until)));
+        (same(&self.digest) | before).into()
+    }
+
+    /// Returns whether it is good.
+    pub(super) fn state(&self, now: Timestamp) -> KeyState {
+        if self.revoked_at.is_some() {
+            KeyState::Revoked
+        } else if self.expires_at.is_some_and(|it| it <= now) {
+            KeyState::Expired
+        } else {
+            KeyState::Active
+        }
+    }
+
+    /// Returns it as it is shown.
+    pub(super) fn shown(&self, tenant: &TenantId, id: &str, now: Timestamp) -> ApiKey {
+        let previous = self.previous.as_ref().map(|(_, until)| *until);
+        ApiKey {
+            id: id.to_owned(),
+            tenant: tenant.to_string(),
+            name: self.name.clone(),
+            scopes: self.scopes.clone(),
+            state: self.state(now),
+            created_at: time(self.created_at),
+            expires_at: self.expires_at.map(time),
+            revoked_at: self.revoked_at.map(time),
+            last_used_at: self.last_used_at.map(time),
+            old_secret_until: previous.filter(|it| *it > now).map(time),
+        }
+    }
+
+    /// Returns what it may do.
+    pub(super) fn scopes(&self) -> Vec<Scope> {
+        self.scopes.iter().map(|it| scope(*it)).collect()
+    }
+}
+
+fn scope(scope: KeyScope) -> Scope {
+    match scope {
+        KeyScope::Read => Scope::Read,
+        KeyScope::Write => Scope::Write,
+        KeyScope::Approve => Scope::Approve,
+        KeyScope::Admin => Scope::Admin,
+    }
+}
+
+fn hex(bytes: &[u8; 32]) -> String {
+    bytes.iter().map(|it| format!("{it:02x}")).collect()
+}

@@ -1,0 +1,103 @@
+//! Bearer tokens that somebody else signed (RFC 7519), checked by the public keys in a file (RFC 7517).
+
+mod claims;
+mod key_set;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use claims::Claims;
+use jsonwebtoken::Algorithm;
+use key_set::KeySet;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use singletree_engine::Clock;
+
+use crate::Result;
+use crate::caller::Caller;
+use crate::problem::{Kind, Problem};
+
+/// Which tokens are believed, and what they say about who shows them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TokenPolicy {
+    /// The file of the public keys: a JSON Web Key Set. Read again when it changes.
+    pub key_set: PathBuf,
+    /// Who must have made a token: its `iss`.
+    pub issuer: String,
+    /// For whom it must be: one of these is in its `aud`.
+    pub audiences: Vec<String>,
+    /// The claim that names the tenant.
+    pub tenant_claim: String,
+    /// The claim that lists what may be done: a list, or a text of words.
+    pub scope_claim: String,
+    /// What stands before the names of our scopes there; words that begin otherwise say nothing here.
+    pub scope_prefix: String,
+    /// By how much the clocks may differ.
+    pub leeway: Duration,
+}
+
+/// Checks tokens.
+#[derive(Debug)]
+pub(crate) struct Tokens {
+    policy: TokenPolicy,
+    keys: KeySet,
+    clock: Arc<dyn Clock>,
+}
+
+/// What of a token's head is looked at.
+#[derive(Debug, Deserialize)]
+struct Head {
+    alg: String,
+    #[serde(default)]
+    kid: Option<String>,
+    /// What a reader has to understand: nothing of it is understood here (RFC 7515 §4.1.11).
+    #[serde(default)]
+    crit: Option<serde_json::Value>,
+}
+
+impl Tokens {
+    /// Opens the file of the keys.
+    ///
+    /// # Errors
+    /// `server_key_set_invalid`.
+    pub(super) fn open(policy: TokenPolicy, clock: Arc<dyn Clock>) -> Result<Self> {
+        let keys = KeySet::open(&policy.key_set)?;
+        Ok(Self { policy, keys, clock })
+    }
+
+    /// Returns who shows a token, if it is one that is believed.
+    pub(super) fn caller(&self, token: &str) -> Result<Caller, Problem> {
+        let claims = self
+            .signed(token)
+            .ok_or_else(|| Problem::of_kind(Kind::TokenInvalid, Kind::TokenInvalid.message()))?;
+        claims.caller(&self.policy, self.clock.now())
+    }
+
+    /// Returns what a token says, if the signature is that of one of our keys. Why not is nobody's business.
+    fn signed(&self, token: &str) -> Option<Claims> {
+        let (message, signature) = token.rsplit_once('.')?;
+        let (head, body) = message.split_once('.')?;
+        let head: Head = part(head)?;
+        if head.crit.is_some() {
+            return None;
+        }
+        let algorithm = match head.alg.as_str() {
+            "RS256" => Algorithm::RS256,
+            "ES256" => Algorithm::ES256,
+            "EdDSA" => Algorithm::EdDSA,
+            // `none`, and algorithms whose key is a shared secret, which a public key is not.
+            _ => return None,
+        };
+        self.keys.renew(self.clock.now());
+        let key = self.keys.find(head.kid.as_deref(), algorithm)?;
+        let good = jsonwebtoken::crypto::verify(signature, message.as_bytes(), &key, algorithm);
+        if good.ok()? { part(body) } else { None }
+    }
+}
+
+fn part<T: DeserializeOwned>(text: &str) -> Option<T> {
+    serde_json::from_slice(&URL_SAFE_NO_PAD.decode(text).ok()?).ok()
+}

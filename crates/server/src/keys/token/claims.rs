@@ -1,0 +1,85 @@
+//! What a token says, held against what is believed.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use singletree_durable::Timestamp;
+
+use super::TokenPolicy;
+use crate::caller::{Caller, Scope, tenant};
+use crate::problem::{Kind, Problem};
+
+/// Bytes of the longest subject: it stands in audits and beside answers.
+const SUBJECT_BYTES: usize = 256;
+
+/// What a token says.
+#[derive(Debug, Deserialize)]
+#[serde(transparent)]
+pub(super) struct Claims(Map<String, Value>);
+
+impl Claims {
+    /// Returns who shows the token, if it is believed at this time.
+    pub(super) fn caller(&self, policy: &TokenPolicy, now: Timestamp) -> Result<Caller, Problem> {
+        self.check_time(policy.leeway, now)?;
+        if self.text("iss") != Some(policy.issuer.as_str()) {
+            return Err(invalid("it is not of the issuer that is believed here"));
+        }
+        if !self.words("aud").iter().any(|it| policy.audiences.iter().any(|audience| audience == it)) {
+            return Err(invalid("it is meant for somebody else"));
+        }
+        let named = self.text(&policy.tenant_claim);
+        let named = named.ok_or_else(|| invalid("it names no tenant"))?;
+        let tenant = tenant(named).map_err(|_| invalid("it names a tenant that nobody can be"))?;
+        let name = self.text("sub").filter(|it| !it.is_empty() && it.len() <= SUBJECT_BYTES);
+        let name = name.filter(|it| !it.chars().any(char::is_control));
+        let name = name.ok_or_else(|| invalid("it has no subject that can be recorded"))?.to_owned();
+        Ok(Caller { tenant, name, scopes: self.scopes(policy) })
+    }
+
+    /// Checks from when to when it is good. A token without an end is not believed.
+    fn check_time(&self, leeway: Duration, now: Timestamp) -> Result<(), Problem> {
+        let expired = || Problem::of_kind(Kind::TokenExpired, Kind::TokenExpired.message());
+        let end = self.time("exp").ok_or_else(|| invalid("it has no end"))?;
+        if now >= end.after(leeway) {
+            return Err(expired());
+        }
+        match (self.0.get("nbf"), self.time("nbf")) {
+            (None, _) => Ok(()),
+            (Some(_), None) => Err(invalid("it has a beginning that is no time")),
+            (Some(_), Some(begin)) if now.after(leeway) < begin => Err(expired()),
+            (Some(_), Some(_)) => Ok(()),
+        }
+    }
+
+    fn scopes(&self, policy: &TokenPolicy) -> Vec<Scope> {
+        let words = self.words(&policy.scope_claim);
+        let named = |scope: &Scope| {
+            words.iter().any(|it| it.strip_prefix(policy.scope_prefix.as_str()) == Some(scope.as_str()))
+        };
+        Scope::ALL.into_iter().filter(named).collect()
+    }
+
+    fn text(&self, claim: &str) -> Option<&str> {
+        self.0.get(claim)?.as_str()
+    }
+
+    /// Reads a claim that is a list of words, or a text of words.
+    fn words(&self, claim: &str) -> Vec<&str> {
+        match self.0.get(claim) {
+            Some(Value::String(text)) => text.split_ascii_whitespace().collect(),
+            Some(Value::Array(list)) => list.iter().filter_map(Value::as_str).collect(),
+            Some(_) | None => Vec::new(),
+        }
+    }
+
+    /// Reads a claim that is a number of seconds since 1970, perhaps with a fraction (RFC 7519 §2).
+    fn time(&self, claim: &str) -> Option<Timestamp> {
+        let seconds = self.0.get(claim)?.as_f64().filter(|it| it.is_finite() && *it >= 0.0)?;
+        Some(Timestamp::from_millis((seconds * 1000.0) as i64))
+    }
+}
+
+fn invalid(hint: &str) -> Problem {
+    Problem::of_kind(Kind::TokenInvalid, Kind::TokenInvalid.message()).hint(hint)
+}

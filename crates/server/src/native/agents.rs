@@ -1,0 +1,69 @@
+//! The agents that answer here.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use singletree_agent::{ChatAgent, listed};
+use singletree_protocol::native;
+
+use crate::caller::Scope;
+use crate::section::{Operation, Route};
+use crate::shared::Shared;
+
+/// Returns the routes about agents.
+pub(super) fn routes() -> Vec<Route> {
+    let list = Operation::new("listAgents", "Lists the agents")
+        .about("As `ChatAgent`s of the Steerable chat specification, without what is said to their models.")
+        .tag("agents")
+        .answers::<native::AgentList>(200, "The agents, in the order in which people pick them.");
+    vec![Route::get("/v1/agents", list_all).needs(Scope::Read).documented(list)]
+}
+
+/// When an agent was made of which nothing is said but its name.
+const UNKNOWN: &str = "1970-01-01T00:00:00Z";
+
+async fn list_all(State(shared): State<Arc<Shared>>) -> Json<native::AgentList> {
+    let bare = shared.chat.agents().filter(|name| shared.agents.iter().all(|it| it.id != *name));
+    let bare: Vec<_> = bare.map(|name| ChatAgent::new(name, name, UNKNOWN)).collect();
+    let items = listed(shared.agents.iter().chain(&bare)).into_iter().map(public).collect();
+    Json(native::AgentList { items })
+}
+
+/// Returns what anybody may see of an agent.
+fn public(agent: &ChatAgent) -> native::Agent {
+    let ChatAgent {
+        id,
+        name,
+        slug,
+        description,
+        role_prompt: _,
+        forbidden_prompt: _,
+        skill_ids,
+        allow_external_skills,
+        is_builtin,
+        is_archived,
+        sort_order,
+        icon,
+        color,
+        created_at,
+        updated_at,
+        other,
+    } = agent.public();
+    native::Agent {
+        id,
+        name,
+        slug,
+        description,
+        skill_ids,
+        allow_external_skills,
+        is_builtin,
+        is_archived,
+        sort_order,
+        icon,
+        color,
+        created_at,
+        updated_at,
+        other,
+    }
+}

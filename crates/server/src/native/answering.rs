@@ -1,0 +1,176 @@
+//! How a turn is told to whom asked for it: by its outcome, by what happens in it, or by its name.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::FromRequestParts;
+use axum::http::header::{HeaderName, LOCATION};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use futures_core::Stream;
+use futures_util::{StreamExt, stream};
+use singletree_harness::{Chat, ChatEvent, ChatTurnOutcome, Error, Turn};
+use singletree_protocol::native;
+
+use super::ask::Manner;
+use super::convert::{self, View};
+use super::place::turn_place;
+use crate::caller::{By, Caller};
+use crate::problem::Problem;
+use crate::section::Asked;
+use crate::shared::Shared;
+use crate::sse::{self, Frame};
+
+const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
+
+/// One request: who asks, under which id, and how it wants to be told.
+pub(super) struct Telling {
+    pub(super) shared: Arc<Shared>,
+    pub(super) caller: Caller,
+    pub(super) headers: HeaderMap,
+    asked: Asked,
+}
+
+impl FromRequestParts<Arc<Shared>> for Telling {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, shared: &Arc<Shared>) -> Result<Self, Problem> {
+        let By(caller) = By::from_request_parts(parts, shared).await?;
+        let asked = parts.extensions.get::<Asked>().cloned();
+        let asked = asked.unwrap_or_else(|| Asked { request_id: String::new() });
+        Ok(Self { shared: shared.clone(), caller, headers: parts.headers.clone(), asked })
+    }
+}
+
+impl Telling {
+    /// Returns the caller's part of the chat.
+    pub(super) fn chat(&self) -> Chat {
+        self.shared.chat(&self.caller)
+    }
+
+    /// Tells how it wants to be told.
+    pub(super) fn manner(&self) -> Manner {
+        Manner::of(&self.headers)
+    }
+
+    /// Tells a turn that was accepted.
+    pub(super) async fn tell(&self, turn: &Turn) -> Result<Response, Problem> {
+        match self.manner() {
+            Manner::Events => {
+                let view = self.view(turn.session()).await?;
+                Ok(sse::stream(&self.shared, framed(turn.events(), self.framing(view))))
+            }
+            Manner::Outcome => {
+                let outcome = turn.outcome().await;
+                self.ended(turn, &outcome).await
+            }
+            Manner::Accepted(patience) => match self.soon(turn, patience).await {
+                Some(outcome) => self.ended(turn, &outcome).await,
+                None => self.accepted(turn).await,
+            },
+        }
+    }
+
+    /// Waits for the outcome, but no longer than somebody wants to.
+    async fn soon(&self, turn: &Turn, patience: Duration) -> Option<Arc<ChatTurnOutcome>> {
+        if patience.is_zero() {
+            return None;
+        }
+        tokio::time::timeout(patience, turn.outcome()).await.ok()
+    }
+
+    /// Tells how a turn ended. However it did, it was asked for and this is the answer.
+    async fn ended(&self, turn: &Turn, outcome: &ChatTurnOutcome) -> Result<Response, Problem> {
+        unfinished(outcome)?;
+        let view = self.view(turn.session()).await?;
+        Ok(Json(view.outcome(turn.session(), outcome)).into_response())
+    }
+
+    /// Tells that a turn was accepted, and where to ask for it.
+    async fn accepted(&self, turn: &Turn) -> Result<Response, Problem> {
+        let info = self.chat().turn_info(turn.session(), turn.id()).await.map_err(|it| Problem::of(&it))?;
+        let mut response = (StatusCode::ACCEPTED, Json(convert::turn(&info))).into_response();
+        let headers = response.headers_mut();
+        headers.insert(PREFERENCE_APPLIED, HeaderValue::from_static("respond-async"));
+        if let Ok(place) = HeaderValue::from_str(&turn_place(turn.session(), &turn.id().to_string())) {
+            headers.insert(LOCATION, place);
+        }
+        Ok(response)
+    }
+
+    /// Returns what of a session's conversation its readers may see.
+    pub(super) async fn view(&self, session: &str) -> Result<View, Problem> {
+        view(&self.shared, &self.chat(), session).await
+    }
+
+    /// Returns how events become frames.
+    pub(super) fn framing(&self, view: View) -> Framing {
+        Framing { shared: self.shared.clone(), asked: self.asked.clone(), view }
+    }
+}
+
+/// Returns what of a session's conversation its readers may see: no thoughts, unless its agent's record has
+/// `"showThinking": true` (D19).
+pub(crate) async fn view(shared: &Shared, chat: &Chat, session: &str) -> Result<View, Problem> {
+    let shows =
+        |it: &&singletree_agent::ChatAgent| it.other.get("showThinking").is_some_and(|it| *it == true);
+    if shared.agents.iter().find(shows).is_none() {
+        return Ok(View::default());
+    }
+    match chat.session(session).await {
+        Ok(info) => {
+            let thinking = shared.agents.iter().filter(shows).any(|it| it.id == info.agent);
+            Ok(View { thinking })
+        }
+        // It was deleted meanwhile: nobody can say any more what may be seen.
+        Err(Error::SessionUnknown { .. }) => Ok(View::default()),
+        Err(error) => Err(Problem::of(&error)),
+    }
+}
+
+/// Refuses to pass off as an outcome what is none: the server ends, and the turn is kept.
+pub(super) fn unfinished(outcome: &ChatTurnOutcome) -> Result<(), Problem> {
+    match outcome {
+        ChatTurnOutcome::Errored(it) if !it.recorded => Err(Problem::of_turn(it)
+            .hint("the turn is kept: ask for it, or send the same again with its Idempotency-Key")),
+        _ => Ok(()),
+    }
+}
+
+/// How events become frames.
+pub(super) struct Framing {
+    shared: Arc<Shared>,
+    asked: Asked,
+    view: View,
+}
+
+impl Framing {
+    fn frame(&self, event: Result<ChatEvent, Error>) -> Frame {
+        match event {
+            Ok(event) => {
+                Frame { id: event.id.as_ref().map(ToString::to_string), ..data(&self.view.event(&event)) }
+            }
+            Err(error) => {
+                let mut error = super::problem::error(&Problem::of(&error), &self.asked);
+                // The frame around all sections does not look into streams (INV-16).
+                error.message = self.shared.redactor.redact(&error.message).into_owned();
+                data(&native::StreamFailed { kind: native::StreamFailedType::Failed, error })
+            }
+        }
+    }
+}
+
+/// Writes events as frames, behind a comment that says that the stream is open. What breaks it is told in its last frame.
+pub(super) fn framed(
+    events: impl Stream<Item = Result<ChatEvent, Error>> + Send + 'static,
+    framing: Framing,
+) -> impl Stream<Item = Frame> + Send + 'static {
+    let frames = Box::pin(events).map(move |it| framing.frame(it));
+    stream::once(std::future::ready(Frame::comment("open"))).chain(frames)
+}
+
+fn data(shape: &impl serde::Serialize) -> Frame {
+    Frame::data(serde_json::to_string(shape).expect("a shape of strings, numbers and JSON is JSON"))
+}

@@ -1,0 +1,122 @@
+//! What a request asks for beside its body: parameters, and in which manner it wants its turn.
+
+use std::time::Duration;
+
+use axum::extract::{FromRequestParts, Query};
+use axum::http::header::ACCEPT;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName};
+use serde::de::DeserializeOwned;
+
+use crate::problem::Problem;
+
+/// The parameters of the query, read strictly: one that is not known is refused.
+pub(crate) struct Params<T>(pub(crate) T);
+
+impl<S: Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Problem> {
+        let wrong =
+            |it: &dyn std::fmt::Display| Problem::invalid(format!("the query is not what is expected: {it}"));
+        match Query::try_from_uri(&parts.uri) {
+            Ok(Query(it)) => Ok(Self(it)),
+            Err(error) => Err(match std::error::Error::source(&error) {
+                Some(source) => wrong(source),
+                None => wrong(&error),
+            }),
+        }
+    }
+}
+
+/// How many entries a page has where nothing is said of it.
+const PAGE: u64 = 100;
+
+/// The most entries that a page may have.
+const PAGE_MAX: u64 = 1000;
+
+/// Returns how many entries a page has.
+pub(crate) fn limit(asked: Option<u64>) -> Result<u64, Problem> {
+    match asked {
+        None => Ok(PAGE),
+        Some(limit) if (1..=PAGE_MAX).contains(&limit) => Ok(limit),
+        Some(_) => Err(Problem::invalid(format!("limit has to be from 1 to {PAGE_MAX}")).field("limit")),
+    }
+}
+
+/// In which manner a request wants its turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Manner {
+    /// How it ended, as JSON.
+    Outcome,
+    /// What happens in it, as it happens (`Accept: text/event-stream`).
+    Events,
+    /// That it was accepted, if it has not ended within this time (`Prefer: respond-async`, RFC 7240).
+    Accepted(Duration),
+}
+
+/// The header with which a client says how it wants to be answered.
+const PREFER: HeaderName = HeaderName::from_static("prefer");
+
+impl Manner {
+    /// Reads the headers.
+    pub(crate) fn of(headers: &HeaderMap) -> Self {
+        if wants_events(headers) {
+            return Self::Events;
+        }
+        let mut wait = None;
+        let mut is_async = false;
+        let texts = headers.get_all(PREFER).iter().filter_map(|it| it.to_str().ok());
+        for preference in texts.flat_map(|it| it.split(',')) {
+            let preference = preference.split(';').next().unwrap_or_default().trim();
+            let (name, value) = preference.split_once('=').unwrap_or((preference, ""));
+            match name.trim().to_ascii_lowercase().as_str() {
+                "respond-async" => is_async = true,
+                "wait" => wait = value.trim().trim_matches('"').parse().ok(),
+                _ => {}
+            }
+        }
+        match is_async {
+            true => Self::Accepted(Duration::from_secs(wait.unwrap_or_default())),
+            false => Self::Outcome,
+        }
+    }
+}
+
+/// Tells whether a request wants server-sent events.
+pub(crate) fn wants_events(headers: &HeaderMap) -> bool {
+    let accepted = headers.get_all(ACCEPT).iter().filter_map(|it| it.to_str().ok());
+    accepted.flat_map(|it| it.split(',')).any(|it| {
+        let kind = it.split(';').next().unwrap_or_default().trim();
+        kind.eq_ignore_ascii_case("text/event-stream")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(of: &[(&str, &str)]) -> HeaderMap {
+        of.iter().map(|(name, value)| (name.parse::<HeaderName>().unwrap(), value.parse().unwrap())).collect()
+    }
+
+    #[test]
+    fn the_manner_is_read_from_accept_and_prefer() {
+        let check = |of: &[(&str, &str)], manner| assert_eq!(Manner::of(&headers(of)), manner, "{of:?}");
+        let at_once = Manner::Accepted(Duration::ZERO);
+        check(&[], Manner::Outcome);
+        check(&[("accept", "*/*")], Manner::Outcome);
+        check(&[("accept", "application/json")], Manner::Outcome);
+        check(&[("accept", "application/json, Text/Event-Stream;q=0.9")], Manner::Events);
+        check(&[("accept", "text/event-stream"), ("prefer", "respond-async")], Manner::Events);
+        check(&[("prefer", "respond-async")], at_once);
+        check(&[("prefer", "return=minimal, Respond-Async; foo=bar")], at_once);
+        check(&[("prefer", "respond-async, wait=10")], Manner::Accepted(Duration::from_secs(10)));
+        check(
+            &[("prefer", "wait=\"3\""), ("prefer", "respond-async")],
+            Manner::Accepted(Duration::from_secs(3)),
+        );
+        check(&[("prefer", "wait=10")], Manner::Outcome);
+        check(&[("prefer", "respond-asynchronously")], Manner::Outcome);
+    }
+}

@@ -1,0 +1,109 @@
+//! Forks: the same beginning, and another way to go on (D12). Nothing of the session that is forked changes.
+
+use axum::Json;
+use axum::extract::Path;
+use axum::http::StatusCode;
+use axum::http::header::LOCATION;
+use axum::response::{IntoResponse, Response};
+use singletree_harness::{ForkOptions, MessageAt, MessageId};
+use singletree_protocol::native;
+
+use super::answering::Telling;
+use super::convert;
+use super::messages::starts_turn;
+use super::place::session_place;
+use crate::body::Sent;
+use crate::caller::Scope;
+use crate::problem::Problem;
+use crate::section::{Operation, Route};
+
+const TAG: &str = "forks";
+
+/// Returns the routes about forks.
+pub(super) fn routes() -> Vec<Route> {
+    let fork = Operation::new("forkSession", "Forks a session")
+        .about(
+            "A new session with the beginning of this one; this one stays as it is. Messages keep their places and their ids. \
+             Waits and events are not inherited; calls that are open at the cut are closed there. Name the new session to be \
+             able to ask again: doing it twice is 409.",
+        )
+        .tag(TAG)
+        .body::<native::ForkSession>()
+        .answers::<native::Session>(201, "The new session; `Location` says where it is.")
+        .fails(&[409]);
+    let edit = starts_turn("editMessage", "Says a message otherwise")
+        .about(
+            "Forks the session before one of the user's messages and sends another one there, in one commit. The answer is that \
+             of the message; it names the new session. Name that to be able to ask again: doing it twice is 409.",
+        )
+        .tag(TAG)
+        .body::<native::EditMessage>()
+        .fails(&[409]);
+    let regenerate = starts_turn("regenerateReply", "Asks for another reply")
+        .about(
+            "Forks the session before the user's message that was answered and sends that same message there again, in one \
+             commit. The answer is that of the message; it names the new session. Name that to be able to ask again: doing \
+             it twice is 409.",
+        )
+        .tag(TAG)
+        .body::<native::RegenerateReply>()
+        .fails(&[409]);
+    vec![
+        Route::post("/v1/sessions/{session}/fork", fork_one).needs(Scope::Write).documented(fork),
+        Route::post("/v1/sessions/{session}/edit", edit_one).needs(Scope::Write).documented(edit),
+        Route::post("/v1/sessions/{session}/regenerate", regenerate_one)
+            .needs(Scope::Write)
+            .documented(regenerate),
+    ]
+}
+
+async fn fork_one(
+    telling: Telling,
+    Path(session): Path<String>,
+    Sent(wanted): Sent<native::ForkSession>,
+) -> Result<Response, Problem> {
+    let mut options = ForkOptions::new();
+    if let Some(at) = wanted.at {
+        options = options.at(at);
+    }
+    if let Some(id) = wanted.id {
+        options = options.session(id);
+    }
+    let made = telling.chat().fork(&session, options).await.map_err(|it| Problem::of(&it))?;
+    let place = [(LOCATION, session_place(&made.session))];
+    Ok((StatusCode::CREATED, place, Json(convert::session(&made))).into_response())
+}
+
+async fn edit_one(
+    telling: Telling,
+    Path(session): Path<String>,
+    Sent(wanted): Sent<native::EditMessage>,
+) -> Result<Response, Problem> {
+    let at = place(wanted.message).map_err(|it| it.field("message"))?;
+    let message = telling.said(&session, wanted.content).await?;
+    let turn = telling.chat().edit(&session, at, message, wanted.id.as_deref()).await;
+    telling.tell(&turn.map_err(|it| Problem::of_turn(&it))?).await
+}
+
+async fn regenerate_one(
+    telling: Telling,
+    Path(session): Path<String>,
+    Sent(wanted): Sent<native::RegenerateReply>,
+) -> Result<Response, Problem> {
+    let reply = wanted.reply.map(place).transpose().map_err(|it| it.field("reply"))?;
+    let turn = telling.chat().regenerate(&session, reply, wanted.id.as_deref()).await;
+    telling.tell(&turn.map_err(|it| Problem::of_turn(&it))?).await
+}
+
+/// Reads where a message stands.
+fn place(at: native::MessageAt) -> Result<MessageAt, Problem> {
+    match at {
+        native::MessageAt::Seq(seq) => Ok(MessageAt::Place(seq)),
+        native::MessageAt::Id(id) => {
+            let unknown = || Problem::not_found("chat_message_unknown", "the history has no such message");
+            let (turn, k) = id.rsplit_once('/').ok_or_else(unknown)?;
+            let turn = turn.parse().map_err(|_| unknown())?;
+            Ok(MessageAt::Id(MessageId { turn, k: k.parse().map_err(|_| unknown())? }))
+        }
+    }
+}

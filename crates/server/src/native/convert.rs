@@ -1,0 +1,291 @@
+//! What the harness has, as the wire has it.
+
+use serde_json::Value;
+use singletree_durable::{Timestamp, TurnKind, TurnStatus};
+use singletree_harness::{
+    Bucket, ChatEvent, ChatEventKind, ChatTurnOutcome, ErroredTurn, PendingWait, PromptPolicy, SessionInfo,
+    SuspendedTurn, TranscriptEntry, TurnInfo,
+};
+use singletree_llm as llm;
+use singletree_protocol::native;
+
+/// What of a conversation its readers may see.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct View {
+    /// Whether the agent's configuration shows what its model thinks (D19).
+    pub(crate) thinking: bool,
+}
+
+/// Writes a moment.
+pub(crate) fn time(at: Timestamp) -> native::Time {
+    native::Time(humantime::format_rfc3339_millis(at.to_system_time()).to_string())
+}
+
+/// Returns what the caller can do.
+pub(crate) fn bucket(bucket: Bucket) -> native::ErrorBucket {
+    match bucket {
+        Bucket::SessionTerminating => native::ErrorBucket::SessionTerminating,
+        Bucket::RetryableTransient => native::ErrorBucket::RetryableTransient,
+        Bucket::UserCorrectable => native::ErrorBucket::UserCorrectable,
+    }
+}
+
+impl View {
+    /// Writes a message, without what nobody may see: signatures never are, thoughts by the view.
+    pub(crate) fn message(self, message: &llm::ChatMessage) -> native::Message {
+        let role = match message.role {
+            llm::Role::System => native::Role::System,
+            llm::Role::User => native::Role::User,
+            llm::Role::Assistant => native::Role::Assistant,
+            llm::Role::Tool => native::Role::Tool,
+        };
+        let content = match &message.content {
+            llm::Content::Text(text) => native::Content::Text(text.clone()),
+            llm::Content::Blocks(blocks) => self.content(blocks),
+        };
+        let tool_calls = message.tool_calls.iter().map(|it| native::ToolCall {
+            id: it.id.clone(),
+            name: it.name.clone(),
+            arguments: it.arguments.clone(),
+        });
+        let tool_calls = tool_calls.collect();
+        native::Message { role, content, tool_calls, tool_call_id: message.tool_call_id.clone() }
+    }
+
+    /// Writes blocks: as text, where text is all that is left.
+    fn content(self, blocks: &[llm::ContentBlock]) -> native::Content {
+        let mut shown: Vec<_> = blocks.iter().filter_map(|it| self.block(it)).collect();
+        match shown.as_mut_slice() {
+            [] => native::Content::Text(String::new()),
+            [native::Block::Text { text }] => native::Content::Text(std::mem::take(text)),
+            _ => native::Content::Blocks(shown),
+        }
+    }
+
+    fn block(self, block: &llm::ContentBlock) -> Option<native::Block> {
+        match block {
+            llm::ContentBlock::Text { text, .. } => Some(native::Block::Text { text: text.clone() }),
+            llm::ContentBlock::Image { source, media_type, detail } => Some(native::Block::Image {
+                source: match source {
+                    llm::ImageSource::Url { url } => native::ImageSource::Url { url: url.clone() },
+                    llm::ImageSource::Inline { base64_data } => {
+                        native::ImageSource::Inline { base64_data: base64_data.clone() }
+                    }
+                },
+                media_type: media_type.clone(),
+                detail: detail.map(|it| match it {
+                    llm::ImageDetail::Auto => native::ImageDetail::Auto,
+                    llm::ImageDetail::Low => native::ImageDetail::Low,
+                    llm::ImageDetail::High => native::ImageDetail::High,
+                }),
+            }),
+            llm::ContentBlock::Thinking { text, .. } => {
+                self.thinking.then(|| native::Block::Thinking { text: text.clone() })
+            }
+            llm::ContentBlock::RedactedThinking { .. } => None,
+        }
+    }
+
+    /// Writes an entry of a history.
+    pub(crate) fn history(self, entry: &TranscriptEntry) -> native::HistoryMessage {
+        native::HistoryMessage {
+            seq: entry.seq,
+            id: entry.id.as_ref().map(ToString::to_string),
+            at: entry.at.map(time),
+            message: self.message(&entry.message),
+            side: entry.side.as_ref().map(side),
+        }
+    }
+
+    /// Writes an outcome.
+    pub(crate) fn outcome(self, session: &str, outcome: &ChatTurnOutcome) -> native::Outcome {
+        let messages =
+            |it: &[std::sync::Arc<llm::ChatMessage>]| it.iter().map(|it| self.message(it)).collect();
+        match outcome {
+            ChatTurnOutcome::Completed(it) => native::Outcome::Completed(native::Completed {
+                turn: it.turn.to_string(),
+                session: session.to_owned(),
+                replies: messages(&it.replies),
+            }),
+            ChatTurnOutcome::Suspended(it) => native::Outcome::Suspended(native::Suspended {
+                turn: it.turn.to_string(),
+                session: session.to_owned(),
+                wait: suspended(session, it),
+                pending: messages(&it.pending_messages),
+                resumed_by: it.resumed_by.as_ref().map(ToString::to_string),
+            }),
+            ChatTurnOutcome::Errored(it) => native::Outcome::Errored(errored(session, it)),
+        }
+    }
+
+    /// Writes an event.
+    pub(crate) fn event(self, event: &ChatEvent) -> native::Event {
+        let session = event.session.to_string();
+        native::Event {
+            id: event.id.as_ref().map(ToString::to_string),
+            turn: event.turn.to_string(),
+            at: time(event.at),
+            what: self.kind(&session, &event.what),
+            session,
+        }
+    }
+
+    fn kind(self, session: &str, what: &ChatEventKind) -> native::EventKind {
+        match what {
+            ChatEventKind::TurnAccepted { message } => {
+                native::EventKind::TurnAccepted { message: message.as_ref().map(|it| self.message(it)) }
+            }
+            ChatEventKind::MessageAppended { id, message, side: beside } => {
+                native::EventKind::MessageAppended {
+                    message_id: id.to_string(),
+                    message: self.message(message),
+                    side: beside.as_ref().map(side),
+                }
+            }
+            ChatEventKind::Delta { id, run, n, text, so_far } => native::EventKind::Delta {
+                message_id: id.to_string(),
+                run: *run,
+                n: *n,
+                text: text.clone(),
+                so_far: *so_far,
+            },
+            ChatEventKind::ToolStarted { call, name, arguments } => native::EventKind::ToolStarted {
+                call: call.clone(),
+                name: name.clone(),
+                arguments: arguments.clone(),
+            },
+            ChatEventKind::ToolFinished { call, name, success, content } => native::EventKind::ToolFinished {
+                call: call.clone(),
+                name: name.clone(),
+                success: *success,
+                content: content.clone(),
+            },
+            ChatEventKind::TurnSuspended { outcome } => {
+                native::EventKind::TurnSuspended { outcome: self.outcome(session, outcome) }
+            }
+            ChatEventKind::SignalReceived { wait, signal, how, from } => native::EventKind::SignalReceived {
+                wait: *wait,
+                signal: signal.clone(),
+                how: signal_end(how),
+                from: from.clone(),
+            },
+            ChatEventKind::TurnCompleted { outcome } => {
+                native::EventKind::TurnCompleted { outcome: self.outcome(session, outcome) }
+            }
+            ChatEventKind::TurnErrored { outcome } => {
+                native::EventKind::TurnErrored { outcome: self.outcome(session, outcome) }
+            }
+            ChatEventKind::SessionForked { parent, offset } => {
+                native::EventKind::SessionForked { parent: parent.to_string(), offset: *offset }
+            }
+        }
+    }
+}
+
+fn signal_end(how: &str) -> native::SignalEnd {
+    match how {
+        "expired" => native::SignalEnd::Expired,
+        "cancelled" => native::SignalEnd::Cancelled,
+        "refused" => native::SignalEnd::Refused,
+        _ => native::SignalEnd::Consumed,
+    }
+}
+
+/// Writes what is known beside a message. What does not have the form that is said of it stands among what else there is.
+fn side(side: &Value) -> native::Side {
+    serde_json::from_value(side.clone()).unwrap_or_else(|_| native::Side {
+        other: serde_json::Map::from_iter([("beside".to_owned(), side.clone())]),
+        ..native::Side::default()
+    })
+}
+
+fn errored(session: &str, turn: &ErroredTurn) -> native::Errored {
+    native::Errored {
+        turn: turn.turn.as_ref().map(ToString::to_string),
+        session: session.to_owned(),
+        bucket: bucket(turn.error_bucket),
+        category: turn.error_category.clone(),
+        reply: turn.reply.text().into_owned(),
+        diagnostic: turn.diagnostic.clone(),
+        retry_safe: turn.retry_safe,
+    }
+}
+
+fn suspended(session: &str, turn: &SuspendedTurn) -> native::Wait {
+    native::Wait {
+        session: session.to_owned(),
+        invocation: turn.invocation_id.to_string(),
+        number: turn.wait.no,
+        signal: turn.signal_descriptor.signal_id.clone(),
+        metadata: turn.signal_descriptor.metadata.clone(),
+        action: turn.wait.action.clone(),
+        deadline: turn.wait.deadline.map(time),
+        payload_schema: turn.wait.payload_schema.clone(),
+        since: None,
+    }
+}
+
+/// Writes a wait.
+pub(crate) fn wait(wait: &PendingWait) -> native::Wait {
+    native::Wait {
+        session: wait.session.clone(),
+        invocation: wait.invocation.to_string(),
+        number: wait.wait.no,
+        signal: wait.descriptor.signal_id.clone(),
+        metadata: wait.descriptor.metadata.clone(),
+        action: wait.wait.action.clone(),
+        deadline: wait.wait.deadline.map(time),
+        payload_schema: wait.wait.payload_schema.clone(),
+        since: Some(time(wait.since)),
+    }
+}
+
+/// Reads which texts reach the model.
+pub(crate) fn policy(policy: native::PromptPolicy) -> PromptPolicy {
+    match policy {
+        native::PromptPolicy::Conversation => PromptPolicy::Conversation,
+        native::PromptPolicy::Command => PromptPolicy::Command,
+    }
+}
+
+/// Writes what a session is.
+pub(crate) fn session(info: &SessionInfo) -> native::Session {
+    native::Session {
+        id: info.session.clone(),
+        agent: info.agent.clone(),
+        prompt_policy: match info.prompt_policy {
+            PromptPolicy::Conversation => native::PromptPolicy::Conversation,
+            PromptPolicy::Command => native::PromptPolicy::Command,
+        },
+        messages: info.messages,
+        created_at: time(info.created_at),
+        updated_at: time(info.updated_at),
+        parent: info
+            .parent
+            .as_ref()
+            .map(|it| native::ForkPoint { session: it.session.clone(), offset: it.offset }),
+    }
+}
+
+/// Writes a turn, without its outcome.
+pub(crate) fn turn(info: &TurnInfo) -> native::Turn {
+    native::Turn {
+        id: info.id.to_string(),
+        session: info.session.clone(),
+        agent: info.agent.clone(),
+        kind: match info.kind {
+            TurnKind::Message => native::TurnKind::Message,
+            TurnKind::Resume => native::TurnKind::Resume,
+            TurnKind::Close => native::TurnKind::Close,
+        },
+        status: match info.status {
+            TurnStatus::Accepted => native::TurnStatus::Accepted,
+            TurnStatus::Suspended => native::TurnStatus::Suspended,
+            TurnStatus::Completed => native::TurnStatus::Completed,
+            TurnStatus::Errored => native::TurnStatus::Errored,
+        },
+        accepted_at: time(info.accepted_at),
+        ended_at: info.ended_at.map(time),
+        outcome: None,
+    }
+}

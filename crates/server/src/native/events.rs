@@ -1,0 +1,52 @@
+//! The events of a session, from any point on, as they happen (D9).
+
+use axum::extract::Path;
+use axum::response::Response;
+use singletree_harness::EventId;
+use singletree_protocol::native;
+
+use super::answering::{Telling, framed};
+use super::ask::Params;
+use crate::caller::Scope;
+use crate::problem::Problem;
+use crate::section::{Operation, Route};
+use crate::sse;
+
+/// Returns the routes about events.
+pub(super) fn routes() -> Vec<Route> {
+    let follow = Operation::new("followEvents", "Follows the events of a session")
+        .about(
+            "Server-sent events: what happened since the event that was seen last, then what happens. Each frame's data is an \
+             event; its `id`, where it has one, is what `Last-Event-ID` takes, so that a browser that lost the stream goes on \
+             without a gap and without a repeat, also after a restart of the server. Deltas and tool activity come only \
+             while they happen; who comes late gets the text so far. A silent stream says by a comment that it lives. Frames \
+             have no `event:` name: all arrive as `message`. An id of which the log has forgotten what came after is 409, with \
+             the `oldest_event` that is kept: read the history, and begin there.",
+        )
+        .tag("events")
+        .header("Last-Event-ID", "The id of the last event that was seen.")
+        .query::<native::EventQuery>()
+        .streams::<native::StreamItem>(200, "The events, until either side ends the stream.")
+        .fails(&[409]);
+    vec![Route::get("/v1/sessions/{session}/events", follow_session).needs(Scope::Read).documented(follow)]
+}
+
+/// The header in which browsers say what they saw last.
+const LAST_EVENT_ID: &str = "last-event-id";
+
+async fn follow_session(
+    telling: Telling,
+    Path(session): Path<String>,
+    Params(query): Params<native::EventQuery>,
+) -> Result<Response, Problem> {
+    let chat = telling.chat();
+    // Who listens to what is not there would wait for ever.
+    chat.session(&session).await.map_err(|it| Problem::of(&it))?;
+    let seen =
+        telling.headers.get(LAST_EVENT_ID).map(|it| String::from_utf8_lossy(it.as_bytes()).into_owned());
+    let after = seen.or(query.after).filter(|it| !it.is_empty());
+    let after = after.map(|it| it.parse::<EventId>()).transpose().map_err(|it| Problem::of(&it))?;
+    let view = telling.view(&session).await?;
+    let events = chat.events(&session, after).await.map_err(|it| Problem::of(&it))?;
+    Ok(sse::stream(&telling.shared, framed(events, telling.framing(view))))
+}

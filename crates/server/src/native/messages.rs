@@ -1,0 +1,133 @@
+//! Messages: sent, and read back.
+
+use axum::Json;
+use axum::extract::Path;
+use axum::response::Response;
+use singletree_harness::SendOptions;
+use singletree_llm::ChatMessage;
+use singletree_protocol::native;
+
+use super::answering::Telling;
+use super::ask::{Manner, Params, limit};
+use crate::body::Sent;
+use crate::caller::Scope;
+use crate::problem::Problem;
+use crate::section::{Operation, Route};
+
+const TAG: &str = "messages";
+
+/// What all operations say that start a turn.
+pub(super) const TOLD: &str = "\
+The answer is how the turn ended, however it did: `completed`, `suspended` or `errored` are all 200. A status of 4xx or 5xx says \
+that nothing was accepted, unless the error names a `turn`. With `Accept: text/event-stream` the answer is what happens in the \
+turn, as it happens, up to its end. With `Prefer: respond-async` it is 202 and the turn as soon as that is accepted; with \
+`Prefer: respond-async, wait=10` only if it has not ended within so many seconds. Closing the connection cancels nothing.";
+
+/// Returns an operation that starts a turn, with its ways to answer.
+pub(super) fn starts_turn(id: &'static str, summary: &'static str) -> Operation {
+    Operation::new(id, summary)
+        .header("Accept", "`text/event-stream` for what happens in the turn, as it happens.")
+        .header(
+            "Prefer",
+            "`respond-async`, also with `wait=SECONDS`: an answer as soon as the turn is accepted.",
+        )
+        .answers::<native::Outcome>(200, "How the turn ended.")
+        .streams::<native::StreamItem>(200, "What happens in the turn, as it happens.")
+        .answers::<native::Turn>(202, "The turn was accepted; `Location` says where it is.")
+}
+
+/// Returns the routes about messages.
+pub(super) fn routes() -> Vec<Route> {
+    let key = "Sends once: the same key with the same message again is answered by the same turn, with another message it is 409.";
+    let send = starts_turn("sendMessage", "Sends a message")
+        .about(TOLD)
+        .tag(TAG)
+        .header("Idempotency-Key", key)
+        .body::<native::SendMessage>()
+        .fails(&[404, 409])
+        .found_or_not();
+    let steer = starts_turn("steer", "Says something to the turn that runs")
+        .about(
+            "The turn that runs takes the message before it asks its model the next time, and the answer tells what was said \
+             after it. If the turn ends before, or none runs, the message has its own turn, as one that was sent. Messages \
+             are taken in the order in which they were accepted.",
+        )
+        .tag("turns")
+        .header("Idempotency-Key", key)
+        .body::<native::SendMessage>()
+        .fails(&[404, 409])
+        .found_or_not();
+    let history = Operation::new("listMessages", "Reads the history")
+        .about("The messages that models are shown, in their order, with what is known beside them.")
+        .tag(TAG)
+        .query::<native::MessageQuery>()
+        .answers::<native::MessageList>(200, "A page of the history.");
+    vec![
+        Route::post("/v1/sessions/{session}/messages", send_one).needs(Scope::Write).documented(send),
+        Route::get("/v1/sessions/{session}/messages", page).needs(Scope::Read).documented(history),
+        Route::post("/v1/sessions/{session}/steer", steer_one).needs(Scope::Write).documented(steer),
+    ]
+}
+
+async fn send_one(
+    telling: Telling,
+    Path(session): Path<String>,
+    Sent(sent): Sent<native::SendMessage>,
+) -> Result<Response, Problem> {
+    let (message, options) = said(&telling, &session, sent).await?;
+    let turn = telling.chat().submit(&session, message, options).await;
+    telling.tell(&turn.map_err(|it| Problem::of_turn(&it))?).await
+}
+
+async fn steer_one(
+    telling: Telling,
+    Path(session): Path<String>,
+    Sent(sent): Sent<native::SendMessage>,
+) -> Result<Response, Problem> {
+    let (message, options) = said(&telling, &session, sent).await?;
+    let turn = telling.chat().steer(&session, message, options).await;
+    telling.tell(&turn.map_err(|it| Problem::of_turn(&it))?).await
+}
+
+/// The header under which a message is sent once.
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
+
+/// Reads a message that is sent, and what is said beside it.
+async fn said(
+    telling: &Telling,
+    session: &str,
+    sent: native::SendMessage,
+) -> Result<(ChatMessage, SendOptions), Problem> {
+    let message = telling.said(session, sent.content).await?;
+    let mut options = SendOptions::new();
+    if let Some(key) = telling.headers.get(IDEMPOTENCY_KEY) {
+        let key = key.to_str().map_err(|_| Problem::invalid("Idempotency-Key has to be plain ASCII"))?;
+        options = options.key(key);
+    }
+    if let Some(agent) = sent.agent {
+        options = options.agent(agent);
+    }
+    if let Some(policy) = sent.prompt_policy {
+        options = options.policy(convert::policy(policy));
+    }
+    if telling.manner() == Manner::Events {
+        options = options.listen();
+    }
+    Ok((message, options))
+}
+
+async fn page(
+    telling: Telling,
+    Path(session): Path<String>,
+    Params(query): Params<native::MessageQuery>,
+) -> Result<Json<native::MessageList>, Problem> {
+    let limit = limit(query.limit)?;
+    let part = telling.chat().transcript(&session, query.from.unwrap_or_default(), limit).await;
+    let part = part.map_err(|it| Problem::of(&it))?;
+    let view = telling.view(&session).await?;
+    Ok(Json(native::MessageList {
+        items: part.items.iter().map(|it| view.history(it)).collect(),
+        next: part.next,
+        last_event: part.last_event.as_ref().map(ToString::to_string),
+    }))
+}

@@ -1,0 +1,31 @@
+//! Where things are: paths for `Location`.
+
+/// Returns where a session is.
+pub(crate) fn session_place(session: &str) -> String {
+    place(&["sessions", session])
+}
+
+/// Returns where a turn is.
+pub(crate) fn turn_place(session: &str, turn: &str) -> String {
+    place(&["sessions", session, "turns", turn])
+}
+
+fn place(segments: &[&str]) -> String {
+    let mut place = url::Url::parse("http://host/v1").expect("it is a URL");
+    if let Ok(mut path) = place.path_segments_mut() {
+        path.extend(segments);
+    }
+    place.path().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_one_path_whatever_the_id() {
+        assert_eq!(session_place("a"), "/v1/sessions/a");
+        assert_eq!(session_place("a/b ?#%\u{e9}"), "/v1/sessions/a%2Fb%20%3F%23%25%C3%A9");
+        assert_eq!(turn_place("s", "t.1"), "/v1/sessions/s/turns/t.1");
+    }
+}

@@ -1,0 +1,101 @@
+//! Turns: listed, shown, cancelled.
+
+use axum::Json;
+use axum::extract::Path;
+use axum::response::{IntoResponse, Response};
+use singletree_durable::TurnStatus;
+use singletree_harness::{ChatTurnOutcome, TurnId, TurnInfo};
+use singletree_protocol::native;
+
+use super::answering::{Telling, unfinished};
+use super::ask::{Manner, Params, limit};
+use super::convert;
+use crate::caller::Scope;
+use crate::problem::Problem;
+use crate::section::{Operation, Route};
+
+const TAG: &str = "turns";
+
+/// Returns the routes about turns.
+pub(super) fn routes() -> Vec<Route> {
+    let list = Operation::new("listTurns", "Lists the turns of a session")
+        .tag(TAG)
+        .query::<native::TurnQuery>()
+        .answers::<native::TurnList>(200, "A page of the turns, in the order in which they were accepted.");
+    let show = Operation::new("showTurn", "Shows a turn")
+        .about("With its outcome, once it has one. With `Accept: text/event-stream`: what happened in it and what happens, up to its end.")
+        .tag(TAG)
+        .header("Accept", "`text/event-stream` for what happens in the turn, as it happens.")
+        .answers::<native::Turn>(200, "The turn.")
+        .streams::<native::StreamItem>(200, "What happened in the turn and what happens, up to its end.")
+        .fails(&[409]);
+    let cancel = Operation::new("cancelTurn", "Cancels a turn")
+        .about(
+            "One that waits its place does not run; one that runs ends at its next await, and what was shown of it is kept; \
+             one that suspended is given up. The answer is the turn that tells the end: this one, or the one that closed \
+             the wait. A turn that has ended otherwise is answered as it ended: of cancel and completion exactly one wins.",
+        )
+        .tag(TAG)
+        .answers::<native::Turn>(200, "The turn that tells the end.");
+    vec![
+        Route::get("/v1/sessions/{session}/turns", page).needs(Scope::Read).documented(list),
+        Route::get("/v1/sessions/{session}/turns/{turn}", one).needs(Scope::Read).documented(show),
+        Route::post("/v1/sessions/{session}/turns/{turn}/cancel", cancel_one)
+            .needs(Scope::Write)
+            .documented(cancel),
+    ]
+}
+
+async fn page(
+    telling: Telling,
+    Path(session): Path<String>,
+    Params(query): Params<native::TurnQuery>,
+) -> Result<Json<native::TurnList>, Problem> {
+    let limit = limit(query.limit)?;
+    let page = telling.chat().turns(&session, query.from.unwrap_or_default(), limit).await;
+    let page = page.map_err(|it| Problem::of(&it))?;
+    let items = page.items.iter().map(convert::turn).collect();
+    Ok(Json(native::TurnList { items, next: page.next }))
+}
+
+async fn one(telling: Telling, Path((session, turn)): Path<(String, String)>) -> Result<Response, Problem> {
+    let info = find(&telling, &session, &turn).await?;
+    if telling.manner() == Manner::Events {
+        let turn = telling.chat().turn(&info.id).await.map_err(|it| Problem::of(&it))?;
+        return telling.tell(&turn).await;
+    }
+    if info.status == TurnStatus::Accepted {
+        return Ok(Json(convert::turn(&info)).into_response());
+    }
+    let turn = telling.chat().turn(&info.id).await.map_err(|it| Problem::of(&it))?;
+    let outcome = turn.outcome().await;
+    Ok(Json(ended(&telling, &info, &outcome).await?).into_response())
+}
+
+async fn cancel_one(
+    telling: Telling,
+    Path((session, turn)): Path<(String, String)>,
+) -> Result<Json<native::Turn>, Problem> {
+    let info = find(&telling, &session, &turn).await?;
+    let told = telling.chat().cancel(&info.id).await.map_err(|it| Problem::of(&it))?;
+    let outcome = told.outcome().await;
+    unfinished(&outcome)?;
+    let info = telling.chat().turn_info(&session, told.id()).await.map_err(|it| Problem::of(&it))?;
+    ended(&telling, &info, &outcome).await.map(Json)
+}
+
+/// Finds a turn of a session.
+async fn find(telling: &Telling, session: &str, turn: &str) -> Result<TurnInfo, Problem> {
+    let id: TurnId = turn.parse().map_err(|it| Problem::of(&it))?;
+    telling.chat().turn_info(session, &id).await.map_err(|it| Problem::of(&it))
+}
+
+/// Returns a turn with its outcome.
+async fn ended(
+    telling: &Telling,
+    info: &TurnInfo,
+    outcome: &ChatTurnOutcome,
+) -> Result<native::Turn, Problem> {
+    let view = telling.view(&info.session).await?;
+    Ok(native::Turn { outcome: Some(view.outcome(&info.session, outcome)), ..convert::turn(info) })
+}

@@ -1,0 +1,49 @@
+//! Writes of blobs.
+
+use singletree_durable::{Blob, SessionId, SessionKey};
+
+use super::Target;
+use crate::error::Failure;
+use crate::meter::{Bind, Scribe};
+use crate::number::rows_of;
+
+/// Keeps a blob for a session. Its bytes are written when the tenant has none of its digest.
+pub(crate) fn keep(scribe: &Scribe<'_>, key: &SessionKey, blob: &Blob) -> Result<(), Failure> {
+    let tenant = Bind::Text(key.tenant.as_str());
+    let name = [tenant, (&blob.digest).into()];
+    let sql = "SELECT id FROM blob WHERE tenant = ? AND digest = ?";
+    let id = match scribe.find(sql, &name, |row| row.get::<_, i64>(0))? {
+        Some(id) => id,
+        None => {
+            let [tenant, digest] = name;
+            let values = [tenant, digest, (&blob.media_type).into(), Bind::Bytes(&blob.bytes)];
+            scribe
+                .write("INSERT INTO blob (tenant, digest, media_type, bytes) VALUES (?, ?, ?, ?)", &values)?;
+            scribe.added()
+        }
+    };
+    let values = [tenant, key.session.as_str().into(), id.into()];
+    scribe.write("INSERT OR IGNORE INTO blob_use (tenant, session, blob) VALUES (?, ?, ?)", &values)?;
+    Ok(())
+}
+
+/// Lets the session of a batch use those blobs of another one that it names: whose digest stands in an item or a field.
+pub(super) fn inherit(scribe: &Scribe<'_>, target: &Target<'_>, from: &SessionId) -> Result<(), Failure> {
+    let Some(id) = target.id else { return Ok(()) };
+    let (first, end) = rows_of(id);
+    let values = [
+        target.key.tenant.as_str().into(),
+        target.key.session.as_str().into(),
+        from.as_str().into(),
+        first.into(),
+        end.into(),
+        id.into(),
+    ];
+    scribe.write(INHERIT, &values)?;
+    Ok(())
+}
+
+const INHERIT: &str = "INSERT OR IGNORE INTO blob_use (tenant, session, blob) SELECT ?1, ?2, b.id \
+    FROM blob_use u JOIN blob b ON b.id = u.blob WHERE u.tenant = ?1 AND u.session = ?3 AND (\
+    EXISTS (SELECT 1 FROM item i WHERE i.id >= ?4 AND i.id < ?5 AND instr(i.body, b.digest) > 0) \
+    OR EXISTS (SELECT 1 FROM field f WHERE f.session = ?6 AND instr(f.value, b.digest) > 0))";

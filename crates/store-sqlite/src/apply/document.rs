@@ -1,0 +1,87 @@
+//! Writes of documents: all changes of a call, or none.
+
+use singletree_durable::{Change, DocumentKey, Expect, SessionKey, Timestamp};
+
+use crate::column;
+use crate::error::{Failure, refused};
+use crate::meter::Scribe;
+use crate::number::bound;
+
+/// Makes all changes, if what they expect holds of what is stored before the first.
+pub(crate) fn change(scribe: &Scribe<'_>, changes: &[Change]) -> Result<(), Failure> {
+    for change in changes {
+        let (Change::Write { key, expect, .. } | Change::Remove { key, expect }) = change;
+        check(scribe, key, *expect)?;
+    }
+    changes.iter().try_for_each(|it| make(scribe, it))
+}
+
+fn check(scribe: &Scribe<'_>, key: &DocumentKey, expect: Expect) -> Result<(), Failure> {
+    if expect == Expect::Any {
+        return Ok(());
+    }
+    let sql = "SELECT version FROM document WHERE tenant = ? AND kind = ? AND id = ?";
+    let name = [key.tenant.as_str().into(), (&key.kind).into(), (&key.id).into()];
+    let found = scribe.find(sql, &name, |row| column::number(row, 0))?;
+    let holds = match expect {
+        Expect::Any => true,
+        Expect::Absent => found.is_none(),
+        Expect::Version(version) => found == Some(version),
+    };
+    if holds {
+        return Ok(());
+    }
+    refused(format!("{expect:?} of document {} {} (found {found:?})", key.kind, key.id))
+}
+
+fn make(scribe: &Scribe<'_>, change: &Change) -> Result<(), Failure> {
+    match change {
+        Change::Write { key, session, body, expires_at, .. } => {
+            let values = [
+                key.tenant.as_str().into(),
+                (&key.kind).into(),
+                (&key.id).into(),
+                session.as_ref().map(|it| it.as_str()).into(),
+                (*expires_at).into(),
+                body.into(),
+            ];
+            scribe.write(WRITE, &values)?;
+        }
+        Change::Remove { key, .. } => {
+            let name = [key.tenant.as_str().into(), (&key.kind).into(), (&key.id).into()];
+            scribe.write("DELETE FROM document WHERE tenant = ? AND kind = ? AND id = ?", &name)?;
+        }
+    }
+    Ok(())
+}
+
+const WRITE: &str = "INSERT INTO document (tenant, kind, id, session, version, expires_at, body) \
+    VALUES (?, ?, ?, ?, 1, ?, ?) ON CONFLICT (tenant, kind, id) DO UPDATE SET session = excluded.session, \
+    version = version + 1, expires_at = excluded.expires_at, body = excluded.body";
+
+/// Removes documents whose time was over before, at most so many, the earliest first; returns how many.
+pub(crate) fn expire(scribe: &Scribe<'_>, before: Timestamp, limit: u64) -> Result<u64, Failure> {
+    let sql = "DELETE FROM document WHERE no IN (SELECT no FROM document INDEXED BY document_end \
+        WHERE expires_at < ? ORDER BY expires_at LIMIT ?)";
+    let removed = scribe.write(sql, &[before.into(), bound(limit).into()])?;
+    Ok(removed as u64)
+}
+
+/// Removes what belongs to a session, be it there or not: its documents, its uses of blobs, and the blobs that nobody else
+/// uses (D25).
+pub(super) fn forget(scribe: &Scribe<'_>, key: &SessionKey) -> Result<(), Failure> {
+    let name = [key.tenant.as_str().into(), key.session.as_str().into()];
+    for sql in FORGET {
+        scribe.write(sql, &name)?;
+    }
+    Ok(())
+}
+
+/// A blob that goes takes the last use of it along.
+const FORGET: [&str; 3] = [
+    "DELETE FROM document INDEXED BY document_session WHERE tenant = ? AND session = ?",
+    "DELETE FROM blob WHERE id IN (SELECT blob FROM blob_use WHERE tenant = ?1 AND session = ?2) \
+     AND NOT EXISTS (SELECT 1 FROM blob_use AS other INDEXED BY blob_user \
+     WHERE other.blob = blob.id AND (other.tenant, other.session) <> (?1, ?2))",
+    "DELETE FROM blob_use WHERE tenant = ? AND session = ?",
+];

@@ -1,0 +1,82 @@
+//! Documents and blobs, beside the journal and through the same writer.
+
+use singletree_durable::{
+    Blob, BoxFuture, Change, Document, DocumentKey, Documents, Result, SessionKey, TenantId, Timestamp,
+};
+
+use crate::format::SHELF;
+use crate::writer::{Reply, Work};
+use crate::{SqliteStore, read};
+
+impl SqliteStore {
+    /// Tells whether the file had a place for documents when it was opened: one that is only read may be of a version that
+    /// had none, and then there is none.
+    fn has_shelf(&self) -> bool {
+        self.meta().version >= SHELF
+    }
+}
+
+/// Returns a future that has its answer.
+fn nothing<T: Send + 'static>(answer: T) -> BoxFuture<'static, Result<T>> {
+    Box::pin(std::future::ready(Ok(answer)))
+}
+
+impl Documents for SqliteStore {
+    fn document<'a>(&'a self, key: &'a DocumentKey) -> BoxFuture<'a, Result<Option<Document>>> {
+        if !self.has_shelf() {
+            return nothing(None);
+        }
+        let key = key.clone();
+        self.query(move |snapshot| read::document::one(snapshot, &key))
+    }
+
+    fn documents<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        kind: &'a str,
+        past: Option<&'a str>,
+        limit: u64,
+    ) -> BoxFuture<'a, Result<Vec<Document>>> {
+        if !self.has_shelf() {
+            return nothing(Vec::new());
+        }
+        let (tenant, kind, past) = (tenant.clone(), kind.to_owned(), past.map(str::to_owned));
+        self.query(move |snapshot| read::document::page(snapshot, (&tenant, &kind), past.as_deref(), limit))
+    }
+
+    fn change(&self, changes: Vec<Change>) -> BoxFuture<'static, Result<()>> {
+        let answer = self.hand_over(Work::Documents(changes));
+        Box::pin(async move { answer.await.map(drop) })
+    }
+
+    fn expire(&self, before: Timestamp, limit: u64) -> BoxFuture<'static, Result<u64>> {
+        let answer = self.hand_over(Work::Expire { before, limit });
+        Box::pin(async move {
+            Ok(match answer.await? {
+                Reply::Count(count) => count,
+                Reply::Done | Reply::Paused(_) => 0,
+            })
+        })
+    }
+
+    fn keep_blob(&self, key: &SessionKey, blob: Blob) -> BoxFuture<'static, Result<()>> {
+        let answer = self.hand_over(Work::Keep { key: key.clone(), blob });
+        Box::pin(async move { answer.await.map(drop) })
+    }
+
+    fn blob<'a>(&'a self, key: &'a SessionKey, digest: &'a str) -> BoxFuture<'a, Result<Option<Blob>>> {
+        if !self.has_shelf() {
+            return nothing(None);
+        }
+        let (key, digest) = (key.clone(), digest.to_owned());
+        self.query(move |snapshot| read::document::blob(snapshot, &key, &digest))
+    }
+
+    fn blob_bytes<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<u64>> {
+        if !self.has_shelf() {
+            return nothing(0);
+        }
+        let key = key.clone();
+        self.query(move |snapshot| read::document::bytes(snapshot, &key))
+    }
+}

@@ -1,0 +1,75 @@
+//! Documents and blobs.
+
+use rusqlite::{Connection, Result, Row, params};
+use singletree_durable::{Blob, Document, DocumentKey, SessionKey, TenantId};
+
+use super::all;
+use crate::column;
+use crate::number::bound;
+
+macro_rules! select {
+    ($rest:literal) => {
+        concat!("SELECT tenant, kind, id, session, version, expires_at, body FROM document WHERE ", $rest)
+    };
+}
+
+/// Reads a document.
+pub(crate) fn one(connection: &Connection, key: &DocumentKey) -> Result<Option<Document>> {
+    let name = params![key.tenant.as_str(), key.kind, key.id];
+    let sql = select!("tenant = ? AND kind = ? AND id = ?");
+    Ok(all(connection, sql, name, document)?.pop())
+}
+
+/// Reads the documents of a kind, from past an id on.
+pub(crate) fn page(
+    connection: &Connection,
+    (tenant, kind): (&TenantId, &str),
+    past: Option<&str>,
+    limit: u64,
+) -> Result<Vec<Document>> {
+    match past {
+        Some(past) => all(
+            connection,
+            select!("tenant = ? AND kind = ? AND id > ? ORDER BY id LIMIT ?"),
+            params![tenant.as_str(), kind, past, bound(limit)],
+            document,
+        ),
+        None => all(
+            connection,
+            select!("tenant = ? AND kind = ? ORDER BY id LIMIT ?"),
+            params![tenant.as_str(), kind, bound(limit)],
+            document,
+        ),
+    }
+}
+
+fn document(row: &Row<'_>) -> Result<Document> {
+    let session = match row.get_ref(3)? {
+        rusqlite::types::ValueRef::Null => None,
+        _ => Some(column::session(row, 3)?),
+    };
+    Ok(Document {
+        key: DocumentKey { tenant: column::tenant(row, 0)?, kind: row.get(1)?, id: row.get(2)? },
+        session,
+        version: column::number(row, 4)?,
+        expires_at: column::time_opt(row, 5)?,
+        body: column::json(row, 6)?,
+    })
+}
+
+/// Reads a blob that a session uses.
+pub(crate) fn blob(connection: &Connection, key: &SessionKey, digest: &str) -> Result<Option<Blob>> {
+    let sql = "SELECT b.digest, b.media_type, b.bytes FROM blob b CROSS JOIN blob_use u ON u.blob = b.id \
+        WHERE b.tenant = ?1 AND b.digest = ?2 AND u.tenant = ?1 AND u.session = ?3";
+    let values = params![key.tenant.as_str(), digest, key.session.as_str()];
+    let read = |row: &Row<'_>| Ok(Blob { digest: row.get(0)?, media_type: row.get(1)?, bytes: row.get(2)? });
+    Ok(all(connection, sql, values, read)?.pop())
+}
+
+/// Returns how many bytes of blobs a session uses. The bytes themselves are not read.
+pub(crate) fn bytes(connection: &Connection, key: &SessionKey) -> Result<u64> {
+    let sql = "SELECT coalesce(sum(length(b.bytes)), 0) FROM blob_use u CROSS JOIN blob b ON b.id = u.blob \
+        WHERE u.tenant = ? AND u.session = ?";
+    let values = params![key.tenant.as_str(), key.session.as_str()];
+    Ok(all(connection, sql, values, |row| column::number(row, 0))?.pop().unwrap_or_default())
+}
