@@ -13,6 +13,7 @@ use crate::model::{Backend, HttpModel, Model, ModelRetry, ModelTime, sampling_of
 use crate::prompt;
 use crate::report::{Faults, Report};
 use crate::resolve::{ReadyBackend, ReadyModel, Resolved, read_text, resolve};
+use crate::serving::Serving;
 use crate::spot::At;
 use crate::surroundings::Surroundings;
 
@@ -57,7 +58,9 @@ impl Config {
     /// Dropping the future leaves nothing behind.
     pub async fn check(file: &str, text: &str, around: &Surroundings<'_>) -> Result<Self, Report> {
         let faults = Faults::default();
-        let Some(read) = File::read(text, &faults) else { return Err(faults.report(file, text)) };
+        let Some(read) = File::read(text, around.folder, &faults) else {
+            return Err(faults.report(file, text));
+        };
         check::check(&read, &faults);
         let mut resolved = resolve(&read, around, &faults);
         let (prompts, unfit) = prompt::render(&read, around.folder).await;
@@ -125,6 +128,12 @@ impl Config {
     pub fn listed(&self) -> Vec<&str> {
         let hidden = |name: &str| self.file.agents.iter().any(|it| it.hidden && it.name.value == name);
         self.agents().into_iter().filter(|it| !hidden(it)).collect()
+    }
+
+    /// Returns how the agents are served over HTTP.
+    #[must_use]
+    pub fn serving(&self) -> &Serving {
+        &self.file.serving
     }
 
     /// Returns what takes the secrets of this configuration out of a text.

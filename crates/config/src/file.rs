@@ -1,6 +1,6 @@
 //! The whole file, as it is written: read, not yet compared with anything.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use singletree_harness::Limits;
 use toml::Spanned;
@@ -13,6 +13,7 @@ use crate::model::Model;
 use crate::report::{Faults, MistakeKind};
 use crate::section::Section;
 use crate::server::Server;
+use crate::serving::{self, Serving};
 use crate::spot::At;
 use crate::tool::ToolSettings;
 
@@ -32,12 +33,13 @@ pub(crate) struct File {
     pub(crate) approval: Option<Approval>,
     pub(crate) prompts: Option<At<PathBuf>>,
     pub(crate) limits: Limits,
+    pub(crate) serving: Serving,
     pub(crate) default_agent: Option<At<String>>,
 }
 
 impl File {
-    /// Reads a text. None when its syntax is wrong: what it means can not be told then.
-    pub(crate) fn read(text: &str, faults: &Faults) -> Option<Self> {
+    /// Reads a text, whose paths start from the folder. None when its syntax is wrong: what it means can not be told then.
+    pub(crate) fn read(text: &str, folder: &Path, faults: &Faults) -> Option<Self> {
         if text.len() > TEXT_BYTES_MAX {
             let what = format!("the file is larger than {TEXT_BYTES_MAX} bytes");
             faults.plain(0, MistakeKind::Unreadable, what);
@@ -56,11 +58,11 @@ impl File {
         if !errors.is_empty() {
             return None;
         }
-        Some(read(&table, faults))
+        Some(read(&table, folder, faults))
     }
 }
 
-fn read(table: &Spanned<DeTable<'_>>, faults: &Faults) -> File {
+fn read(table: &Spanned<DeTable<'_>>, folder: &Path, faults: &Faults) -> File {
     let mut section = Section::new(table.get_ref(), 0, "", faults);
     let file = File {
         models: section.named("models").into_iter().map(Model::read).collect(),
@@ -70,6 +72,7 @@ fn read(table: &Spanned<DeTable<'_>>, faults: &Faults) -> File {
         approval: section.section("approval").map(Approval::read),
         prompts: section.path("prompts"),
         limits: section.section("limits").map(limits::read).unwrap_or_default(),
+        serving: serving::read(&mut section, folder),
         default_agent: section.text("default_agent"),
     };
     section.end();

@@ -56,6 +56,7 @@ mod file;
 mod limits;
 mod model;
 mod server;
+mod serving;
 mod tool;
 
 mod check;
@@ -72,4 +73,5 @@ pub use config::{BareModel, Config};
 pub use error::{Error, Result};
 pub use report::{Mistake, MistakeKind, Report};
 pub use sample::SAMPLE;
+pub use serving::{Serving, TokenSettings};
 pub use surroundings::Surroundings;

@@ -48,7 +48,9 @@ impl<'t> Section<'t> {
 
     /// Returns a value as it is, and counts the key as known.
     pub(crate) fn raw(&mut self, key: &'static str) -> Option<(usize, &'t Spanned<DeValue<'t>>)> {
-        self.known.push(key);
+        if !self.known.contains(&key) {
+            self.known.push(key);
+        }
         let found = self.table.iter().find(|(name, _)| name.get_ref() == key);
         found.map(|(name, value)| (name.span().start, value))
     }
@@ -258,6 +260,10 @@ fn habit(key: &str, known: &[&str]) -> Option<String> {
         ("mcpServers", "mcp", "they stand in `[mcp.NAME]` here"),
         ("approvals", "approval", "it is called `approval` here"),
         ("timeout", "call_time", "it is called `call_time` here"),
+        ("port", "listen", "write `listen = \"127.0.0.1:8787\"`"),
+        ("host", "listen", "write `listen = \"127.0.0.1:8787\"`"),
+        ("cors", "origins", "it is called `origins` here"),
+        ("jwks", "key_set", "it is called `key_set` here"),
         ("enabled_tools", "tools", "it is called `tools` here"),
     ];
     let plain = key.to_ascii_lowercase().replace('-', "_");

@@ -11,7 +11,8 @@
 //!     .documented(
 //!         Operation::new("uploadBlob", "Uploads a blob")   // the operation's id and summary
 //!             .tag("blobs")
-//!             .header("Content-Type", "What it is.")
+//!             .path("digest", "The blob's digest.")        // names in the path, except the usual ones
+//!             .header("X-Name", "What it is called.")      // headers, except Accept, Content-Type, Authorization
 //!             .query::<native::UploadQuery>()              // one parameter for each property of the type
 //!             .bytes("application/octet-stream")           // or `.body::<T>()` for JSON
 //!             .answers::<native::BlobInfo>(201, "The blob.")
@@ -30,7 +31,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::response::Response;
 
-pub(crate) use operation::{Content, Operation};
+pub(crate) use operation::{Answer, Content, Operation, SchemaOf, schema_of};
 pub(crate) use route::{Access, Route};
 
 use crate::problem::Problem;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
-use axum::http::StatusCode;
+use axum::http::{Method, StatusCode};
 use axum::middleware::from_fn_with_state;
 use singletree_agent::ChatAgent;
 use singletree_durable::Documents;
@@ -23,9 +23,10 @@ use crate::entropy::{Entropy, SystemEntropy};
 use crate::frame::{self, Frame};
 use crate::keys::{self, Access, AccessPolicy, Audit, Keyring};
 use crate::problem::Problem;
+use crate::section::Section;
 use crate::settings::ServerLimits;
 use crate::shared::Shared;
-use crate::{Error, Result, native, openharness};
+use crate::{Error, Result, docs, native, openharness};
 
 /// How long answers get to be written when turns have used up the time of a shutdown.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -138,6 +139,14 @@ pub struct Server {
     shared: Arc<Shared>,
 }
 
+/// Returns all sections, the one that describes them last.
+fn sections() -> Vec<Section> {
+    let mut sections = vec![native::section(), keys::section(), openharness::section()];
+    let routes: Vec<_> = sections.iter().flat_map(|it| &it.routes).cloned().collect();
+    sections.push(docs::section(&routes));
+    sections
+}
+
 impl Server {
     /// Starts a server over a chat and what is kept beside its conversations, in the same store.
     #[must_use]
@@ -156,9 +165,15 @@ impl Server {
         }
     }
 
+    /// Lists all that is served: each method with its path, whose names stand in braces.
+    #[must_use]
+    pub fn routes() -> Vec<(Method, &'static str)> {
+        sections().iter().flat_map(|it| &it.routes).map(|it| (it.method.clone(), it.path)).collect()
+    }
+
     /// Returns all routes, in their frame.
     fn router(&self) -> Router {
-        let sections = [native::section(), keys::section(), openharness::section()];
+        let sections = sections();
         let frame = Arc::new(Frame::new(self.shared.clone(), &sections));
         let all = sections.into_iter().fold(Router::new(), |all, it| all.merge(it.router));
         all.fallback(async || Problem::of_status(StatusCode::NOT_FOUND))

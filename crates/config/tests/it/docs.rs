@@ -32,6 +32,7 @@ fn every_block_of_the_page_is_sound() {
     fs::create_dir(folder.path().join("prompts")).unwrap();
     for (name, text) in [
         ("openai.key", "canary-4711"),
+        ("jwks.json", "{ \"keys\": [] }"),
         ("script.json", r#"{ "model": "s", "rules": [] }"#),
         ("prompts/support.md", "You are at {{ shop }}."),
         ("prompts/simple.md", "Be brief."),

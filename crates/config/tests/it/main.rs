@@ -6,5 +6,6 @@ mod docs;
 mod names;
 mod outside;
 mod property;
+mod serving;
 mod sound;
 mod table;

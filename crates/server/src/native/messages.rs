@@ -26,7 +26,6 @@ turn, as it happens, up to its end. With `Prefer: respond-async` it is 202 and t
 /// Returns an operation that starts a turn, with its ways to answer.
 pub(super) fn starts_turn(id: &'static str, summary: &'static str) -> Operation {
     Operation::new(id, summary)
-        .header("Accept", "`text/event-stream` for what happens in the turn, as it happens.")
         .header(
             "Prefer",
             "`respond-async`, also with `wait=SECONDS`: an answer as soon as the turn is accepted.",
@@ -108,7 +107,7 @@ async fn said(
         options = options.agent(agent);
     }
     if let Some(policy) = sent.prompt_policy {
-        options = options.policy(convert::policy(policy));
+        options = options.policy(super::convert::policy(policy));
     }
     if telling.manner() == Manner::Events {
         options = options.listen();

@@ -37,5 +37,5 @@ pub(crate) fn section() -> Section {
     ];
     let mut routes = vec![Route::get("/healthz", async || "ok").open()];
     routes.extend(tables.into_iter().flatten());
-    Section::new("native", problem::render, routes)
+    Section::new("native", render, routes)
 }

@@ -25,7 +25,6 @@ pub(super) fn routes() -> Vec<Route> {
     let show = Operation::new("showTurn", "Shows a turn")
         .about("With its outcome, once it has one. With `Accept: text/event-stream`: what happened in it and what happens, up to its end.")
         .tag(TAG)
-        .header("Accept", "`text/event-stream` for what happens in the turn, as it happens.")
         .answers::<native::Turn>(200, "The turn.")
         .streams::<native::StreamItem>(200, "What happened in the turn and what happens, up to its end.")
         .fails(&[409]);

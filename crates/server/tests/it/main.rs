@@ -3,6 +3,7 @@
 
 mod frame;
 mod keys;
+mod native;
 mod openharness;
 mod support;
 mod tokens;

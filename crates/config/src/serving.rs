@@ -1,0 +1,204 @@
+//! `[server]` and `[auth]`: how the agents are served, and who may ask.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::model::check_base_url;
+use crate::report::{Faults, MistakeKind};
+use crate::section::Section;
+use crate::spot::At;
+
+/// How agents are served over HTTP. What nothing is said of is as the server has it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Serving {
+    /// Where to listen: a host and a port.
+    pub listen: Option<String>,
+    /// Where metrics are to be had, if not beside everything else: a host and a port.
+    pub metrics: Option<String>,
+    /// The pages of elsewhere that may ask from within a browser.
+    pub origins: Vec<String>,
+    /// Whether there is a line for each request and turn; there is otherwise.
+    pub log: Option<bool>,
+    /// Bytes of a request's body, except that of a blob.
+    pub body_bytes: Option<u64>,
+    /// Bytes of a blob.
+    pub blob_bytes: Option<u64>,
+    /// Bytes of the blobs that one session uses.
+    pub session_blob_bytes: Option<u64>,
+    /// Bytes of all headers of a request.
+    pub header_bytes: Option<u64>,
+    /// Connections at once.
+    pub connections: Option<u64>,
+    /// How long headers, and then a body, may take to arrive.
+    pub request_time: Option<Duration>,
+    /// How long the reader of an answer may take nothing of it.
+    pub write_time: Option<Duration>,
+    /// How often a silent stream says that it lives.
+    pub heartbeat: Option<Duration>,
+    /// How long turns and answers get at shutdown.
+    pub grace: Option<Duration>,
+    /// How long the audit is kept.
+    pub audit_kept: Option<Duration>,
+    /// Whether everybody is asked for a key.
+    pub key_required: bool,
+    /// Which tokens of others are believed beside keys.
+    pub tokens: Option<TokenSettings>,
+}
+
+/// Which tokens are believed, and what they say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TokenSettings {
+    /// The file of the public keys, whole.
+    pub key_set: PathBuf,
+    /// Who must have made them.
+    pub issuer: String,
+    /// For whom they must be made.
+    pub audiences: Vec<String>,
+    /// The claim that names the tenant.
+    pub tenant_claim: String,
+    /// The claim that lists what may be done.
+    pub scope_claim: String,
+    /// What stands before the names of scopes there.
+    pub scope_prefix: String,
+    /// By how much the clocks may differ.
+    pub leeway: Duration,
+}
+
+/// Bytes of headers that no server can do with less of.
+const HEADER_BYTES_MIN: u64 = 8 << 10;
+/// The longest time by which clocks may differ.
+const LEEWAY_MAX: Duration = Duration::from_mins(5);
+
+/// Reads both tables of a file.
+pub(crate) fn read(file: &mut Section<'_>, folder: &Path) -> Serving {
+    let mut serving = Serving::default();
+    let listen = file.section("server").and_then(|it| server(it, &mut serving));
+    if let Some(section) = file.section("auth") {
+        auth(section, &mut serving, folder);
+    }
+    if let Some(listen) = listen.filter(|it| is_open(&it.value) && !serving.key_required) {
+        let what = "`server.listen` can be reached by others, and nobody would be asked for a key".to_owned();
+        let hint = "write `[auth]` with `required = true`, or listen at 127.0.0.1".to_owned();
+        file.faults().add(listen.at, MistakeKind::Contradiction, what, hint);
+    }
+    serving
+}
+
+fn server(mut section: Section<'_>, serving: &mut Serving) -> Option<At<String>> {
+    let listen = address(&mut section, "listen");
+    serving.listen = listen.as_ref().map(|it| it.value.clone());
+    serving.metrics = address(&mut section, "metrics").map(|it| it.value);
+    for origin in section.texts("origins").unwrap_or_default() {
+        if let Err(why) = check_origin(&origin.value) {
+            let what = format!("`{}` {why}", section.called("origins"));
+            let hint = "write it as a browser does: \"https://chat.example.com\"".to_owned();
+            section.faults().add(origin.at, MistakeKind::Value, what, hint);
+        } else {
+            serving.origins.push(origin.value);
+        }
+    }
+    serving.log = section.flag("log");
+    serving.body_bytes = section.bytes("body_bytes");
+    serving.blob_bytes = section.bytes("blob_bytes");
+    serving.session_blob_bytes = section.bytes("session_blob_bytes");
+    serving.header_bytes = section.bytes("header_bytes");
+    if serving.header_bytes.is_some_and(|it| it < HEADER_BYTES_MIN)
+        && let Some((at, _)) = section.raw("header_bytes")
+    {
+        let what = format!("`{}` must be 8KiB or more", section.called("header_bytes"));
+        section.faults().plain(at, MistakeKind::Value, what);
+    }
+    serving.connections = section.count("connections", 1).map(|it| it.value);
+    serving.request_time = section.duration("request_time");
+    serving.write_time = section.duration("write_time");
+    serving.heartbeat = section.duration("heartbeat");
+    serving.grace = section.duration("grace");
+    serving.audit_kept = section.duration("audit_kept");
+    section.end();
+    listen
+}
+
+fn auth(mut section: Section<'_>, serving: &mut Serving, folder: &Path) {
+    serving.key_required = section.flag("required").unwrap_or(false);
+    serving.tokens = section.section("tokens").and_then(|it| tokens(it, folder));
+    section.end();
+}
+
+fn tokens(mut section: Section<'_>, folder: &Path) -> Option<TokenSettings> {
+    let key_set = section.path("key_set");
+    let issuer = section.text("issuer");
+    let audiences = section.texts("audiences");
+    for (key, hint) in [
+        ("key_set", "the file of the issuer's public keys, a JSON Web Key Set"),
+        ("issuer", "what stands as `iss` in the tokens"),
+        ("audiences", "what stands as `aud` in tokens that are meant for this server"),
+    ] {
+        if section.raw(key).is_none() {
+            section.missing(key, hint);
+        }
+    }
+    if let (Some([]), Some((at, _))) = (audiences.as_deref(), section.raw("audiences")) {
+        let what =
+            format!("`{}` is empty: no token would be meant for this server", section.called("audiences"));
+        section.faults().plain(at, MistakeKind::Value, what);
+    }
+    if let Some(path) = &key_set {
+        check_key_set(&folder.join(&path.value), path.at, section.faults());
+    }
+    let tenant_claim = section.text("tenant_claim").map_or_else(|| "tenant".to_owned(), |it| it.value);
+    let scope_claim = section.text("scope_claim").map_or_else(|| "scope".to_owned(), |it| it.value);
+    let scope_prefix = section.text("scope_prefix").map(|it| it.value).unwrap_or_default();
+    let leeway = section.duration("leeway").unwrap_or(Duration::from_secs(30));
+    if leeway > LEEWAY_MAX
+        && let Some((at, _)) = section.raw("leeway")
+    {
+        let what =
+            format!("`{}` must be 5m or less: a token is over when it is over", section.called("leeway"));
+        section.faults().plain(at, MistakeKind::Value, what);
+    }
+    section.end();
+    Some(TokenSettings {
+        key_set: folder.join(key_set?.value),
+        issuer: issuer?.value,
+        audiences: audiences?.into_iter().map(|it| it.value).collect(),
+        tenant_claim,
+        scope_claim,
+        scope_prefix,
+        leeway,
+    })
+}
+
+/// Looks whether the file is there; what is in it is looked at by who uses it.
+fn check_key_set(path: &Path, at: usize, faults: &Faults) {
+    if let Err(error) = std::fs::File::open(path) {
+        let what = format!("the file of the public keys cannot be read: {}", error.kind());
+        let hint = "the path is relative to the folder of this file".to_owned();
+        faults.add(at, MistakeKind::Unavailable, what, hint);
+    }
+}
+
+/// Reads a host and a port.
+fn address(section: &mut Section<'_>, key: &'static str) -> Option<At<String>> {
+    let text = section.text(key)?;
+    let parts = text.value.rsplit_once(':').filter(|(host, _)| !host.is_empty());
+    if parts.is_some_and(|(_, port)| port.parse::<u16>().is_ok()) {
+        return Some(text);
+    }
+    let what = format!("`{}` must be a host and a port as in \"127.0.0.1:8787\"", section.called(key));
+    section.faults().plain(text.at, MistakeKind::Value, what);
+    None
+}
+
+/// Tells whether an address is one that others reach. Of a name only the system can tell: it is asked when the server starts.
+fn is_open(address: &str) -> bool {
+    address.parse::<SocketAddr>().is_ok_and(|it| !it.ip().is_loopback())
+}
+
+fn check_origin(origin: &str) -> Result<(), &'static str> {
+    check_base_url(origin)?;
+    let host = origin.split_once("://").map_or("", |(_, rest)| rest);
+    if host.contains('/') { Err("must end with the host, or its port") } else { Ok(()) }
+}

@@ -1,0 +1,111 @@
+//! How agents are served: read whole, and every mistake told with its place.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::table::{MODEL, check_in, read_in};
+
+const AGENT: &str = "agents.a = { instructions = \"x\" }\n";
+
+fn check(text: &str, expect: &[&str]) {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("jwks.json"), "{ \"keys\": [] }").unwrap();
+    check_in(folder.path(), &format!("{MODEL}{AGENT}{text}"), expect);
+}
+
+#[test]
+fn both_tables_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("jwks.json"), "{ \"keys\": [] }").unwrap();
+    let text = r#"
+[server]
+listen = "0.0.0.0:80"
+metrics = "127.0.0.1:9187"
+origins = ["https://chat.example.com", "http://localhost:3000"]
+log = false
+body_bytes = "2MiB"
+connections = 7
+grace = "30s"
+[auth]
+required = true
+[auth.tokens]
+key_set = "jwks.json"
+issuer = "https://id.example.com"
+audiences = ["singletree"]
+tenant_claim = "org"
+scope_prefix = "chat:"
+"#;
+    let config = read_in(folder.path(), &format!("{MODEL}{AGENT}{text}")).unwrap();
+    let serving = config.serving();
+    assert_eq!(serving.listen.as_deref(), Some("0.0.0.0:80"));
+    assert_eq!(serving.metrics.as_deref(), Some("127.0.0.1:9187"));
+    assert_eq!(serving.origins, ["https://chat.example.com", "http://localhost:3000"]);
+    assert_eq!((serving.log, serving.body_bytes, serving.connections), (Some(false), Some(2 << 20), Some(7)));
+    assert_eq!((serving.grace, serving.blob_bytes), (Some(Duration::from_secs(30)), None));
+    assert!(serving.key_required);
+    let tokens = serving.tokens.as_ref().unwrap();
+    assert_eq!(tokens.key_set, folder.path().join("jwks.json"));
+    assert_eq!(
+        (tokens.issuer.as_str(), tokens.audiences.as_slice()),
+        ("https://id.example.com", &["singletree".to_owned()][..])
+    );
+    assert_eq!((tokens.tenant_claim.as_str(), tokens.scope_claim.as_str()), ("org", "scope"));
+    assert_eq!((tokens.scope_prefix.as_str(), tokens.leeway), ("chat:", Duration::from_secs(30)));
+    let silent = read_in(Path::new("nowhere"), &format!("{MODEL}{AGENT}")).unwrap();
+    assert_eq!(*silent.serving(), singletree_config::Serving::default());
+}
+
+#[test]
+fn what_is_wrong_about_the_server_is_told() {
+    check(
+        "[server]\nlisten = \"8787\"\norigins = [\"*\", \"https://a.example.com/\", \"\"]\nconnections = 0\nheader_bytes = 100\nport = 1\ngrace = 3\n",
+        &[
+            "4:10: `server.listen` must be a host and a port as in \"127.0.0.1:8787\"",
+            "5:12: `server.origins` must begin with http:// or https://",
+            "hint: write it as a browser does: \"https://chat.example.com\"",
+            "5:17: `server.origins` must end with the host, or its port",
+            "hint: write it as a browser does: \"https://chat.example.com\"",
+            "5:43: `server.origins` must be a list of texts as in [\"one\", \"two\"], not an empty text",
+            "6:15: `server.connections` must be a whole number, 1 or more, not this whole number",
+            "7:1: `server.header_bytes` must be 8KiB or more",
+            "8:1: `server` has no key `port`",
+            "hint: write `listen = \"127.0.0.1:8787\"`",
+            "9:9: `server.grace` must be a length of time as in \"30s\" (ms, s, m, h, d), not this whole number",
+        ],
+    );
+    check(
+        "[server]\nlisten = \"0.0.0.0:80\"\n",
+        &[
+            "4:10: `server.listen` can be reached by others, and nobody would be asked for a key",
+            "hint: write `[auth]` with `required = true`, or listen at 127.0.0.1",
+        ],
+    );
+    check("[server]\nlisten = \"[::1]:80\"\n", &[]);
+}
+
+#[test]
+fn what_is_wrong_about_tokens_is_told() {
+    check(
+        "[auth.tokens]\n",
+        &[
+            "3:7: `auth.tokens.key_set` is missing",
+            "hint: the file of the issuer's public keys, a JSON Web Key Set",
+            "3:7: `auth.tokens.issuer` is missing",
+            "hint: what stands as `iss` in the tokens",
+            "3:7: `auth.tokens.audiences` is missing",
+            "hint: what stands as `aud` in tokens that are meant for this server",
+        ],
+    );
+    check(
+        "[auth]\nrequire = true\n[auth.tokens]\nkey_set = \"gone.json\"\nissuer = \"x\"\naudiences = []\nleeway = \"1h\"\n",
+        &[
+            "4:1: `auth` has no key `require`",
+            "hint: did you mean `required`?",
+            "6:11: the file of the public keys cannot be read: entity not found",
+            "hint: the path is relative to the folder of this file",
+            "8:1: `auth.tokens.audiences` is empty: no token would be meant for this server",
+            "9:1: `auth.tokens.leeway` must be 5m or less: a token is over when it is over",
+        ],
+    );
+}

@@ -1,0 +1,208 @@
+//! The OpenAPI 3.1 document: one object, made of the routes' tables.
+
+use serde_json::{Map, Value, json};
+use singletree_protocol::native;
+
+use super::schemas::Schemas;
+use crate::section::{Access, Answer, Content, Operation, Route, schema_of};
+
+/// What is said of the API as a whole.
+const ABOUT: &str = include_str!("about.md");
+
+/// Makes the document of all routes that are documented.
+pub(super) fn document(routes: &[Route]) -> Value {
+    let mut schemas = Schemas::new();
+    let mut paths = Map::new();
+    let (mut tags, mut parameters) = (Vec::new(), Vec::new());
+    let problem = schemas.answered(schema_of::<native::ErrorBody>);
+    for route in routes {
+        let Some(operation) = &route.operation else { continue };
+        if !tags.contains(&operation.tag) {
+            tags.push(operation.tag);
+        }
+        parameters.extend(operation.query);
+        let described = described(route, operation, &mut schemas, &problem);
+        let path = paths.entry(route.path).or_insert_with(|| json!({}));
+        path[route.method.as_str().to_ascii_lowercase()] = described;
+    }
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "singletree",
+            "version": env!("CARGO_PKG_VERSION"),
+            "summary": "Durable conversations with agents.",
+            "description": ABOUT,
+            "license": { "name": "Apache-2.0 OR MIT", "identifier": "Apache-2.0 OR MIT" },
+        },
+        "servers": [{ "url": "/" }],
+        "tags": tags.iter().map(|it| json!({ "name": it })).collect::<Value>(),
+        "paths": paths,
+        "components": {
+            "schemas": schemas.shared(&parameters),
+            "securitySchemes": { "key": {
+                "type": "http",
+                "scheme": "bearer",
+                "description": "A key of `singletree keys create`, or a token of an issuer that the server trusts.",
+            } },
+        },
+    })
+}
+
+fn described(route: &Route, operation: &Operation, schemas: &mut Schemas, problem: &Value) -> Value {
+    let mut described = json!({
+        "operationId": operation.id,
+        "summary": operation.summary,
+        "tags": [operation.tag],
+        "security": match route.access {
+            Access::Open => json!([]),
+            Access::Keyed => json!([{ "key": [] }]),
+        },
+        "responses": responses(route, operation, schemas, problem),
+    });
+    let scope = route.scope.map(|it| format!("Needs the scope `{it}`.")).unwrap_or_default();
+    let about =
+        [operation.about, &scope].into_iter().filter(|it| !it.is_empty()).collect::<Vec<_>>().join("\n\n");
+    if !about.is_empty() {
+        described["description"] = about.into();
+    }
+    let parameters = parameters(route, operation, schemas);
+    if !parameters.is_empty() {
+        described["parameters"] = parameters.into();
+    }
+    if let Some((kind, schema)) = content(operation.body, |of| schemas.taken(of)) {
+        let is_required = matches!(operation.body, Content::Bytes(_)) || needs_fields(operation, schemas);
+        described["requestBody"] =
+            json!({ "required": is_required, "content": { kind: { "schema": schema } } });
+    }
+    described
+}
+
+/// Tells whether a body has to have fields: without, none is needed.
+fn needs_fields(operation: &Operation, schemas: &mut Schemas) -> bool {
+    match operation.body {
+        Content::Json(of) => schemas.properties(of).iter().any(|it| it.2),
+        Content::Events(_) | Content::Bytes(_) | Content::Empty => false,
+    }
+}
+
+fn parameters(route: &Route, operation: &Operation, schemas: &mut Schemas) -> Vec<Value> {
+    let names = route.path.split('/').filter_map(|it| it.strip_prefix('{')?.strip_suffix('}'));
+    let mut all: Vec<Value> = names
+        .map(|name| {
+            let about = operation.paths.iter().find(|it| it.0 == name).map_or_else(|| named(name), |it| it.1);
+            let schema = json!({ "type": "string", "minLength": 1, "maxLength": 512 });
+            json!({ "name": name, "in": "path", "required": true, "description": about, "schema": schema })
+        })
+        .collect();
+    for (name, mut schema, required) in operation.query.map(|it| schemas.properties(it)).unwrap_or_default() {
+        let about = schema.as_object_mut().and_then(|it| it.remove("description")).unwrap_or_default();
+        all.push(json!({ "name": name, "in": "query", "required": required, "description": about, "schema": schema }));
+    }
+    all.extend(operation.headers.iter().map(|(name, about)| {
+        json!({ "name": name, "in": "header", "required": false, "description": about, "schema": { "type": "string" } })
+    }));
+    all
+}
+
+/// What the usual names in paths name.
+fn named(name: &str) -> &'static str {
+    match name {
+        "session" => "The session's id.",
+        "turn" => "The turn's id.",
+        "signal" => "The signal's id, as the wait names it.",
+        _ => "Which one.",
+    }
+}
+
+fn responses(
+    route: &Route,
+    operation: &Operation,
+    schemas: &mut Schemas,
+    problem: &Value,
+) -> Map<String, Value> {
+    let mut all = Map::new();
+    for answer in &operation.answers {
+        add(&mut all, answer, schemas);
+    }
+    let has_body = !matches!(operation.body, Content::Empty);
+    let is_keyed = route.access == Access::Keyed;
+    let usual = [
+        (400, is_keyed),
+        (401, is_keyed),
+        (403, route.scope.is_some()),
+        (404, route.path.contains('{') && operation.can_miss),
+        (413, has_body),
+        (415, matches!(operation.body, Content::Json(_))),
+        (429, is_keyed),
+        (503, is_keyed),
+    ];
+    let usual = usual.into_iter().filter(|it| it.1).map(|it| it.0);
+    for status in usual.chain(operation.fails.iter().copied()) {
+        all.entry(status.to_string()).or_insert_with(|| failed(status, problem));
+    }
+    all.insert(
+        "default".into(),
+        json!({
+            "description": "Whatever else goes wrong.",
+            "content": { "application/json": { "schema": problem } },
+        }),
+    );
+    all
+}
+
+/// Adds an answer beside others of its status.
+fn add(all: &mut Map<String, Value>, answer: &Answer, schemas: &mut Schemas) {
+    let response =
+        all.entry(answer.status.to_string()).or_insert_with(|| json!({ "description": answer.about }));
+    if matches!(answer.status, 201 | 202) {
+        response["headers"]["Location"] =
+            json!({ "description": "Where it is.", "schema": { "type": "string" } });
+    }
+    let Some((kind, schema)) = content(answer.content, |of| schemas.answered(of)) else { return };
+    let media = &mut response["content"][kind];
+    match answer.content {
+        Content::Events(_) => {
+            *media = json!({ "schema": { "type": "string" }, "x-event": schema });
+        }
+        Content::Json(_) | Content::Bytes(_) | Content::Empty => match media.get_mut("schema") {
+            None => *media = json!({ "schema": schema }),
+            Some(other) => *other = json!({ "anyOf": [other.take(), schema] }),
+        },
+    }
+}
+
+fn content(
+    content: Content,
+    schema: impl FnOnce(crate::section::SchemaOf) -> Value,
+) -> Option<(&'static str, Value)> {
+    match content {
+        Content::Json(of) => Some(("application/json", schema(of))),
+        Content::Events(of) => Some(("text/event-stream", schema(of))),
+        Content::Bytes("application/json") => Some(("application/json", json!({ "type": "object" }))),
+        Content::Bytes(kind) => Some((kind, json!({ "type": "string", "contentMediaType": kind }))),
+        Content::Empty => None,
+    }
+}
+
+fn failed(status: u16, problem: &Value) -> Value {
+    let about = match status {
+        400 => "The request is not right: the error says where.",
+        401 => "A valid key is needed.",
+        403 => "The key lacks the scope.",
+        404 => "There is nothing of this name, or it is somebody else's: both are answered alike.",
+        409 => "It conflicts with what is there.",
+        410 => "Its time is over.",
+        413 => "It is larger than allowed.",
+        415 => "It is of a type that is not taken here.",
+        429 => "Too much at once: `Retry-After` says when to try again.",
+        503 => "Not now: `Retry-After` says when to try again.",
+        _ => "It failed.",
+    };
+    let mut failed =
+        json!({ "description": about, "content": { "application/json": { "schema": problem } } });
+    if matches!(status, 429 | 503) {
+        let schema = json!({ "type": "integer", "minimum": 0 });
+        failed["headers"]["Retry-After"] = json!({ "description": "In so many seconds.", "schema": schema });
+    }
+    failed
+}

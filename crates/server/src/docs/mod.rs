@@ -1,0 +1,77 @@
+//! What the API says of itself: an OpenAPI document, made of the sections' tables, and a page for people made of that.
+
+mod document;
+mod page;
+mod schemas;
+
+use std::sync::{Arc, OnceLock};
+
+use crate::native;
+use crate::section::{Operation, Route, Section};
+use axum::body::Bytes;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName};
+use axum::response::{IntoResponse, Response};
+
+/// What is answered, made when it is first asked for: a start costs nothing of it.
+#[derive(Debug, Default)]
+struct Made {
+    json: OnceLock<Bytes>,
+    page: OnceLock<(Bytes, String)>,
+}
+
+/// Returns the section that describes these routes, and itself.
+pub(crate) fn section(routes: &[Route]) -> Section {
+    let made = Arc::new(Made::default());
+    let open = Operation::new("getOpenApi", "Returns this document").tag("documentation").answers_bytes(
+        200,
+        "application/json",
+        "An OpenAPI 3.1 document of the native API.",
+    );
+    let page = Operation::new("getDocs", "Shows this document to people").tag("documentation").answers_bytes(
+        200,
+        "text/html",
+        "A page.",
+    );
+    let described = |handler_of: fn(Arc<Made>, Arc<Vec<Route>>) -> Response| {
+        let made = made.clone();
+        move |all: Arc<Vec<Route>>| {
+            let made = made.clone();
+            move || std::future::ready(handler_of(made.clone(), all.clone()))
+        }
+    };
+    let (json_of, page_of) = (described(answer_json), described(answer_page));
+    let own = |all: Arc<Vec<Route>>| {
+        vec![
+            Route::get("/openapi.json", json_of(all.clone())).open().documented(open.clone()),
+            Route::get("/docs", page_of(all)).open().documented(page.clone()),
+        ]
+    };
+    let mut all = routes.to_vec();
+    all.extend(own(Arc::default()));
+    Section::new("docs", native::render, own(Arc::new(all)))
+}
+
+fn answer_json(made: Arc<Made>, routes: Arc<Vec<Route>>) -> Response {
+    let json = made.json.get_or_init(|| document::document(&routes).to_string().into()).clone();
+    ([(CONTENT_TYPE, "application/json"), (CACHE_CONTROL, "no-cache")], json).into_response()
+}
+
+/// What a browser may do with the page: nothing but use its one style sheet.
+const POLICY: HeaderName = HeaderName::from_static("content-security-policy");
+const SNIFF: HeaderName = HeaderName::from_static("x-content-type-options");
+const REFERRER: HeaderName = HeaderName::from_static("referrer-policy");
+
+fn answer_page(made: Arc<Made>, routes: Arc<Vec<Route>>) -> Response {
+    let (page, policy) = made.page.get_or_init(|| {
+        let page = page::page(&document::document(&routes));
+        (page.into(), page::policy())
+    });
+    let headers = [
+        (CONTENT_TYPE, "text/html; charset=utf-8"),
+        (CACHE_CONTROL, "no-cache"),
+        (POLICY, policy.as_str()),
+        (SNIFF, "nosniff"),
+        (REFERRER, "no-referrer"),
+    ];
+    (headers, page.clone()).into_response()
+}

@@ -1,0 +1,134 @@
+//! The document as a page for people: HTML and one style sheet, no script.
+
+mod html;
+mod shape;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
+
+use html::{escape, prose};
+use shape::{shape, short};
+
+const STYLE: &str = include_str!("page.css");
+
+/// Returns what a browser may do with the page: use its style sheet, and nothing else.
+pub(super) fn policy() -> String {
+    let digest = STANDARD.encode(Sha256::digest(STYLE));
+    format!(
+        "default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
+}
+
+/// Writes the page.
+pub(super) fn page(document: &Value) -> String {
+    let mut page = String::new();
+    let info = &document["info"];
+    let title = format!("{} {}", text(&info["title"]), text(&info["version"]));
+    page += "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n";
+    page += "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n";
+    page += &format!("<title>{}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n", escape(&title));
+    page += "<nav>\n";
+    for (tag, operations) in by_tag(document) {
+        page += &format!("<h2>{}</h2>\n<ul>\n", escape(tag));
+        for it in operations {
+            let (id, summary) = (text(&it.operation["operationId"]), text(&it.operation["summary"]));
+            page += &format!("<li><a href=\"#{}\">{}</a></li>\n", escape(id), escape(summary));
+        }
+        page += "</ul>\n";
+    }
+    page += "<h2><a href=\"#shapes\">shapes</a></h2>\n</nav>\n<main>\n";
+    page += &format!("<h1>{}</h1>\n{}", escape(&title), prose(text(&info["description"])));
+    page += "<p>The same for programs: <a href=\"/openapi.json\">/openapi.json</a>.</p>\n";
+    for (tag, operations) in by_tag(document) {
+        page += &format!("<h2>{}</h2>\n", escape(tag));
+        for it in operations {
+            described(&mut page, &it);
+        }
+    }
+    shapes(&mut page, document);
+    page += "</main>\n</body>\n</html>\n";
+    page
+}
+
+/// One operation and where it is.
+struct Placed<'a> {
+    method: &'a str,
+    path: &'a str,
+    operation: &'a Value,
+}
+
+/// Returns the operations by their tags, both in the document's order.
+fn by_tag(document: &Value) -> Vec<(&str, Vec<Placed<'_>>)> {
+    let tags = document["tags"].as_array().into_iter().flatten().map(|it| text(&it["name"]));
+    let all = || {
+        members(&document["paths"]).flat_map(|(path, methods)| {
+            members(methods).map(move |(method, operation)| Placed { method, path, operation })
+        })
+    };
+    tags.map(|tag| (tag, all().filter(|it| it.operation["tags"][0] == tag).collect())).collect()
+}
+
+fn described(page: &mut String, placed: &Placed<'_>) {
+    let Placed { method, path, operation } = placed;
+    let (id, summary) = (escape(text(&operation["operationId"])), escape(text(&operation["summary"])));
+    *page += &format!("<section id=\"{id}\">\n<h3>{summary}</h3>\n");
+    *page += &format!(
+        "<p class=\"path\"><b class=\"{method}\">{}</b> <code>{}</code></p>\n",
+        method.to_ascii_uppercase(),
+        escape(path)
+    );
+    *page += &prose(text(&operation["description"]));
+    let parameters = operation["parameters"].as_array().map(Vec::as_slice).unwrap_or_default();
+    if !parameters.is_empty() {
+        *page += "<h4>Parameters</h4>\n<dl>\n";
+        for it in parameters {
+            let (name, place) = (escape(text(&it["name"])), escape(text(&it["in"])));
+            let kind = short(&it["schema"]);
+            let about = prose(text(&it["description"]));
+            *page += &format!("<dt><code>{name}</code> <i>{place}</i> {kind}</dt>\n<dd>{about}</dd>\n");
+        }
+        *page += "</dl>\n";
+    }
+    let body = &operation["requestBody"];
+    if body.is_object() {
+        let needed = if body["required"] == true { "" } else { ", or none" };
+        *page += &format!("<h4>Body{needed}</h4>\n{}", media(&body["content"]));
+    }
+    *page += "<h4>Answers</h4>\n<dl>\n";
+    for (status, response) in members(&operation["responses"]) {
+        *page += &format!(
+            "<dt><code>{}</code></dt>\n<dd>{}{}</dd>\n",
+            escape(status),
+            prose(text(&response["description"])),
+            media(&response["content"])
+        );
+    }
+    *page += "</dl>\n</section>\n";
+}
+
+/// Writes what a body may be, one line for each media type.
+fn media(content: &Value) -> String {
+    let line = |(kind, media): (&str, &Value)| {
+        let schema = media.get("x-event").unwrap_or(&media["schema"]);
+        format!("<p class=\"media\"><code>{}</code> {}</p>\n", escape(kind), short(schema))
+    };
+    members(content).map(line).collect()
+}
+
+fn shapes(page: &mut String, document: &Value) {
+    *page += "<h2 id=\"shapes\">shapes</h2>\n";
+    for (name, schema) in members(&document["components"]["schemas"]) {
+        let name = escape(name);
+        *page += &format!("<section id=\"shape-{name}\">\n<h3>{name}</h3>\n{}</section>\n", shape(schema));
+    }
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+fn members(value: &Value) -> impl Iterator<Item = (&str, &Value)> {
+    value.as_object().into_iter().flat_map(Map::iter).map(|(name, it)| (name.as_str(), it))
+}

@@ -1,0 +1,99 @@
+//! The schemas of a document: collected once, named by their types.
+
+use schemars::generate::SchemaSettings;
+use schemars::{Schema, SchemaGenerator};
+use serde_json::{Map, Value};
+
+use crate::section::SchemaOf;
+
+/// Where shared schemas stand in a document.
+const SHARED: &str = "/components/schemas";
+
+/// The schemas of what is taken and of what is answered: of one type they differ in what may be left out.
+pub(super) struct Schemas {
+    taken: SchemaGenerator,
+    answered: SchemaGenerator,
+}
+
+impl Schemas {
+    pub(super) fn new() -> Self {
+        let settings = SchemaSettings::draft2020_12().with(|it| {
+            it.definitions_path = SHARED.into();
+            it.meta_schema = None;
+        });
+        let taken = settings.clone().for_deserialize().into_generator();
+        Self { taken, answered: settings.for_serialize().into_generator() }
+    }
+
+    /// Returns the schema of something that is taken.
+    pub(super) fn taken(&mut self, of: SchemaOf) -> Value {
+        of(&mut self.taken).to_value()
+    }
+
+    /// Returns the schema of something that is answered.
+    pub(super) fn answered(&mut self, of: SchemaOf) -> Value {
+        of(&mut self.answered).to_value()
+    }
+
+    /// Returns the properties of a type that is taken, by name: schema, and whether it is required.
+    pub(super) fn properties(&mut self, of: SchemaOf) -> Vec<(String, Value, bool)> {
+        let schema = of(&mut self.taken);
+        let schema = self.resolved(&schema);
+        let required = schema.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
+        let properties = schema.get("properties").and_then(Value::as_object).cloned().unwrap_or_default();
+        let properties = properties.into_iter().map(|(name, mut schema)| {
+            without_null(&mut schema);
+            let is_required = required.iter().any(|it| it == name.as_str());
+            (name, schema, is_required)
+        });
+        properties.collect()
+    }
+
+    fn resolved(&self, schema: &Schema) -> Map<String, Value> {
+        let place = schema.get("$ref").and_then(Value::as_str).and_then(|it| it.rsplit('/').next());
+        let shared = place.and_then(|it| self.taken.definitions().get(it)).and_then(Value::as_object);
+        shared.or(schema.as_object()).cloned().unwrap_or_default()
+    }
+
+    /// Returns all shared schemas; those that only parameters were made of are not among them.
+    pub(super) fn shared(mut self, parameters: &[SchemaOf]) -> Map<String, Value> {
+        let mut names = Vec::new();
+        for of in parameters {
+            let schema = of(&mut self.taken);
+            names.extend(
+                schema
+                    .get("$ref")
+                    .and_then(Value::as_str)
+                    .and_then(|it| it.rsplit('/').next())
+                    .map(str::to_owned),
+            );
+        }
+        let mut all = self.taken.take_definitions(true);
+        for name in names {
+            all.remove(&name);
+        }
+        for (name, schema) in self.answered.take_definitions(true) {
+            let known = all.insert(name.clone(), schema.clone());
+            debug_assert!(
+                known.is_none_or(|it| it == schema),
+                "{name} is taken otherwise than it is answered"
+            );
+        }
+        all.into_iter().collect()
+    }
+}
+
+/// Takes null out of what a parameter may be: one that is not there is left out.
+fn without_null(schema: &mut Value) {
+    let Some(schema) = schema.as_object_mut() else { return };
+    if let Some(Value::Array(kinds)) = schema.get_mut("type") {
+        kinds.retain(|it| it != "null");
+        if let [one] = kinds.as_slice() {
+            let one = one.clone();
+            schema.insert("type".into(), one);
+        }
+    }
+    if schema.get("default").is_some_and(Value::is_null) {
+        schema.remove("default");
+    }
+}

@@ -1,0 +1,10 @@
+//! The native API over its wire. Every answer is checked against the document that the server serves.
+
+mod api;
+mod docs;
+mod events;
+mod forks;
+mod sending;
+mod sessions;
+mod signals;
+mod turns;
