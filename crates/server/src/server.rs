@@ -22,6 +22,7 @@ use crate::door::Door;
 use crate::entropy::{Entropy, SystemEntropy};
 use crate::frame::{self, Frame};
 use crate::keys::{self, Access, AccessPolicy, Audit, Keyring};
+use crate::openharness::Environments;
 use crate::problem::Problem;
 use crate::section::Section;
 use crate::settings::ServerLimits;
@@ -43,6 +44,7 @@ pub struct ServerBuilder {
     entropy: Arc<dyn Entropy>,
     redactor: Redactor,
     fetch: Option<Arc<dyn Transport>>,
+    environments: Arc<Environments>,
     access: AccessPolicy,
 }
 
@@ -104,12 +106,32 @@ impl ServerBuilder {
         self
     }
 
+    /// Sets where devices' own states are while their requests are answered: agents that are to see them are given the same
+    /// one ([`AgentLoopBuilder::snapshots`](singletree_agent::AgentLoopBuilder::snapshots)).
+    #[must_use]
+    pub fn environments(mut self, environments: Arc<Environments>) -> Self {
+        self.environments = environments;
+        self
+    }
+
     /// Puts the server together.
     ///
     /// # Errors
     /// `server_key_set_invalid` when the keys of tokens cannot be read.
     pub fn build(self) -> Result<Server> {
-        let Self { chat, documents, agents, limits, clock, ids, entropy, redactor, access, fetch } = self;
+        let Self {
+            chat,
+            documents,
+            agents,
+            limits,
+            clock,
+            ids,
+            entropy,
+            redactor,
+            access,
+            fetch,
+            environments,
+        } = self;
         let kept = limits.audit_kept;
         let audit = Arc::new(Audit::new(documents.clone(), clock.clone(), ids.clone(), kept));
         let keyring = Keyring::over(documents.clone(), clock.clone(), entropy.clone(), audit.clone());
@@ -127,6 +149,7 @@ impl ServerBuilder {
             access,
             audit,
             fetch,
+            environments,
             closing,
         };
         Ok(Server { shared: Arc::new(shared) })
@@ -161,6 +184,7 @@ impl Server {
             entropy: Arc::new(SystemEntropy),
             redactor: Redactor::default(),
             fetch: None,
+            environments: Arc::default(),
             access: AccessPolicy::default(),
         }
     }

@@ -13,6 +13,7 @@ use tokio::sync::watch;
 use crate::caller::Caller;
 use crate::entropy::Entropy;
 use crate::keys::{Access, Audit};
+use crate::openharness::Environments;
 use crate::settings::ServerLimits;
 
 /// What all sections share.
@@ -35,6 +36,8 @@ pub(crate) struct Shared {
     pub(crate) redactor: Redactor,
     /// What fetches from addresses that callers name; where there is none, nothing is fetched.
     pub(crate) fetch: Option<Arc<dyn Transport>>,
+    /// What devices say of themselves while their requests are answered.
+    pub(crate) environments: Arc<Environments>,
     /// Who may ask.
     pub(crate) access: Access,
     /// Who did what.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::http::header::{CONTENT_TYPE, HeaderMap};
+use axum::http::header::HeaderMap;
 use axum::response::Response;
 use serde_json::Value;
 use singletree_durable::{Change, Error as StoreError, SessionId, Timestamp};
@@ -19,6 +19,7 @@ use super::ledger::{self, Begun, Entry};
 use super::negotiation::{Terms, negotiate};
 use super::opening::{Opening, check_version};
 use super::{answer, deciding, saying, showing};
+use crate::body::is_json;
 use crate::caller::{By, Caller};
 use crate::problem::{Kind, Problem};
 use crate::shared::Shared;
@@ -87,7 +88,9 @@ pub(super) async fn answer(
     body: Bytes,
 ) -> Result<Response, Problem> {
     let began = shared.now();
-    check_media_type(&headers)?;
+    if !is_json(&headers) {
+        return Err(Problem::of_status(StatusCode::UNSUPPORTED_MEDIA_TYPE));
+    }
     let message: Value =
         serde_json::from_slice(&body).map_err(|_| Problem::invalid("the body is not JSON"))?;
     if !message.is_object() {
@@ -135,14 +138,6 @@ fn check_tenant(request: &RequestMessage, caller: &Caller) -> Result<(), Failure
         }
         Some(_) | None => Ok(()),
     }
-}
-
-fn check_media_type(headers: &HeaderMap) -> Result<(), Problem> {
-    let Some(said) = headers.get(CONTENT_TYPE) else { return Ok(()) };
-    let kind =
-        said.to_str().unwrap_or_default().split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    let is_json = kind == "application/json" || (kind.starts_with("application/") && kind.ends_with("+json"));
-    if is_json { Ok(()) } else { Err(Problem::of_status(StatusCode::UNSUPPORTED_MEDIA_TYPE)) }
 }
 
 /// Answers a request, once if it has an id.

@@ -21,6 +21,7 @@ mod deciding;
 mod digest;
 mod directives;
 mod engine;
+mod environments;
 mod failure;
 mod ledger;
 mod negotiation;
@@ -32,6 +33,8 @@ mod showing;
 mod tokens;
 
 use std::time::Duration;
+
+pub use environments::Environments;
 
 use crate::section::{Route, Section};
 

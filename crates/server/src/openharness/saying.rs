@@ -1,6 +1,6 @@
 //! A person says something: a turn (D1, D3, D16, D18).
 
-use singletree_harness::{ChatTurnOutcome, SendOptions};
+use singletree_harness::{ChatTurnOutcome, PromptPolicy, SendOptions};
 use singletree_llm::ChatMessage;
 use singletree_protocol::openharness::{EnvironmentState, ResponsePayload};
 
@@ -15,19 +15,22 @@ pub(super) async fn say(
     asking: &Asking<'_>,
     session: &str,
     saying: &Saying,
-    (request_id, _environment): (Option<&str>, Option<&EnvironmentState>),
+    (request_id, environment): (Option<&str>, Option<&EnvironmentState>),
 ) -> Result<Done, Failure> {
     asking.caller.may(Scope::Write)?;
     let mut options = SendOptions::new();
     if let Some(sop) = &saying.sop_id {
         check_sop(asking, session, sop).await?;
-        options = options.agent(sop);
+        options = options.agent(sop).policy(PromptPolicy::Command);
     }
     if let Some(id) = request_id {
         options = options.key(format!("openharness:{}", digest::hex_of(&[id])));
     }
     let content = attachments::content(asking, session, saying).await?;
     let message = ChatMessage::user(content);
+    // Seen by the turn while it is asked for, and gone when it was answered.
+    let _shown = environment
+        .and_then(|state| asking.shared.environments.show(asking.caller.tenant.clone(), session, state));
     let turn = match asking.chat.submit(session, message, options).await {
         Ok(turn) => turn,
         // It may have been accepted: the same request finds out.
@@ -57,6 +60,7 @@ fn unknown(session: &str, failure: Failure) -> Done {
 /// A procedure is an agent of its name, and a session keeps the one that it began with.
 async fn check_sop(asking: &Asking<'_>, session: &str, sop: &str) -> Result<(), Failure> {
     const FIELD: &str = "context.task_hint.sop_id";
+    // A procedure is followed command by command: the transcript is no part of it (D18).
     if !asking.chat.agents().any(|it| it == sop) {
         return Err(Failure::invalid(FIELD, "names no procedure of this engine"));
     }

@@ -2,7 +2,7 @@
 //!
 //! A token is 256 bits that nobody can guess. Of it only a digest is kept, with all that it is bound to: tenant, session, run,
 //! signal, wait, the exact action, the decision, and until when. Whose token is used first decides: in the same change the
-//! other one dies. A token that was used says again what came of it, and nothing else.
+//! other one dies and the audit is told. A token that was used says again what came of it, and nothing else.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -16,6 +16,7 @@ use super::deciding::nothing;
 use super::engine::Asking;
 use super::failure::Failure;
 use super::{QUESTION_TTL, REQUEST_TTL, digest, sealed};
+use crate::keys::Deed;
 
 const KIND: &str = "continuation";
 const PREFIX: &str = "ctok_";
@@ -151,6 +152,7 @@ pub(super) async fn claim(
         let changes = vec![
             write((at.clone(), Expect::Version(document.version)), &stored),
             write((other_at, Expect::Version(other.version)), &dead),
+            asking.shared.audit.entry(&asking.caller.tenant, deed(asking, &stored)),
         ];
         match asking.shared.documents.change(changes).await {
             Ok(()) => {
@@ -162,6 +164,16 @@ pub(super) async fn claim(
             Err(error) => return Err(error.into()),
         }
     }
+}
+
+/// What the audit says of a decision.
+fn deed(asking: &Asking<'_>, stored: &Stored) -> Deed {
+    let Question { session, run_id, signal, params_sha256, .. } = &stored.question;
+    Deed::new(&asking.caller.name, "signal.answered", signal)
+        .with("session", session.as_str())
+        .with("run", run_id.as_str())
+        .with("decision", stored.decision.as_str())
+        .with("params_sha256", params_sha256.as_str())
 }
 
 /// The decision was taken, and is another one.

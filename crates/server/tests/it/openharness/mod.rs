@@ -4,6 +4,7 @@
 mod asking;
 mod schema;
 
+mod attachments;
 mod capabilities;
 mod deciding;
 mod goldens;
@@ -11,5 +12,6 @@ mod mutations;
 mod privacy;
 mod replay;
 mod saying;
+mod tenants;
 mod transport;
 mod unknown_fields;

@@ -15,7 +15,7 @@ fn message() -> Value {
         "request": {
             "auth": {"tenant_id": "default"},
             "context": {
-                "session_id": "s", "user_intent": "both", "task_hint": {"sop_id": "scripted"}, "continuation": {},
+                "session_id": "s", "user_intent": "both", "task_hint": {"plugin_id": "p"}, "continuation": {},
                 "shell": {"shell_kind": "tv"}, "attachments": [{"asset_id": "x"}, {"ref_id": "y"}],
                 "environment_state": {"privacy_tier": "public", "window": {"title": "x"}},
                 "extensions": {"com.example": {"a": 1}},
