@@ -79,6 +79,9 @@ pub struct Paired {
 pub struct PairRevoke {
     /// Which.
     pub device_id: String,
+    /// Whose it is; the caller's own tenant, and no other.
+    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    pub tenant_id: Option<String>,
 }
 
 impl fmt::Debug for PairCreated {

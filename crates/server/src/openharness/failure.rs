@@ -77,7 +77,13 @@ impl From<StoreError> for Failure {
 
 /// Words a problem as an error of the protocol.
 pub(super) fn of_problem(problem: &Problem) -> ErrorObject {
-    let error = ErrorObject::new(code(&problem.category, problem.bucket), problem.message.as_str())
+    let code = match problem.status {
+        StatusCode::UNAUTHORIZED => ErrorCode::Unauthorized,
+        StatusCode::FORBIDDEN => ErrorCode::Forbidden,
+        StatusCode::TOO_MANY_REQUESTS => ErrorCode::RateLimited,
+        _ => code(&problem.category, problem.bucket),
+    };
+    let error = ErrorObject::new(code, problem.message.as_str())
         .detail("error_category", problem.category.as_str())
         .detail("error_bucket", problem.bucket.as_str());
     let error = match &problem.hint {
@@ -93,8 +99,6 @@ pub(super) fn of_problem(problem: &Problem) -> ErrorObject {
 /// Returns the code of a category: those that say something special, else that of the bucket.
 fn code(category: &str, bucket: Bucket) -> ErrorCode {
     match category {
-        "server_unauthorized" => ErrorCode::Unauthorized,
-        "server_forbidden" => ErrorCode::Forbidden,
         "server_failed" => ErrorCode::InternalError,
         "chat_idempotency_conflict" => ErrorCode::IdempotencyConflict,
         "chat_budget_exhausted" | "invocation_limit_exceeded" => ErrorCode::BudgetExhausted,
@@ -106,8 +110,7 @@ fn code(category: &str, bucket: Bucket) -> ErrorCode {
         | "chat_sessions_full"
         | "chat_subscriptions_full"
         | "provider_rate_limit"
-        | "provider_rate_limited"
-        | "server_rate_limited" => ErrorCode::RateLimited,
+        | "provider_rate_limited" => ErrorCode::RateLimited,
         timeout if timeout.ends_with("_timeout") => ErrorCode::EngineTimeout,
         _ => match bucket {
             Bucket::SessionTerminating => ErrorCode::SessionTerminated,

@@ -26,6 +26,7 @@ mod failure;
 mod ledger;
 mod negotiation;
 mod opening;
+mod pairing;
 mod render;
 mod saying;
 mod sealed;
@@ -46,11 +47,12 @@ const QUESTION_TTL: Duration = Duration::from_hours(7 * 24);
 
 /// Returns the section.
 pub(crate) fn section() -> Section {
-    let routes = vec![
+    let mut routes = vec![
         Route::post("/v1/openharness", engine::answer),
         Route::post("/openharness", engine::answer),
         Route::get("/v1/openharness/capabilities", capabilities::show),
         Route::get("/openharness/capabilities", capabilities::show),
     ];
+    routes.extend(pairing::routes());
     Section::new("openharness", render::render, routes)
 }

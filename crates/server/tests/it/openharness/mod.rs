@@ -9,6 +9,7 @@ mod capabilities;
 mod deciding;
 mod goldens;
 mod mutations;
+mod pairing;
 mod privacy;
 mod replay;
 mod saying;
