@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use singletree_engine::{Ctx, Json, NodeError, NodeResult};
 use singletree_harness::{Narrator, SideRecords, Steering, TurnBudget, TurnStream};
-use singletree_llm::{Ask, ChatMessage, Delta, Detail, Error, FinishReason, Request, Response, Shown, Usage};
+use singletree_llm::{Ask, ChatMessage, Delta, Detail, Error, FinishReason, Request, Response, Shown};
 use singletree_narration::claims_memory;
 
 use crate::command::{Cycle, Verdict};
@@ -44,7 +44,7 @@ pub(crate) async fn model(parts: Arc<Parts>, cx: Ctx<AgentState>) -> NodeResult<
         Err(Error::Unavailable(Detail::new(format!("the model did not answer within {seconds} s"))))
     })?;
     if let Some(budget) = cx.extension::<TurnBudget>() {
-        budget.tokens(tokens(&response.usage))?;
+        budget.model_call(member.provider.model(), &response.usage)?;
     }
     let ended = response.finish_reason;
     let message = sound(response)?;
@@ -132,12 +132,6 @@ async fn ask(
         ) => {}
     };
     ask.stream(request, show).await
-}
-
-/// Returns how many tokens a provider says that an answer took; none when it does not say (D13).
-pub(crate) fn tokens(usage: &Usage) -> u64 {
-    let parts = usage.prompt_tokens.unwrap_or(0).saturating_add(usage.completion_tokens.unwrap_or(0));
-    usage.total_tokens.unwrap_or(parts)
 }
 
 /// Takes the message of a response, if it can be part of a conversation.

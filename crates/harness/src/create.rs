@@ -8,7 +8,7 @@ use crate::chat::Chat;
 use crate::hot::Hot;
 use crate::house::Served;
 use crate::policy::PromptPolicy;
-use crate::sessions::{SessionInfo, info};
+use crate::sessions::SessionInfo;
 use crate::transition::accept::new_head;
 use crate::{Error, Result};
 
@@ -54,8 +54,8 @@ impl Chat {
     /// this is for those who want to name its agent first, or to listen before anybody speaks.
     ///
     /// # Errors
-    /// `chat_session_exists`, `chat_agent_unknown`, `chat_policy_unsupported`, `harness_session_id_unresolved`, `chat_sessions_full`,
-    /// `chat_shutting_down`, `store_unavailable` and its kin.
+    /// `chat_session_exists`, `chat_agent_unknown`, `chat_policy_unsupported`, `harness_session_id_unresolved`,
+    /// `chat_sessions_full`, `chat_shutting_down`, `store_unavailable` and its kin.
     ///
     /// # Cancellation
     /// A dropped call has made the session or has not.
@@ -67,7 +67,7 @@ impl Chat {
         }
         let agent = options.agent.as_deref().unwrap_or(&self.house.default_agent);
         let served = self.house.served(agent)?.clone();
-        options.policy.suits(&served.agent)?;
+        options.policy.fits(&served.agent)?;
         let hot = self.house.hot(&key)?;
         self.house.ready(&hot).await?;
         match self.create(&hot, &served, options.policy).await {
@@ -77,7 +77,7 @@ impl Chat {
             }
             made => made?,
         }
-        info(&self.row(&id).await?)
+        self.session(&id).await
     }
 
     async fn create(&self, hot: &Arc<Hot>, served: &Served, policy: PromptPolicy) -> Result<()> {

@@ -94,7 +94,7 @@ impl Chat {
                 Err(error) => return Err(error),
                 Ok(()) => {
                     let row = self.house.read(self.house.journal.session(&hot.key)).await?;
-                    return row.map_or(Err(Error::SessionUnknown { session: id }), |it| info(&it));
+                    return info(&row.ok_or(Error::SessionUnknown { session: id })?);
                 }
             }
         }

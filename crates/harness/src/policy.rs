@@ -43,18 +43,20 @@ impl PromptPolicy {
         *self == Self::Conversation
     }
 
-    /// Checks that an agent can work under the policy.
-    pub(crate) fn suits(self, agent: &Agent) -> Result<(), Error> {
-        if self == Self::Conversation || agent.graph.schema().field(COMMAND).is_some() {
-            return Ok(());
+    /// Checks that an agent can answer under the policy: for commands, that it takes them.
+    pub(crate) fn fits(self, agent: &Agent) -> Result<(), Error> {
+        match self {
+            Self::Command if agent.graph.schema().field(COMMAND).is_none() => {
+                let why = format!("its graph has no field '{COMMAND}'");
+                Err(Error::Policy { agent: agent.name.clone(), why })
+            }
+            Self::Conversation | Self::Command => Ok(()),
         }
-        let why = format!("its graph has no field '{COMMAND}'");
-        Err(Error::Policy { agent: agent.name.clone(), why })
     }
 
     /// Checks that a message may be accepted under the policy: a command is a text of the user, and its agent takes commands.
     pub(crate) fn takes(self, agent: &Agent, message: &ChatMessage) -> Result<(), Error> {
-        self.suits(agent)?;
+        self.fits(agent)?;
         match self {
             Self::Conversation => Ok(()),
             Self::Command if message.role != Role::User || !is_text(&message.content) => {

@@ -27,7 +27,8 @@ pub struct SessionInfo {
     pub session: String,
     /// Which agent answers in it.
     pub agent: String,
-    /// Which texts reach the model.
+    /// Which texts reach the model; the conversation, where nothing is said.
+    #[serde(skip_serializing_if = "PromptPolicy::is_conversation")]
     pub prompt_policy: PromptPolicy,
     /// How many messages it has.
     pub messages: u64,
@@ -120,8 +121,8 @@ impl Chat {
         let from = from.map(|it| self.key(it)).transpose()?.map(|it| it.session);
         let page = self.house.journal.sessions(self.tenant()?, from.as_ref(), limit);
         let page = self.house.read(page).await?;
-        let items = page.sessions.iter().map(info).collect::<Result<_>>()?;
-        Ok(SessionList { items, next: page.next.map(|it: SessionId| it.to_string()) })
+        let items: Result<_> = page.sessions.iter().map(info).collect();
+        Ok(SessionList { items: items?, next: page.next.map(|it: SessionId| it.to_string()) })
     }
 
     /// Shows one session.

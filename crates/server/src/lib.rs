@@ -30,6 +30,7 @@ mod server;
 mod settings;
 mod shared;
 mod sse;
+mod upkeep;
 
 mod agui;
 mod keys;
@@ -45,6 +46,7 @@ pub use caller::{Caller, Scope, tenant};
 pub use entropy::{Entropy, SystemEntropy};
 pub use error::{Error, Result};
 pub use keys::{AccessPolicy, Keyring, NewKey, TokenPolicy};
+pub use narration::{NarrationLimits, NarrationLog};
 pub use openharness::Environments;
 pub use server::{Server, ServerBuilder};
 pub use settings::ServerLimits;

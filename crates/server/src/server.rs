@@ -3,6 +3,7 @@
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use axum::Router;
@@ -22,12 +23,13 @@ use crate::door::Door;
 use crate::entropy::{Entropy, SystemEntropy};
 use crate::frame::{self, Frame};
 use crate::keys::{self, Access, AccessPolicy, Audit, Keyring};
+use crate::narration::{self, NarrationLog};
 use crate::openharness::Environments;
 use crate::problem::Problem;
 use crate::section::Section;
 use crate::settings::ServerLimits;
 use crate::shared::Shared;
-use crate::{Error, Result, docs, native, openharness};
+use crate::{Error, Result, docs, native, openharness, upkeep};
 
 /// How long answers get to be written when turns have used up the time of a shutdown.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -45,6 +47,7 @@ pub struct ServerBuilder {
     redactor: Redactor,
     fetch: Option<Arc<dyn Transport>>,
     environments: Arc<Environments>,
+    narration: NarrationLog,
     access: AccessPolicy,
 }
 
@@ -114,6 +117,13 @@ impl ServerBuilder {
         self
     }
 
+    /// Shows people what is narrated: the log whose sink the chat was given. Nothing is narrated otherwise.
+    #[must_use]
+    pub fn narration(mut self, log: NarrationLog) -> Self {
+        self.narration = log;
+        self
+    }
+
     /// Puts the server together.
     ///
     /// # Errors
@@ -128,6 +138,7 @@ impl ServerBuilder {
             ids,
             entropy,
             redactor,
+            narration,
             access,
             fetch,
             environments,
@@ -137,6 +148,7 @@ impl ServerBuilder {
         let keyring = Keyring::over(documents.clone(), clock.clone(), entropy.clone(), audit.clone());
         let access = Access::open(access, Arc::new(keyring), clock.clone(), entropy.as_ref())?;
         let (closing, _) = watch::channel(false);
+        let ready = AtomicBool::new(false);
         let shared = Shared {
             chat,
             documents,
@@ -146,8 +158,10 @@ impl ServerBuilder {
             ids,
             entropy,
             redactor,
+            narration,
             access,
             audit,
+            ready,
             fetch,
             environments,
             closing,
@@ -164,7 +178,7 @@ pub struct Server {
 
 /// Returns all sections, the one that describes them last.
 fn sections() -> Vec<Section> {
-    let mut sections = vec![native::section(), keys::section(), openharness::section()];
+    let mut sections = vec![native::section(), keys::section(), narration::section(), openharness::section()];
     let routes: Vec<_> = sections.iter().flat_map(|it| &it.routes).cloned().collect();
     sections.push(docs::section(&routes));
     sections
@@ -185,6 +199,7 @@ impl Server {
             redactor: Redactor::default(),
             fetch: None,
             environments: Arc::default(),
+            narration: NarrationLog::off(),
             access: AccessPolicy::default(),
         }
     }
@@ -230,7 +245,8 @@ impl Server {
         self.shared.access.operator().clone()
     }
 
-    /// Serves until `stop` is ready. Then it accepts nothing more and lets turns and answers end, within
+    /// Serves until `stop` is ready. On the way it takes over what processes that died have left, and lets go of documents whose
+    /// time is over. Then it accepts nothing more and lets turns and answers end, within
     /// [`ServerLimits::grace`]; streams end with a hint to come again. Turns that were accepted are kept: what had no time is left
     /// to the next start.
     ///
@@ -238,7 +254,10 @@ impl Server {
     /// Dropping the future drops all connections; turns that were accepted are kept.
     pub async fn serve(&self, listener: TcpListener, stop: impl Future<Output = ()> + Send) {
         let mut door = Door::new(self.router(), &self.shared.limits);
-        door.open(&listener, stop).await;
+        tokio::select! {
+            () = door.open(&listener, stop) => {}
+            never = upkeep::run(&self.shared) => match never {},
+        }
         drop(listener);
         door.leave();
         let end = Instant::now() + self.shared.limits.grace;

@@ -7,9 +7,9 @@ use super::Stores;
 use super::bench::{Bench, Verdict, ensure, refused, same};
 use super::rows::{
     apply, batch, consumed, counters, ended, event, events, field, head, invocation, item, items, key,
-    key_of, mail, make, position, record, session, tenant, turn, turn_at, wait,
+    key_of, mail, make, position, record, session, tenant, turn, turn_at, used, wait,
 };
-use crate::{Fence, Put, Require, Result, SessionKey, TurnQuery, TurnStatus, WaitQuery, WaitStatus};
+use crate::{Fence, Put, Require, Result, SessionKey, TurnQuery, TurnStatus, UsageOf, WaitQuery, WaitStatus};
 
 /// Returns one put of each kind of row.
 fn one_of_each() -> Vec<Put> {
@@ -23,6 +23,7 @@ fn one_of_each() -> Vec<Put> {
         Put::Mail(mail("early", "1")),
         Put::Position(position("inv", "1")),
         Put::Record(record(1, "a", "1")),
+        Put::Usage(used("m", 3)),
         Put::Event(event(1)),
     ]
 }
@@ -40,6 +41,8 @@ async fn all_there(stores: &Stores, s: &SessionKey) -> Verdict {
     let stands = journal.position(s, &invocation("inv")).await?;
     same("the position", &stands, &Some(position("inv", "1")))?;
     same("records", &journal.records(s, 1).await?, &vec![record(1, "a", "1")])?;
+    let use_of = journal.usage(&UsageOf::Session(s.clone())).await?;
+    same("the use of models", &use_of, &vec![used("m", 3)])?;
     same("events", &events(stores, s).await?, &vec![event(1)])
 }
 
@@ -218,5 +221,8 @@ async fn sees_nothing(stores: &Stores, b: &SessionKey) -> Verdict {
     }
     same("the position", &journal.position(b, &inv).await?, &None)?;
     same("records", &journal.records(b, 1).await?, &vec![])?;
+    for query in [UsageOf::Session(b.clone()), UsageOf::Tenant(of.clone())] {
+        same("the use of models", &journal.usage(&query).await?, &vec![])?;
+    }
     same("events", &events(stores, b).await?, &vec![])
 }

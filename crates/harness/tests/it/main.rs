@@ -41,6 +41,8 @@ mod steer;
 mod steer_dying;
 mod tenants;
 mod timeline;
+mod transcript;
+mod usage;
 mod wait;
 mod weather;
 mod weather_file;

@@ -9,6 +9,7 @@ mod error;
 mod event;
 mod key;
 mod message;
+mod narration;
 mod send;
 mod session;
 mod time;
@@ -26,6 +27,7 @@ pub use message::{
     Block, Content, HistoryMessage, ImageDetail, ImageSource, Message, MessageList, MessageQuery, Role, Side,
     ToolCall,
 };
+pub use narration::{Narration, NarrationKind, NarrationList, NarrationQuery, NarrationRole};
 pub use send::{
     EditMessage, MessageAt, RegenerateReply, SendBlock, SendContent, SendImageSource, SendMessage,
     SenderRole, SignalAnswer,

@@ -19,6 +19,12 @@ pub enum PromptPolicy {
     Command,
 }
 
+impl PromptPolicy {
+    fn is_conversation(&self) -> bool {
+        *self == Self::Conversation
+    }
+}
+
 /// A session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Session {
@@ -113,6 +119,9 @@ pub struct SessionExport {
     pub graph: String,
     /// The version of the state's schema.
     pub schema_version: String,
+    /// Which texts reach the model; the conversation, where nothing is said.
+    #[serde(default, skip_serializing_if = "PromptPolicy::is_conversation")]
+    pub prompt_policy: PromptPolicy,
     /// When it was made, in milliseconds since the Unix epoch.
     pub created_at: i64,
     /// The fields of the state that are values.

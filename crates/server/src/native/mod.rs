@@ -18,7 +18,7 @@ mod sessions;
 mod signals;
 mod turns;
 
-pub(crate) use ask::{Params, limit};
+pub(crate) use ask::{Params, limit, wants_events};
 pub(crate) use convert::time;
 pub(crate) use problem::render;
 

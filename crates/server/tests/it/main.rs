@@ -3,7 +3,10 @@
 
 mod frame;
 mod keys;
+mod narration;
 mod native;
 mod openharness;
+mod resume;
 mod support;
+mod tenants;
 mod tokens;

@@ -62,6 +62,10 @@ fn twist_put(clause: Clause, memo: &mut Memo, key: &SessionKey, put: Put) -> Vec
             let is_new = memo.mail.insert((key.clone(), row.signal.clone()));
             clause == Clause::MailReplaced && !is_new
         }
+        Put::Usage(row) => {
+            let is_new = memo.used.insert((key.clone(), row.model.clone()));
+            clause == Clause::UsageAdds && !is_new
+        }
         Put::Record(row) => {
             let is_new = memo.records.insert((key.clone(), row.turn, row.name.clone()));
             clause == Clause::RecordReplaced && !is_new
