@@ -48,5 +48,6 @@ pub use entropy::{Entropy, SystemEntropy};
 pub use error::{Error, Result};
 pub use keys::{AccessPolicy, Keyring, NewKey, TokenPolicy};
 pub use narration::{NarrationLimits, NarrationLog};
+pub use openharness::Environments;
 pub use server::{Server, ServerBuilder};
 pub use settings::ServerLimits;

@@ -14,7 +14,7 @@ use singletree_agent::ChatAgent;
 use singletree_durable::Documents;
 use singletree_engine::{Clock, Ids, RandomIds, SystemClock};
 use singletree_harness::Chat;
-use singletree_http::{Redactor, Secret};
+use singletree_http::{Redactor, Secret, Transport};
 use tokio::net::{TcpListener, lookup_host};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
@@ -24,11 +24,12 @@ use crate::entropy::{Entropy, SystemEntropy};
 use crate::frame::{self, Frame};
 use crate::keys::{self, Access, AccessPolicy, Audit, Keyring, PageSessions};
 use crate::narration::{self, NarrationLog};
+use crate::openharness::Environments;
 use crate::problem::Problem;
 use crate::section::Section;
 use crate::settings::ServerLimits;
 use crate::shared::Shared;
-use crate::{Error, Result, docs, native, page, upkeep};
+use crate::{Error, Result, docs, native, page, upkeep, openharness};
 
 /// How long answers get to be written when turns have used up the time of a shutdown.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -44,6 +45,8 @@ pub struct ServerBuilder {
     ids: Arc<dyn Ids>,
     entropy: Arc<dyn Entropy>,
     redactor: Redactor,
+    fetch: Option<Arc<dyn Transport>>,
+    environments: Arc<Environments>,
     narration: NarrationLog,
     access: AccessPolicy,
 }
@@ -98,6 +101,22 @@ impl ServerBuilder {
         self
     }
 
+    /// Sets what fetches from addresses that callers name, such as pictures: a client that calls public addresses only. Without
+    /// one nothing is fetched.
+    #[must_use]
+    pub fn fetching(mut self, transport: Arc<dyn Transport>) -> Self {
+        self.fetch = Some(transport);
+        self
+    }
+
+    /// Sets where devices' own states are while their requests are answered: agents that are to see them are given the same
+    /// one ([`AgentLoopBuilder::snapshots`](singletree_agent::AgentLoopBuilder::snapshots)).
+    #[must_use]
+    pub fn environments(mut self, environments: Arc<Environments>) -> Self {
+        self.environments = environments;
+        self
+    }
+
     /// Shows people what is narrated: the log whose sink the chat was given. Nothing is narrated otherwise.
     #[must_use]
     pub fn narration(mut self, log: NarrationLog) -> Self {
@@ -110,7 +129,20 @@ impl ServerBuilder {
     /// # Errors
     /// `server_key_set_invalid` when the keys of tokens cannot be read.
     pub fn build(self) -> Result<Server> {
-        let Self { chat, documents, agents, limits, clock, ids, entropy, redactor, narration, access } = self;
+        let Self {
+            chat,
+            documents,
+            agents,
+            limits,
+            clock,
+            ids,
+            entropy,
+            redactor,
+            narration,
+            access,
+            fetch,
+            environments,
+        } = self;
         let kept = limits.audit_kept;
         let audit = Arc::new(Audit::new(documents.clone(), clock.clone(), ids.clone(), kept));
         let keyring = Keyring::over(documents.clone(), clock.clone(), entropy.clone(), audit.clone());
@@ -132,6 +164,8 @@ impl ServerBuilder {
             access,
             audit,
             ready,
+            fetch,
+            environments,
             closing,
         };
         Ok(Server { shared: Arc::new(shared) })
@@ -146,7 +180,7 @@ pub struct Server {
 
 /// Returns all sections, the one that describes them last.
 fn sections() -> Vec<Section> {
-    let mut sections = vec![native::section(), keys::section(), page::section(), narration::section()];
+    let mut sections = vec![native::section(), keys::section(), page::section(), narration::section(), openharness::section()];
     let routes: Vec<_> = sections.iter().flat_map(|it| &it.routes).cloned().collect();
     sections.push(docs::section(&routes));
     sections
@@ -165,6 +199,8 @@ impl Server {
             ids: Arc::new(RandomIds),
             entropy: Arc::new(SystemEntropy),
             redactor: Redactor::default(),
+            fetch: None,
+            environments: Arc::default(),
             narration: NarrationLog::off(),
             access: AccessPolicy::default(),
         }

@@ -8,13 +8,14 @@ use singletree_agent::ChatAgent;
 use singletree_durable::{Documents, TenantId, Timestamp};
 use singletree_engine::{Clock, Ids};
 use singletree_harness::Chat;
-use singletree_http::Redactor;
+use singletree_http::{Redactor, Transport};
 use tokio::sync::watch;
 
 use crate::caller::Caller;
 use crate::entropy::Entropy;
 use crate::keys::{Access, Audit};
 use crate::narration::{NarrationLog, NarrationView};
+use crate::openharness::Environments;
 use crate::settings::ServerLimits;
 
 /// What all sections share.
@@ -35,6 +36,10 @@ pub(crate) struct Shared {
     pub(crate) entropy: Arc<dyn Entropy>,
     /// What keeps secrets out of texts (INV-16).
     pub(crate) redactor: Redactor,
+    /// What fetches from addresses that callers name; where there is none, nothing is fetched.
+    pub(crate) fetch: Option<Arc<dyn Transport>>,
+    /// What devices say of themselves while their requests are answered.
+    pub(crate) environments: Arc<Environments>,
     /// What people are told beside the conversations.
     pub(crate) narration: NarrationLog,
     /// Who may ask.

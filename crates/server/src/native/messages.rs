@@ -108,7 +108,7 @@ async fn said(
         options = options.agent(agent);
     }
     if let Some(policy) = sent.prompt_policy {
-        options = options.policy(convert::policy(policy));
+        options = options.policy(super::convert::policy(policy));
     }
     if telling.manner() == Manner::Events {
         options = options.listen();

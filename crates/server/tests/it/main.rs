@@ -5,6 +5,7 @@ mod frame;
 mod keys;
 mod narration;
 mod native;
+mod openharness;
 mod resume;
 mod schemathesis;
 mod support;
