@@ -30,6 +30,7 @@ mod server;
 mod settings;
 mod shared;
 mod sse;
+mod upkeep;
 
 mod agui;
 mod keys;

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use axum::Router;
@@ -27,7 +28,7 @@ use crate::problem::Problem;
 use crate::section::Section;
 use crate::settings::ServerLimits;
 use crate::shared::Shared;
-use crate::{Error, Result, docs, native};
+use crate::{Error, Result, docs, native, upkeep};
 
 /// How long answers get to be written when turns have used up the time of a shutdown.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -115,6 +116,7 @@ impl ServerBuilder {
         let keyring = Keyring::over(documents.clone(), clock.clone(), entropy.clone(), audit.clone());
         let access = Access::open(access, Arc::new(keyring), clock.clone(), entropy.as_ref())?;
         let (closing, _) = watch::channel(false);
+        let ready = AtomicBool::new(false);
         let shared = Shared {
             chat,
             documents,
@@ -127,6 +129,7 @@ impl ServerBuilder {
             narration,
             access,
             audit,
+            ready,
             closing,
         };
         Ok(Server { shared: Arc::new(shared) })
@@ -206,7 +209,8 @@ impl Server {
         self.shared.access.operator().clone()
     }
 
-    /// Serves until `stop` is ready. Then it accepts nothing more and lets turns and answers end, within
+    /// Serves until `stop` is ready. On the way it takes over what processes that died have left, and lets go of documents whose
+    /// time is over. Then it accepts nothing more and lets turns and answers end, within
     /// [`ServerLimits::grace`]; streams end with a hint to come again. Turns that were accepted are kept: what had no time is left
     /// to the next start.
     ///
@@ -214,7 +218,10 @@ impl Server {
     /// Dropping the future drops all connections; turns that were accepted are kept.
     pub async fn serve(&self, listener: TcpListener, stop: impl Future<Output = ()> + Send) {
         let mut door = Door::new(self.router(), &self.shared.limits);
-        door.open(&listener, stop).await;
+        tokio::select! {
+            () = door.open(&listener, stop) => {}
+            never = upkeep::run(&self.shared) => match never {},
+        }
         drop(listener);
         door.leave();
         let end = Instant::now() + self.shared.limits.grace;

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use singletree_agent::ChatAgent;
 use singletree_durable::{Documents, TenantId, Timestamp};
@@ -40,6 +41,8 @@ pub(crate) struct Shared {
     pub(crate) access: Access,
     /// Who did what.
     pub(crate) audit: Arc<Audit>,
+    /// Becomes true when what a process before this one left was taken over.
+    pub(crate) ready: AtomicBool,
     /// Becomes true when streams are to end: what runs has ended, or had its time.
     pub(crate) closing: watch::Sender<bool>,
 }
