@@ -41,6 +41,7 @@ mod steer;
 mod steer_dying;
 mod tenants;
 mod timeline;
+mod transcript;
 mod wait;
 mod weather;
 mod weather_file;

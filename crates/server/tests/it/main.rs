@@ -5,5 +5,7 @@ mod frame;
 mod keys;
 mod narration;
 mod native;
+mod resume;
 mod support;
+mod tenants;
 mod tokens;

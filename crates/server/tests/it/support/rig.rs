@@ -47,6 +47,7 @@ pub(crate) struct RigBuilder {
     ids: Arc<CountingIds>,
     entropy: Arc<CountingEntropy>,
     narration: Option<NarrationLog>,
+    at: SocketAddr,
     server: Vec<Box<dyn FnOnce(ServerBuilder) -> ServerBuilder>>,
 }
 
@@ -80,6 +81,7 @@ impl Rig {
             ids: Arc::default(),
             entropy: Arc::default(),
             narration: None,
+            at: SocketAddr::from(([127, 0, 0, 1], 0)),
             server: Vec::new(),
         }
     }
@@ -126,6 +128,12 @@ impl RigBuilder {
     /// Holds what is narrated in this log.
     pub(crate) fn narration(mut self, log: NarrationLog) -> Self {
         self.narration = Some(log);
+        self
+    }
+
+    /// Listens at this address instead of a free port.
+    pub(crate) fn at(mut self, at: SocketAddr) -> Self {
+        self.at = at;
         self
     }
 
@@ -176,7 +184,7 @@ impl RigBuilder {
             .redactor(redactor);
         let server =
             self.server.into_iter().fold(builder, |builder, change| change(builder)).build().unwrap();
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let listener = TcpListener::bind(self.at).await.unwrap();
         let at = listener.local_addr().unwrap();
         let operator = server.operator_key().expose().to_owned();
         let (stop, stopped) = oneshot::channel();
