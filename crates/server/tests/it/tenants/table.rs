@@ -56,6 +56,8 @@ pub(crate) const TABLE: &[Entry] = &[
     of("GET", "/v1/sessions/{session}/messages"),
     of("POST", "/v1/sessions/{session}/steer").body(r#"{"content": "say hello"}"#),
     of("GET", "/v1/sessions/{session}/events").query("?after={event}0"),
+    of("GET", "/v1/sessions/{session}/narration"),
+    of("DELETE", "/v1/sessions/{session}/narration").alike(),
     of("GET", "/v1/sessions/{session}/turns"),
     of("GET", "/v1/sessions/{session}/turns/{turn}"),
     of("GET", "/v1/sessions/{session}/turns/{turn}").events(),
