@@ -16,7 +16,7 @@ use singletree_engine::{Clock, Ids, RandomIds, SystemClock};
 use singletree_harness::Chat;
 use singletree_http::{Redactor, Secret, Transport};
 use tokio::net::{TcpListener, lookup_host};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, timeout_at};
 
 use crate::door::Door;
@@ -29,7 +29,7 @@ use crate::problem::Problem;
 use crate::section::Section;
 use crate::settings::ServerLimits;
 use crate::shared::Shared;
-use crate::{Error, Result, docs, native, page, upkeep, openharness};
+use crate::{Error, Result, docs, native, openharness, page, upkeep};
 
 /// How long answers get to be written when turns have used up the time of a shutdown.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -151,6 +151,7 @@ impl ServerBuilder {
         let access = Access::open(access, (keyring, pages), clock.clone(), entropy.as_ref())?;
         let (closing, _) = watch::channel(false);
         let ready = AtomicBool::new(false);
+        let blobs = Arc::new(Semaphore::new(limits.blobs));
         let shared = Shared {
             chat,
             documents,
@@ -166,6 +167,7 @@ impl ServerBuilder {
             ready,
             fetch,
             environments,
+            blobs,
             closing,
         };
         Ok(Server { shared: Arc::new(shared) })
@@ -180,7 +182,13 @@ pub struct Server {
 
 /// Returns all sections, the one that describes them last.
 fn sections() -> Vec<Section> {
-    let mut sections = vec![native::section(), keys::section(), page::section(), narration::section(), openharness::section()];
+    let mut sections = vec![
+        native::section(),
+        keys::section(),
+        page::section(),
+        narration::section(),
+        openharness::section(),
+    ];
     let routes: Vec<_> = sections.iter().flat_map(|it| &it.routes).cloned().collect();
     sections.push(docs::section(&routes));
     sections

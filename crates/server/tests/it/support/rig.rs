@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use singletree_durable::{Documents, Journal, MemoryStore, Upkeep};
-use singletree_harness::{Chat, Limits};
+use singletree_harness::{Blobs, Chat, Limits};
 use singletree_http::{Redactor, Secret};
 use singletree_llm::Pace;
 use singletree_server::{AccessPolicy, NarrationLimits, NarrationLog, Server, ServerBuilder, ServerLimits};
@@ -170,6 +170,7 @@ impl RigBuilder {
             .clock(self.clock.clone())
             .ids(self.ids.clone())
             .narration(narration.sink())
+            .blobs(Blobs::shared(store.clone()))
             .open_shared(store.clone(), store.clone())
             .unwrap();
         chat.sweep().await.unwrap();
