@@ -5,10 +5,9 @@
 
 use std::time::Duration;
 
-use sha2::{Digest, Sha256};
-use singletree_durable::{Blob, SessionId, SessionKey};
+use singletree_harness::{BlobRef, Chat};
 use singletree_http::{Error as HttpError, get_following, read_body};
-use singletree_llm::{Content, ContentBlock, ImageSource};
+use singletree_llm::{Content, ContentBlock};
 use singletree_protocol::openharness::{AttachmentRef, ErrorCode};
 use url::Url;
 
@@ -70,37 +69,31 @@ async fn resolve(
     attachment: &AttachmentRef,
     place: &Place,
 ) -> Result<ContentBlock, Failure> {
-    let session = SessionId::parse(session).map_err(|_| place.cannot("there is no session to keep it in"))?;
-    let key = SessionKey::new(asking.caller.tenant.clone(), session);
-    if attachment.size_bytes.is_some_and(|it| it > asking.shared.limits.blob_bytes as u64) {
+    let chat = asking.shared.chat(asking.caller);
+    if attachment.size_bytes.is_some_and(|it| it > size_max(&chat)) {
         return Err(place.cannot("it is larger than allowed"));
     }
     let given = |it: &Option<String>| it.clone().filter(|it| !it.is_empty());
     match (given(&attachment.ref_id), given(&attachment.uri)) {
-        (Some(name), _) => uploaded(asking, &key, &name, place).await,
-        (None, Some(uri)) if uri.starts_with(BLOB) => uploaded(asking, &key, &uri, place).await,
-        (None, Some(uri)) => fetched(asking, &key, &uri, place).await,
+        (Some(name), _) => uploaded(&chat, session, &name, place).await,
+        (None, Some(uri)) if uri.starts_with(BLOB) => uploaded(&chat, session, &uri, place).await,
+        (None, Some(uri)) => fetched((asking, &chat), session, &uri, place).await,
         (None, None) => Err(place.cannot("this engine knows no assets by that name")),
     }
 }
 
 /// Finds what was uploaded to this session; what was uploaded elsewhere is not there (INV-14).
-async fn uploaded(
-    asking: &Asking<'_>,
-    key: &SessionKey,
-    name: &str,
-    place: &Place,
-) -> Result<ContentBlock, Failure> {
+async fn uploaded(chat: &Chat, session: &str, name: &str, place: &Place) -> Result<ContentBlock, Failure> {
     let digest = name.strip_prefix(BLOB).unwrap_or(name);
-    let found = asking.shared.documents.blob(key, digest).await?;
-    let blob = found.ok_or_else(|| place.cannot("nothing was uploaded to this session under that name"))?;
-    picture(&blob.digest, &blob.media_type, place)
+    let found = chat.blob_info(session, digest).await;
+    let blob = found.map_err(|_| place.cannot("nothing was uploaded to this session under that name"))?;
+    picture(&blob, place)
 }
 
 /// Fetches what stands at an address, through the guard that lets calls go to public addresses only, and keeps it.
 async fn fetched(
-    asking: &Asking<'_>,
-    key: &SessionKey,
+    (asking, chat): (&Asking<'_>, &Chat),
+    session: &str,
     uri: &str,
     place: &Place,
 ) -> Result<ContentBlock, Failure> {
@@ -110,7 +103,7 @@ async fn fetched(
     }
     let transport = asking.shared.fetch.as_deref();
     let transport = transport.ok_or_else(|| place.denied("this server fetches nothing; upload it"))?;
-    let limit = asking.shared.limits.blob_bytes as u64;
+    let limit = size_max(chat);
     let fetching = async {
         let (_, response) = get_following(transport, uri, HOPS_MAX).await?;
         let status = response.status;
@@ -129,22 +122,19 @@ async fn fetched(
     if status != 200 {
         return Err(place.cannot("it cannot be fetched"));
     }
-    let media_type = infer::get(&bytes).map_or("application/octet-stream", |it| it.mime_type());
-    let digest: String = Sha256::digest(&bytes).iter().map(|it| format!("{it:02x}")).collect();
-    let block = picture(&digest, media_type, place)?;
-    let used = asking.shared.documents.blob_bytes(key).await?;
-    if used.saturating_add(bytes.len() as u64) > asking.shared.limits.session_blob_bytes {
-        return Err(place.cannot("the session holds as many bytes as it may"));
-    }
-    let blob = Blob { digest, media_type: media_type.to_owned(), bytes: bytes.to_vec() };
-    asking.shared.documents.keep_blob(key, blob).await?;
-    Ok(block)
+    let kept = chat.keep_blob(session, bytes.to_vec(), None).await;
+    let blob = kept.map_err(|it| place.cannot(&it.to_string()))?;
+    picture(&blob, place)
 }
 
-fn picture(digest: &str, media_type: &str, place: &Place) -> Result<ContentBlock, Failure> {
-    if !PICTURES.contains(&media_type) {
+/// Returns how large an attachment may be.
+pub(super) fn size_max(chat: &Chat) -> u64 {
+    chat.blob_limits().map_or(0, |it| it.bytes as u64)
+}
+
+fn picture(blob: &BlobRef, place: &Place) -> Result<ContentBlock, Failure> {
+    if !PICTURES.contains(&blob.media_type.as_str()) {
         return Err(place.cannot("it is no picture, and agents of this engine take no other files"));
     }
-    let source = ImageSource::Url { url: format!("{BLOB}{digest}") };
-    Ok(ContentBlock::Image { source, media_type: Some(media_type.to_owned()), detail: None })
+    Ok(blob.image())
 }

@@ -62,7 +62,7 @@ fn table(shared: &Shared, caller: &Caller) -> TruthTable {
         error_codes: errors.collect(),
         attachments: AttachmentTerms {
             count_max: ATTACHMENTS_MAX as u64,
-            size_bytes_max: shared.limits.blob_bytes as u64,
+            size_bytes_max: attachments::size_max(&shared.chat(caller)),
             mime_types: texts(attachments::PICTURES),
             uri_schemes: if shared.fetch.is_some() { texts(attachments::SCHEMES) } else { Vec::new() },
             ref_id: "blob:SHA256, as an upload to the same session names it".to_owned(),

@@ -8,9 +8,9 @@ use bytes::Bytes;
 use futures_util::stream;
 use serde_json::{Value, json};
 use singletree_durable::{Blob, SessionId, SessionKey, TenantId};
+use singletree_harness::BlobLimits;
 use singletree_http::{BoxFuture, Error, HttpRequest, HttpResponse, Result, Transport, reserved};
 use singletree_llm::{ContentBlock, ImageSource};
-use singletree_server::ServerLimits;
 
 use super::asking::{Shell, error, message, texts, with_id};
 use crate::support::Rig;
@@ -116,8 +116,8 @@ async fn where_a_reference_must_not_lead_nobody_goes() {
         ("https://large.example/", Stands::Here(200, &[0x89; 2000])),
     ]);
     let fetching = net.clone();
-    let limits = ServerLimits { blob_bytes: 1000, ..ServerLimits::default() };
-    let rig = Rig::builder().limits(limits).server(|it| it.fetching(fetching)).start().await;
+    let limits = BlobLimits { bytes: 1000, ..BlobLimits::default() };
+    let rig = Rig::builder().blob_limits(limits).server(|it| it.fetching(fetching)).start().await;
     let shell = Shell::of(&rig);
     let check = async |attachment: Value, code: &str| {
         let answer = shell.ask(&with(json!([attachment]))).await;

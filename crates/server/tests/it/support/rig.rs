@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use singletree_durable::{Documents, Journal, MemoryStore, Upkeep};
-use singletree_harness::{Blobs, Chat, Limits};
+use singletree_harness::{BlobLimits, Blobs, Chat, Limits};
 use singletree_http::{Redactor, Secret};
 use singletree_llm::Pace;
 use singletree_server::{AccessPolicy, NarrationLimits, NarrationLog, Server, ServerBuilder, ServerLimits};
@@ -42,6 +42,7 @@ pub(crate) struct Rig {
 pub(crate) struct RigBuilder {
     limits: ServerLimits,
     chat_limits: Limits,
+    blob_limits: BlobLimits,
     world: World,
     clock: Arc<HandClock>,
     ids: Arc<CountingIds>,
@@ -76,6 +77,7 @@ impl Rig {
         RigBuilder {
             limits: ServerLimits::default(),
             chat_limits: Limits::default(),
+            blob_limits: BlobLimits::default(),
             world: World::default(),
             clock: HandClock::new(),
             ids: Arc::default(),
@@ -143,6 +145,12 @@ impl RigBuilder {
         self
     }
 
+    /// Bounds its blobs.
+    pub(crate) fn blob_limits(mut self, limits: BlobLimits) -> Self {
+        self.blob_limits = limits;
+        self
+    }
+
     /// Starts it over an empty store in memory.
     pub(crate) async fn start(self) -> Rig {
         self.start_on(MemoryStore::new()).await
@@ -170,7 +178,7 @@ impl RigBuilder {
             .clock(self.clock.clone())
             .ids(self.ids.clone())
             .narration(narration.sink())
-            .blobs(Blobs::shared(store.clone()))
+            .blobs(Blobs::shared(store.clone()).limits(self.blob_limits))
             .open_shared(store.clone(), store.clone())
             .unwrap();
         chat.sweep().await.unwrap();
