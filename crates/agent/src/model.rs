@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use singletree_engine::{Ctx, Json, NodeError, NodeResult};
-use singletree_harness::{Narrator, SideRecords, Steering, TurnBudget, TurnStream};
-use singletree_llm::{Ask, ChatMessage, Delta, Detail, Error, FinishReason, Request, Response, Shown};
+use singletree_harness::{Narrator, SideRecords, Steering, TurnBudget, TurnPictures, TurnStream};
+use singletree_llm::{Ask, ChatMessage, Delta, Detail, Error, FinishReason, Request, Response, Shown, Usage};
 use singletree_narration::claims_memory;
 
 use crate::command::{Cycle, Verdict};
@@ -36,6 +36,10 @@ pub(crate) async fn model(parts: Arc<Parts>, cx: Ctx<AgentState>) -> NodeResult<
         None => prompt::shown(member, parts.compaction.as_ref(), (&state.messages, state.summary.0.as_ref())),
     };
     let request = request(member, &kit, shown.into_iter().chain(steered.iter().cloned().map(Arc::new)));
+    let request = match cx.extension::<TurnPictures>() {
+        Some(pictures) => request.with_pictures(pictures),
+        None => request,
+    };
     let stream = cx.extension::<TurnStream>().filter(|_| is_outermost);
     let asking = ask(member, &request, stream.as_deref(), position);
     let answered = tokio::time::timeout(member.model_time_max, asking).await;

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use singletree::agent::ChatAgent;
+use singletree::config::Serving;
 use singletree::durable::{Journal, SessionId, SessionKey, TenantId, WaitQuery};
 use singletree::engine::{Ids, Outline, RandomIds};
 use singletree::harness;
@@ -27,7 +29,10 @@ pub(crate) struct House {
     pub(crate) about: Option<String>,
     /// What to add to a command so that the same ones answer.
     pub(crate) again: String,
-    store: SqliteStore,
+    /// How clients of a server list those who answer, and how they are served.
+    pub(crate) listed: Vec<ChatAgent>,
+    pub(crate) serving: Serving,
+    pub(crate) store: SqliteStore,
 }
 
 impl House {
@@ -56,10 +61,10 @@ impl House {
     }
 
     fn over(cast: Cast, store: SqliteStore) -> Result<Self> {
-        let Cast { agents, limits, redactor, about, again } = cast;
+        let Cast { agents, listed, limits, serving, redactor, about, again } = cast;
         let chat = agents.into_iter().fold(Chat::builder().limits(limits), |chat, agent| chat.agent(agent));
         let chat = chat.open(store.clone())?;
-        Ok(Self { chat, redactor, about, again, store })
+        Ok(Self { chat, redactor, about, again, listed, serving, store })
     }
 
     /// Chooses the conversation: the one that is named; else the last one, if the agent that is asked for answers there,

@@ -30,6 +30,7 @@ mod server;
 mod settings;
 mod shared;
 mod sse;
+mod upkeep;
 
 mod agui;
 mod keys;
@@ -45,5 +46,6 @@ pub use caller::{Caller, Scope, tenant};
 pub use entropy::{Entropy, SystemEntropy};
 pub use error::{Error, Result};
 pub use keys::{AccessPolicy, Keyring, NewKey, TokenPolicy};
+pub use narration::{NarrationLimits, NarrationLog};
 pub use server::{Server, ServerBuilder};
 pub use settings::ServerLimits;

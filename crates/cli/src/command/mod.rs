@@ -9,10 +9,12 @@ mod doctor;
 mod fork;
 mod graph;
 mod init;
+mod keys;
 mod pending;
 mod piped;
 mod retain;
 mod send;
+mod serve;
 mod sessions;
 mod slash;
 mod torture;
@@ -45,6 +47,8 @@ pub(crate) async fn run(command: Command) -> Result<u8> {
         Command::Graph(args) => graph::run(args).await,
         Command::Turn(args) => turn::run(args).await,
         Command::Doctor(args) => doctor::run(args).await,
+        Command::Serve(args) => serve::run(args).await,
+        Command::Keys(args) => keys::run(args).await,
         Command::Backup(args) => backup::run(args).await,
         Command::Torture(args) => torture::run(args).await,
         Command::TortureChild(args) => torture_child::run(args).await,
