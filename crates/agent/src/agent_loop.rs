@@ -9,6 +9,7 @@ use singletree_llm::{ChatMessage, InvalidOutput, Pace, Provider, Retry, RuntimeC
 use singletree_tools::{Effect, LiveToolbox};
 
 use crate::approve::Approve;
+use crate::command::{Artifacts, SnapshotSource};
 use crate::compaction::Compaction;
 use crate::error::Result;
 use crate::graph::graph_of;
@@ -52,6 +53,8 @@ impl AgentLoop {
                 tools: None,
                 allowed: None,
                 hand_offs: Vec::new(),
+                snapshots: None,
+                artifacts: None,
                 approve: Approve::default(),
                 approval_expires_in: None,
                 model_time_max: MODEL_TIME_MAX,
@@ -145,6 +148,22 @@ impl AgentLoopBuilder {
     #[must_use]
     pub fn compaction(mut self, compaction: Compaction) -> Self {
         self.compaction = Some(compaction);
+        self
+    }
+
+    /// Sets where the state comes from that the model is shown with a command, in sessions whose prompt policy is
+    /// [`PromptPolicy::Command`](singletree_harness::PromptPolicy::Command); none otherwise. Conversations are not shown it.
+    #[must_use]
+    pub fn snapshots(mut self, source: Arc<dyn SnapshotSource>) -> Self {
+        self.member.snapshots = Some(source);
+        self
+    }
+
+    /// Sets where artifacts are kept, of which the model is shown the approved ones with a command, as with
+    /// [`AgentLoopBuilder::snapshots`].
+    #[must_use]
+    pub fn artifacts(mut self, artifacts: Arc<Artifacts>) -> Self {
+        self.member.artifacts = Some(artifacts);
         self
     }
 

@@ -8,8 +8,8 @@ use singletree_engine::{Ctx, END, Json, NodeError, NodeResult, Target};
 use singletree_harness::{Messages, SideRecords, TurnBudget};
 use singletree_llm::{ChatMessage, Detail, Error, FinishReason, Request, Role};
 
+use crate::command::is_command;
 use crate::compaction::Compaction;
-use crate::model::tokens;
 use crate::parts::{MODEL, Parts};
 use crate::place::is_outermost;
 use crate::state::AgentState;
@@ -30,7 +30,9 @@ const INSTRUCTIONS: &str = "You summarise conversations. Write down what somebod
 pub(crate) async fn compact(parts: Arc<Parts>, cx: Ctx<AgentState>) -> NodeResult<AgentState> {
     let (state, update) = (cx.state(), AgentState::update());
     // What a window does not hold is not read from inside of another graph.
-    let Some(compaction) = parts.compaction.as_ref().filter(|_| is_outermost(&cx)) else { return Ok(update) };
+    // What a session of commands has said is shown to no model, and so summarised for none (D27).
+    let may = is_outermost(&cx) && !is_command(&cx);
+    let Some(compaction) = parts.compaction.as_ref().filter(|_| may) else { return Ok(update) };
     let commanded = compaction.is_commanded(&state.messages);
     let old = state.summary.0.as_ref();
     let sides = cx.extension::<SideRecords>();
@@ -75,7 +77,7 @@ async fn summarise(
     cx: &Ctx<AgentState>,
     range: Range<u64>,
 ) -> Result<Result<Summary, Error>, NodeError> {
-    let owner = parts.owner(cx.state())?;
+    let owner = parts.owner(cx)?;
     let provider = compaction.provider.as_ref().unwrap_or(&owner.provider);
     let mut text = cx.state().summary.0.as_ref().map(|it| it.text.clone());
     let mut from = range.start;
@@ -89,7 +91,7 @@ async fn summarise(
             Err(error) => return Ok(Err(error)),
         };
         if let Some(budget) = cx.extension::<TurnBudget>() {
-            budget.tokens(tokens(&response.usage))?;
+            budget.model_call(provider.model(), &response.usage)?;
         }
         let new = response.message.text().trim().to_owned();
         if response.finish_reason != FinishReason::Stop || new.is_empty() || new.len() > SUMMARY_BYTES {

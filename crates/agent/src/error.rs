@@ -1,9 +1,9 @@
-//! What can go wrong when an agent is put together.
+//! What can go wrong when an agent is put together, or with what it keeps.
 
 /// What the operations of this crate return.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Everything that can go wrong when an agent is put together. What goes wrong in a turn is an error of the turn.
+/// Everything that can go wrong when an agent is put together, and with artifacts. What goes wrong in a turn is an error of the turn.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -25,6 +25,18 @@ pub enum Error {
         /// Why not.
         why: String,
     },
+    /// An artifact cannot be kept, approved or shown so.
+    #[error("the artifact is refused: {why}")]
+    Artifact {
+        /// Why.
+        why: String,
+    },
+    /// The store of the artifacts failed.
+    #[error("the store of the artifacts failed")]
+    Store {
+        /// With what.
+        source: singletree_durable::Error,
+    },
     /// The model cannot be made.
     #[error("the agent's model cannot be made")]
     Model {
@@ -42,6 +54,8 @@ impl Error {
             Self::Tools { source } => source.category(),
             Self::Model { source } => source.category(),
             Self::Team { .. } => "agent_team_invalid",
+            Self::Artifact { .. } => "artifact_refused",
+            Self::Store { source } => source.category(),
         }
     }
 }

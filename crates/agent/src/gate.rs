@@ -24,7 +24,7 @@ pub(crate) async fn gate(parts: Arc<Parts>, cx: Ctx<AgentState>) -> NodeResult<A
             Ok(cleared.decisions(Json(state.decisions.0.with(decision))))
         }
         None => {
-            let member = parts.owner(state)?;
+            let member = parts.owner(&cx)?;
             let effect = member.kit().await.runnable(call).map_or("", |it| it.effect().as_str());
             let signal = signal(&cx, &asking, (index, call)).with("effect", effect);
             cx.suspend(match member.approval_expires_in {

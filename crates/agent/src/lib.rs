@@ -13,6 +13,9 @@
 //!   │ └──held back──► gate ┘│       the gate comes back to itself until every call is decided
 //!   └───────────────────────┘
 //! ```
+//! In a session whose prompt policy is `command` the model is shown a [`CommandPrompt`] in place of the conversation, and
+//! proposes one action at a time; see [`SnapshotSource`] and [`Artifacts`].
+//!
 //! With a [`Compaction`] a node `compact` stands before all others. Messages that steer the turn are taken by `model`.
 //!
 //! At durability level `step` the commit after `model` is the record of what is about to be called, and the commit after
@@ -40,6 +43,8 @@ mod kit;
 mod member;
 mod summary;
 
+mod command;
+
 mod asking;
 mod parts;
 mod place;
@@ -61,6 +66,10 @@ pub use agent_loop::{AgentLoop, AgentLoopBuilder, agent};
 pub use approve::Approve;
 pub use call_retry::call_retry;
 pub use chat_agent::{ChatAgent, listed};
+pub use command::{
+    Action, Actions, ApprovedArtifact, Artifact, ArtifactName, ArtifactSource, Artifacts, CommandPrompt,
+    SnapshotSource,
+};
 pub use compaction::Compaction;
 pub use error::{Error, Result};
 pub use state::{AgentState, AgentStateUpdate, Decision, Decisions};

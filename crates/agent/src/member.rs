@@ -9,6 +9,7 @@ use singletree_llm::{ChatMessage, NoPause, Pace, Provider, Retry, RuntimeConfig,
 use singletree_tools::LiveToolbox;
 
 use crate::approve::Approve;
+use crate::command::{Artifacts, SnapshotSource};
 use crate::hand_off::HandOff;
 use crate::kit::Kit;
 
@@ -25,6 +26,10 @@ pub(crate) struct Member {
     /// The names of the tools that it may use; all of them when nothing is said.
     pub(crate) allowed: Option<BTreeSet<String>>,
     pub(crate) hand_offs: Vec<HandOff>,
+    /// Where the state comes from that is shown with a command.
+    pub(crate) snapshots: Option<Arc<dyn SnapshotSource>>,
+    /// Where approved artifacts come from.
+    pub(crate) artifacts: Option<Arc<Artifacts>>,
     pub(crate) approve: Approve,
     pub(crate) approval_expires_in: Option<Duration>,
     pub(crate) model_time_max: Duration,

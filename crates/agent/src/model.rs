@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use singletree_engine::{Ctx, Json, NodeError, NodeResult};
-use singletree_harness::{SideRecords, Steering, TurnBudget, TurnStream};
+use singletree_harness::{Narrator, SideRecords, Steering, TurnBudget, TurnPictures, TurnStream};
 use singletree_llm::{Ask, ChatMessage, Delta, Detail, Error, FinishReason, Request, Response, Shown, Usage};
+use singletree_narration::claims_memory;
 
+use crate::command::{Cycle, Verdict};
 use crate::kit::Kit;
 use crate::member::Member;
 use crate::parts::Parts;
@@ -21,14 +23,23 @@ pub(crate) async fn model(parts: Arc<Parts>, cx: Ctx<AgentState>) -> NodeResult<
         let what = format!("the limit max_model_calls of {} was reached", parts.model_calls_max);
         return Err(NodeError::new(what).with_category("chat_budget_exhausted"));
     }
-    let member = parts.owner(state)?;
+    let member = parts.owner(&cx)?;
     let kit = member.kit().await;
     let is_outermost = is_outermost(&cx);
-    let steering = cx.extension::<Steering>().filter(|_| is_outermost);
+    let cycle = Cycle::of(&cx)?;
+    // One that steers a command is the next command.
+    let steering = cx.extension::<Steering>().filter(|_| is_outermost && cycle.is_none());
     let steered = steering.map(|it| it.take(&state.messages)).unwrap_or_default();
     let position = state.messages.len() + steered.len() as u64;
-    let shown = prompt::shown(member, parts.compaction.as_ref(), (&state.messages, state.summary.0.as_ref()));
+    let shown = match &cycle {
+        Some(cycle) => cycle.prompt(member).await?.messages(),
+        None => prompt::shown(member, parts.compaction.as_ref(), (&state.messages, state.summary.0.as_ref())),
+    };
     let request = request(member, &kit, shown.into_iter().chain(steered.iter().cloned().map(Arc::new)));
+    let request = match cx.extension::<TurnPictures>() {
+        Some(pictures) => request.with_pictures(pictures),
+        None => request,
+    };
     let stream = cx.extension::<TurnStream>().filter(|_| is_outermost);
     let asking = ask(member, &request, stream.as_deref(), position);
     let answered = tokio::time::timeout(member.model_time_max, asking).await;
@@ -37,15 +48,20 @@ pub(crate) async fn model(parts: Arc<Parts>, cx: Ctx<AgentState>) -> NodeResult<
         Err(Error::Unavailable(Detail::new(format!("the model did not answer within {seconds} s"))))
     })?;
     if let Some(budget) = cx.extension::<TurnBudget>() {
-        budget.tokens(tokens(&response.usage))?;
+        budget.model_call(member.provider.model(), &response.usage)?;
     }
     let ended = response.finish_reason;
     let message = sound(response)?;
     if let Some(sides) = cx.extension::<SideRecords>().filter(|_| is_outermost) {
         note(&sides, member, position, ended);
     }
-    let held = (0..).zip(&message.tool_calls).filter(|(_, it)| kit.needs_approval(it)).map(|(at, _)| at);
-    let decisions = Json(Decisions::holding(position, held.collect()));
+    let verdict = cycle.is_some().then(|| Verdict::of(&message, &kit));
+    if let Some(verdict) = verdict {
+        explain(&cx, verdict, &message, position);
+    }
+    let carried_out = verdict.is_none_or(|it| it.rejection().is_none());
+    let held = (0..).zip(&message.tool_calls).filter(|(_, it)| carried_out && kit.needs_approval(it));
+    let decisions = Json(Decisions::holding(position, held.map(|(at, _)| at).collect()));
     let update = AgentState::update().approved(None).reason(None).decisions(decisions);
     let update = update.answers(state.answers + 1);
     let update = if state.answers == 0 { update.scope(scope(&cx)) } else { update };
@@ -60,6 +76,18 @@ fn request(member: &Member, kit: &Kit<'_>, messages: impl Iterator<Item = Arc<Ch
     match &member.reply_schema {
         Some(schema) => request.with_response_schema(schema.clone()),
         None => request,
+    }
+}
+
+/// Tells people why the model proposes what it proposes, before that is carried out (agent-chat-output §5.2), and says beside
+/// the message when it claims to remember what it cannot know (§11).
+fn explain(cx: &Ctx<AgentState>, verdict: Verdict, message: &ChatMessage, position: u64) {
+    if let Some(narrator) = cx.extension::<Narrator>().filter(|_| verdict == Verdict::Proposal) {
+        narrator.rationale(&message.text());
+    }
+    let sides = cx.extension::<SideRecords>().filter(|_| is_outermost(cx));
+    if let Some((sides, phrase)) = sides.zip(claims_memory(&message.text())) {
+        sides.note(position, "claims_memory", phrase);
     }
 }
 
@@ -108,12 +136,6 @@ async fn ask(
         ) => {}
     };
     ask.stream(request, show).await
-}
-
-/// Returns how many tokens a provider says that an answer took; none when it does not say (D13).
-pub(crate) fn tokens(usage: &Usage) -> u64 {
-    let parts = usage.prompt_tokens.unwrap_or(0).saturating_add(usage.completion_tokens.unwrap_or(0));
-    usage.total_tokens.unwrap_or(parts)
 }
 
 /// Takes the message of a response, if it can be part of a conversation.

@@ -1,8 +1,9 @@
 //! What the nodes of one graph share: its agents, and what bounds a turn.
 
-use singletree_engine::{END, NodeError, Target};
+use singletree_engine::{Ctx, END, NodeError, Target};
 
 use crate::asking::Asking;
+use crate::command::is_command;
 use crate::compaction::Compaction;
 use crate::hand_off;
 use crate::member::Member;
@@ -30,9 +31,11 @@ impl Parts {
     ///
     /// # Errors
     /// `chat_agent_unknown` when that is none of these: agents were changed, and who would answer now is not guessed.
-    pub(crate) fn owner(&self, state: &AgentState) -> Result<&Member, NodeError> {
-        let handed =
-            if self.is_team() && state.answers == 0 { hand_off::last(&state.messages) } else { None };
+    pub(crate) fn owner(&self, cx: &Ctx<AgentState>) -> Result<&Member, NodeError> {
+        let state = cx.state();
+        // What commands say is not looked at for who answers.
+        let looks_back = self.is_team() && state.answers == 0 && !is_command(cx);
+        let handed = if looks_back { hand_off::last(&state.messages) } else { None };
         let Some(id) = handed.or_else(|| state.agent.clone()) else { return Ok(&self.first) };
         let owner = self.members().find(|it| it.id.as_ref() == Some(&id));
         owner.ok_or_else(|| {

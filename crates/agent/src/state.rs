@@ -6,6 +6,7 @@ use singletree_harness::Messages;
 use singletree_llm::ChatMessage;
 use singletree_macros::State;
 
+use crate::command::Actions;
 use crate::summary::Summary;
 
 /// The state of the agent loop.
@@ -31,6 +32,11 @@ pub struct AgentState {
     pub scope: Option<String>,
     /// The id of the agent that the conversation belongs to; none is the first one's.
     pub agent: Option<String>,
+    /// The command that the turn carries out, in sessions of commands: set by the chat when the turn begins, and kept with it,
+    /// also while it waits for a person.
+    pub current_command: Option<String>,
+    /// What was done for the command so far, in sessions of commands.
+    pub actions: Json<Actions>,
     /// What stands for the beginning of the conversation, once there is something (D27).
     pub summary: Json<Option<Summary>>,
 }

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use singletree_engine::{Ctx, NodeError, NodeResult};
+use singletree_engine::{Ctx, Json, NodeError, NodeResult};
 use singletree_harness::{CallLog, SideRecords, TurnBudget, TurnStream};
 use singletree_llm::{ChatMessage, ToolCall};
 use singletree_tools::Recovery;
 
 use crate::asking::Asking;
+use crate::command::{Action, Verdict, is_command};
 use crate::hand_off;
 use crate::kit::Kit;
 use crate::parts::Parts;
@@ -26,9 +27,11 @@ pub(crate) async fn tools(parts: Arc<Parts>, cx: Ctx<AgentState>) -> NodeResult<
     if let Some(budget) = cx.extension::<TurnBudget>() {
         budget.tool_calls(asking.message.tool_calls.len() as u64)?;
     }
-    let member = parts.owner(cx.state())?;
+    let member = parts.owner(&cx)?;
     let kit = member.kit().await;
+    let verdict = is_command(&cx).then(|| Verdict::of(&asking.message, &kit));
     let running = Running {
+        rejection: verdict.and_then(Verdict::rejection),
         stream: cx.extension::<TurnStream>(),
         sides: cx.extension::<SideRecords>().filter(|_| is_outermost(&cx)),
         log: CallLog::read(&cx.records(), asking.recorded())?,
@@ -42,9 +45,15 @@ pub(crate) async fn tools(parts: Arc<Parts>, cx: Ctx<AgentState>) -> NodeResult<
             sides.note(asking.position + at, "agent", id.as_str());
         }
     }
+    let done = asking.calls().zip(&texts).map(|((_, call), text)| Action::of(call, text));
+    let done = verdict.map(|_| cx.state().actions.0.with(done));
     let results =
         asking.calls().zip(texts).map(|((_, call), text)| ChatMessage::tool(call.id.as_str(), text));
     let update = AgentState::update().messages(results);
+    let update = match done {
+        Some(done) => update.actions(Json(done)),
+        None => update,
+    };
     Ok(match running.handed() {
         Some((_, to)) => update.agent(Some(to.to_owned())),
         None => update,
@@ -53,6 +62,8 @@ pub(crate) async fn tools(parts: Arc<Parts>, cx: Ctx<AgentState>) -> NodeResult<
 
 /// The calls of one message while they run.
 struct Running<'a> {
+    /// Why none of them is made, where none is.
+    rejection: Option<&'static str>,
     kit: &'a Kit<'a>,
     asking: &'a Asking,
     cx: &'a Ctx<AgentState>,
@@ -81,7 +92,8 @@ impl Running<'_> {
 
     /// Returns the call that hands the conversation over, and to whom.
     fn handed(&self) -> Option<(u64, &str)> {
-        self.asking.calls().find_map(|(at, call)| Some((at, self.kit.hand_off(call)?.to.as_str())))
+        let mut calls = self.asking.calls().filter(|_| self.rejection.is_none());
+        calls.find_map(|(at, call)| Some((at, self.kit.hand_off(call)?.to.as_str())))
     }
 
     /// Says what to do with a call in doubt, if it is one that changes something and may run.
@@ -89,9 +101,12 @@ impl Running<'_> {
         self.kit.changes(call).filter(|_| self.denial(index, call).is_none())
     }
 
-    /// Returns what a call is answered that nobody may run: a person said no, or was never asked because its tool was
+    /// Returns why a call is not made: a person said no, or was never asked because its tool was
     /// harmless when the model called it.
     fn denial(&self, index: u64, call: &ToolCall) -> Option<String> {
+        if let Some(reason) = self.rejection {
+            return Some(reason.to_owned());
+        }
         let reason = match self.cx.state().decisions.0.about(self.asking.position, index) {
             Some(decision) if decision.approved => return None,
             Some(decision) => decision.reason.as_deref().unwrap_or("a person said no; nothing was done"),
@@ -100,12 +115,17 @@ impl Running<'_> {
             }
             None => return None,
         };
-        Some(json!({ "status": "denied", "reason": reason }).to_string())
+        Some(reason.to_owned())
     }
 
     async fn read(&self, index: u64, call: &ToolCall) -> String {
         match (self.denial(index, call), self.kit.hand_off(call)) {
-            (Some(denial), _) => denial,
+            (Some(reason), _) => {
+                if let Some(sides) = &self.sides {
+                    sides.note(self.asking.position + 1 + index, "denied", reason.as_str());
+                }
+                json!({ "status": "denied", "reason": reason }).to_string()
+            }
             (None, Some(to)) if self.handed().is_some_and(|(at, _)| at == index) => to.answer(call),
             (None, Some(_)) => hand_off::refused(),
             (None, None) => self.call(index, call).await,

@@ -2,7 +2,8 @@
 
 use crate::{
     AuditRow, Counters, EventRow, Fence, FieldRow, Head, InvocationId, ItemRow, Json, MailRow, Placement,
-    PositionRow, RecordRow, SessionId, SessionKey, Timestamp, TurnRow, TurnStatus, WaitRow, WaitStatus,
+    PositionRow, RecordRow, SessionId, SessionKey, Timestamp, TurnRow, TurnStatus, UsageRow, WaitRow,
+    WaitStatus,
 };
 
 /// What must hold for a batch to be written; checked in the transaction that writes it.
@@ -126,9 +127,23 @@ pub enum Put {
         /// The lowest number that stays.
         before: u64,
     },
-    /// Removes the session and everything of it but its next free numbers, which are content of nobody; a later head makes
-    /// it anew. Deleting what is absent succeeds.
+    /// Adds to what the session, and to what its tenant has used of a model.
+    Usage(UsageRow),
+    /// Removes the session and everything of it but its next free numbers, which are content of nobody, and what its tenant has
+    /// used in it; a later head makes it anew. Deleting what is absent succeeds.
     Delete,
+    /// Writes a document of the session's tenant, whatever stood there, that belongs to the session and need not find it there
+    /// ([`Documents`](crate::Documents)): what is to be done about a transition is kept with it.
+    Document {
+        /// What it is.
+        kind: String,
+        /// Which one, unique in tenant and kind.
+        id: String,
+        /// What it says.
+        body: Json,
+        /// From when on it is as if it were not there.
+        expires_at: Option<Timestamp>,
+    },
     /// Adds an audit row, which outlives the session.
     Audit(AuditRow),
 }

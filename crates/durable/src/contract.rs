@@ -65,6 +65,7 @@ mod saboteur;
 mod saves;
 mod sessions;
 mod upkeep;
+mod usage;
 mod waits;
 mod writes;
 

@@ -7,7 +7,7 @@ use std::pin::Pin;
 use crate::dossier;
 use crate::{
     Batch, Counters, Dossier, EventRow, Fence, InvocationId, ItemRow, MailRow, PositionRow, RecordRow,
-    Result, SessionId, SessionKey, SessionRow, TenantId, Timestamp, TurnRow, WaitRow,
+    Result, SessionId, SessionKey, SessionRow, TenantId, Timestamp, TurnRow, UsageRow, WaitRow,
 };
 
 /// A boxed future, so that stores can be chosen at run time.
@@ -71,6 +71,15 @@ pub enum WaitQuery {
     SignalOf(TenantId, String, u64),
     /// Those of an invocation of a tenant, whatever their status.
     Invocation(TenantId, InvocationId),
+}
+
+/// Whose use of models to read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum UsageOf {
+    /// A session's, since it was made.
+    Session(SessionKey),
+    /// A tenant's, since its first turn: also in sessions that were deleted.
+    Tenant(TenantId),
 }
 
 /// One page of a tenant's sessions, ordered by session id.
@@ -174,6 +183,10 @@ pub trait Journal: fmt::Debug + Send + Sync {
         from: u64,
         limit: u64,
     ) -> BoxFuture<'a, Result<Vec<EventRow>>>;
+
+    /// Reads what was used of models, ordered by model. What it costs does not depend on how many turns or sessions there
+    /// were.
+    fn usage<'a>(&'a self, of: &'a UsageOf) -> BoxFuture<'a, Result<Vec<UsageRow>>>;
 }
 
 /// The calls that look across tenants: sweep, deadlines, retention, doctor. What they return names the tenant (INV-14).

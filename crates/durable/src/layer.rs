@@ -5,7 +5,7 @@ use std::fmt;
 use crate::{
     Batch, BoxFuture, Counters, Dossier, EventRow, Fence, InvocationId, ItemRange, ItemRow, Journal, MailRow,
     PositionRow, RecordRow, Result, SessionId, SessionKey, SessionPage, SessionRow, TenantId, Timestamp,
-    TurnQuery, TurnRow, Upkeep, WaitQuery, WaitRow,
+    TurnQuery, TurnRow, Upkeep, UsageOf, UsageRow, WaitQuery, WaitRow,
 };
 
 /// Which read of a store is made.
@@ -37,6 +37,8 @@ pub enum Read {
     Records,
     /// [`Journal::events`].
     Events,
+    /// [`Journal::usage`].
+    Usage,
     /// [`Upkeep::ownerless`].
     Ownerless,
     /// [`Upkeep::deadlines`].
@@ -153,6 +155,10 @@ impl<L: Layer> Journal for L {
         limit: u64,
     ) -> BoxFuture<'a, Result<Vec<EventRow>>> {
         self.read(Read::Events, self.journal().events(key, from, limit))
+    }
+
+    fn usage<'a>(&'a self, of: &'a UsageOf) -> BoxFuture<'a, Result<Vec<UsageRow>>> {
+        self.read(Read::Usage, self.journal().usage(of))
     }
 }
 

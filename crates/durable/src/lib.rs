@@ -45,12 +45,12 @@ pub use checkpoint::{
     CheckpointFilter, CheckpointRecord, CheckpointState, CheckpointSummary, Checkpointer, EnclosingInstance,
     FanOutProgress, InstanceProgress, InstanceState,
 };
-pub use documents::{Blob, Change, Document, DocumentKey, Documents, Expect};
+pub use documents::{Blob, BlobInfo, Change, Document, DocumentKey, Documents, Expect};
 pub use dossier::{Dossier, Paused};
 pub use error::{BoxError, Error, Result};
 pub use fault::{FailAt, Land};
 pub use id::{Fence, IdError, InvocationId, SessionId, SessionKey, TenantId};
-pub use journal::{BoxFuture, ItemRange, Journal, SessionPage, TurnQuery, Upkeep, WaitQuery};
+pub use journal::{BoxFuture, ItemRange, Journal, SessionPage, TurnQuery, Upkeep, UsageOf, WaitQuery};
 pub use journal_sessions::JournalSessions;
 pub use json::Json;
 pub use layer::{Layer, Read};
@@ -60,7 +60,7 @@ pub use paused::{PausedRecord, PausedStatus, PausedStore};
 pub use positions::{NodePosition, Positions};
 pub use row::{
     AuditRow, Counters, EventRow, FieldRow, FieldValue, Head, ItemRow, MailRow, Parent, Placement,
-    PositionRow, RecordRow, SessionRow, TurnKind, TurnRow, TurnStatus, WaitRow, WaitStatus,
+    PositionRow, RecordRow, SessionRow, TurnKind, TurnRow, TurnStatus, UsageRow, WaitRow, WaitStatus,
 };
 pub use session::{Expected, SessionFilter, SessionRecord, SessionStore, SessionSummary, Version};
 pub use time::Timestamp;

@@ -21,7 +21,7 @@ use state::State;
 use crate::{
     AuditRow, Batch, BoxFuture, Counters, Error, EventRow, Fence, InvocationId, ItemRange, ItemRow, Journal,
     JournalSessions, MailRow, PositionRow, RecordRow, Result, SessionId, SessionKey, SessionPage, SessionRow,
-    TenantId, Timestamp, TurnQuery, TurnRow, Upkeep, WaitQuery, WaitRow,
+    TenantId, Timestamp, TurnQuery, TurnRow, Upkeep, UsageOf, UsageRow, WaitQuery, WaitRow,
 };
 
 /// Keeps everything in memory: for tests, examples and sessions that need not outlive the process.
@@ -206,6 +206,10 @@ impl Journal for MemoryStore {
         limit: u64,
     ) -> BoxFuture<'a, Result<Vec<EventRow>>> {
         now(Ok(read::events(&self.state(), key, from, limit)))
+    }
+
+    fn usage<'a>(&'a self, of: &'a UsageOf) -> BoxFuture<'a, Result<Vec<UsageRow>>> {
+        now(Ok(read::usage(&self.state(), of)))
     }
 }
 

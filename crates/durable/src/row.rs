@@ -302,6 +302,34 @@ pub struct EventRow {
     pub body: Option<Json>,
 }
 
+/// What was used of a model.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct UsageRow {
+    /// The model.
+    pub model: String,
+    /// How many answers it gave.
+    pub calls: u64,
+    /// Tokens of prompts.
+    pub prompt_tokens: u64,
+    /// Tokens of answers.
+    pub completion_tokens: u64,
+    /// Tokens of prompts that came from a cache.
+    pub cached_tokens: u64,
+    /// Tokens of prompts that were written to a cache.
+    pub cache_creation_tokens: u64,
+}
+
+impl UsageRow {
+    /// Adds what was used in another row, of the same model.
+    pub fn add(&mut self, other: &Self) {
+        self.calls = self.calls.saturating_add(other.calls);
+        self.prompt_tokens = self.prompt_tokens.saturating_add(other.prompt_tokens);
+        self.completion_tokens = self.completion_tokens.saturating_add(other.completion_tokens);
+        self.cached_tokens = self.cached_tokens.saturating_add(other.cached_tokens);
+        self.cache_creation_tokens = self.cache_creation_tokens.saturating_add(other.cache_creation_tokens);
+    }
+}
+
 /// What stays of something that was removed or decided, without content (D25).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditRow {

@@ -4,10 +4,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use singletree_llm::Usage;
 use tokio::time::Instant;
 
 use crate::history::HISTORY;
 use crate::limit::Limits;
+use crate::usage::Used;
 use crate::{Error, Result};
 
 /// What the turns and sessions of one agent may use (D13). What is absent is bounded by the chat's [`Limits`] alone, and
@@ -167,13 +169,15 @@ struct Ledger {
     settled: Spent,
     /// The same, with what the node that runs has used.
     open: Spent,
+    /// What was used of models, also by nodes that have not completed: it was used all the same.
+    used: Used,
     /// The budget that was exceeded first, its bound, and what it came to.
     exceeded: Option<(&'static str, u64, u64)>,
 }
 
 impl TurnBudget {
-    pub(crate) fn new(bounds: Bounds, spent: Spent) -> Self {
-        let ledger = Mutex::new(Ledger { settled: spent, open: spent, exceeded: None });
+    pub(crate) fn new(bounds: Bounds, spent: Spent, used: Used) -> Self {
+        let ledger = Mutex::new(Ledger { settled: spent, open: spent, used, exceeded: None });
         let before = Duration::from_millis(spent.millis);
         Self(Arc::new(Inner { bounds, begun: Instant::now(), before, ledger }))
     }
@@ -203,6 +207,22 @@ impl TurnBudget {
         ledger.open.tokens = ledger.open.tokens.saturating_add(tokens);
         let reached = ledger.open.tokens;
         ledger.check("tokens", reached, self.0.bounds.tokens)
+    }
+
+    /// Counts an answer of a model, with the tokens that its provider reports: they are kept with the turn by model
+    /// ([`Chat::usage`](crate::Chat::usage)), however it ends, and are tokens of the turn's budget.
+    ///
+    /// # Errors
+    /// As [`TurnBudget::tool_calls`].
+    pub fn model_call(&self, model: &str, usage: &Usage) -> Result<()> {
+        self.ledger().used.count(model, usage);
+        let parts = usage.prompt_tokens.unwrap_or(0).saturating_add(usage.completion_tokens.unwrap_or(0));
+        self.tokens(usage.total_tokens.unwrap_or(parts))
+    }
+
+    /// Returns what was used of models up to now.
+    pub(crate) fn used(&self) -> Used {
+        self.ledger().used.clone()
     }
 
     /// Counts a node execution that is about to begin. What ran before it is over, unless it is one of several at a time.
@@ -288,8 +308,11 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_a_node_used_that_did_not_complete_is_not_stored() {
-        let budget =
-            TurnBudget::new(bounds(Budget { tool_calls: Some(3), ..Budget::default() }), Spent::default());
+        let budget = TurnBudget::new(
+            bounds(Budget { tool_calls: Some(3), ..Budget::default() }),
+            Spent::default(),
+            Used::default(),
+        );
         budget.begin_step(false).unwrap();
         budget.tool_calls(2).unwrap();
         assert_eq!(budget.settled(), Spent::default());
@@ -297,7 +320,11 @@ mod tests {
         tokio::time::advance(Duration::from_millis(5)).await;
         let spent = Spent { steps: 1, tool_calls: 2, tokens: 0, millis: 5 };
         assert_eq!(budget.settled(), spent);
-        let later = TurnBudget::new(bounds(Budget { tool_calls: Some(3), ..Budget::default() }), spent);
+        let later = TurnBudget::new(
+            bounds(Budget { tool_calls: Some(3), ..Budget::default() }),
+            spent,
+            Used::default(),
+        );
         later.begin_step(false).unwrap();
         let exhausted = "the budget tool_calls of 3 is exhausted: the turn came to 4";
         assert_eq!(told(later.tool_calls(2)).as_deref(), Some(exhausted));
@@ -308,7 +335,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_time_of_earlier_runs_counts() {
         let bounds = bounds(Budget { turn_time: Some(Duration::from_secs(9)), ..Budget::default() });
-        let budget = TurnBudget::new(bounds, Spent { millis: 4_000, ..Spent::default() });
+        let budget = TurnBudget::new(bounds, Spent { millis: 4_000, ..Spent::default() }, Used::default());
         let begun = Instant::now();
         let error = budget.run_out().await;
         assert_eq!(begun.elapsed(), Duration::from_secs(5));

@@ -14,7 +14,7 @@ use crate::calls::{CallLog, Records};
 use crate::chat::Chat;
 use crate::event::{ChatEventKind, kind};
 use crate::position::Position;
-use crate::record::{Recorded, TurnRowExt, message};
+use crate::record::{Ended, Recorded, TurnRowExt, message};
 use crate::replay::Replay;
 use crate::stored::corrupt;
 use crate::timeline::{
@@ -240,10 +240,7 @@ fn keeps(turn: &mut TurnSpan, begins: bool) {
 }
 
 fn span(row: &TurnRow) -> Result<TurnSpan> {
-    let recorded = row.outcome.as_ref().map(Json::decode::<Recorded>).transpose();
-    let recorded =
-        recorded.map_err(|it| corrupt(format!("the outcome of turn {}", row.no), Some(it.into())))?;
-    let error = match recorded {
+    let error = match Ended::of(row)?.map(|it| it.recorded) {
         Some(Recorded::Errored { bucket, category, diagnostic, retry_safe, .. }) => {
             Some(TurnError { category, bucket, diagnostic, retry_safe })
         }

@@ -85,7 +85,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Keeper {
     pub(crate) fn new(parts: KeeperParts) -> Self {
         Self {
-            budget: TurnBudget::new(parts.turning.bounds, parts.turning.spent),
+            budget: TurnBudget::new(parts.turning.bounds, parts.turning.spent, parts.turning.used.clone()),
             house: parts.house,
             hot: parts.hot,
             served: parts.served,
@@ -188,6 +188,7 @@ impl Keeper {
     ) -> Result<T, Error> {
         let mut turning = lock(&self.turning).clone();
         turning.spent = self.budget.settled();
+        turning.used = self.budget.used();
         turning.making.at = None;
         let taken_before = turning.taken.len();
         let (commit, result, writes_state) = {

@@ -17,6 +17,7 @@ use crate::Error;
 use crate::budget::Spent;
 use crate::steer::TakenAt;
 use crate::stored::{self, Kept, StoredField, StoredFields};
+use crate::usage::Used;
 use crate::window::Window;
 use crate::writing::{Author, Numbers, Writing};
 
@@ -36,6 +37,9 @@ pub(crate) struct Position {
     /// What the turn had used there (D13).
     #[serde(default, skip_serializing_if = "Spent::is_zero")]
     pub(crate) spent: Spent,
+    /// What it had used of models; nothing once that is told by the turn's outcome.
+    #[serde(default, skip_serializing_if = "Used::is_empty")]
+    pub(crate) used: Used,
     /// The messages that the turn has taken, which steer it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) taken: Vec<TakenAt>,

@@ -27,6 +27,7 @@ use crate::steer::{Taken, TakenAt};
 use crate::stored::{self, StoredFields, corrupt};
 use crate::stream::TurnStream;
 use crate::turning::Turning;
+use crate::usage::Used;
 use crate::window::Window;
 use crate::writing::Numbers;
 
@@ -109,7 +110,7 @@ impl Preparing<'_> {
         self.turning_on(stored, row)
     }
 
-    fn turning_on(&self, stored: StoredFields, row: TurnRow) -> Result<Turning, Error> {
+    pub(crate) fn turning_on(&self, stored: StoredFields, row: TurnRow) -> Result<Turning, Error> {
         let unknown = || Error::SessionUnknown { session: self.hot.key.session.to_string() };
         let head = self.hot.desk().head.clone().ok_or_else(unknown)?;
         // Until the run says otherwise, the turn adds nothing: its tail begins at the end of what is stored.
@@ -134,6 +135,7 @@ impl Preparing<'_> {
             records: Records::new(),
             bounds: self.served.bounds,
             spent: Spent::default(),
+            used: Used::default(),
             making: Making::new(self.served.agent.durability == Durability::Step),
             taken: Vec::new(),
             ended: Vec::new(),
@@ -207,6 +209,7 @@ impl Preparing<'_> {
                 let (standing, numbers) = self.standing(&mut turning, &position, records.clone()).await?;
                 turning.stands = true;
                 turning.spent = position.spent;
+                turning.used = position.used.clone();
                 turning.taken = self.taken(&position).await?;
                 Beginning {
                     entered: Entered::Standing(standing),
@@ -286,7 +289,7 @@ impl Preparing<'_> {
         Ok((graph.migrate_standing(standing, &from, &migrations)?, numbers))
     }
 
-    async fn records(&self, turn: u64) -> Result<Records, Error> {
+    pub(crate) async fn records(&self, turn: u64) -> Result<Records, Error> {
         Ok(by_name(self.house.read(self.house.journal.records(&self.hot.key, turn)).await?))
     }
 
@@ -377,7 +380,7 @@ impl Preparing<'_> {
     }
 
     /// Reads the turns of the messages that a turn had taken where it stands.
-    async fn taken(&self, position: &Position) -> Result<Vec<Taken>, Error> {
+    pub(crate) async fn taken(&self, position: &Position) -> Result<Vec<Taken>, Error> {
         let mut taken = Vec::new();
         for TakenAt { turn, position } in &position.taken {
             taken.push(Taken { row: self.turn(*turn).await?, position: *position });
@@ -417,32 +420,12 @@ impl Preparing<'_> {
 }
 
 impl Preparing<'_> {
-    /// Makes a keeper for a turn that is ended without being run, or without being run further.
-    pub(crate) async fn unrun(&self, row: TurnRow) -> Result<Arc<Keeper>, Error> {
-        let mut turning = match self.fields().await {
-            Ok(stored) => self.turning_on(stored, row)?,
-            // A history that nobody can read has no calls to close, and its turns end all the same (INV-8).
-            Err(error) if error.is_corrupt() => {
-                Turning { unread: true, ..self.turning_on(StoredFields::new(), row)? }
-            }
-            Err(error) => return Err(error),
-        };
-        let journal = &self.house.journal;
-        let position = self.house.read(journal.position(&self.hot.key, &turning.row.invocation)).await?;
-        turning.positioned = position.is_some();
-        if turning.positioned {
-            turning.records = self.records(turning.row.no).await?;
-        }
-        let own = position.filter(|it| it.turn == turning.row.no);
-        // What it had committed is its own to close (D8); a position that cannot be read says nothing of that.
-        if let Some(position) = own.and_then(|it| it.body.decode::<Position>().ok()) {
-            turning.marks.first = position.marks.first.min(turning.marks.first);
-            turning.taken = self.taken(&position).await?;
-        }
-        Ok(self.keep(turning, Entered::Fresh(None), None).0)
-    }
-
-    fn keep(&self, turning: Turning, entered: Entered, claim: Option<Claim>) -> (Arc<Keeper>, TurnStream) {
+    pub(crate) fn keep(
+        &self,
+        turning: Turning,
+        entered: Entered,
+        claim: Option<Claim>,
+    ) -> (Arc<Keeper>, TurnStream) {
         let session = self.hot.key.session.clone();
         let (feed, clock) = (self.hot.feed.clone(), self.house.clock.clone());
         let shown = (feed, self.house.limits.shown_bytes);

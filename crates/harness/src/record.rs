@@ -15,6 +15,7 @@ use crate::history::HISTORY;
 use crate::outcome::{ChatTurnOutcome, CompletedTurn, DispatchPath, ErroredTurn, SuspendedTurn, Wait};
 use crate::stored::corrupt;
 use crate::turn_id::TurnId;
+use crate::usage::Used;
 
 /// What is stored of an outcome.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -37,9 +38,35 @@ pub(crate) struct Tail {
     pub(crate) existing: bool,
 }
 
+/// An outcome, and what its turn has used of models.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Ended {
+    #[serde(flatten)]
+    pub(crate) recorded: Recorded,
+    #[serde(default, skip_serializing_if = "Used::is_empty")]
+    pub(crate) used: Used,
+}
+
+impl Ended {
+    /// Reads what stands on a turn's row, once it has ended.
+    pub(crate) fn of(row: &TurnRow) -> Result<Option<Self>, Error> {
+        let ended = row.outcome.as_ref().map(Json::decode::<Self>).transpose();
+        ended.map_err(|it| corrupt(format!("the outcome of turn {}", row.no), Some(it.into())))
+    }
+}
+
 impl Recorded {
     pub(crate) fn to_json(&self) -> Result<Json, Error> {
-        Json::of(self).map_err(|it| corrupt("an outcome that JSON cannot represent".into(), Some(it.into())))
+        self.with(&Used::default())
+    }
+
+    /// Says beside the outcome what the turn has used of models.
+    pub(crate) fn with(&self, used: &Used) -> Result<Json, Error> {
+        let json = match used.is_empty() {
+            true => Json::of(self),
+            false => Json::of(&Ended { recorded: self.clone(), used: used.clone() }),
+        };
+        json.map_err(|it| corrupt("an outcome that JSON cannot represent".into(), Some(it.into())))
     }
 
     pub(crate) fn errored(turn: &ErroredTurn) -> Self {
@@ -83,16 +110,14 @@ pub(crate) async fn read_outcome(
     key: &SessionKey,
     row: &TurnRow,
 ) -> Result<Option<ChatTurnOutcome>, Error> {
-    let Some(json) = &row.outcome else { return Ok(None) };
-    let unreadable =
-        |it: serde_json::Error| corrupt(format!("the outcome of turn {}", row.no), Some(it.into()));
+    let Some(ended) = Ended::of(row)? else { return Ok(None) };
     let turn = row.id();
     let path = |tail: Tail| match (row.wait, tail.existing) {
         (Some(_), _) => DispatchPath::SignalResume,
         (None, true) => DispatchPath::ExistingSession,
         (None, false) => DispatchPath::NewSession,
     };
-    Ok(Some(match json.decode::<Recorded>().map_err(unreadable)? {
+    Ok(Some(match ended.recorded {
         Recorded::Completed(tail) => ChatTurnOutcome::Completed(CompletedTurn {
             turn,
             replies: read_tail(journal, key, tail).await?,

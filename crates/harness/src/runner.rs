@@ -7,6 +7,7 @@ use singletree_engine::{Extensions, InvokeOptions, Progress, Watch};
 
 use crate::Error;
 use crate::agent::WhileSuspended;
+use crate::blobs::TurnPictures;
 use crate::hot::{Hot, Queued, Running, Ticket, Work};
 use crate::house::House;
 use crate::keeper::Keeper;
@@ -14,6 +15,7 @@ use crate::outcome::ChatTurnOutcome;
 use crate::prepare::{Preparing, Ready};
 use crate::record::{TurnRowExt, read_outcome};
 use crate::steer::Steering;
+use crate::unrun::Unrun;
 use crate::waits;
 
 /// What the next in the queue is to do.
@@ -111,15 +113,16 @@ impl House {
     pub(crate) async fn try_end_unrun(
         self: &Arc<Self>,
         hot: &Arc<Hot>,
-        row: TurnRow,
+        unrun: impl Into<Unrun>,
         error: &Error,
     ) -> Result<Arc<ChatTurnOutcome>, Error> {
+        let unrun = unrun.into();
         // What looked like a failure may have landed all the same (D20).
-        if let Some(outcome) = self.stored_outcome(hot, &row).await? {
+        if let Some(outcome) = self.stored_outcome(hot, unrun.row()).await? {
             return Ok(outcome);
         }
-        let served = self.agents.get(&row.agent).unwrap_or_else(|| self.any_served());
-        let keeper = Preparing { house: self, hot, served }.unrun(row).await?;
+        let served = self.agents.get(&unrun.row().agent).unwrap_or_else(|| self.any_served());
+        let keeper = Preparing { house: self, hot, served }.unrun(unrun).await?;
         keeper.fail(error, None).await?;
         Ok(self.told(&keeper))
     }
@@ -129,12 +132,13 @@ impl House {
         self: &Arc<Self>,
         hot: &Arc<Hot>,
         ticket: &Ticket,
-        row: TurnRow,
+        unrun: impl Into<Unrun>,
         error: &Error,
     ) -> Arc<ChatTurnOutcome> {
-        match self.try_end_unrun(hot, row.clone(), error).await {
+        let unrun = unrun.into();
+        match self.try_end_unrun(hot, unrun.clone(), error).await {
             Ok(outcome) => outcome,
-            Err(_) => self.unrecorded(hot, ticket, &row, error).await,
+            Err(_) => self.unrecorded(hot, ticket, unrun, error).await,
         }
     }
 
@@ -236,6 +240,10 @@ impl House {
         let extensions = Extensions::default().with(stream).with(keeper.budget().clone());
         let extensions = extensions.with(steering).with(keeper.sides()).with(keeper.policy());
         let extensions = extensions.with(hot.key.clone()).with(self.narrator(hot));
+        let extensions = match TurnPictures::of(self, &hot.key) {
+            Some(pictures) => extensions.with(pictures),
+            None => extensions,
+        };
         let options = InvokeOptions::new()
             .session(hot.key.session.clone())
             .invocation(row.invocation.clone())
@@ -289,7 +297,7 @@ impl House {
         };
         match recorded {
             Ok(()) => self.told(keeper),
-            Err(_) => self.end_unrun(hot, ticket, keeper.row(), &error).await,
+            Err(_) => self.end_unrun(hot, ticket, Unrun::after(keeper), &error).await,
         }
     }
 
@@ -328,9 +336,10 @@ impl House {
         self: &Arc<Self>,
         hot: &Arc<Hot>,
         ticket: &Ticket,
-        row: &TurnRow,
+        unrun: Unrun,
         error: &Error,
     ) -> Arc<ChatTurnOutcome> {
+        let row = unrun.row();
         let served = self.agents.get(&row.agent).unwrap_or_else(|| self.any_served());
         let source = singletree_engine::chain(error).into();
         let failed = Error::from(singletree_engine::Error::SessionSave { source, completed: None });
@@ -341,7 +350,7 @@ impl House {
         ticket.tell(unrecorded.clone());
         while !self.is_closing() {
             tokio::time::sleep(self.limits.record_retry).await;
-            if let Ok(outcome) = self.try_end_unrun(hot, row.clone(), &failed).await {
+            if let Ok(outcome) = self.try_end_unrun(hot, unrun.clone(), &failed).await {
                 return outcome;
             }
         }

@@ -21,6 +21,7 @@ use crate::side::SideRecords;
 use crate::steer::Taken;
 use crate::stored::{self, Kept, StoredFields};
 use crate::turn_id::MessageId;
+use crate::usage::Used;
 use crate::writing::{Author, Beside, Numbers, RowFields, Writing, write_fields};
 
 /// Pairs of (session field, state field).
@@ -53,6 +54,8 @@ pub(crate) struct Turning {
     pub(crate) bounds: Bounds,
     /// What the turn has used, as it is stored with its position.
     pub(crate) spent: Spent,
+    /// What it has used of models.
+    pub(crate) used: Used,
     /// Who makes what is committed next, as far as that is known.
     pub(crate) making: Making,
     /// The messages that the turn has taken, and whose turns end with it.
@@ -159,7 +162,8 @@ impl Turning {
         self.end_taken(writing, errored)?;
         self.row.status = record::status(&outcome);
         self.row.ended_at = Some(writing.now);
-        self.row.outcome = Some(recorded.to_json()?);
+        self.row.outcome = Some(recorded.with(&self.used)?);
+        self.used.rows().for_each(|it| writing.put(Put::Usage(it)));
         if recorded.frees_key() {
             (self.row.key, self.row.digest) = (None, None);
         }

@@ -46,5 +46,6 @@ pub use caller::{Caller, Scope, tenant};
 pub use entropy::{Entropy, SystemEntropy};
 pub use error::{Error, Result};
 pub use keys::{AccessPolicy, Keyring, NewKey, TokenPolicy};
+pub use narration::{NarrationLimits, NarrationLog};
 pub use server::{Server, ServerBuilder};
 pub use settings::ServerLimits;

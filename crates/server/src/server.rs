@@ -16,13 +16,14 @@ use singletree_engine::{Clock, Ids, RandomIds, SystemClock};
 use singletree_harness::Chat;
 use singletree_http::{Redactor, Secret};
 use tokio::net::{TcpListener, lookup_host};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, timeout_at};
 
 use crate::door::Door;
 use crate::entropy::{Entropy, SystemEntropy};
 use crate::frame::{self, Frame};
 use crate::keys::{self, Access, AccessPolicy, Audit, Keyring};
+use crate::narration::{self, NarrationLog};
 use crate::problem::Problem;
 use crate::section::Section;
 use crate::settings::ServerLimits;
@@ -43,6 +44,7 @@ pub struct ServerBuilder {
     ids: Arc<dyn Ids>,
     entropy: Arc<dyn Entropy>,
     redactor: Redactor,
+    narration: NarrationLog,
     access: AccessPolicy,
 }
 
@@ -96,18 +98,26 @@ impl ServerBuilder {
         self
     }
 
+    /// Shows people what is narrated: the log whose sink the chat was given. Nothing is narrated otherwise.
+    #[must_use]
+    pub fn narration(mut self, log: NarrationLog) -> Self {
+        self.narration = log;
+        self
+    }
+
     /// Puts the server together.
     ///
     /// # Errors
     /// `server_key_set_invalid` when the keys of tokens cannot be read.
     pub fn build(self) -> Result<Server> {
-        let Self { chat, documents, agents, limits, clock, ids, entropy, redactor, access } = self;
+        let Self { chat, documents, agents, limits, clock, ids, entropy, redactor, narration, access } = self;
         let kept = limits.audit_kept;
         let audit = Arc::new(Audit::new(documents.clone(), clock.clone(), ids.clone(), kept));
         let keyring = Keyring::over(documents.clone(), clock.clone(), entropy.clone(), audit.clone());
         let access = Access::open(access, Arc::new(keyring), clock.clone(), entropy.as_ref())?;
         let (closing, _) = watch::channel(false);
         let ready = AtomicBool::new(false);
+        let blobs = Arc::new(Semaphore::new(limits.blobs));
         let shared = Shared {
             chat,
             documents,
@@ -117,9 +127,11 @@ impl ServerBuilder {
             ids,
             entropy,
             redactor,
+            narration,
             access,
             audit,
             ready,
+            blobs,
             closing,
         };
         Ok(Server { shared: Arc::new(shared) })
@@ -134,7 +146,7 @@ pub struct Server {
 
 /// Returns all sections, the one that describes them last.
 fn sections() -> Vec<Section> {
-    let mut sections = vec![native::section(), keys::section()];
+    let mut sections = vec![native::section(), keys::section(), narration::section()];
     let routes: Vec<_> = sections.iter().flat_map(|it| &it.routes).cloned().collect();
     sections.push(docs::section(&routes));
     sections
@@ -153,6 +165,7 @@ impl Server {
             ids: Arc::new(RandomIds),
             entropy: Arc::new(SystemEntropy),
             redactor: Redactor::default(),
+            narration: NarrationLog::off(),
             access: AccessPolicy::default(),
         }
     }

@@ -9,11 +9,12 @@ use singletree_durable::{Documents, TenantId, Timestamp};
 use singletree_engine::{Clock, Ids};
 use singletree_harness::Chat;
 use singletree_http::Redactor;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use crate::caller::Caller;
 use crate::entropy::Entropy;
 use crate::keys::{Access, Audit};
+use crate::narration::{NarrationLog, NarrationView};
 use crate::settings::ServerLimits;
 
 /// What all sections share.
@@ -34,6 +35,10 @@ pub(crate) struct Shared {
     pub(crate) entropy: Arc<dyn Entropy>,
     /// What keeps secrets out of texts (INV-16).
     pub(crate) redactor: Redactor,
+    /// What people are told beside the conversations.
+    pub(crate) narration: NarrationLog,
+    /// How many more blobs may be in memory.
+    pub(crate) blobs: Arc<Semaphore>,
     /// Who may ask.
     pub(crate) access: Access,
     /// Who did what.
@@ -48,6 +53,11 @@ impl Shared {
     /// Returns the caller's part of the chat (INV-14).
     pub(crate) fn chat(&self, caller: &Caller) -> Chat {
         self.chat_of(caller.tenant.clone())
+    }
+
+    /// Looks at the narration of a session, for those who show it to people.
+    pub(crate) fn narration_of(&self, tenant: &TenantId, session: &str) -> NarrationView {
+        NarrationView::of(&self.narration, tenant, session)
     }
 
     /// Returns a tenant's part of the chat.

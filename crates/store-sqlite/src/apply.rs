@@ -12,6 +12,7 @@ mod require;
 mod retain;
 mod session;
 mod turn;
+mod usage;
 mod wait;
 
 use std::collections::BTreeSet;
@@ -131,7 +132,14 @@ fn put<'a>(scribe: &Scribe<'_>, target: &mut Target<'a>, put: &'a Put) -> Result
         }
         Put::DropTurn { turn } => retain::turn(scribe, target.id, *turn),
         Put::DropEvents { before } => retain::events(scribe, target.id, *before),
+        Put::Usage(row) => {
+            target.existing(scribe)?;
+            usage::add(scribe, target.key, row)
+        }
         Put::Delete => session::delete(scribe, target),
+        Put::Document { kind, id, body, expires_at } => {
+            document::of_session(scribe, target.key, (kind, id), (body, *expires_at))
+        }
         Put::Audit(row) => log::audit(scribe, row),
     }
 }

@@ -3,7 +3,7 @@
 use singletree_durable::{
     Batch, BoxFuture, Counters, Dossier, EventRow, Fence, InvocationId, ItemRange, ItemRow, Journal, MailRow,
     PositionRow, RecordRow, Result, SessionId, SessionKey, SessionPage, SessionRow, TenantId, TurnQuery,
-    TurnRow, WaitQuery, WaitRow,
+    TurnRow, UsageOf, UsageRow, WaitQuery, WaitRow,
 };
 
 use crate::writer::Work;
@@ -104,5 +104,10 @@ impl Journal for SqliteStore {
     ) -> BoxFuture<'a, Result<Vec<EventRow>>> {
         let key = key.clone();
         self.query(move |snapshot| read::event::from(snapshot, &key, from, limit))
+    }
+
+    fn usage<'a>(&'a self, of: &'a UsageOf) -> BoxFuture<'a, Result<Vec<UsageRow>>> {
+        let (of, kept) = (of.clone(), self.has_shelf());
+        self.query(move |snapshot| if kept { read::usage::of(snapshot, &of) } else { Ok(Vec::new()) })
     }
 }

@@ -12,6 +12,7 @@ pub(crate) mod paused;
 pub(crate) mod position;
 pub(crate) mod session;
 pub(crate) mod turn;
+pub(crate) mod usage;
 pub(crate) mod wait;
 
 use rusqlite::{Connection, Params, Result, Row, StatementStatus};

@@ -25,7 +25,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("draw", &["harness", "engine", "durable"]),
     ("audit", &["harness", "durable", "llm"]),
     ("torture", &["audit", "agent", "harness", "engine", "durable", "llm", "tools"]),
-    ("agent", &["harness", "engine", "macros", "llm", "tools"]),
+    ("agent", &["harness", "engine", "durable", "macros", "llm", "narration", "tools"]),
     ("config", &["agent", "providers", "mcp", "harness", "engine", "http", "llm", "tools", "prompts"]),
     ("server", &["harness", "agent", "engine", "durable", "http", "llm", "protocol", "narration"]),
 ];

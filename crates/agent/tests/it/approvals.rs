@@ -212,3 +212,14 @@ async fn while_one_call_of_a_message_waits_none_of_the_others_runs() {
     completed(&decide(&chat, json!({ "approved": false })).await);
     assert_eq!(world.whats(), ["look 1", "act 2"]);
 }
+
+// What was decided stands beside the answer of the call, too: who reads histories need not read texts (D17).
+#[tokio::test]
+async fn a_denied_call_is_marked_as_denied_beside_its_answer() {
+    let (chat, _) = chat();
+    suspended(&send(&chat, "send").await);
+    completed(&decide(&chat, json!({ "approved": false, "reason": "not now" })).await);
+    let history = chat.history(SESSION, 0, 10).await.unwrap();
+    let sides: Vec<_> = history.iter().map(|it| it.side.clone()).collect();
+    assert_eq!(sides, [None, None, Some(json!({ "denied": "not now" })), None]);
+}

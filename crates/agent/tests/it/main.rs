@@ -2,8 +2,10 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod approvals;
+mod artifacts;
 mod budget;
 mod cancelling;
+mod command;
 mod commits;
 mod compaction;
 mod crashes;
@@ -12,6 +14,7 @@ mod early_ends;
 mod failing;
 mod inside;
 mod orphans;
+mod pictures;
 mod probe;
 mod replies;
 mod rig;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use singletree_durable::{
     Batch, BoxFuture, Counters, EventRow, Fence, InvocationId, ItemRange, ItemRow, Journal, MailRow,
     PositionRow, RecordRow, Result, SessionId, SessionKey, SessionPage, SessionRow, TenantId, Timestamp,
-    TurnQuery, TurnRow, Upkeep, WaitQuery, WaitRow,
+    TurnQuery, TurnRow, Upkeep, UsageOf, UsageRow, WaitQuery, WaitRow,
 };
 use singletree_store_sqlite::SqliteStore;
 
@@ -149,6 +149,11 @@ impl Journal for Gated {
         let store = self.store.clone();
         let (key, from, limit) = (key.clone(), from, limit);
         self.read("events", async move { store.events(&key, from, limit).await })
+    }
+
+    fn usage<'a>(&'a self, of: &'a UsageOf) -> BoxFuture<'a, Result<Vec<UsageRow>>> {
+        let (store, of) = (self.store.clone(), of.clone());
+        self.read("usage", async move { store.usage(&of).await })
     }
 }
 

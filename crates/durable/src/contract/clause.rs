@@ -3,7 +3,7 @@
 use super::bench::Bench;
 use super::{
     Violation, blobs, checkpoints, documents, dossier, forks, numbers, paused, promises, reads, requires,
-    retain, saves, sessions, upkeep, waits, writes,
+    retain, saves, sessions, upkeep, usage, waits, writes,
 };
 
 /// Makes the enum, its texts and the dispatch of one table, so that none of them lacks a line.
@@ -103,6 +103,7 @@ clauses! {
     TurnForgotten, retain::turn_forgotten, "A dropped turn goes with what is its own; all else stays.";
     TurnInUse, retain::turn_in_use, "Dropping a turn whose invocation is not over refuses the batch.";
     EventsDropped, retain::events_dropped, "Events below a number are dropped, and no others.";
+    UsageAdds, usage::adds, "What is put of the use of a model is added up, and goes with the session.";
     DeleteRemoves, writes::delete_removes, "Deleting a session removes everything of it.";
     DeleteIdempotent, writes::delete_idempotent, "Deleting an absent session succeeds.";
     DeleteMakesAnew, writes::delete_makes_anew, "A head after a delete makes the session anew.";
@@ -131,6 +132,7 @@ clauses! {
     RecordsOrdered, reads::records_ordered, "The records of a turn are ordered by name.";
     DossierAgrees, dossier::agrees, "A dossier says what the single reads say.";
     EventsFrom, reads::events_from, "Events are read from a sequence number on, at most so many.";
+    UsageOfTenant, usage::of_tenant, "A tenant's use of models is that of all its sessions, deleted ones too.";
     // Upkeep.
     OwnerlessFound, upkeep::ownerless_found, "Open turns of a lower fence are found across tenants.";
     OwnerlessPaged, upkeep::ownerless_paged, "Ownerless turns go on from past a given one.";
@@ -150,6 +152,7 @@ clauses! {
     DocumentsDurable, documents::durable, "Documents and blobs are there after the store is opened again.";
     DocumentsTenantsApart, documents::tenants_apart, "Documents and blobs of tenants are apart.";
     DocumentsOfSession, documents::of_session, "A deletion removes the documents that belong to the session.";
+    DocumentOfBatch, documents::of_batch, "A batch writes documents of its session with everything else of it.";
     BlobKept, blobs::kept, "A blob is read by the sessions that use it, and by no other.";
     BlobOnce, blobs::once, "A blob is kept once: who keeps it again changes nothing.";
     BlobBytes, blobs::bytes, "The bytes of a session's blobs are summed.";

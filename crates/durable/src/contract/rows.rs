@@ -4,7 +4,7 @@ use super::Stores;
 use crate::{
     Batch, Counters, EventRow, Fence, FieldRow, FieldValue, Head, InvocationId, ItemRange, ItemRow, Json,
     MailRow, Placement, PositionRow, Put, RecordRow, Require, Result, SessionId, SessionKey, SessionRow,
-    TenantId, Timestamp, TurnKind, TurnQuery, TurnRow, TurnStatus, WaitRow, WaitStatus,
+    TenantId, Timestamp, TurnKind, TurnQuery, TurnRow, TurnStatus, UsageRow, WaitRow, WaitStatus,
 };
 
 pub(super) fn tenant(name: &str) -> TenantId {
@@ -139,6 +139,18 @@ pub(super) fn mail(signal: &str, payload: &str) -> MailRow {
 
 pub(super) fn position(of: &str, body: &str) -> PositionRow {
     PositionRow { invocation: invocation(of), turn: 1, body: json(body) }
+}
+
+/// Returns a use of a model, in which every number is another.
+pub(super) fn used(model: &str, calls: u64) -> UsageRow {
+    UsageRow {
+        model: model.to_owned(),
+        calls,
+        prompt_tokens: 10 * calls,
+        completion_tokens: 100 * calls,
+        cached_tokens: 1_000 * calls,
+        cache_creation_tokens: 10_000 * calls,
+    }
 }
 
 pub(super) fn record(turn: u64, name: &str, body: &str) -> RecordRow {

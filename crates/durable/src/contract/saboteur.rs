@@ -159,6 +159,7 @@ struct Memo {
     fields: BTreeSet<(SessionKey, String)>,
     mail: BTreeSet<(SessionKey, String)>,
     records: BTreeSet<(SessionKey, u64, String)>,
+    used: BTreeSet<(SessionKey, String)>,
     position_turns: BTreeMap<(SessionKey, String), u64>,
     parents: BTreeMap<SessionKey, Option<crate::Parent>>,
     /// What counters were put since the session was made.

@@ -4,7 +4,7 @@ use super::FailAt;
 use crate::{
     Batch, BoxFuture, Counters, EventRow, Fence, InvocationId, ItemRange, ItemRow, Journal, MailRow,
     PositionRow, RecordRow, Result, SessionId, SessionKey, SessionPage, SessionRow, TenantId, Timestamp,
-    TurnQuery, TurnRow, Upkeep, WaitQuery, WaitRow,
+    TurnQuery, TurnRow, Upkeep, UsageOf, UsageRow, WaitQuery, WaitRow,
 };
 
 impl<S: Journal + ?Sized> Journal for FailAt<S> {
@@ -84,6 +84,10 @@ impl<S: Journal + ?Sized> Journal for FailAt<S> {
         limit: u64,
     ) -> BoxFuture<'a, Result<Vec<EventRow>>> {
         self.inner.events(key, from, limit)
+    }
+
+    fn usage<'a>(&'a self, of: &'a UsageOf) -> BoxFuture<'a, Result<Vec<UsageRow>>> {
+        self.inner.usage(of)
     }
 }
 

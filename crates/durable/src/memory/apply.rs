@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::state::{Session, State};
 use crate::{
-    Batch, Counters, FieldValue, ItemRow, Json, Placement, Put, RecordRow, SessionId, SessionKey, TurnRow,
-    WaitRow,
+    Batch, Counters, Document, DocumentKey, FieldValue, ItemRow, Json, Placement, Put, RecordRow, SessionId,
+    SessionKey, TurnRow, UsageRow, WaitRow,
 };
 
 impl State {
@@ -67,7 +67,18 @@ impl State {
             }
             Put::DropTurn { turn } => self.drop_turn(key, turn),
             Put::DropEvents { before } => self.change(key, |it| it.events.remove_before(before)),
+            Put::Usage(row) => self.add_usage(key, row),
             Put::Delete => self.delete(key),
+            Put::Document { kind, id, body, expires_at } => {
+                let name = DocumentKey::new(key.tenant.clone(), kind, id);
+                self.shelf.write(Document {
+                    key: name,
+                    session: Some(key.session.clone()),
+                    body,
+                    version: 0,
+                    expires_at,
+                });
+            }
             Put::Audit(row) => self.audit.push(row),
         }
     }
@@ -94,6 +105,13 @@ impl State {
         let before = self.sessions.get(&key.tenant).and_then(|it| it.get(&key.session)?.waits.get(row.no));
         self.index.wait(key, before, &row);
         self.make(key).waits.set(row.no, row);
+    }
+
+    fn add_usage(&mut self, key: &SessionKey, row: UsageRow) {
+        let none = || UsageRow { model: row.model.clone(), ..UsageRow::default() };
+        self.make(key).usage.entry(row.model.clone()).or_insert_with(none).add(&row);
+        let of_tenant = self.usage.entry(key.tenant.clone()).or_default();
+        of_tenant.entry(row.model.clone()).or_insert_with(none).add(&row);
     }
 
     fn delete(&mut self, key: &SessionKey) {

@@ -112,10 +112,14 @@ impl<'a> Ahead<'a> {
             | Put::DropMail(_)
             | Put::DropPosition(_)
             | Put::DropRecords { .. }
+            | Put::Document { .. }
             | Put::Audit(_) => {}
-            Put::Counters(_) | Put::Field(_) | Put::Mail(_) | Put::Position(_) | Put::Record(_) => {
-                self.has_rows = true
-            }
+            Put::Counters(_)
+            | Put::Field(_)
+            | Put::Mail(_)
+            | Put::Position(_)
+            | Put::Record(_)
+            | Put::Usage(_) => self.has_rows = true,
             Put::Wait(row) => {
                 self.has_rows = true;
                 self.waits.insert(row.no, Some(row));

@@ -6,8 +6,8 @@ use super::index::{Place, Places, few_of_session, of_session};
 use super::state::{Session, State};
 use crate::{
     EventRow, Fence, FieldRow, InvocationId, ItemRange, ItemRow, MailRow, PositionRow, RecordRow, SessionId,
-    SessionKey, SessionPage, SessionRow, TenantId, Timestamp, TurnQuery, TurnRow, WaitQuery, WaitRow,
-    WaitStatus,
+    SessionKey, SessionPage, SessionRow, TenantId, Timestamp, TurnQuery, TurnRow, UsageOf, UsageRow,
+    WaitQuery, WaitRow, WaitStatus,
 };
 
 pub(super) fn session(state: &State, key: &SessionKey) -> Option<SessionRow> {
@@ -189,6 +189,15 @@ pub(super) fn tenants(state: &State, past: Option<&TenantId>, limit: u64) -> Vec
         .map(|(tenant, _)| tenant.clone())
         .take(size(limit))
         .collect()
+}
+
+/// Returns what was used of models.
+pub(super) fn usage(state: &State, of: &UsageOf) -> Vec<UsageRow> {
+    let used = match of {
+        UsageOf::Session(key) => state.session(key).map(|it| &it.usage),
+        UsageOf::Tenant(tenant) => state.usage.get(tenant),
+    };
+    used.into_iter().flat_map(|it| it.values()).cloned().collect()
 }
 
 fn size(limit: u64) -> usize {

@@ -7,7 +7,8 @@ use super::numbered::Numbered;
 use super::shelf::Shelf;
 use crate::{
     AuditRow, CheckpointRecord, Counters, EventRow, Fence, FieldValue, Head, InvocationId, ItemRow, MailRow,
-    PausedRecord, Placement, PositionRow, RecordRow, SessionId, SessionKey, TenantId, TurnRow, WaitRow,
+    PausedRecord, Placement, PositionRow, RecordRow, SessionId, SessionKey, TenantId, TurnRow, UsageRow,
+    WaitRow,
 };
 
 /// All data of a store.
@@ -27,6 +28,8 @@ pub(super) struct State {
     pub(super) paused: BTreeMap<(TenantId, InvocationId), PausedRecord>,
     /// The checkpoints of the pipeline-utilities specification.
     pub(super) checkpoints: BTreeMap<(TenantId, InvocationId), CheckpointRecord>,
+    /// What each tenant has used of models.
+    pub(super) usage: BTreeMap<TenantId, Used>,
     /// Documents and blobs.
     pub(super) shelf: Shelf,
 }
@@ -41,6 +44,7 @@ impl Default for State {
             audit: Vec::new(),
             paused: BTreeMap::new(),
             checkpoints: BTreeMap::new(),
+            usage: BTreeMap::new(),
             shelf: Shelf::default(),
         }
     }
@@ -98,7 +102,11 @@ pub(super) struct Session {
     /// The records of each turn, by name.
     pub(super) records: Numbered<BTreeMap<String, RecordRow>>,
     pub(super) events: Numbered<EventRow>,
+    pub(super) usage: Used,
 }
+
+/// What was used, by model.
+pub(super) type Used = BTreeMap<String, UsageRow>;
 
 impl Session {
     /// Returns the items of a list by sequence number.

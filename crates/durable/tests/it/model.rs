@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use singletree_durable::{
     AuditRow, Batch, Counters, EventRow, Fence, FieldRow, FieldValue, Head, ItemRange, ItemRow, Journal,
-    Json, MailRow, MemoryStore, Placement, PositionRow, Put, RecordRow, Require, SessionKey, TurnQuery,
-    TurnRow, TurnStatus, Upkeep, WaitQuery, WaitRow, WaitStatus,
+    Json, MailRow, MemoryStore, Placement, PositionRow, Put, RecordRow, Require, SessionKey, TenantId,
+    TurnQuery, TurnRow, TurnStatus, Upkeep, UsageOf, UsageRow, WaitQuery, WaitRow, WaitStatus,
 };
 
 use crate::rows::{at, head, invocation, item, key_of, turn, wait};
@@ -23,6 +23,7 @@ struct Rows {
     positions: Vec<PositionRow>,
     records: Vec<RecordRow>,
     events: Vec<EventRow>,
+    usage: Vec<UsageRow>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -31,6 +32,14 @@ struct Model {
     /// The highest counters that a session of a name ever had.
     numbers: BTreeMap<SessionKey, Counters>,
     audit: Vec<AuditRow>,
+    /// What tenants used.
+    usage: BTreeMap<TenantId, Vec<UsageRow>>,
+}
+
+/// Adds a use to the row of its model.
+fn use_more(rows: &mut Vec<UsageRow>, row: &UsageRow) {
+    let before = rows.iter().find(|it| it.model == row.model).map_or(0, |it| it.calls);
+    replace(rows, UsageRow { calls: before + row.calls, ..row.clone() }, |it| it.model.clone());
 }
 
 /// Puts a row in the place of the one that `is_same`, or adds it; keeps the order of `by`.
@@ -90,10 +99,16 @@ impl Model {
     fn put(&mut self, key: &SessionKey, put: &Put) -> bool {
         match put {
             Put::Delete => return self.sessions.remove(key).is_none_or(|it| it.head.is_some()),
+            // Those are the contract's to check: they are no rows of a session.
+            Put::Document { .. } => {}
             Put::Audit(row) => self.audit.push(row.clone()),
             Put::Counters(row) => {
                 self.sessions.entry(key.clone()).or_default();
                 self.numbers.insert(key.clone(), self.numbers(key).max(*row));
+            }
+            Put::Usage(row) => {
+                use_more(&mut self.sessions.entry(key.clone()).or_default().usage, row);
+                use_more(self.usage.entry(key.tenant.clone()).or_default(), row);
             }
             Put::DropField(_)
             | Put::DropMail(_)
@@ -167,7 +182,12 @@ impl Rows {
             }
             Put::DropTurn { turn } => return self.drop_turn(turn),
             Put::DropEvents { before } => self.events.retain(|it| it.seq >= before),
-            Put::Counters(_) | Put::Inherit { .. } | Put::Delete | Put::Audit(_) => {
+            Put::Counters(_)
+            | Put::Usage(_)
+            | Put::Inherit { .. }
+            | Put::Delete
+            | Put::Document { .. }
+            | Put::Audit(_) => {
                 unreachable!("not of a session's rows")
             }
         }
@@ -309,6 +329,9 @@ fn put() -> impl Strategy<Value = Put> {
         }),
         2 => no().prop_map(|turn| Put::DropTurn { turn }),
         1 => no().prop_map(|before| Put::DropEvents { before }),
+        1 => (name(), no()).prop_map(|(model, calls)| {
+            Put::Usage(UsageRow { model, calls, ..UsageRow::default() })
+        }),
         1 => Just(Put::Delete),
         1 => no().prop_map(move |it| Put::Audit(audit(it))),
     ]
@@ -351,6 +374,9 @@ async fn same_session(store: &MemoryStore, model: &Model, key: &SessionKey) {
     same_items(store, rows, key).await;
     same_turns(store, rows, key).await;
     assert_eq!(store.mail(key).await.unwrap(), rows.mail);
+    assert_eq!(store.usage(&UsageOf::Session(key.clone())).await.unwrap(), rows.usage);
+    let of_tenant = model.usage.get(&key.tenant).cloned().unwrap_or_default();
+    assert_eq!(store.usage(&UsageOf::Tenant(key.tenant.clone())).await.unwrap(), of_tenant);
     for name in NAMES {
         let of = invocation(name);
         let expected = rows.positions.iter().find(|it| it.invocation == of);

@@ -18,6 +18,7 @@ use crate::event::ChatEventKind;
 use crate::history::HISTORY;
 use crate::limit::Limits;
 use crate::outcome::{ChatTurnOutcome, ErroredTurn};
+use crate::position::Position;
 use crate::record::{Recorded, TurnRowExt, message};
 use crate::reply::{Replies, Reporting};
 use crate::stored;
@@ -168,7 +169,11 @@ fn end(
     let errored = errored(&row, error);
     row.status = TurnStatus::Errored;
     row.ended_at = Some(writing.now);
-    row.outcome = Some(Recorded::errored(&errored).to_json()?);
+    // What it had used of models up to its last commit was used, whatever became of it.
+    let stood = chart.positions.get(&row.invocation).filter(|it| it.turn == row.no);
+    let used = stood.and_then(|it| it.body.decode::<Position>().ok()).map(|it| it.used).unwrap_or_default();
+    row.outcome = Some(Recorded::errored(&errored).with(&used)?);
+    used.rows().for_each(|it| writing.put(Put::Usage(it)));
     writing.put(Put::DropPosition(row.invocation.clone()));
     writing.put(Put::DropRecords { turn: row.no });
     writing.put(Put::Turn(row));

@@ -5,7 +5,7 @@ use singletree_durable::{Json, TurnKind, TurnRow, TurnStatus};
 use super::chart::Chart;
 use super::finding::{Finding, Mend, Symptom};
 use crate::history::HISTORY;
-use crate::record::{Recorded, Tail};
+use crate::record::{Ended, Recorded, Tail};
 
 pub(super) fn look(chart: &Chart, findings: &mut Vec<Finding>) {
     for turn in &chart.turns {
@@ -33,8 +33,8 @@ fn outcome(chart: &Chart, turn: &TurnRow) -> Option<Finding> {
         let what = format!("turn {no} is marked as ended and has no outcome");
         return is_ended.then(|| chart.finding(Symptom::OutcomeMissing, what, None));
     };
-    let recorded = match json.decode::<Recorded>() {
-        Ok(recorded) => recorded,
+    let recorded = match json.decode::<Ended>() {
+        Ok(ended) => ended.recorded,
         Err(error) => {
             let what = format!("the outcome of turn {no} cannot be read: {error}");
             return Some(chart.finding(Symptom::OutcomeUnreadable, what, None));

@@ -1,3 +1,5 @@
+//! What is said about each event, in each language.
+
 use std::sync::Arc;
 
 use serde_json::json;

@@ -9,6 +9,7 @@ use crate::position::{Encoder, Position};
 use crate::steer::TakenAt;
 use crate::stored::corrupt;
 use crate::turning::{Turning, history};
+use crate::usage::Used;
 use crate::writing::Writing;
 
 pub(crate) fn step(writing: &mut Writing, turning: &mut Turning, progress: &Progress) -> Result<(), Error> {
@@ -44,6 +45,7 @@ pub(crate) fn write_position(
         version: turning.head.version,
         marks: turning.marks,
         spent: turning.spent,
+        used: if descriptor.is_some() { Used::default() } else { turning.used.clone() },
         taken: turning.taken.iter().map(|it| TakenAt { turn: it.row.no, position: it.position }).collect(),
         cursor: progress.cursor.clone(),
         frames,

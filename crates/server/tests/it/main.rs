@@ -1,8 +1,10 @@
 //! The server over its wire: real connections to a real port.
 #![expect(clippy::unwrap_used, reason = "a test may unwrap")]
 
+mod blobs;
 mod frame;
 mod keys;
+mod narration;
 mod native;
 mod resume;
 mod schemathesis;

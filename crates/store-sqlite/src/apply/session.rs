@@ -2,7 +2,7 @@
 
 use singletree_durable::{Counters, FieldRow, FieldValue, Head, SessionKey};
 
-use super::{Found, Target, document};
+use super::{Found, Target, document, usage};
 use crate::column;
 use crate::error::{Failure, refused};
 use crate::meter::{Bind, Scribe};
@@ -158,6 +158,7 @@ pub(super) fn delete(scribe: &Scribe<'_>, target: &mut Target<'_>) -> Result<(),
         for sql in ROWS {
             scribe.write(sql, &[first.into(), end.into()])?;
         }
+        usage::forget(scribe, target.key)?;
         scribe.write(LEAVE, &[id.into()])?;
         scribe.write("DELETE FROM session WHERE id = ?", &[id.into()])?;
     }

@@ -4,10 +4,10 @@ use std::cell::RefCell;
 
 use rusqlite::Connection;
 use singletree_durable::{
-    Fence, InvocationId, ItemRange, SessionId, SessionKey, TenantId, TurnQuery, WaitQuery,
+    Fence, InvocationId, ItemRange, SessionId, SessionKey, TenantId, TurnQuery, UsageOf, WaitQuery,
 };
 
-use super::{document, event, item, position, session, turn, wait};
+use super::{document, event, item, position, session, turn, usage, wait};
 use crate::format;
 
 thread_local! {
@@ -136,6 +136,7 @@ fn every_read(file: &Connection) {
     }
     wait::deadlines(file, None, 1).unwrap();
     position::of(file, &key, &of).unwrap();
+    usage::of(file, &UsageOf::Session(key.clone())).unwrap();
     position::records(file, &key, 0).unwrap();
     event::from(file, &key, 0, 1).unwrap();
 }

@@ -6,7 +6,8 @@ use proptest::sample::select;
 use singletree_durable::{
     AuditRow, Batch, Counters, Error, EventRow, Fence, FieldRow, FieldValue, Head, InvocationId, ItemRange,
     ItemRow, Journal, Json, MailRow, MemoryStore, Parent, Placement, PositionRow, Put, RecordRow, Require,
-    SessionKey, TurnKind, TurnQuery, TurnRow, TurnStatus, Upkeep, WaitQuery, WaitRow, WaitStatus,
+    SessionKey, TurnKind, TurnQuery, TurnRow, TurnStatus, Upkeep, UsageOf, UsageRow, WaitQuery, WaitRow,
+    WaitStatus,
 };
 use singletree_store_sqlite::{Durability, SqliteStore};
 
@@ -179,6 +180,9 @@ fn put() -> impl Strategy<Value = Put> {
         at: at(time),
     });
     prop_oneof![
+        1 => (word(), no()).prop_map(|(model, it)| {
+            Put::Usage(UsageRow { model, calls: it, prompt_tokens: 2 * it, ..UsageRow::default() })
+        }),
         2 => mail.prop_map(Put::Mail),
         1 => word().prop_map(Put::DropMail),
         6 => head_row().prop_map(Put::Head),
@@ -364,6 +368,9 @@ async fn reads(journal: &dyn Journal, upkeep: &dyn Upkeep) -> Vec<String> {
 }
 
 async fn of_session(journal: &dyn Journal, key: &SessionKey, read: &mut Vec<String>) {
+    for of in [UsageOf::Session(key.clone()), UsageOf::Tenant(key.tenant.clone())] {
+        read.push(format!("{of:?}: {:?}", journal.usage(&of).await.unwrap()));
+    }
     read.push(format!("{key:?} mail: {:?}", journal.mail(key).await.unwrap()));
     read.push(format!("{key:?}: {:?}", journal.session(key).await.unwrap()));
     read.push(format!("{key:?} numbers: {:?}", journal.numbers(key).await.unwrap()));

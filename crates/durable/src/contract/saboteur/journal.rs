@@ -10,7 +10,7 @@ use super::{Clause, Trick, lock, sabotage};
 use crate::{
     Batch, BoxFuture, Counters, Dossier, Error, EventRow, Fence, InvocationId, ItemRange, ItemRow, Journal,
     Json, MailRow, PositionRow, Put, RecordRow, Require, Result, SessionId, SessionKey, SessionPage,
-    SessionRow, TenantId, Timestamp, TurnQuery, TurnRow, WaitQuery, WaitRow, WaitStatus,
+    SessionRow, TenantId, Timestamp, TurnQuery, TurnRow, UsageOf, UsageRow, WaitQuery, WaitRow, WaitStatus,
 };
 
 #[derive(Debug)]
@@ -420,6 +420,14 @@ impl Journal for TrickedJournal {
                 _ if lingers && self.trick.breaks(Clause::DeleteRemoves) => Ok(vec![phantom()]),
                 _ => Ok(rows),
             }
+        })
+    }
+
+    fn usage<'a>(&'a self, of: &'a UsageOf) -> BoxFuture<'a, Result<Vec<UsageRow>>> {
+        Box::pin(async move {
+            let rows = self.inner.usage(of).await?;
+            let is_lost = matches!(of, UsageOf::Tenant(_)) && !self.trick.memo().deleted.is_empty();
+            Ok(if is_lost && self.trick.breaks(Clause::UsageOfTenant) { Vec::new() } else { rows })
         })
     }
 }

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use singletree_durable::{Documents, Journal, MemoryStore, Upkeep};
-use singletree_harness::{Chat, Limits};
+use singletree_harness::{Blobs, Chat, Limits};
 use singletree_http::{Redactor, Secret};
 use singletree_llm::Pace;
-use singletree_server::{AccessPolicy, Server, ServerBuilder, ServerLimits};
+use singletree_server::{AccessPolicy, NarrationLimits, NarrationLog, Server, ServerBuilder, ServerLimits};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -47,6 +47,7 @@ pub(crate) struct RigBuilder {
     ids: Arc<CountingIds>,
     entropy: Arc<CountingEntropy>,
     at: SocketAddr,
+    narration: Option<NarrationLog>,
     server: Vec<Box<dyn FnOnce(ServerBuilder) -> ServerBuilder>>,
 }
 
@@ -80,6 +81,7 @@ impl Rig {
             ids: Arc::default(),
             entropy: Arc::default(),
             at: SocketAddr::from(([127, 0, 0, 1], 0)),
+            narration: None,
             server: Vec::new(),
         }
     }
@@ -129,6 +131,12 @@ impl RigBuilder {
         self
     }
 
+    /// Holds what is narrated in this log.
+    pub(crate) fn narration(mut self, log: NarrationLog) -> Self {
+        self.narration = Some(log);
+        self
+    }
+
     /// Changes what the server is built of.
     pub(crate) fn server(mut self, change: impl FnOnce(ServerBuilder) -> ServerBuilder + 'static) -> Self {
         self.server.push(Box::new(change));
@@ -148,12 +156,21 @@ impl RigBuilder {
         let store = Arc::new(store);
         let pace = HandPace::new();
         let shared_pace: Arc<dyn Pace> = pace.clone();
+        let redactor = Redactor::new([Secret::new(CANARY)]);
+        // Names of its own, so that what is narrated does not shift the others.
+        let narrated = || {
+            let (limits, clock) = (NarrationLimits::default(), self.clock.clone());
+            NarrationLog::new(limits, redactor.clone(), clock, &CountingIds::default())
+        };
+        let narration = self.narration.clone().unwrap_or_else(narrated);
         let chat = agents::agents(&self.world, &shared_pace)
             .into_iter()
             .fold(Chat::builder(), |chat, agent| chat.agent(agent))
             .limits(self.chat_limits)
             .clock(self.clock.clone())
             .ids(self.ids.clone())
+            .narration(narration.sink())
+            .blobs(Blobs::shared(store.clone()))
             .open_shared(store.clone(), store.clone())
             .unwrap();
         chat.sweep().await.unwrap();
@@ -164,7 +181,8 @@ impl RigBuilder {
             .clock(self.clock.clone())
             .ids(self.ids.clone())
             .entropy(self.entropy.clone())
-            .redactor(Redactor::new([Secret::new(CANARY)]));
+            .narration(narration)
+            .redactor(redactor);
         let server =
             self.server.into_iter().fold(builder, |builder, change| change(builder)).build().unwrap();
         let listener = TcpListener::bind(self.at).await.unwrap();

@@ -1,0 +1,81 @@
+//! What was done for a command: the record from which the next request tells of it.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use singletree_llm::ToolCall;
+
+/// How many actions are kept: the last ones.
+const KEPT: usize = 5;
+/// How many bytes of a result are kept, except of the last one.
+const EARLIER_BYTES: usize = 1_000;
+
+/// One action that was carried out, or was not.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Action {
+    /// The tool.
+    pub tool: String,
+    /// With what it was asked for; none where that could not be read.
+    pub arguments: Option<Map<String, Value>>,
+    /// What came of it, as its call was answered.
+    pub result: String,
+}
+
+impl Action {
+    /// Makes the record of a call and its answer.
+    pub(crate) fn of(call: &ToolCall, result: &str) -> Self {
+        Self { tool: call.name.clone(), arguments: call.arguments.clone(), result: result.to_owned() }
+    }
+}
+
+/// The last actions of the running command, the latest last: part of the state, kept with it, and gone with the turn.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Actions(Vec<Action>);
+
+impl Actions {
+    /// Returns them, the latest last.
+    #[must_use]
+    pub fn as_slice(&self) -> &[Action] {
+        &self.0
+    }
+
+    /// Adds actions. The last one is kept whole; of those before it the beginning of what came of them.
+    pub(crate) fn with(&self, done: impl IntoIterator<Item = Action>) -> Self {
+        let mut all: Vec<Action> = self.0.iter().cloned().chain(done).collect();
+        all.drain(..all.len().saturating_sub(KEPT));
+        let earlier = all.len().saturating_sub(1);
+        for action in all.iter_mut().take(earlier).filter(|it| it.result.len() > EARLIER_BYTES + "…".len())
+        {
+            action.result.truncate(action.result.floor_char_boundary(EARLIER_BYTES));
+            action.result.push('…');
+        }
+        Self(all)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn action(result: &str) -> Action {
+        Action { tool: "look".into(), arguments: None, result: result.into() }
+    }
+
+    #[test]
+    fn the_last_five_are_kept_and_the_last_one_whole() {
+        let long = "é".repeat(1_000);
+        let mut actions = Actions::default().with([action(&long)]);
+        assert_eq!(actions.as_slice(), [action(&long)]);
+        for no in 0..5 {
+            actions = actions.with([action(&no.to_string())]);
+        }
+        let expected: Vec<Action> = (0..5).map(|it| action(&it.to_string())).collect();
+        assert_eq!(actions.as_slice(), expected);
+        let cut = action(&format!("{}…", "é".repeat(500)));
+        let two = Actions::default().with([action(&long)]).with([action(&long)]);
+        assert_eq!(two.as_slice(), [cut.clone(), action(&long)]);
+        // Cut once: what is cut already stays as it is.
+        assert_eq!(two.with([action("a")]).as_slice(), [cut.clone(), cut, action("a")]);
+    }
+}

@@ -1,0 +1,166 @@
+//! Artifacts: documents of a session, of which those that a person has approved may be shown to a model.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use singletree_durable::{Document, Timestamp};
+
+use crate::error::{Error, Result};
+
+/// How long a kind or a key may be, in bytes.
+const NAME_BYTES: usize = 128;
+
+/// Names one version of an artifact of a session.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ArtifactName {
+    /// What it is, such as `plan`.
+    pub kind: String,
+    /// Which one of its kind.
+    pub key: String,
+    /// Which version, from 1.
+    pub version: u64,
+}
+
+/// Who made an artifact.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ArtifactSource {
+    /// A person.
+    User,
+    /// The agent.
+    Agent,
+}
+
+/// An artifact as it is stored. Its content never changes; another content is another version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Artifact {
+    /// Its name.
+    pub name: ArtifactName,
+    /// Who made it.
+    pub source: ArtifactSource,
+    /// What it says.
+    pub content: String,
+    /// The SHA-256 of what it says, in lower-case hexadecimal: what an approval is about.
+    pub digest: String,
+    /// Who has approved it, once somebody has.
+    pub approved_by: Option<String>,
+    /// When.
+    pub approved_at: Option<Timestamp>,
+}
+
+/// An artifact that a person has approved: only what is stored so is one. There is no other way to make it:
+///
+/// ```compile_fail,E0451
+/// let forged = singletree_agent::ApprovedArtifact { artifact: todo!() };
+/// ```
+///
+/// ```compile_fail,E0277
+/// let forged: singletree_agent::ApprovedArtifact = serde_json::from_str("{}").unwrap();
+/// ```
+///
+/// ```compile_fail,E0277
+/// fn forged(artifact: singletree_agent::Artifact) -> singletree_agent::ApprovedArtifact {
+///     artifact.into()
+/// }
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApprovedArtifact {
+    artifact: Artifact,
+}
+
+/// What is stored.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Stored {
+    pub(super) name: ArtifactName,
+    pub(super) source: ArtifactSource,
+    pub(super) content: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) approval: Option<Approval>,
+}
+
+/// That a person has approved it: exactly this content.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Approval {
+    pub(super) digest: String,
+    pub(super) by: String,
+    pub(super) at: Timestamp,
+}
+
+impl ArtifactName {
+    /// Checks the parts of a name: letters, digits, `-`, `_` and `.` of ASCII.
+    pub(super) fn check(kind: &str, key: &str) -> Result<()> {
+        let plain = |it: char| it.is_ascii_alphanumeric() || matches!(it, '-' | '_' | '.');
+        for part in [kind, key] {
+            if part.is_empty() || part.len() > NAME_BYTES || !part.chars().all(plain) {
+                let why =
+                    format!("a kind or a key has 1 to {NAME_BYTES} of the characters A-Z a-z 0-9 - _ .");
+                return Err(Error::Artifact { why });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for ArtifactName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}/{}", self.kind, self.key, self.version)
+    }
+}
+
+impl Artifact {
+    /// Reads a stored artifact.
+    ///
+    /// # Errors
+    /// `store_corrupt`, also when what was approved is not what is stored.
+    pub(super) fn stored(document: &Document) -> Result<Self> {
+        let corrupt = |source: Option<serde_json::Error>| {
+            let what = format!("the artifact '{}'", document.key.id);
+            let source = source.map(Into::into);
+            Error::Store { source: singletree_durable::Error::Corrupt { what, source } }
+        };
+        let Stored { name, source, content, approval } =
+            document.body.decode().map_err(|it| corrupt(Some(it)))?;
+        let digest = digest(&content);
+        if approval.as_ref().is_some_and(|it| it.digest != digest) {
+            return Err(corrupt(None));
+        }
+        let (approved_by, approved_at) = approval.map(|it| (it.by, it.at)).unzip();
+        Ok(Self { name, source, content, digest, approved_by, approved_at })
+    }
+}
+
+impl ApprovedArtifact {
+    /// Takes a stored artifact, if it is approved.
+    pub(super) fn of(document: &Document) -> Result<Option<Self>> {
+        let artifact = Artifact::stored(document)?;
+        Ok(artifact.approved_by.is_some().then_some(Self { artifact }))
+    }
+
+    /// Returns its name.
+    #[must_use]
+    pub fn name(&self) -> &ArtifactName {
+        &self.artifact.name
+    }
+
+    /// Returns what it says.
+    #[must_use]
+    pub fn content(&self) -> &str {
+        &self.artifact.content
+    }
+
+    /// Returns what a model is shown of it.
+    pub(super) fn shown(&self) -> Value {
+        let Artifact { name, source, content, .. } = &self.artifact;
+        json!({ "kind": name.kind, "key": name.key, "version": name.version, "source": source, "content": content })
+    }
+}
+
+/// Digests a content.
+pub(super) fn digest(content: &str) -> String {
+    Sha256::digest(content).iter().map(|it| format!("{it:02x}")).collect()
+}

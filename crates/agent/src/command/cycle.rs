@@ -1,0 +1,105 @@
+//! One cycle of a command: what the model is shown, and whether what it proposes may be carried out.
+
+use serde_json::json;
+use singletree_durable::SessionKey;
+use singletree_engine::{Ctx, NodeError};
+use singletree_harness::PromptPolicy;
+use singletree_llm::ChatMessage;
+
+use super::action::Actions;
+use super::prompt::CommandPrompt;
+use super::snapshot::{self, READ_TIME};
+use crate::kit::Kit;
+use crate::member::Member;
+use crate::state::AgentState;
+
+/// What is known of a command where a model is asked: of the state everything that a prompt may be made of, and not the
+/// conversation.
+#[derive(Debug)]
+pub(crate) struct Cycle<'a> {
+    command: &'a str,
+    /// Which cycle it is, from 1.
+    number: u64,
+    done: &'a Actions,
+    session: SessionKey,
+}
+
+/// What becomes of a message of the model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// It proposes one action that can be carried out.
+    Proposal,
+    /// It asks for one action that nobody can carry out; the tool's answer says why.
+    Unfit,
+    /// It asks for several actions: none is carried out.
+    Several,
+    /// It asks for none: it is the answer.
+    Answer,
+}
+
+/// Tells whether the running session is one of commands.
+pub(crate) fn is_command(cx: &Ctx<AgentState>) -> bool {
+    cx.extension::<PromptPolicy>().is_some_and(|it| *it == PromptPolicy::Command)
+}
+
+impl<'a> Cycle<'a> {
+    /// Looks at the state, where the session is one of commands.
+    ///
+    /// # Errors
+    /// `chat_policy_unsupported` when it is, and nothing holds the command: the loop runs inside of a graph that keeps it to
+    /// itself.
+    pub(crate) fn of(cx: &'a Ctx<AgentState>) -> Result<Option<Self>, NodeError> {
+        if !is_command(cx) {
+            return Ok(None);
+        }
+        let state = cx.state();
+        let (command, session) = (state.current_command.as_deref(), cx.extension::<SessionKey>());
+        let Some((command, session)) = command.zip(session) else {
+            let what = "the session takes commands, and this agent is told of none";
+            return Err(NodeError::new(what).with_category("chat_policy_unsupported"));
+        };
+        let (number, session) = (state.answers + 1, session.as_ref().clone());
+        Ok(Some(Self { command, number, done: &state.actions.0, session }))
+    }
+
+    /// Makes the prompt: everything is read anew.
+    pub(crate) async fn prompt(&self, member: &Member) -> Result<CommandPrompt, NodeError> {
+        let state = snapshot::read(member.snapshots.as_ref(), &self.session).await?;
+        let snapshot = json!({ "cycle": self.number, "done": self.done, "state": state });
+        let prompt = CommandPrompt::new(self.command, snapshot);
+        let prompt = match &member.system {
+            Some(system) => prompt.rules(system.text()),
+            None => prompt,
+        };
+        let Some(artifacts) = &member.artifacts else { return Ok(prompt) };
+        let read = tokio::time::timeout(READ_TIME, artifacts.approved(&self.session)).await;
+        let read = read.map_err(|_| {
+            let what = format!("the artifacts were not read within {} s", READ_TIME.as_secs());
+            NodeError::new(what).with_category("store_unavailable")
+        })?;
+        Ok(prompt.artifacts(read.map_err(|it| {
+            let category = it.category();
+            NodeError::new("the approved artifacts could not be read").with_category(category).with_cause(it)
+        })?))
+    }
+}
+
+impl Verdict {
+    /// Judges a message of the model: one proposal a cycle.
+    pub(crate) fn of(message: &ChatMessage, kit: &Kit<'_>) -> Self {
+        match message.tool_calls.as_slice() {
+            [] => Self::Answer,
+            [call] if kit.runnable(call).is_some() || kit.hand_off(call).is_some() => Self::Proposal,
+            [_] => Self::Unfit,
+            [..] => Self::Several,
+        }
+    }
+
+    /// Returns what each call of the message is answered that is not carried out.
+    pub(crate) fn rejection(self) -> Option<&'static str> {
+        match self {
+            Self::Several => Some("one action at a time; none of these was carried out"),
+            Self::Proposal | Self::Unfit | Self::Answer => None,
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! Commands: what a model is shown in a session whose prompt policy is `command` (agent-chat-output §8).
+//!
+//! The model proposes one action at a time. Each request is made anew of the rules, a snapshot of the state, the command and
+//! approved artifacts; nothing here takes a message of a conversation.
+
+mod action;
+mod artifact;
+mod cycle;
+mod prompt;
+mod shelf;
+mod snapshot;
+
+pub use action::{Action, Actions};
+pub use artifact::{ApprovedArtifact, Artifact, ArtifactName, ArtifactSource};
+pub(crate) use cycle::{Cycle, Verdict, is_command};
+pub use prompt::CommandPrompt;
+pub use shelf::Artifacts;
+pub use snapshot::SnapshotSource;

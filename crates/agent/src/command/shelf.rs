@@ -1,0 +1,162 @@
+//! Where artifacts are kept: beside the conversations, in the same store, and gone with their session.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use singletree_durable::{Change, Document, DocumentKey, Documents, Expect, Json, SessionKey, TenantId};
+use singletree_engine::Clock;
+
+use super::artifact::{Approval, ApprovedArtifact, Artifact, ArtifactName, ArtifactSource, Stored, digest};
+use crate::error::{Error, Result};
+
+/// The kind of the documents.
+const KIND: &str = "artifact";
+/// How many bytes a content may have.
+const CONTENT_BYTES: usize = 64 << 10;
+/// How many artifacts a session may have, all versions counted.
+const ARTIFACTS: u64 = 256;
+/// How many bytes of artifacts a model is shown.
+const SHOWN_BYTES: usize = 256 << 10;
+
+/// Keeps the artifacts of sessions. What a person has not approved, no model is shown.
+#[derive(Debug, Clone)]
+pub struct Artifacts {
+    documents: Arc<dyn Documents>,
+    clock: Arc<dyn Clock>,
+}
+
+impl Artifacts {
+    /// Keeps artifacts in a store.
+    #[must_use]
+    pub fn new(documents: Arc<dyn Documents>, clock: Arc<dyn Clock>) -> Self {
+        Self { documents, clock }
+    }
+
+    /// Adds a version of an artifact. It is approved by nobody.
+    ///
+    /// # Errors
+    /// `artifact_refused` when kind or key are no names, the content is longer than 64 KiB, or the session has 256 already;
+    /// `store_refused` when somebody else adds one at the same time; `store_unavailable` and its kin.
+    ///
+    /// # Cancellation
+    /// A dropped call has added it or has not.
+    pub async fn add(
+        &self,
+        session: &SessionKey,
+        (kind, key): (&str, &str),
+        source: ArtifactSource,
+        content: &str,
+    ) -> Result<Artifact> {
+        ArtifactName::check(kind, key)?;
+        if content.len() > CONTENT_BYTES {
+            let why = format!("it has {} bytes, and {CONTENT_BYTES} are allowed", content.len());
+            return Err(Error::Artifact { why });
+        }
+        let all = self.all(session).await?;
+        if all.len() as u64 >= ARTIFACTS {
+            return Err(Error::Artifact { why: format!("the session has {ARTIFACTS} already") });
+        }
+        let versions = all.iter().map(|it| &it.name).filter(|it| it.kind == kind && it.key == key);
+        let version = versions.map(|it| it.version).max().unwrap_or_default() + 1;
+        let name = ArtifactName { kind: kind.to_owned(), key: key.to_owned(), version };
+        let stored = Stored { name: name.clone(), source, content: content.to_owned(), approval: None };
+        self.write(session, &stored, Expect::Absent).await?;
+        let (content, digest) = (content.to_owned(), digest(content));
+        Ok(Artifact { name, source, content, digest, approved_by: None, approved_at: None })
+    }
+
+    /// Records that a person has approved an artifact: the one with exactly this digest. Approving it again changes nothing:
+    /// the first one counts.
+    ///
+    /// # Errors
+    /// `artifact_refused` when there is none of this name, or it says something else; `store_refused` when it changes at the
+    /// same time; `store_unavailable` and its kin.
+    ///
+    /// # Cancellation
+    /// A dropped call has approved it or has not.
+    pub async fn approve(
+        &self,
+        session: &SessionKey,
+        name: &ArtifactName,
+        digest: &str,
+        by: &str,
+    ) -> Result<()> {
+        let found = self.documents.document(&document_key(session, name)).await?;
+        let document = found.ok_or_else(|| Error::Artifact { why: format!("there is no {name}") })?;
+        let artifact = Artifact::stored(&document)?;
+        if artifact.digest != digest {
+            return Err(Error::Artifact { why: format!("{name} says something else than was approved") });
+        }
+        if artifact.approved_by.is_some() {
+            return Ok(());
+        }
+        let Artifact { name, source, content, digest, .. } = artifact;
+        let approval = Some(Approval { digest, by: by.to_owned(), at: self.clock.now() });
+        let stored = Stored { name, source, content, approval };
+        self.write(session, &stored, Expect::Version(document.version)).await
+    }
+
+    /// Lists the artifacts of a session, ordered by kind, key and version.
+    ///
+    /// # Errors
+    /// `store_unavailable` and its kin.
+    pub async fn all(&self, session: &SessionKey) -> Result<Vec<Artifact>> {
+        self.documents(session).await?.iter().map(Artifact::stored).collect()
+    }
+
+    /// Returns what a model may be shown: of each artifact the latest version that is approved, ordered by kind and key.
+    ///
+    /// # Errors
+    /// `artifact_refused` when they have more than 256 KiB together; `store_unavailable` and its kin.
+    pub async fn approved(&self, session: &SessionKey) -> Result<Vec<ApprovedArtifact>> {
+        let mut latest = BTreeMap::new();
+        for document in self.documents(session).await? {
+            if let Some(artifact) = ApprovedArtifact::of(&document)? {
+                // Ordered by version: a later one takes the place.
+                latest.insert((artifact.name().kind.clone(), artifact.name().key.clone()), artifact);
+            }
+        }
+        let bytes: usize = latest.values().map(|it| it.content().len()).sum();
+        if bytes > SHOWN_BYTES {
+            let why =
+                format!("those that are approved have {bytes} bytes, and a model is shown {SHOWN_BYTES}");
+            return Err(Error::Artifact { why });
+        }
+        Ok(latest.into_values().collect())
+    }
+
+    async fn documents(&self, session: &SessionKey) -> Result<Vec<Document>> {
+        let prefix = prefix(session);
+        let found = self.documents.documents(&session.tenant, KIND, Some(&prefix), ARTIFACTS + 1).await?;
+        Ok(found.into_iter().filter(|it| it.key.id.starts_with(&prefix)).collect())
+    }
+
+    async fn write(&self, session: &SessionKey, stored: &Stored, expect: Expect) -> Result<()> {
+        let body = Json::of(stored).map_err(|it| {
+            let what = "an artifact that JSON cannot represent".to_owned();
+            singletree_durable::Error::Corrupt { what, source: Some(it.into()) }
+        })?;
+        let key = document_key(session, &stored.name);
+        let session = Some(session.session.clone());
+        let change = Change::Write { key, expect, session, body, expires_at: None };
+        Ok(self.documents.change(vec![change]).await?)
+    }
+}
+
+/// Begins the ids of a session's artifacts. The length tells where the session's name ends, whatever is in it.
+fn prefix(session: &SessionKey) -> String {
+    let session = session.session.as_str();
+    format!("{}:{session}/", session.len())
+}
+
+fn document_key(session: &SessionKey, name: &ArtifactName) -> DocumentKey {
+    let ArtifactName { kind, key, version } = name;
+    let tenant: TenantId = session.tenant.clone();
+    DocumentKey::new(tenant, KIND, format!("{}{kind}/{key}/{version:010}", prefix(session)))
+}
+
+impl From<singletree_durable::Error> for Error {
+    fn from(source: singletree_durable::Error) -> Self {
+        Self::Store { source }
+    }
+}

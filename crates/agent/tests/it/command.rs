@@ -1,0 +1,311 @@
+//! Sessions of commands: what the model is shown, and what becomes of what it proposes (agent-chat-output §8).
+
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+use singletree_agent::{AgentLoop, AgentLoopBuilder, Approve, ChatAgent, Compaction, SnapshotSource, Team};
+use singletree_durable::{MemoryStore, SessionKey};
+use singletree_harness::{Chat, ChatTurnOutcome, HISTORY, PromptPolicy, SendOptions};
+use singletree_llm::{
+    BoxError, BoxFuture, ChatMessage, ContentBlock, ImageSource, Request, Script, canonical_json,
+};
+use singletree_narration::{Narration, NarrationKind, NarrationSink, Speaker, Whose};
+use singletree_tools::Recovery;
+
+use crate::probe::World;
+use crate::rig::{
+    SESSION, calls, completed, decide, errored, open, probes, send, suspended, toolbox, transcript,
+};
+use crate::watched::Watched;
+
+/// The first request of a command, to the byte: rules, state, command, and nothing else.
+const FIRST: &str = concat!(
+    r##"[{"content":"Be brief.","role":"system"},{"content":"# State\n"##,
+    r##"{\"cycle\":1,\"done\":[],\"state\":{\"did\":0}}"##,
+    r##"\n\n# Command\nact","role":"user"}]"##,
+);
+
+/// The second one: what was done comes from the record.
+const SECOND: &str = concat!(
+    r##"[{"content":"Be brief.","role":"system"},{"content":"# State\n{\"cycle\":2,\"done\":["##,
+    r##"{\"arguments\":{\"what\":\"a\"},\"result\":\"did a\",\"tool\":\"act\"}],\"state\":{\"did\":1}}"##,
+    r##"\n\n# Command\nact","role":"user"}]"##,
+);
+
+/// The state of the world: how much was done.
+#[derive(Debug)]
+struct Did(World);
+
+impl SnapshotSource for Did {
+    fn snapshot<'a>(&'a self, session: &'a SessionKey) -> BoxFuture<'a, Result<Value, BoxError>> {
+        assert_eq!((session.tenant.as_str(), session.session.as_str()), ("default", SESSION));
+        Box::pin(async { Ok(json!({ "did": self.0.whats().len() })) })
+    }
+}
+
+/// A model that sees no conversation: it does what the command names, once.
+fn model() -> Arc<Watched> {
+    let rule = |command: &str, then: Value| {
+        let user = format!("*\"done\":[],*# Command\n{command}");
+        json!({ "when": { "user": [user] }, "then": then })
+    };
+    let act = calls(&[("act", "a")]);
+    let rules = [
+        rule("act", json!({ "calls": act })),
+        rule("say why", json!({ "calls": act, "reply": "Because it is asked for." })),
+        rule("remember", json!({ "calls": act, "reply": "As we discussed, I act." })),
+        rule("send", json!({ "calls": calls(&[("send", "a")]), "reply": "It has to go out." })),
+        rule("both", json!({ "calls": calls(&[("act", "a"), ("send", "b")]), "reply": "Both." })),
+        rule(
+            "fly",
+            json!({ "finish": "error", "calls": [{ "tool": "fly", "arguments": {} }], "reply": "Up." }),
+        ),
+        rule("hand over", json!({ "calls": [{ "tool": "transfer_to_help", "arguments": {} }] })),
+        json!({ "when": { "user": ["*# Command\n{command}"] }, "then": { "reply": "Carried out: {command}." } }),
+    ];
+    Watched::scripted(Script::from_json(&json!({ "model": "test", "rules": rules }).to_string()).unwrap())
+}
+
+fn builder(model: &Arc<Watched>, world: &World) -> AgentLoopBuilder {
+    let tools = toolbox(probes(world, Recovery::Report));
+    let snapshots = Arc::new(Did(world.clone()));
+    AgentLoop::builder(model.clone()).system("Be brief.").toolbox(tools).snapshots(snapshots)
+}
+
+fn command_chat() -> (Chat, Arc<Watched>, World) {
+    let (model, world) = (model(), World::default());
+    let agent = builder(&model, &world).agent("a").unwrap();
+    (open(agent, MemoryStore::new()), model, world)
+}
+
+async fn command(chat: &Chat, text: &str) -> ChatTurnOutcome {
+    let options = SendOptions::new().policy(PromptPolicy::Command);
+    chat.send_with(SESSION, ChatMessage::user(text), options).await
+}
+
+fn bytes(request: &Request) -> String {
+    canonical_json(&json!(request.messages))
+}
+
+// spec: agent-chat-output §8.2: rules, snapshot, command, and nothing else, to the byte.
+#[tokio::test]
+async fn a_request_is_made_of_rules_state_and_command_and_each_cycle_sees_the_record() {
+    let (chat, model, _) = command_chat();
+    completed(&command(&chat, "act").await);
+    let requests = model.requests();
+    assert_eq!(requests.iter().map(bytes).collect::<Vec<_>>(), [FIRST, SECOND]);
+    for request in &requests {
+        let names: Vec<_> = request.tools.iter().map(|it| it.name()).collect();
+        assert_eq!(names, ["look", "act", "send"], "what may be proposed");
+        assert_eq!((&request.tool_choice, &request.response_schema), (&None, &None));
+        assert_eq!(request.config, singletree_llm::RuntimeConfig::default());
+    }
+    // The transcript is written all the same, and the next command is shown none of it.
+    let said =
+        ["user: act", "assistant: [act{\"what\":\"a\"}]", "tool: did a", "assistant: Carried out: act."];
+    assert_eq!(transcript(&chat).await, said);
+    completed(&send(&chat, "look around").await);
+    let third = bytes(&model.requests()[2]);
+    let expected =
+        FIRST.replace("\\\"did\\\":0", "\\\"did\\\":1").replace("act\",\"role", "look around\",\"role");
+    assert_eq!(third, expected, "the session keeps its policy");
+}
+
+// wire notes §3.4 R4, INV-11: the same requests in one process, and in one process for each turn.
+#[tokio::test]
+async fn the_command_is_the_same_after_a_restart_and_after_a_resume() {
+    let mut seen = Vec::new();
+    for restart in [false, true] {
+        let (model, world, store) = (model(), World::default(), MemoryStore::new());
+        let agent = || builder(&model, &world).agent("a").unwrap();
+        let mut chat = open(agent(), store.clone());
+        let again = |chat: Chat| if restart { open(agent(), store.reopen()) } else { chat };
+        completed(&command(&chat, "act").await);
+        chat = again(chat);
+        suspended(&command(&chat, "send").await);
+        chat = again(chat);
+        completed(&decide(&chat, json!({ "approved": false, "reason": "not now" })).await);
+        chat = again(chat);
+        completed(&command(&chat, "act").await);
+        seen.push(model.requests().iter().map(bytes).collect::<Vec<_>>());
+        assert_eq!(world.whats(), ["act a", "act a"]);
+    }
+    assert_eq!(seen[0], seen[1]);
+    let resumed = &seen[0][3];
+    assert!(resumed.contains("# Command\\nsend\""), "the command is in the record: {resumed}");
+    assert!(resumed.contains("not now"), "and so is what came of the proposal: {resumed}");
+    assert_eq!(seen[0].len(), 6);
+}
+
+// spec: agent-chat-output §4.1: what is not valid is rejected, and no part of it is carried out.
+#[tokio::test]
+async fn several_actions_at_once_are_all_rejected_and_nobody_is_asked() {
+    let (chat, model, world) = command_chat();
+    completed(&command(&chat, "both").await);
+    assert_eq!(world.whats(), Vec::<String>::new());
+    let reason = "one action at a time; none of these was carried out";
+    let rejected = format!("tool: {{\"reason\":\"{reason}\",\"status\":\"denied\"}}");
+    assert_eq!(transcript(&chat).await[2..4], [rejected.clone(), rejected]);
+    let second = bytes(&model.requests()[1]);
+    assert_eq!(second.matches(reason).count(), 2, "{second}");
+    // One that nobody can carry out is answered by the toolbox.
+    completed(&command(&chat, "fly").await);
+    let fourth = bytes(&model.requests()[3]);
+    assert!(fourth.contains("\\\"tool\\\":\\\"fly\\\"") && fourth.contains("no tool"), "{fourth}");
+}
+
+/// What was narrated, and what had been done by then.
+#[derive(Debug, Default)]
+struct Heard {
+    said: Mutex<Vec<(Narration, Vec<String>)>>,
+    world: World,
+}
+
+impl NarrationSink for Heard {
+    fn emit(&self, whose: Whose<'_>, narration: Narration) {
+        assert_eq!(whose, Whose { tenant: "default", session: SESSION });
+        self.said.lock().unwrap().push((narration, self.world.whats()));
+    }
+
+    fn forget(&self, _whose: Whose<'_>) {}
+}
+
+impl Heard {
+    fn of_the_agent(&self) -> Vec<(NarrationKind, String, Vec<String>)> {
+        let said = self.said.lock().unwrap();
+        let own = said.iter().filter(|(it, _)| it.role == Speaker::Agent);
+        own.map(|(it, world)| (it.kind, it.content.clone(), world.clone())).collect()
+    }
+}
+
+// spec: agent-chat-output §5.2: why it is proposed, before it is done; nothing of what was not fit to be done.
+#[tokio::test]
+async fn the_agent_says_why_before_what_it_proposes_is_done() {
+    let (model, world) = (model(), World::default());
+    let heard = Arc::new(Heard { world: world.clone(), ..Heard::default() });
+    let agent = builder(&model, &world).agent("a").unwrap();
+    let chat = Chat::builder().agent(agent).narration(heard.clone()).open(MemoryStore::new()).unwrap();
+    for text in ["act", "say why", "both", "fly"] {
+        completed(&command(&chat, text).await);
+    }
+    suspended(&command(&chat, "send").await);
+    let why = |text: &str, done: usize| {
+        (NarrationKind::Explanation, text.to_owned(), vec!["act a".to_owned(); done])
+    };
+    assert_eq!(heard.of_the_agent(), [why("Because it is asked for.", 1), why("It has to go out.", 2)]);
+    // In a conversation the text beside a call is the conversation's, and is not narrated.
+    let rule = json!({ "when": { "user": ["act"] }, "then": { "calls": calls(&[("act", "a")]), "reply": "Because." } });
+    let rest = json!({ "when": { "results": "any" }, "then": { "reply": "Done." } });
+    let script = Script::from_json(&json!({ "model": "test", "rules": [rule, rest] }).to_string()).unwrap();
+    let heard = Arc::new(Heard::default());
+    let agent = builder(&Watched::scripted(script), &world).agent("a").unwrap();
+    let chat = Chat::builder().agent(agent).narration(heard.clone()).open(MemoryStore::new()).unwrap();
+    completed(&send(&chat, "act").await);
+    assert_eq!(heard.of_the_agent(), []);
+    assert_eq!(heard.said.lock().unwrap().len(), 3, "the controller narrates");
+}
+
+// spec: agent-chat-output §11
+#[tokio::test]
+async fn a_text_that_claims_a_memory_is_marked_beside_the_message() {
+    let (chat, _, _) = command_chat();
+    completed(&command(&chat, "remember").await);
+    let history = chat.history(SESSION, 0, 10).await.unwrap();
+    let sides: Vec<_> = history.iter().map(|it| it.side.clone()).collect();
+    assert_eq!(sides, [None, Some(json!({ "claims_memory": "as we discussed" })), None, None]);
+}
+
+// D27
+#[tokio::test]
+async fn commands_are_never_summarised() {
+    let (model, world) = (model(), World::default());
+    let agent = builder(&model, &world).compaction(Compaction::keeping(1).every(1).on_command("/compact"));
+    let chat = open(agent.agent("a").unwrap(), MemoryStore::new());
+    for text in ["look around", "look again", "/compact"] {
+        completed(&command(&chat, text).await);
+    }
+    assert_eq!(transcript(&chat).await.last().unwrap(), "assistant: Carried out: /compact.");
+    assert_eq!(chat.export_session(SESSION).await.unwrap().values["summary"], Value::Null);
+    assert_eq!(model.requests().len(), 3, "no model was asked for a summary");
+}
+
+// spec: agent-chat-output §9: what a person says is a new command.
+#[tokio::test]
+async fn a_message_that_steers_is_the_next_command() {
+    let (chat, model, _) = command_chat();
+    suspended(&command(&chat, "send").await);
+    // While a decision is pending, to say yes is no decision.
+    let refused = command(&chat, "yes").await;
+    assert_eq!(errored(&refused).error_category, "chat_session_suspended");
+    completed(&decide(&chat, json!({ "approved": true })).await);
+    let (first, second) = tokio::join!(command(&chat, "act"), async {
+        let options = SendOptions::new();
+        chat.steer(SESSION, ChatMessage::user("look around"), options).await.unwrap().outcome().await
+    });
+    completed(&first);
+    completed(&second);
+    let asked: Vec<_> = model.requests().iter().map(bytes).collect();
+    let of = |text: &str| asked.iter().filter(|it| it.contains(&format!("# Command\\n{text}\""))).count();
+    assert_eq!([of("act"), of("look around"), asked.len()], [2, 1, 5]);
+}
+
+// spec: harness-chat §4; the owner is known by the state, not by what was said.
+#[tokio::test]
+async fn a_team_takes_commands_and_knows_its_owner_without_the_transcript() {
+    let (front, help, world) = (model(), model(), World::default());
+    let record = |id: &str| ChatAgent::new(id, id, "2026-01-01T00:00:00Z");
+    let team = Team::builder()
+        .member(record("front"), builder(&front, &world))
+        .member(record("help"), builder(&help, &world));
+    let chat = open(team.agent("team").unwrap(), MemoryStore::new());
+    completed(&command(&chat, "hand over").await);
+    completed(&command(&chat, "look around").await);
+    assert_eq!([front.requests().len(), help.requests().len()], [1, 2]);
+    assert!(bytes(&help.requests()[0]).contains("transferred"));
+}
+
+#[tokio::test]
+async fn what_is_no_command_is_refused_before_it_is_accepted() {
+    let (chat, model, _) = command_chat();
+    let source = ImageSource::Url { url: "https://example.com/a.png".into() };
+    let image = ContentBlock::Image { source, media_type: None, detail: None };
+    let options = || SendOptions::new().policy(PromptPolicy::Command);
+    for message in [
+        ChatMessage::user(vec![ContentBlock::text_of("look"), image]),
+        ChatMessage::system("look"),
+        ChatMessage::assistant("look"),
+    ] {
+        let outcome = chat.send_with(SESSION, message, options()).await;
+        assert_eq!(errored(&outcome).error_category, "chat_message_shape_invalid");
+    }
+    assert_eq!(chat.session(SESSION).await.unwrap_err().category(), "chat_session_unknown");
+    let blocks = vec![ContentBlock::text_of("look "), ContentBlock::text_of("around")];
+    completed(&chat.send_with(SESSION, ChatMessage::user(blocks), options()).await);
+    assert!(bytes(&model.requests()[0]).contains("# Command\\nlook around\""));
+}
+
+// A session that was made as a copy, or brought in, is shown no more than the one it comes from.
+#[tokio::test]
+async fn the_policy_goes_with_a_fork_and_with_an_export() {
+    let (chat, model, _) = command_chat();
+    completed(&command(&chat, "look around").await);
+    let export = chat.export_session(SESSION).await.unwrap();
+    assert_eq!(export.prompt_policy, PromptPolicy::Command);
+    assert!(export.lists.contains_key(HISTORY));
+    chat.delete_session(SESSION, None).await.unwrap();
+    chat.import_session(export, None).await.unwrap();
+    completed(&send(&chat, "look again").await);
+    let asked = bytes(&model.requests()[1]);
+    assert!(asked.contains("# Command\\nlook again\"") && !asked.contains("around"), "{asked}");
+}
+
+#[tokio::test]
+async fn a_conversation_is_shown_no_snapshot_and_asks_for_approval_as_ever() {
+    let rule = json!({ "when": { "user": ["say {what}"] }, "then": { "reply": "You said: {what}" } });
+    let script = Script::from_json(&json!({ "model": "test", "rules": [rule] }).to_string()).unwrap();
+    let (model, world) = (Watched::scripted(script), World::default());
+    let chat =
+        open(builder(&model, &world).approve(Approve::nothing()).agent("a").unwrap(), MemoryStore::new());
+    completed(&send(&chat, "say a").await);
+    assert_eq!(model.asked(), [["system: Be brief.", "user: say a"]]);
+}

@@ -1,0 +1,29 @@
+//! What was used of models.
+
+use rusqlite::{Connection, Result, Row, params};
+use singletree_durable::{UsageOf, UsageRow};
+
+use super::all;
+use crate::column;
+
+/// Reads what a session or a tenant has used. A tenant's sum stands under no session.
+pub(crate) fn of(connection: &Connection, of: &UsageOf) -> Result<Vec<UsageRow>> {
+    let (tenant, session) = match of {
+        UsageOf::Session(key) => (&key.tenant, key.session.as_str()),
+        UsageOf::Tenant(tenant) => (tenant, ""),
+    };
+    let sql = "SELECT model, calls, prompt_tokens, completion_tokens, cached_tokens, cache_creation_tokens \
+        FROM usage WHERE tenant = ? AND session = ? ORDER BY model";
+    all(connection, sql, params![tenant.as_str(), session], row)
+}
+
+fn row(row: &Row<'_>) -> Result<UsageRow> {
+    Ok(UsageRow {
+        model: row.get(0)?,
+        calls: column::number(row, 1)?,
+        prompt_tokens: column::number(row, 2)?,
+        completion_tokens: column::number(row, 3)?,
+        cached_tokens: column::number(row, 4)?,
+        cache_creation_tokens: column::number(row, 5)?,
+    })
+}
