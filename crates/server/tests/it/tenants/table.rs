@@ -79,4 +79,29 @@ pub(crate) const TABLE: &[Entry] = &[
     of("POST", "/v1/keys/{key}/rotate"),
     of("DELETE", "/v1/keys/{key}"),
     of("GET", "/v1/audit"),
+    // OpenHarness.
+    of("POST", "/v1/openharness").body(OPENHARNESS_SAYS),
+    of("POST", "/v1/openharness").body(OPENHARNESS_SHOWS),
+    of("POST", "/v1/openharness").body(OPENHARNESS_ATTACHES),
+    of("POST", "/openharness").body(OPENHARNESS_SAYS),
+    of("GET", "/v1/openharness/capabilities").alike(),
+    of("GET", "/openharness/capabilities").alike(),
+    // Each has a code of its own.
+    of("POST", "/v1/openharness/pair/create").body("{}"),
+    of("POST", "/v1/openharness/pair/confirm").body(r#"{"code": "AAAAAAAA"}"#).alike(),
+    of("POST", "/v1/openharness/pair/claim").body(r#"{"pairing_id": "{key}"}"#).alike(),
+    of("POST", "/v1/openharness/pair/revoke").body(r#"{"device_id": "{key}"}"#),
+    of("POST", "/pair/create").body("{}"),
+    of("POST", "/pair/confirm").body(r#"{"code": "AAAAAAAA"}"#).alike(),
+    of("POST", "/pair/claim").body(r#"{"pairing_id": "{key}"}"#).alike(),
+    of("POST", "/pair/revoke").body(r#"{"device_id": "{key}"}"#),
 ];
+
+const OPENHARNESS_SAYS: &str = r#"{"protocol_version": "1.0.0", "request_id": "r", "request": {
+    "context": {"session_id": "{session}", "user_intent": "say hello"}}}"#;
+
+const OPENHARNESS_SHOWS: &str = r#"{"protocol_version": "1.0.0", "request": {
+    "context": {"continuation": {"run_id": "{turn}"}}}}"#;
+
+const OPENHARNESS_ATTACHES: &str = r#"{"protocol_version": "1.0.0", "request": {
+    "context": {"session_id": "{session}", "user_intent": "say hello", "attachments": [{"ref_id": "{digest}"}]}}}"#;
