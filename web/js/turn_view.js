@@ -88,9 +88,9 @@ function callPart(call, turn, { results, open }) {
 }
 
 function stateOf(result, live) {
-  if (live) return live.state === "failed" ? "failed" : "done";
-  const text = textOf(result);
-  return /^\{"status":\s*"(cancelled|denied|unknown|failed)"/.test(text) ? "closed" : "done";
+  // What closes a call that was not run is a JSON object that says so (D8).
+  if (/^\{.*"status":\s*"(cancelled|denied|unknown|failed)"/.test(textOf(result))) return "closed";
+  return live?.state === "failed" ? "failed" : "done";
 }
 
 function endParts(turn, acts) {

@@ -28,7 +28,7 @@ fn check(file: &str) {
     }
     let Some(chromium) = chromium() else { return not_run(&name, "there is no Chromium") };
     let ran = Command::new("node")
-        .args(["--test", "--test-concurrency=1", "--test-timeout=180000", "--test-reporter=spec"])
+        .args(["--test", "--test-concurrency=1", "--test-timeout=600000", "--test-reporter=spec"])
         .arg(root.join("crates/cli/tests/page").join(file))
         .env("SINGLETREE_TOOLS", tools)
         .env("SINGLETREE_CHROMIUM", chromium)
