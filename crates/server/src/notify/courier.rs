@@ -253,3 +253,27 @@ fn judged(response: &HttpResponse) -> Sent {
         _ => Sent::Refused,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use singletree_durable::TenantId;
+    use singletree_http::Secret;
+
+    use super::*;
+
+    // wire-notes §6
+    #[test]
+    fn an_endpoint_of_elsewhere_is_called_at_public_addresses_only() {
+        let check = |url: &str, private: bool, expected: &str| {
+            let secret = Secret::new("s".repeat(24));
+            let webhook = Webhook::new(TenantId::single(), url, &secret).unwrap().private_network(private);
+            let shown = format!("{:?}", Endpoint::of(webhook).unwrap().transport);
+            assert!(shown.contains(expected), "{url}: {shown}");
+        };
+        check("https://hooks.example.com", false, "PublicOnly");
+        check("https://10.0.0.1", false, "PublicOnly");
+        check("https://10.0.0.1", true, "Anywhere");
+        check("http://127.0.0.1:1", false, "Anywhere");
+        check("http://localhost", false, "Anywhere");
+    }
+}

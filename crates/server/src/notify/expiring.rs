@@ -56,7 +56,8 @@ impl Watch {
         warned: &mut BTreeSet<String>,
     ) -> singletree_harness::Result<Duration> {
         let now = self.shared.now();
-        let near = self.near(now.after(lead)).await?;
+        // Also those that come before the next look.
+        let near = self.near(now.after(lead).after(EVERY)).await?;
         let (mut next, mut still) = (EVERY, BTreeSet::new());
         for (tenant, pending) in &near {
             let courier =
