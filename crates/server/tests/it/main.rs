@@ -8,6 +8,7 @@ mod narration;
 mod native;
 mod notify;
 mod resume;
+mod schemathesis;
 mod support;
 mod tenants;
 mod tokens;
