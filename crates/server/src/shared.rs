@@ -9,12 +9,14 @@ use singletree_durable::{Documents, TenantId, Timestamp};
 use singletree_engine::{Clock, Ids};
 use singletree_harness::Chat;
 use singletree_http::{Redactor, Transport};
+use singletree_llm::Pace;
 use tokio::sync::{Semaphore, watch};
 
 use crate::caller::Caller;
 use crate::entropy::Entropy;
 use crate::keys::{Access, Audit};
 use crate::narration::{NarrationLog, NarrationView};
+use crate::notify::Endpoint;
 use crate::openharness::Environments;
 use crate::settings::ServerLimits;
 
@@ -42,6 +44,10 @@ pub(crate) struct Shared {
     pub(crate) environments: Arc<Environments>,
     /// What people are told beside the conversations.
     pub(crate) narration: NarrationLog,
+    /// Where notices are told.
+    pub(crate) endpoints: Vec<Endpoint>,
+    /// Lets time pass.
+    pub(crate) pace: Arc<dyn Pace>,
     /// How many more blobs may be in memory.
     pub(crate) blobs: Arc<Semaphore>,
     /// Who may ask.

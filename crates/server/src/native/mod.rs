@@ -19,7 +19,7 @@ mod sessions;
 mod signals;
 mod turns;
 
-pub(crate) use ask::{Params, limit, wants_events};
+pub(crate) use ask::{Params, is_session_id, limit, wants_events};
 pub(crate) use convert::time;
 pub(crate) use problem::render;
 

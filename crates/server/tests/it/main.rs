@@ -6,6 +6,7 @@ mod frame;
 mod keys;
 mod narration;
 mod native;
+mod notify;
 mod openharness;
 mod resume;
 mod schemathesis;

@@ -51,6 +51,8 @@ pub(crate) const TABLE: &[Entry] = &[
     of("GET", "/v1/sessions/{session}"),
     of("GET", "/v1/sessions/{session}/export"),
     of("DELETE", "/v1/sessions/{session}").alike(),
+    of("POST", "/v1/sessions/{session}/blobs").body("{}").alike(),
+    of("GET", "/v1/sessions/{session}/blobs/{digest}"),
     of("POST", "/v1/sessions/{session}/messages").body(r#"{"content": "say hello"}"#),
     of("POST", "/v1/sessions/{session}/messages").events().body(r#"{"content": "say hello"}"#),
     of("GET", "/v1/sessions/{session}/messages"),
@@ -73,6 +75,12 @@ pub(crate) const TABLE: &[Entry] = &[
     of("POST", "/v1/sessions/{session}/edit")
         .body(r#"{"message": "{turn}/0", "content": "say x", "id": "fork"}"#),
     of("POST", "/v1/sessions/{session}/regenerate").body(r#"{"reply": "{turn}/1", "id": "fork"}"#),
+    // Blobs.
+    of("POST", "/v1/sessions/{session}/blobs").body(r#""no picture""#).alike(),
+    of("GET", "/v1/sessions/{session}/blobs/{digest}"),
+    // Narration.
+    of("GET", "/v1/sessions/{session}/narration"),
+    of("DELETE", "/v1/sessions/{session}/narration").alike(),
     // Keys and audit.
     of("POST", "/v1/keys").body(r#"{"name": "{key}"}"#),
     of("GET", "/v1/keys"),
