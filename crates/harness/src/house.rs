@@ -20,7 +20,7 @@ use crate::hot::{Desk, Hot};
 use crate::limit::Limits;
 use crate::mail::{self, Mailbox};
 use crate::narrate::Said;
-use crate::narrator::{Narrator, whose};
+use crate::narrator::{Narrator, emit};
 use crate::outcome::ErroredTurn;
 use crate::reply::Reporting;
 use crate::retention::{Retaining, Retention};
@@ -322,7 +322,7 @@ impl House {
     fn narrate(&self, hot: &Hot, event: &ChatEvent) {
         if let Some(Said { role, kind, content }) = narrate::controller(&event.what, self.locale) {
             let timestamp = event.at.to_system_time();
-            self.narration.emit(whose(&hot.key), Narration { timestamp, role, kind, content });
+            emit(self.narration.as_ref(), &hot.key, Narration { timestamp, role, kind, content });
         }
     }
 }
