@@ -10,7 +10,6 @@ use singletree_llm::{ChatMessage, Detail, Error, FinishReason, Request, Role};
 
 use crate::command::is_command;
 use crate::compaction::Compaction;
-use crate::model::tokens;
 use crate::parts::{MODEL, Parts};
 use crate::place::is_outermost;
 use crate::state::AgentState;
@@ -92,7 +91,7 @@ async fn summarise(
             Err(error) => return Ok(Err(error)),
         };
         if let Some(budget) = cx.extension::<TurnBudget>() {
-            budget.tokens(tokens(&response.usage))?;
+            budget.model_call(provider.model(), &response.usage)?;
         }
         let new = response.message.text().trim().to_owned();
         if response.finish_reason != FinishReason::Stop || new.is_empty() || new.len() > SUMMARY_BYTES {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use singletree_engine::{Ctx, Json, NodeError, NodeResult};
-use singletree_harness::{Narrator, SideRecords, Steering, TurnBudget, TurnStream};
-use singletree_llm::{Ask, ChatMessage, Delta, Detail, Error, FinishReason, Request, Response, Shown, Usage};
+use singletree_harness::{Narrator, SideRecords, Steering, TurnBudget, TurnPictures, TurnStream};
+use singletree_llm::{Ask, ChatMessage, Delta, Detail, Error, FinishReason, Request, Response, Shown};
 use singletree_narration::claims_memory;
 
 use crate::command::{Cycle, Verdict};
@@ -36,6 +36,10 @@ pub(crate) async fn model(parts: Arc<Parts>, cx: Ctx<AgentState>) -> NodeResult<
         None => prompt::shown(member, parts.compaction.as_ref(), (&state.messages, state.summary.0.as_ref())),
     };
     let request = request(member, &kit, shown.into_iter().chain(steered.iter().cloned().map(Arc::new)));
+    let request = match cx.extension::<TurnPictures>() {
+        Some(pictures) => request.with_pictures(pictures),
+        None => request,
+    };
     let stream = cx.extension::<TurnStream>().filter(|_| is_outermost);
     let asking = ask(member, &request, stream.as_deref(), position);
     let answered = tokio::time::timeout(member.model_time_max, asking).await;
@@ -44,7 +48,7 @@ pub(crate) async fn model(parts: Arc<Parts>, cx: Ctx<AgentState>) -> NodeResult<
         Err(Error::Unavailable(Detail::new(format!("the model did not answer within {seconds} s"))))
     })?;
     if let Some(budget) = cx.extension::<TurnBudget>() {
-        budget.tokens(tokens(&response.usage))?;
+        budget.model_call(member.provider.model(), &response.usage)?;
     }
     let ended = response.finish_reason;
     let message = sound(response)?;
@@ -132,12 +136,6 @@ async fn ask(
         ) => {}
     };
     ask.stream(request, show).await
-}
-
-/// Returns how many tokens a provider says that an answer took; none when it does not say (D13).
-pub(crate) fn tokens(usage: &Usage) -> u64 {
-    let parts = usage.prompt_tokens.unwrap_or(0).saturating_add(usage.completion_tokens.unwrap_or(0));
-    usage.total_tokens.unwrap_or(parts)
 }
 
 /// Takes the message of a response, if it can be part of a conversation.

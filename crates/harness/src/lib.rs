@@ -35,12 +35,15 @@ mod turn_id;
 
 mod agent;
 mod answer;
+mod blobs;
 mod branch;
 mod chat;
 mod create;
 mod delete;
 mod fork;
 mod listen;
+mod notice;
+mod noticing;
 mod resumed;
 mod retention;
 mod sessions;
@@ -53,6 +56,7 @@ mod timeline;
 mod transcript;
 mod turn;
 mod turns;
+mod usage;
 
 mod adopt;
 mod chronicle;
@@ -75,7 +79,6 @@ mod tasks;
 mod transition;
 mod turning;
 mod unrun;
-mod usage;
 mod waits;
 mod window;
 mod writing;
@@ -89,6 +92,7 @@ pub use base::{
     BuildState, Failure, Harness, HarnessBuilder, HarnessOutcome, Inbound, Intent, Invoked,
     MemoryCoordinator, Mode, ResolveSession, SignalArrival, SignalCoordinator, SignalTarget, TurnReport,
 };
+pub use blobs::{BlobLimits, BlobRef, Blobs, TurnPictures};
 pub use branch::MessageAt;
 pub use bucket::{Bucket, BucketTable, Disposition, Surface};
 pub use budget::{Budget, TurnBudget};
@@ -103,6 +107,8 @@ pub use history::{HISTORY, MESSAGE_SHAPE, Messages};
 pub use limit::Limits;
 pub use mail::{Delivered, KeptSignal};
 pub use narrator::Narrator;
+pub use notice::{Awaited, Notice, NoticeKind, NoticeType};
+pub use noticing::{Heard, Hearing, Notices};
 pub use outcome::{ChatTurnOutcome, CompletedTurn, DispatchPath, ErroredTurn, SuspendedTurn, Wait};
 pub use policy::{COMMAND, PromptPolicy, UnknownPolicy};
 pub use reply::{Redact, Replies};

@@ -3,8 +3,9 @@
 use singletree_durable::{Timestamp, TurnKind, TurnQuery, TurnRow, TurnStatus};
 
 use crate::chat::Chat;
-use crate::record::TurnRowExt;
+use crate::record::{Ended, TurnRowExt};
 use crate::turn_id::TurnId;
+use crate::usage::ModelUsage;
 use crate::{Error, Result};
 
 /// What a listing shows of a turn.
@@ -26,6 +27,8 @@ pub struct TurnInfo {
     pub accepted_at: Timestamp,
     /// When it ended.
     pub ended_at: Option<Timestamp>,
+    /// What it has used of models, once it has ended.
+    pub usage: Vec<ModelUsage>,
 }
 
 /// A page of a session's turns.
@@ -49,7 +52,8 @@ impl Chat {
         let fits = usize::try_from(limit).unwrap_or(usize::MAX);
         let next = rows.get(fits).map(|it| it.no);
         rows.truncate(fits);
-        Ok(TurnPage { items: rows.iter().map(|it| turn_info(session_id, it)).collect(), next })
+        let items: Result<_> = rows.iter().map(|it| turn_info(session_id, it)).collect();
+        Ok(TurnPage { items: items?, next })
     }
 
     /// Shows one turn of a session.
@@ -62,12 +66,12 @@ impl Chat {
         let query = TurnQuery::Invocation(id.invocation.clone());
         let rows = self.house.read(self.house.journal.turns(&key, &query)).await?;
         let row = rows.iter().find(|it| it.ordinal == id.ordinal);
-        row.map(|it| turn_info(session_id, it)).ok_or_else(|| Error::TurnUnknown { turn: id.to_string() })
+        turn_info(session_id, row.ok_or_else(|| Error::TurnUnknown { turn: id.to_string() })?)
     }
 }
 
-fn turn_info(session: &str, row: &TurnRow) -> TurnInfo {
-    TurnInfo {
+fn turn_info(session: &str, row: &TurnRow) -> Result<TurnInfo> {
+    Ok(TurnInfo {
         id: row.id(),
         no: row.no,
         session: session.to_owned(),
@@ -76,5 +80,6 @@ fn turn_info(session: &str, row: &TurnRow) -> TurnInfo {
         status: row.status,
         accepted_at: row.accepted_at,
         ended_at: row.ended_at,
-    }
+        usage: Ended::of(row)?.map(|it| it.used.told()).unwrap_or_default(),
+    })
 }

@@ -186,6 +186,7 @@ pub(crate) fn status(category: &str, bucket: Bucket) -> StatusCode {
         ("chat_mailbox_full" | "chat_queue_full" | "chat_subscriptions_full", _) => {
             StatusCode::TOO_MANY_REQUESTS
         }
+        ("chat_blob_too_large" | "chat_blobs_full", _) => StatusCode::PAYLOAD_TOO_LARGE,
         ("session_load_failed" | "session_save_failed", _) => StatusCode::SERVICE_UNAVAILABLE,
         (_, Bucket::RetryableTransient) => StatusCode::SERVICE_UNAVAILABLE,
         (_, Bucket::UserCorrectable) => StatusCode::BAD_REQUEST,

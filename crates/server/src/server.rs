@@ -16,7 +16,7 @@ use singletree_engine::{Clock, Ids, RandomIds, SystemClock};
 use singletree_harness::Chat;
 use singletree_http::{Redactor, Secret};
 use tokio::net::{TcpListener, lookup_host};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, timeout_at};
 
 use crate::door::Door;
@@ -117,6 +117,10 @@ impl ServerBuilder {
         let access = Access::open(access, Arc::new(keyring), clock.clone(), entropy.as_ref())?;
         let (closing, _) = watch::channel(false);
         let ready = AtomicBool::new(false);
+<<<<<<< HEAD
+=======
+        let blobs = Arc::new(Semaphore::new(limits.blobs));
+>>>>>>> store
         let shared = Shared {
             chat,
             documents,
@@ -130,6 +134,10 @@ impl ServerBuilder {
             access,
             audit,
             ready,
+<<<<<<< HEAD
+=======
+            blobs,
+>>>>>>> store
             closing,
         };
         Ok(Server { shared: Arc::new(shared) })

@@ -9,7 +9,7 @@ use singletree_durable::{Documents, TenantId, Timestamp};
 use singletree_engine::{Clock, Ids};
 use singletree_harness::Chat;
 use singletree_http::Redactor;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use crate::caller::Caller;
 use crate::entropy::Entropy;
@@ -37,6 +37,8 @@ pub(crate) struct Shared {
     pub(crate) redactor: Redactor,
     /// What people are told beside the conversations.
     pub(crate) narration: NarrationLog,
+    /// How many more blobs may be in memory.
+    pub(crate) blobs: Arc<Semaphore>,
     /// Who may ask.
     pub(crate) access: Access,
     /// Who did what.

@@ -5,6 +5,7 @@
 
 mod agent;
 mod audit;
+mod blob;
 mod error;
 mod event;
 mod key;
@@ -18,6 +19,7 @@ mod wait;
 
 pub use agent::{Agent, AgentList};
 pub use audit::{AuditEntry, AuditList, AuditQuery};
+pub use blob::Blob;
 pub use error::{ApiError, ErrorBody, ErrorBucket};
 pub use event::{Event, EventKind, EventQuery, SignalEnd, StreamFailed, StreamFailedType, StreamItem};
 pub use key::{

@@ -6,6 +6,7 @@
 mod agents;
 mod answering;
 mod ask;
+mod blobs;
 mod branches;
 mod convert;
 mod events;
@@ -34,6 +35,7 @@ pub(crate) fn section() -> Section {
         turns::routes(),
         signals::routes(),
         branches::routes(),
+        blobs::routes(),
     ];
     let mut routes = vec![Route::get("/healthz", async || "ok").open()];
     routes.extend(tables.into_iter().flatten());

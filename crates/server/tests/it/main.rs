@@ -1,6 +1,7 @@
 //! The server over its wire: real connections to a real port.
 #![expect(clippy::unwrap_used, reason = "a test may unwrap")]
 
+mod blobs;
 mod frame;
 mod keys;
 mod narration;

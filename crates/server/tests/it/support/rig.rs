@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use singletree_durable::{Documents, Journal, MemoryStore, Upkeep};
-use singletree_harness::{Chat, Limits};
+use singletree_harness::{Blobs, Chat, Limits};
 use singletree_http::{Redactor, Secret};
 use singletree_llm::Pace;
 use singletree_server::{AccessPolicy, NarrationLimits, NarrationLog, Server, ServerBuilder, ServerLimits};
@@ -46,8 +46,13 @@ pub(crate) struct RigBuilder {
     clock: Arc<HandClock>,
     ids: Arc<CountingIds>,
     entropy: Arc<CountingEntropy>,
+<<<<<<< HEAD
     narration: Option<NarrationLog>,
     at: SocketAddr,
+=======
+    at: SocketAddr,
+    narration: Option<NarrationLog>,
+>>>>>>> store
     server: Vec<Box<dyn FnOnce(ServerBuilder) -> ServerBuilder>>,
 }
 
@@ -80,8 +85,13 @@ impl Rig {
             clock: HandClock::new(),
             ids: Arc::default(),
             entropy: Arc::default(),
+<<<<<<< HEAD
             narration: None,
             at: SocketAddr::from(([127, 0, 0, 1], 0)),
+=======
+            at: SocketAddr::from(([127, 0, 0, 1], 0)),
+            narration: None,
+>>>>>>> store
             server: Vec::new(),
         }
     }
@@ -125,6 +135,7 @@ impl RigBuilder {
         self
     }
 
+<<<<<<< HEAD
     /// Holds what is narrated in this log.
     pub(crate) fn narration(mut self, log: NarrationLog) -> Self {
         self.narration = Some(log);
@@ -134,6 +145,17 @@ impl RigBuilder {
     /// Listens at this address instead of a free port.
     pub(crate) fn at(mut self, at: SocketAddr) -> Self {
         self.at = at;
+=======
+    /// Listens at this address instead of a free port.
+    pub(crate) fn at(mut self, at: SocketAddr) -> Self {
+        self.at = at;
+        self
+    }
+
+    /// Holds what is narrated in this log.
+    pub(crate) fn narration(mut self, log: NarrationLog) -> Self {
+        self.narration = Some(log);
+>>>>>>> store
         self
     }
 
@@ -170,6 +192,7 @@ impl RigBuilder {
             .clock(self.clock.clone())
             .ids(self.ids.clone())
             .narration(narration.sink())
+            .blobs(Blobs::shared(store.clone()))
             .open_shared(store.clone(), store.clone())
             .unwrap();
         chat.sweep().await.unwrap();
