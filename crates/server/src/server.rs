@@ -117,10 +117,7 @@ impl ServerBuilder {
         let access = Access::open(access, Arc::new(keyring), clock.clone(), entropy.as_ref())?;
         let (closing, _) = watch::channel(false);
         let ready = AtomicBool::new(false);
-<<<<<<< HEAD
-=======
         let blobs = Arc::new(Semaphore::new(limits.blobs));
->>>>>>> store
         let shared = Shared {
             chat,
             documents,
@@ -134,10 +131,7 @@ impl ServerBuilder {
             access,
             audit,
             ready,
-<<<<<<< HEAD
-=======
             blobs,
->>>>>>> store
             closing,
         };
         Ok(Server { shared: Arc::new(shared) })

@@ -46,13 +46,8 @@ pub(crate) struct RigBuilder {
     clock: Arc<HandClock>,
     ids: Arc<CountingIds>,
     entropy: Arc<CountingEntropy>,
-<<<<<<< HEAD
-    narration: Option<NarrationLog>,
-    at: SocketAddr,
-=======
     at: SocketAddr,
     narration: Option<NarrationLog>,
->>>>>>> store
     server: Vec<Box<dyn FnOnce(ServerBuilder) -> ServerBuilder>>,
 }
 
@@ -85,13 +80,8 @@ impl Rig {
             clock: HandClock::new(),
             ids: Arc::default(),
             entropy: Arc::default(),
-<<<<<<< HEAD
-            narration: None,
-            at: SocketAddr::from(([127, 0, 0, 1], 0)),
-=======
             at: SocketAddr::from(([127, 0, 0, 1], 0)),
             narration: None,
->>>>>>> store
             server: Vec::new(),
         }
     }
@@ -135,17 +125,6 @@ impl RigBuilder {
         self
     }
 
-<<<<<<< HEAD
-    /// Holds what is narrated in this log.
-    pub(crate) fn narration(mut self, log: NarrationLog) -> Self {
-        self.narration = Some(log);
-        self
-    }
-
-    /// Listens at this address instead of a free port.
-    pub(crate) fn at(mut self, at: SocketAddr) -> Self {
-        self.at = at;
-=======
     /// Listens at this address instead of a free port.
     pub(crate) fn at(mut self, at: SocketAddr) -> Self {
         self.at = at;
@@ -155,7 +134,6 @@ impl RigBuilder {
     /// Holds what is narrated in this log.
     pub(crate) fn narration(mut self, log: NarrationLog) -> Self {
         self.narration = Some(log);
->>>>>>> store
         self
     }
 
