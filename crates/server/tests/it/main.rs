@@ -7,6 +7,7 @@ mod keys;
 mod narration;
 mod native;
 mod resume;
+mod schemathesis;
 mod support;
 mod tenants;
 mod tokens;
