@@ -28,7 +28,7 @@ use crate::problem::Problem;
 use crate::section::Section;
 use crate::settings::ServerLimits;
 use crate::shared::Shared;
-use crate::{Error, Result, docs, native, upkeep};
+use crate::{Error, Result, docs, native, steerable, ui_stream, upkeep};
 
 /// How long answers get to be written when turns have used up the time of a shutdown.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -146,7 +146,13 @@ pub struct Server {
 
 /// Returns all sections, the one that describes them last.
 fn sections() -> Vec<Section> {
-    let mut sections = vec![native::section(), keys::section(), narration::section()];
+    let mut sections = vec![
+        native::section(),
+        keys::section(),
+        narration::section(),
+        steerable::section(),
+        ui_stream::section(),
+    ];
     let routes: Vec<_> = sections.iter().flat_map(|it| &it.routes).cloned().collect();
     sections.push(docs::section(&routes));
     sections
@@ -174,6 +180,12 @@ impl Server {
     #[must_use]
     pub fn routes() -> Vec<(Method, &'static str)> {
         sections().iter().flat_map(|it| &it.routes).map(|it| (it.method.clone(), it.path)).collect()
+    }
+
+    /// Returns what all sections share.
+    #[cfg(test)]
+    pub(crate) fn shared(&self) -> Arc<Shared> {
+        self.shared.clone()
     }
 
     /// Returns all routes, in their frame.

@@ -9,7 +9,7 @@ use crate::problem::Problem;
 
 impl Telling {
     /// Makes a user's message of content that stands in this session.
-    pub(super) async fn said(
+    pub(crate) async fn said(
         &self,
         session: &str,
         content: native::SendContent,

@@ -8,6 +8,7 @@ mod narration;
 mod native;
 mod resume;
 mod schemathesis;
+mod steerable;
 mod support;
 mod tenants;
 mod tokens;

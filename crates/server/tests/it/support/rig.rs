@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use singletree_durable::{Documents, Journal, MemoryStore, Upkeep};
-use singletree_harness::{Blobs, Chat, Limits};
+use singletree_harness::{Agent, Blobs, Chat, Limits};
 use singletree_http::{Redactor, Secret};
 use singletree_llm::Pace;
 use singletree_server::{AccessPolicy, NarrationLimits, NarrationLog, Server, ServerBuilder, ServerLimits};
@@ -48,8 +48,12 @@ pub(crate) struct RigBuilder {
     entropy: Arc<CountingEntropy>,
     at: SocketAddr,
     narration: Option<NarrationLog>,
+    agents: Vec<MakeAgent>,
     server: Vec<Box<dyn FnOnce(ServerBuilder) -> ServerBuilder>>,
 }
+
+/// Makes an agent whose model speaks at a pace.
+type MakeAgent = Box<dyn FnOnce(&Arc<dyn Pace>) -> Agent>;
 
 impl Rig {
     /// Starts a server as usual.
@@ -82,6 +86,7 @@ impl Rig {
             entropy: Arc::default(),
             at: SocketAddr::from(([127, 0, 0, 1], 0)),
             narration: None,
+            agents: Vec::new(),
             server: Vec::new(),
         }
     }
@@ -137,6 +142,12 @@ impl RigBuilder {
         self
     }
 
+    /// Adds an agent behind those of [`agents`].
+    pub(crate) fn agent(mut self, make: impl FnOnce(&Arc<dyn Pace>) -> Agent + 'static) -> Self {
+        self.agents.push(Box::new(make));
+        self
+    }
+
     /// Changes what the server is built of.
     pub(crate) fn server(mut self, change: impl FnOnce(ServerBuilder) -> ServerBuilder + 'static) -> Self {
         self.server.push(Box::new(change));
@@ -163,8 +174,10 @@ impl RigBuilder {
             NarrationLog::new(limits, redactor.clone(), clock, &CountingIds::default())
         };
         let narration = self.narration.clone().unwrap_or_else(narrated);
+        let more = self.agents.into_iter().map(|make| make(&shared_pace));
         let chat = agents::agents(&self.world, &shared_pace)
             .into_iter()
+            .chain(more)
             .fold(Chat::builder(), |chat, agent| chat.agent(agent))
             .limits(self.chat_limits)
             .clock(self.clock.clone())
