@@ -13,5 +13,6 @@ mod seen;
 mod sinks;
 mod story;
 mod strong;
+mod tamper;
 mod teeth;
 mod world;
