@@ -9,7 +9,7 @@ use singletree_protocol::native;
 
 use super::answering::Telling;
 use super::ask::{Manner, Params, limit};
-use super::convert;
+use super::{convert, said};
 use crate::body::Sent;
 use crate::caller::Scope;
 use crate::problem::Problem;
@@ -74,7 +74,7 @@ async fn send_one(
     Path(session): Path<String>,
     Sent(sent): Sent<native::SendMessage>,
 ) -> Result<Response, Problem> {
-    let (message, options) = said(&telling, &session, sent).await?;
+    let (message, options) = said(&telling, sent)?;
     let turn = telling.chat().submit(&session, message, options).await;
     telling.tell(&turn.map_err(|it| Problem::of_turn(&it))?).await
 }
@@ -84,7 +84,7 @@ async fn steer_one(
     Path(session): Path<String>,
     Sent(sent): Sent<native::SendMessage>,
 ) -> Result<Response, Problem> {
-    let (message, options) = said(&telling, &session, sent).await?;
+    let (message, options) = said(&telling, sent)?;
     let turn = telling.chat().steer(&session, message, options).await;
     telling.tell(&turn.map_err(|it| Problem::of_turn(&it))?).await
 }
@@ -93,12 +93,8 @@ async fn steer_one(
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
 /// Reads a message that is sent, and what is said beside it.
-async fn said(
-    telling: &Telling,
-    session: &str,
-    sent: native::SendMessage,
-) -> Result<(ChatMessage, SendOptions), Problem> {
-    let message = telling.said(session, sent.content).await?;
+fn said(telling: &Telling, sent: native::SendMessage) -> Result<(ChatMessage, SendOptions), Problem> {
+    let message = said::message(sent.content)?;
     let mut options = SendOptions::new();
     if let Some(key) = telling.headers.get(IDEMPOTENCY_KEY) {
         let key = key.to_str().map_err(|_| Problem::invalid("Idempotency-Key has to be plain ASCII"))?;

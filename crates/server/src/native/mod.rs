@@ -20,7 +20,7 @@ mod signals;
 mod turns;
 
 pub(crate) use answering::Telling;
-pub(crate) use ask::{Params, limit, wants_events};
+pub(crate) use ask::{Params, is_session_id, limit, wants_events};
 pub(crate) use convert::{bucket, suspended, time, wait};
 pub(crate) use problem::render;
 

@@ -73,6 +73,12 @@ pub(crate) const TABLE: &[Entry] = &[
     of("POST", "/v1/sessions/{session}/edit")
         .body(r#"{"message": "{turn}/0", "content": "say x", "id": "fork"}"#),
     of("POST", "/v1/sessions/{session}/regenerate").body(r#"{"reply": "{turn}/1", "id": "fork"}"#),
+    // Blobs.
+    of("POST", "/v1/sessions/{session}/blobs").body(r#""no picture""#).alike(),
+    of("GET", "/v1/sessions/{session}/blobs/{digest}"),
+    // Narration.
+    of("GET", "/v1/sessions/{session}/narration"),
+    of("DELETE", "/v1/sessions/{session}/narration").alike(),
     // Keys and audit.
     of("POST", "/v1/keys").body(r#"{"name": "{key}"}"#),
     of("GET", "/v1/keys"),
