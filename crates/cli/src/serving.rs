@@ -55,8 +55,6 @@ fn limits(serving: &Serving) -> ServerLimits {
     };
     ServerLimits {
         body_bytes: size(serving.body_bytes, usual.body_bytes),
-        blob_bytes: size(serving.blob_bytes, usual.blob_bytes),
-        session_blob_bytes: serving.session_blob_bytes.unwrap_or(usual.session_blob_bytes),
         header_bytes: size(serving.header_bytes, usual.header_bytes),
         connections: size(serving.connections, usual.connections),
         request_time: serving.request_time.unwrap_or(usual.request_time),
