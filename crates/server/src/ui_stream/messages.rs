@@ -5,7 +5,8 @@ use std::collections::HashSet;
 use axum::Json;
 use axum::extract::Path;
 use serde::Deserialize;
-use singletree_harness::{Chat, Error, TranscriptEntry, TurnId};
+use singletree_durable::InvocationId;
+use singletree_harness::{Chat, Error, TranscriptEntry, TurnId, WaitSpan};
 use singletree_protocol::ui_stream::{UiMessage, UiMessagePage};
 
 use super::branch::session_of;
@@ -60,16 +61,19 @@ async fn waits(chat: &Chat, session: &str, entries: &[TranscriptEntry]) -> Resul
         .map(|it| it.invocation.clone())
         .collect();
     for invocation in resumed {
-        let timeline = match chat.timeline(&TurnId::new(invocation.clone(), 0)).await {
-            Ok(timeline) => timeline,
-            // Its records are not kept any more.
-            Err(Error::TurnUnknown { .. }) => continue,
-            Err(error) => return Err(error),
-        };
-        let ended = timeline.waits.into_iter().filter(|it| it.status != "pending").collect();
+        let ended = ended(chat, &invocation).await?;
         waits.ended.insert(invocation, ended);
     }
     Ok(waits)
+}
+
+/// Reads the waits of an invocation that have ended; none where its records are not kept any more.
+async fn ended(chat: &Chat, invocation: &InvocationId) -> Result<Vec<WaitSpan>, Error> {
+    match chat.timeline(&TurnId::new(invocation.clone(), 0)).await {
+        Ok(timeline) => Ok(timeline.waits.into_iter().filter(|it| it.status != "pending").collect()),
+        Err(Error::TurnUnknown { .. }) => Ok(Vec::new()),
+        Err(error) => Err(error),
+    }
 }
 
 /// Reads what the turns of an invocation before this one have said, as the beginning of its message.
@@ -83,11 +87,10 @@ pub(super) async fn before(chat: &Chat, session: &str, turn: &TurnId) -> Result<
             .as_ref()
             .is_some_and(|it| it.turn.invocation == turn.invocation && it.turn.ordinal < turn.ordinal)
     });
-    let mut waits = waits(chat, session, &entries).await?;
-    waits.pending.clear();
-    if let Some(ended) = waits.ended.get_mut(&turn.invocation) {
-        ended.truncate(turn.ordinal as usize);
-    }
+    let mut ended = ended(chat, &turn.invocation).await?;
+    ended.truncate(turn.ordinal as usize);
+    let mut waits = Waits::default();
+    waits.ended.insert(turn.invocation.clone(), ended);
     let id = turn.invocation.to_string();
     Ok(messages(session, &entries, &waits).into_iter().find(|it| it.id == id))
 }

@@ -24,8 +24,8 @@ use crate::section::{Route, Section};
 pub(crate) fn section() -> Section {
     let routes = vec![
         Route::post("/v1/ui", post::post).needs(Scope::Write),
-        Route::get("/v1/ui/{chat}/stream", resume::resume).needs(Scope::Read),
-        Route::get("/v1/ui/{chat}/messages", messages::list).needs(Scope::Read),
+        Route::get("/v1/ui/{session}/stream", resume::resume).needs(Scope::Read),
+        Route::get("/v1/ui/{session}/messages", messages::list).needs(Scope::Read),
     ];
     Section::new("ui_stream", native::render, routes)
 }

@@ -127,6 +127,9 @@ impl Projection<'_> {
             let wait = &ended[*told];
             message.parts.push(ended_part(invocation, wait.wait, &wait.signal, wait.status));
             *told += 1;
+            // What ended it began the next turn, whether that has said anything or not.
+            let next = TurnId::new(invocation.clone(), u32::try_from(*told).unwrap_or(u32::MAX));
+            message.metadata = Some(metadata(self.session, Some(&next)));
         }
         if turns > ended.len()
             && *told == ended.len()

@@ -13,3 +13,4 @@ mod steerable;
 mod support;
 mod tenants;
 mod tokens;
+mod ui_stream;
