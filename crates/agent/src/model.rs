@@ -41,6 +41,11 @@ pub(crate) async fn model(parts: Arc<Parts>, cx: Ctx<AgentState>) -> NodeResult<
         None => request,
     };
     let stream = cx.extension::<TurnStream>().filter(|_| is_outermost);
+    let sides = cx.extension::<SideRecords>().filter(|_| is_outermost);
+    if let (Some(sides), Some(id)) = (&sides, &member.id) {
+        // Before the first piece, so that who reads along knows who speaks.
+        sides.note(position, "agent", id.as_str());
+    }
     let asking = ask(member, &request, stream.as_deref(), position);
     let answered = tokio::time::timeout(member.model_time_max, asking).await;
     let response = answered.unwrap_or_else(|_| {
@@ -52,8 +57,8 @@ pub(crate) async fn model(parts: Arc<Parts>, cx: Ctx<AgentState>) -> NodeResult<
     }
     let ended = response.finish_reason;
     let message = sound(response)?;
-    if let Some(sides) = cx.extension::<SideRecords>().filter(|_| is_outermost) {
-        note(&sides, member, position, ended);
+    if let Some(sides) = sides {
+        note(&sides, position, ended);
     }
     let verdict = cycle.is_some().then(|| Verdict::of(&message, &kit));
     if let Some(verdict) = verdict {
@@ -91,11 +96,8 @@ fn explain(cx: &Ctx<AgentState>, verdict: Verdict, message: &ChatMessage, positi
     }
 }
 
-/// Says beside the message whose it is, and why it ended where that is not as usual.
-fn note(sides: &SideRecords, member: &Member, position: u64, ended: FinishReason) {
-    if let Some(id) = &member.id {
-        sides.note(position, "agent", id.as_str());
-    }
+/// Says beside the message why it ended where that is not as usual.
+fn note(sides: &SideRecords, position: u64, ended: FinishReason) {
     match ended {
         FinishReason::Stop | FinishReason::ToolCalls => {}
         FinishReason::Length | FinishReason::ContentFilter | FinishReason::Error => {

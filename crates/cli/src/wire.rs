@@ -141,16 +141,6 @@ pub(crate) async fn outline(name: &str, who: &Who) -> Result<Outline> {
     Ok(found.graph().outline())
 }
 
-/// Returns how large blobs may be.
-fn blob_limits(serving: &Serving) -> BlobLimits {
-    let usual = BlobLimits::default();
-    BlobLimits {
-        bytes: serving.blob_bytes.map_or(usual.bytes, |it| usize::try_from(it).unwrap_or(usize::MAX)),
-        session_bytes: serving.session_blob_bytes.unwrap_or(usual.session_bytes),
-        ..usual
-    }
-}
-
 fn no_agent<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Error {
     let known: Vec<&str> = known.collect();
     Error::Usage(format!("there is no agent '{name}'; there is: {}", known.join(", ")))

@@ -9,14 +9,14 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use singletree_durable::{
-    EventRow, FieldValue, ItemRange, ItemRow, Json, SessionKey, SessionRow, Timestamp, TurnQuery, TurnRow,
+    FieldValue, ItemRange, ItemRow, Json, SessionKey, SessionRow, Timestamp, TurnQuery, TurnRow,
 };
 use singletree_engine::Item;
 use singletree_llm::{ChatMessage, Role};
 
 use crate::Result;
 use crate::chat::Chat;
-use crate::event::{EventId, kind};
+use crate::event::EventId;
 use crate::history::HISTORY;
 use crate::record::{TurnRowExt, message};
 use crate::steer::TAKEN_BY;
@@ -25,12 +25,6 @@ use crate::turn_id::{MessageId, TurnId};
 
 /// How many messages are looked at at once for the beginning of a turn, and how many turns are read at once.
 const WINDOW: u64 = 64;
-
-/// How many events are looked at at once for the beginning of a turn.
-const EVENTS: u64 = 256;
-
-/// What the first event of a turn tells.
-const BEGINNINGS: [&str; 3] = [kind::ACCEPTED, kind::SIGNAL, kind::FORKED];
 
 /// How many forks of forks a message is followed through.
 const GENERATIONS: usize = 1024;
@@ -58,8 +52,9 @@ pub struct Transcript {
     pub items: Vec<TranscriptEntry>,
     /// Where the next part begins, when there is one.
     pub next: Option<u64>,
-    /// The event from after which to listen on: who does misses nothing that is not here, and may see again what is. With turns under
-    /// way it is the one before the first of them began, for what they were asked is not history yet. None when there is none.
+    /// Who listens from after this event misses nothing that is not here, and may see again what is: the last event before this
+    /// was read; while a turn has not ended, the last one before that turn, whose messages are no part of the history yet.
+    /// None when that is the beginning.
     pub last_event: Option<EventId>,
 }
 
@@ -79,10 +74,11 @@ impl Chat {
     /// # Errors
     /// `chat_session_unknown`, `harness_session_id_unresolved`, `store_unavailable` and its kin.
     pub async fn transcript(&self, session_id: &str, from: u64, limit: u64) -> Result<Transcript> {
+        // In this order: what is accepted or ends in between is told again, and not missed.
+        let key = self.key(session_id)?;
+        let before = self.house.read(self.house.journal.numbers(&key)).await?.events;
+        let last_event = self.before_open(&key, before).await?;
         let session = self.row(session_id).await?;
-        let last = self.begun_before(&session).await?.checked_sub(1);
-        let epoch = self.house.epoch.as_ref().to_owned();
-        let last_event = last.map(|seq| EventId { epoch, seq });
         let field = session.fields.iter().find(|it| it.name == HISTORY);
         let Some(FieldValue::List { generation, len, .. }) = field.map(|it| &it.value) else {
             return Ok(Transcript { items: Vec::new(), next: None, last_event });
@@ -105,28 +101,17 @@ impl Chat {
         }
         Ok(Transcript { items, next: (next < *len).then_some(next), last_event })
     }
-}
 
-impl Chat {
-    /// Returns the number of the first event of the turns that are under way, or of the next event when none is.
-    async fn begun_before(&self, session: &SessionRow) -> Result<u64> {
+    /// Finds the last event before a number, and before the first turn that has not ended.
+    async fn before_open(&self, key: &SessionKey, before: u64) -> Result<Option<EventId>> {
         let house = &self.house;
-        let open = house.read(house.journal.turns(&session.key, &TurnQuery::Open)).await?;
-        let mut sought: BTreeSet<u64> = open.iter().map(|it| it.no).collect();
-        let mut first = session.counters.events;
-        while !sought.is_empty() && first > 0 {
-            let from = first.saturating_sub(EVENTS);
-            let rows = house.read(house.journal.events(&session.key, from, first - from)).await?;
-            for row in rows.iter().filter(|it| BEGINNINGS.contains(&it.kind.as_str())) {
-                sought.remove(&row.turn);
-            }
-            first = from;
-            if sought.is_empty() {
-                let begins = |it: &&EventRow| open.iter().any(|turn| turn.no == it.turn);
-                first = rows.iter().find(begins).map_or(first, |it| it.seq);
-            }
-        }
-        Ok(first)
+        let open = house.read(house.journal.turns(key, &TurnQuery::Open)).await?;
+        let begins = match open.first() {
+            Some(first) => self.first_event(key, before, first.no).await?.unwrap_or(before),
+            None => before,
+        };
+        let epoch = house.epoch.as_ref().to_owned();
+        Ok(begins.checked_sub(1).map(|seq| EventId { epoch, seq }))
     }
 }
 

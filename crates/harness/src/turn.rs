@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures_util::StreamExt;
 use futures_util::future::ready;
 use futures_util::stream::{once, unfold};
+use serde_json::Value;
 use singletree_durable::{SessionKey, TurnQuery, TurnRow};
+use singletree_llm::ChatMessage;
 
 use crate::chat::Chat;
 use crate::event::ChatEvent;
@@ -13,6 +15,7 @@ use crate::hot::{Hot, Told};
 use crate::listen::{Begin, Events, Live, Only};
 use crate::outcome::ChatTurnOutcome;
 use crate::record::{TurnRowExt, read_outcome};
+use crate::replay::Replay;
 use crate::turn_id::TurnId;
 use crate::{Error, Result};
 
@@ -86,6 +89,23 @@ impl Turn {
                 // The harness has shut down; what is recorded can be read, what is not is taken over by the next one.
                 self.chat.unfinished(&self.id)
             }
+        }
+    }
+
+    /// Reads the message that the turn answers, and what is known beside it; none for a turn that answers a signal or closes a
+    /// wait. Also of a turn that failed, whose message is no part of the history.
+    ///
+    /// # Errors
+    /// `chat_turn_unknown` when its record is not kept any more; `store_unavailable` and its kin.
+    pub async fn message(&self) -> Result<Option<(Arc<ChatMessage>, Option<Value>)>> {
+        let house = &self.chat.house;
+        let query = TurnQuery::Invocation(self.id.invocation.clone());
+        let rows = house.read(house.journal.turns(&self.key, &query)).await?;
+        let row = rows.into_iter().find(|it| it.ordinal == self.id.ordinal);
+        let row = row.ok_or_else(|| Error::TurnUnknown { turn: self.id.to_string() })?;
+        match row.message {
+            Some(no) => Replay::new(&self.chat, &self.key).item(no).await.map(Some),
+            None => Ok(None),
         }
     }
 

@@ -21,6 +21,7 @@ mod docs;
 mod door;
 mod entropy;
 mod error;
+mod fold;
 mod frame;
 mod pace;
 mod patient;

@@ -26,10 +26,10 @@ use crate::sse::{self, Frame};
 const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
 
 /// One request: who asks, under which id, and how it wants to be told.
-pub(super) struct Telling {
-    pub(super) shared: Arc<Shared>,
-    pub(super) caller: Caller,
-    pub(super) headers: HeaderMap,
+pub(crate) struct Telling {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) caller: Caller,
+    pub(crate) headers: HeaderMap,
     asked: Asked,
 }
 
@@ -46,7 +46,7 @@ impl FromRequestParts<Arc<Shared>> for Telling {
 
 impl Telling {
     /// Returns the caller's part of the chat.
-    pub(super) fn chat(&self) -> Chat {
+    pub(crate) fn chat(&self) -> Chat {
         self.shared.chat(&self.caller)
     }
 

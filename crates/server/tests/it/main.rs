@@ -10,6 +10,8 @@ mod notify;
 mod openharness;
 mod resume;
 mod schemathesis;
+mod steerable;
 mod support;
 mod tenants;
 mod tokens;
+mod ui_stream;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use singletree_durable::{Documents, Journal, MemoryStore, Upkeep};
-use singletree_harness::{BlobLimits, Blobs, Chat, ChatBuilder, Limits};
+use singletree_harness::{Agent, BlobLimits, Blobs, Chat, ChatBuilder, Limits};
 use singletree_http::{Redactor, Secret};
 use singletree_llm::Pace;
 use singletree_server::{AccessPolicy, NarrationLimits, NarrationLog, Server, ServerBuilder, ServerLimits};
@@ -49,9 +49,13 @@ pub(crate) struct RigBuilder {
     entropy: Arc<CountingEntropy>,
     at: SocketAddr,
     narration: Option<NarrationLog>,
+    agents: Vec<MakeAgent>,
     chat: Vec<Box<dyn FnOnce(ChatBuilder) -> ChatBuilder>>,
     server: Vec<Box<dyn FnOnce(ServerBuilder) -> ServerBuilder>>,
 }
+
+/// Makes an agent whose model speaks at a pace.
+type MakeAgent = Box<dyn FnOnce(&Arc<dyn Pace>) -> Agent>;
 
 impl Rig {
     /// Starts a server as usual.
@@ -85,6 +89,7 @@ impl Rig {
             entropy: Arc::default(),
             at: SocketAddr::from(([127, 0, 0, 1], 0)),
             narration: None,
+            agents: Vec::new(),
             chat: Vec::new(),
             server: Vec::new(),
         }
@@ -141,6 +146,12 @@ impl RigBuilder {
         self
     }
 
+    /// Adds an agent behind those of [`agents`].
+    pub(crate) fn agent(mut self, make: impl FnOnce(&Arc<dyn Pace>) -> Agent + 'static) -> Self {
+        self.agents.push(Box::new(make));
+        self
+    }
+
     /// Changes what the chat is built of.
     pub(crate) fn chat(mut self, change: impl FnOnce(ChatBuilder) -> ChatBuilder + 'static) -> Self {
         self.chat.push(Box::new(change));
@@ -179,8 +190,10 @@ impl RigBuilder {
             NarrationLog::new(limits, redactor.clone(), clock, &CountingIds::default())
         };
         let narration = self.narration.clone().unwrap_or_else(narrated);
+        let more = self.agents.into_iter().map(|make| make(&shared_pace));
         let chat = agents::agents(&self.world, &shared_pace)
             .into_iter()
+            .chain(more)
             .fold(Chat::builder(), |chat, agent| chat.agent(agent))
             .limits(self.chat_limits)
             .clock(self.clock.clone())
