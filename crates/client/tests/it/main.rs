@@ -1,0 +1,9 @@
+//! The shell beside the protocol's own texts, and against answers of every kind.
+#![expect(clippy::unwrap_used, reason = "a test may unwrap")]
+
+mod classes;
+mod engine;
+mod mutations;
+mod protocol;
+mod scripted;
+mod spec;
