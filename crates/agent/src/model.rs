@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use singletree_engine::{Ctx, Json, NodeError, NodeResult};
-use singletree_harness::{Narrator, SideRecords, Steering, TurnBudget, TurnStream};
+use singletree_harness::{Narrator, SideRecords, Steering, TurnBudget, TurnPictures, TurnStream};
 use singletree_llm::{
     Ask, ChatMessage, Delta, Detail, Error, FinishReason, Request, Response, Shown, ToolCall,
 };
@@ -43,6 +43,10 @@ pub(crate) async fn model(parts: Arc<Parts>, cx: Ctx<AgentState>) -> NodeResult<
     let clients = cx.extension::<ClientTools>().filter(|_| parts.stateless);
     let request = match &clients {
         Some(clients) => clients.offered(request, state.answers == 0),
+        None => request,
+    };
+    let request = match cx.extension::<TurnPictures>() {
+        Some(pictures) => request.with_pictures(pictures),
         None => request,
     };
     let stream = cx.extension::<TurnStream>().filter(|_| is_outermost);

@@ -75,6 +75,20 @@ pub(crate) enum Error {
         /// Why not.
         source: io::Error,
     },
+    /// The server cannot be started, or a key cannot be made or changed.
+    #[error(transparent)]
+    Server(#[from] singletree_server::Error),
+    /// A server that runs refused what it was asked.
+    #[error("{text}")]
+    Answered {
+        /// Its category.
+        category: String,
+        /// Its words.
+        text: String,
+    },
+    /// A server that runs cannot be asked.
+    #[error(transparent)]
+    Http(#[from] singletree::http::Error),
     /// A torture came to no verdict.
     #[error(transparent)]
     Torture(Box<singletree_torture::Error>),
@@ -98,6 +112,9 @@ impl Error {
             Self::Refused(turn) => &turn.error_category,
             Self::Document { .. } => "document_invalid",
             Self::Input { .. } => "input_unavailable",
+            Self::Server(error) => error.category(),
+            Self::Answered { category, .. } => category,
+            Self::Http(error) => error.category(),
             Self::Torture(error) => error.category(),
             Self::Output(_) => "output_unavailable",
         }
@@ -109,6 +126,10 @@ impl Error {
             Self::Usage(_) | Self::Exists(_) => USAGE,
             Self::Config(config::Error::Invalid(_) | config::Error::Unreadable { .. }) => USAGE,
             Self::Redacted { exit, .. } => *exit,
+            Self::Server(singletree_server::Error::Open { .. } | singletree_server::Error::Tenant { .. }) => {
+                USAGE
+            }
+            Self::Server(_) if self.category().starts_with("store_") => STORE_REFUSED,
             Self::Place { .. } | Self::Open { .. } => STORE_REFUSED,
             Self::Harness(_) | Self::Refused(_) if self.category().starts_with("store_") => STORE_REFUSED,
             Self::Agent { .. }
@@ -117,6 +138,9 @@ impl Error {
             | Self::Refused(_)
             | Self::Document { .. }
             | Self::Input { .. }
+            | Self::Server(_)
+            | Self::Answered { .. }
+            | Self::Http(_)
             | Self::Torture(_)
             | Self::Output(_) => ERRORED,
         }

@@ -7,8 +7,10 @@ mod args;
 mod error;
 mod exit;
 mod json;
+mod operator;
 mod place;
 mod print;
+mod serving;
 mod who;
 mod wire;
 
@@ -44,8 +46,12 @@ fn run(args: Args) -> Result<u8> {
         Screen::out().line(&Args::command().render_help().to_string())?;
         return Ok(COMPLETED);
     };
-    // One thread runs everything; the store and the line editor have their own.
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let mut runtime = match command {
+        args::Command::Serve(_) => tokio::runtime::Builder::new_multi_thread(),
+        // One thread runs everything; the store and the line editor have their own.
+        _ => tokio::runtime::Builder::new_current_thread(),
+    };
+    let runtime = runtime.enable_all().build();
     runtime.map_err(|source| Error::Input { source })?.block_on(command::run(command))
 }
 

@@ -69,6 +69,11 @@ impl Place {
         self.beside("typed")
     }
 
+    /// Returns the file in which a server that runs says where it is, and with which key its operator is known.
+    pub(crate) fn served(&self) -> PathBuf {
+        self.beside("serve")
+    }
+
     /// Returns the session that was used last, if that is known.
     pub(crate) fn last_session(&self) -> Option<String> {
         let text = fs::read_to_string(self.beside("last")).ok()?;
@@ -108,7 +113,7 @@ impl Place {
 }
 
 /// Puts a line into a file that only this user can read, whole or not at all.
-fn write_private(path: &Path, line: &str) -> io::Result<()> {
+pub(crate) fn write_private(path: &Path, line: &str) -> io::Result<()> {
     let mut draft = OsString::from(path);
     draft.push(".tmp");
     let mut options = OpenOptions::new();

@@ -5,8 +5,9 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use singletree::Agent;
+use singletree::agent::ChatAgent;
 use singletree::agent::demo::{self, DemoParts};
-use singletree::config::{BareModel, Config, Means, Surroundings};
+use singletree::config::{BareModel, Config, Means, Serving, Surroundings};
 use singletree::engine::{Clock, Ids, RandomIds, SystemClock};
 use singletree::harness::Limits;
 use singletree::http::{Redactor, Secret};
@@ -18,6 +19,9 @@ use crate::wire::RealPace;
 
 /// The file that is looked for where none is named.
 const FILE: &str = "singletree.toml";
+
+/// When the demo was made, as clients are told.
+const MADE_AT: &str = "1970-01-01T00:00:00Z";
 
 /// Who is asked for.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -66,7 +70,11 @@ impl FromStr for Named {
 pub(crate) struct Cast {
     /// The agents; the first one answers unless another is asked for.
     pub(crate) agents: Vec<Agent>,
+    /// How clients of a server list them.
+    pub(crate) listed: Vec<ChatAgent>,
     pub(crate) limits: Limits,
+    /// How they are served, as far as their file says that.
+    pub(crate) serving: Serving,
     /// Takes their keys out of what is printed.
     pub(crate) redactor: Redactor,
     /// Whom a person may ask for, and where they come from; none for the demo.
@@ -101,8 +109,12 @@ impl Cast {
             pace: Arc::new(RealPace),
         };
         let agent = demo::agent(parts).map_err(|source| Error::Agent { source })?;
-        let (limits, redactor) = (Limits::default(), Redactor::default());
-        Ok(Self { agents: vec![agent], limits, redactor, about: None, again: String::new() })
+        let listed = vec![ChatAgent {
+            description: Some("A script with real tools: needs no key and no network.".to_owned()),
+            ..ChatAgent::new(demo::NAME, "Demo", MADE_AT)
+        }];
+        let (limits, serving, redactor) = (Limits::default(), Serving::default(), Redactor::default());
+        Ok(Self { agents: vec![agent], listed, limits, serving, redactor, about: None, again: String::new() })
     }
 
     fn built(config: &Config, place: &Place, (about, again): (String, String)) -> Result<Self> {
@@ -113,8 +125,10 @@ impl Cast {
             fraction: Arc::new(fraction),
         };
         let built = config.build(&means)?;
-        let (agents, limits, redactor) = (built.agents, built.limits, config.redactor());
-        Ok(Self { agents, limits, redactor, about: Some(about), again })
+        let serving = config.serving().clone();
+        let redactor = config.redactor();
+        let (agents, listed, limits) = (built.agents, built.listed, built.limits);
+        Ok(Self { agents, listed, limits, serving, redactor, about: Some(about), again })
     }
 }
 
@@ -155,7 +169,7 @@ fn key_name(wire: Wire) -> &'static str {
     }
 }
 
-fn variable(name: &str) -> Option<String> {
+pub(crate) fn variable(name: &str) -> Option<String> {
     // No name that the system takes is asked for otherwise: it would panic on some.
     if name.is_empty() || name.contains(['=', '\0']) {
         return None;

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use singletree::agent::ChatAgent;
+use singletree::config::Serving;
 use singletree::durable::{Journal, SessionId, SessionKey, TenantId, WaitQuery};
 use singletree::engine::{Ids, Outline, RandomIds};
-use singletree::harness;
+use singletree::harness::{self, BlobLimits, Blobs};
 use singletree::http::Redactor;
 use singletree::llm::{BoxFuture, Pace};
 use singletree::{Agent, Chat, SqliteStore};
@@ -27,7 +29,10 @@ pub(crate) struct House {
     pub(crate) about: Option<String>,
     /// What to add to a command so that the same ones answer.
     pub(crate) again: String,
-    store: SqliteStore,
+    /// How clients of a server list those who answer, and how they are served.
+    pub(crate) listed: Vec<ChatAgent>,
+    pub(crate) serving: Serving,
+    pub(crate) store: SqliteStore,
 }
 
 impl House {
@@ -56,10 +61,11 @@ impl House {
     }
 
     fn over(cast: Cast, store: SqliteStore) -> Result<Self> {
-        let Cast { agents, limits, redactor, about, again } = cast;
+        let Cast { agents, listed, limits, serving, redactor, about, again } = cast;
         let chat = agents.into_iter().fold(Chat::builder().limits(limits), |chat, agent| chat.agent(agent));
-        let chat = chat.open(store.clone())?;
-        Ok(Self { chat, redactor, about, again, store })
+        let blobs = Blobs::new(store.clone()).limits(blob_limits(&serving));
+        let chat = chat.blobs(blobs).open(store.clone())?;
+        Ok(Self { chat, redactor, about, again, listed, serving, store })
     }
 
     /// Chooses the conversation: the one that is named; else the last one, if the agent that is asked for answers there,
@@ -123,6 +129,16 @@ pub(crate) async fn outline(name: &str, who: &Who) -> Result<Outline> {
     let found = agents.iter().find(|it| it.name() == name);
     let found = found.ok_or_else(|| no_agent(name, agents.iter().map(Agent::name)))?;
     Ok(found.graph().outline())
+}
+
+/// Returns how large blobs may be.
+fn blob_limits(serving: &Serving) -> BlobLimits {
+    let usual = BlobLimits::default();
+    BlobLimits {
+        bytes: serving.blob_bytes.map_or(usual.bytes, |it| usize::try_from(it).unwrap_or(usize::MAX)),
+        session_bytes: serving.session_blob_bytes.unwrap_or(usual.session_bytes),
+        ..usual
+    }
 }
 
 fn no_agent<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Error {

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use singletree_agent::{AgentLoop, AgentLoopBuilder, Approve};
+use singletree_agent::{AgentLoop, AgentLoopBuilder, Approve, ChatAgent};
 use singletree_harness::{Agent, Limits};
 use singletree_llm::Pace;
 
@@ -50,6 +50,8 @@ impl fmt::Debug for Means {
 pub struct Built {
     /// The agents; the one that answers unless another is asked for comes first.
     pub agents: Vec<Agent>,
+    /// How clients list them, in the order in which people pick them.
+    pub listed: Vec<ChatAgent>,
     /// The bounds of the chat that they are for.
     pub limits: Limits,
 }
@@ -75,7 +77,15 @@ impl Config {
             }
             agents.push(agent);
         }
-        Ok(Built { agents, limits: self.file.limits.clone() })
+        Ok(Built { agents, listed: self.records(), limits: self.file.limits.clone() })
+    }
+
+    /// Describes the agents, in the order in which people pick them.
+    fn records(&self) -> Vec<ChatAgent> {
+        let tables = |name: &str| self.file.agents.iter().find(|it| it.name.value == name);
+        let found = self.agents().into_iter().filter_map(tables);
+        let described = |(order, table)| ChatAgent { sort_order: Some(order), ..team::record(table) };
+        (0..).zip(found).map(described).collect()
     }
 
     fn agent_loop(

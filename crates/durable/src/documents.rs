@@ -91,6 +91,26 @@ impl fmt::Debug for Blob {
     }
 }
 
+impl Blob {
+    /// Returns what is known of it beside its bytes.
+    #[must_use]
+    pub fn info(&self) -> BlobInfo {
+        let (digest, media_type) = (self.digest.clone(), self.media_type.clone());
+        BlobInfo { digest, media_type, bytes: self.bytes.len() as u64 }
+    }
+}
+
+/// What is known of a blob beside its bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BlobInfo {
+    /// The SHA-256 of the bytes, in lower-case hexadecimal.
+    pub digest: String,
+    /// What they are, such as `image/png`.
+    pub media_type: String,
+    /// How many there are.
+    pub bytes: u64,
+}
+
 /// Where a server keeps what is no conversation: keys, tokens, answers that were given, bytes that messages name.
 ///
 /// # Contract
@@ -131,6 +151,15 @@ pub trait Documents: fmt::Debug + Send + Sync {
 
     /// Reads a blob that a session uses.
     fn blob<'a>(&'a self, key: &'a SessionKey, digest: &'a str) -> BoxFuture<'a, Result<Option<Blob>>>;
+
+    /// Says what a blob is that a session uses. Stores that do not say otherwise read it for that.
+    fn blob_info<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        digest: &'a str,
+    ) -> BoxFuture<'a, Result<Option<BlobInfo>>> {
+        Box::pin(async move { Ok(self.blob(key, digest).await?.as_ref().map(Blob::info)) })
+    }
 
     /// Returns how many bytes of blobs a session uses.
     fn blob_bytes<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<u64>>;

@@ -337,17 +337,19 @@ impl Chat {
             None => WaitQuery::PendingOf(self.tenant()?.clone(), limit),
         };
         let waits = self.house.read(self.house.journal.waits(&query)).await?;
-        let pending = waits.into_iter().map(|(key, wait)| {
-            Ok(PendingWait {
-                session: key.session.to_string(),
-                invocation: wait.invocation.clone(),
-                descriptor: descriptor(&wait)?,
-                wait: terms(&wait)?,
-                since: wait.created_at,
-            })
-        });
-        pending.collect()
+        waits.iter().map(|(key, wait)| pending(key, wait)).collect()
     }
+}
+
+/// Makes what is listed of a wait.
+pub(crate) fn pending(key: &SessionKey, wait: &WaitRow) -> Result<PendingWait> {
+    Ok(PendingWait {
+        session: key.session.to_string(),
+        invocation: wait.invocation.clone(),
+        descriptor: descriptor(wait)?,
+        wait: terms(wait)?,
+        since: wait.created_at,
+    })
 }
 
 fn stored_answer(wait: &WaitRow) -> Result<Option<Map<String, Value>>> {

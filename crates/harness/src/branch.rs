@@ -111,6 +111,8 @@ impl Chat {
         if let Asked::Otherwise(_, message) = asked {
             // Before any store is touched, as for a send.
             self.validate(message.clone(), &SendOptions::new())?;
+            // A fork uses what its source uses.
+            self.check_blobs(&self.key(session_id)?, message).await?;
         }
         if self.house.is_closing() {
             return Err(Error::ShuttingDown);

@@ -86,6 +86,10 @@ const RETRYABLE: &[&str] = &[
 ];
 
 const CORRECTABLE: &[&str] = &[
+    "chat_blob_refused",
+    "chat_blob_too_large",
+    "chat_blob_unknown",
+    "chat_blobs_full",
     "chat_budget_exhausted",
     "chat_event_unknown",
     "chat_events_expired",

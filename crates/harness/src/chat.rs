@@ -6,14 +6,16 @@ use std::time::Duration;
 
 use futures_core::Stream;
 use singletree_durable::{Journal, SessionId, SessionKey, TenantId, Upkeep};
-use singletree_engine::{Clock, Graph, Ids, RandomIds, SystemClock};
+use singletree_engine::{Clock, Graph, Ids, Outline, RandomIds, SystemClock};
 use singletree_llm::ChatMessage;
 use singletree_narration::{Locale, NarrationSink, NoNarration};
 
 use crate::agent::Agent;
+use crate::blobs::Blobs;
 use crate::event::ChatEvent;
 use crate::house::{House, HouseParts};
 use crate::limit::Limits;
+use crate::noticing::Notices;
 use crate::outcome::{ChatTurnOutcome, ErroredTurn};
 use crate::retention::Retention;
 use crate::submit::SendOptions;
@@ -44,6 +46,8 @@ pub struct ChatBuilder {
     narration: Arc<dyn NarrationSink>,
     locale: Locale,
     retention: Option<Retention>,
+    blobs: Option<Blobs>,
+    notices: Notices,
 }
 
 impl ChatBuilder {
@@ -106,6 +110,21 @@ impl ChatBuilder {
         self
     }
 
+    /// Sets where pictures and files are kept that messages name ([`Chat::keep_blob`]); nowhere otherwise.
+    #[must_use]
+    pub fn blobs(mut self, blobs: Blobs) -> Self {
+        self.blobs = Some(blobs);
+        self
+    }
+
+    /// Sets which tenants have notices written of what a person should hear of ([`Notice`](crate::Notice)); none otherwise.
+    /// The store must be one that keeps documents.
+    #[must_use]
+    pub fn notices(mut self, notices: Notices) -> Self {
+        self.notices = notices;
+        self
+    }
+
     /// Opens the chat on a store.
     ///
     /// # Errors
@@ -135,6 +154,8 @@ impl ChatBuilder {
             narration: self.narration,
             locale: self.locale,
             retention: self.retention,
+            blobs: self.blobs,
+            notices: self.notices,
         })?;
         Ok(Chat { house: Arc::new(house), tenant: self.tenant.unwrap_or_else(TenantId::single) })
     }
@@ -161,6 +182,8 @@ impl Chat {
             narration: Arc::new(NoNarration),
             locale: Locale::default(),
             retention: None,
+            blobs: None,
+            notices: Notices::new(),
         }
     }
 
@@ -230,6 +253,7 @@ impl Chat {
         let taken = self.house.sweep().await?;
         self.house.watch_deadlines();
         self.house.watch_retention();
+        self.house.watch_unclaimed();
         Ok(taken
             .into_iter()
             .map(|it| {
@@ -247,6 +271,7 @@ impl Chat {
         self.house.deadlines.notify_waiters();
         self.house.deadlines.notify_one();
         self.house.retaining.bell.notify_one();
+        self.house.blobs.iter().for_each(|it| it.bell.notify_one());
         for hot in self.house.all_hot() {
             // Who waits for a turn that does not run any more is told so.
             self.house.kick(&hot);
@@ -276,6 +301,14 @@ impl Chat {
     #[must_use]
     pub fn default_agent(&self) -> &str {
         &self.house.default_agent
+    }
+
+    /// Describes the graph of an agent.
+    ///
+    /// # Errors
+    /// `chat_agent_unknown`.
+    pub fn outline(&self, agent: &str) -> Result<Outline> {
+        Ok(self.house.served(agent)?.agent.graph.outline())
     }
 
     /// Returns the names of the agents that this chat has.

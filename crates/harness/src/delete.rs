@@ -80,28 +80,34 @@ impl Chat {
         // Who waits for the end of the wait is told it before nothing is left to tell of.
         waits::close(&self.house, hot, waits::End::Cancelled).await?;
         self.house.know(hot).await?;
-        let commit = {
+        let (commit, began) = {
             let mut desk = hot.desk();
             if !desk.known || !desk.queue.is_empty() || desk.wait.is_some() {
                 return Ok(false);
             }
-            if desk.head.is_none() {
+            let began = desk.head.is_some();
+            if !began && self.house.blobs.is_none() {
                 return Ok(true);
             }
             let mut writing = self.house.write(hot, &desk);
+            // Also of one that has not begun: something may be kept for it.
             writing.put(Put::Delete);
-            let (at, key, by) = (writing.now, hot.key.clone(), by.map(str::to_owned));
-            writing.put(Put::Audit(AuditRow { at, action: "session.deleted".into(), key, by }));
+            if began {
+                let (at, key, by) = (writing.now, hot.key.clone(), by.map(str::to_owned));
+                writing.put(Put::Audit(AuditRow { at, action: "session.deleted".into(), key, by }));
+            }
             let commit = self.house.send(&mut desk, writing);
             // What is accepted from here on lands behind it, in a new session. The numbers go on: an event's is never
             // given twice.
             desk.changed();
             (desk.head, desk.fields, desk.wait) = (None, None, None);
-            commit
+            (commit, began)
         };
         self.house.land(hot, commit).await?;
-        // Who listens is told so, after what was told before.
-        hot.feed.end();
+        if began {
+            // Who listens is told so, after what was told before.
+            hot.feed.end();
+        }
         Ok(true)
     }
 }

@@ -211,6 +211,30 @@ pub enum Error {
         /// Which one.
         event: String,
     },
+    /// The session uses no such blob.
+    #[error("this session has no blob '{digest}'")]
+    BlobUnknown {
+        /// Which one.
+        digest: String,
+    },
+    /// This is nothing that is kept as a blob, or that a message shows.
+    #[error("this cannot be used as a blob: {why}")]
+    BlobRefused {
+        /// Why not.
+        why: String,
+    },
+    /// The blob is too large.
+    #[error("a blob may have {max} bytes")]
+    BlobTooLarge {
+        /// The limit.
+        max: usize,
+    },
+    /// The session's blobs would be too large together.
+    #[error("the blobs of a session may have {max} bytes together")]
+    BlobsFull {
+        /// The limit.
+        max: u64,
+    },
     /// There is no such agent in this process (D28).
     #[error("there is no agent '{agent}' in this process")]
     AgentUnknown {
@@ -283,6 +307,10 @@ impl Error {
             Self::SessionExists { .. } => "chat_session_exists",
             Self::MessageUnknown { .. } => "chat_message_unknown",
             Self::EventUnknown { .. } => "chat_event_unknown",
+            Self::BlobUnknown { .. } => "chat_blob_unknown",
+            Self::BlobRefused { .. } => "chat_blob_refused",
+            Self::BlobTooLarge { .. } => "chat_blob_too_large",
+            Self::BlobsFull { .. } => "chat_blobs_full",
             Self::AgentUnknown { .. } => "chat_agent_unknown",
             Self::SessionRequired { .. } => "chat_session_required",
             Self::ShuttingDown => "chat_shutting_down",

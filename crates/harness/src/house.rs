@@ -14,6 +14,7 @@ use singletree_narration::{Locale, Narration, NarrationSink};
 use tokio::sync::Notify;
 
 use crate::agent::Agent;
+use crate::blobs::Blobs;
 use crate::budget::Bounds;
 use crate::event::ChatEvent;
 use crate::hot::{Desk, Hot};
@@ -21,6 +22,8 @@ use crate::limit::Limits;
 use crate::mail::{self, Mailbox};
 use crate::narrate::Said;
 use crate::narrator::{Narrator, whose};
+use crate::notice::Notice;
+use crate::noticing::{Notices, Noticing};
 use crate::outcome::ErroredTurn;
 use crate::reply::Reporting;
 use crate::retention::{Retaining, Retention};
@@ -48,6 +51,8 @@ pub(crate) struct House {
     locale: Locale,
     pub(crate) epoch: Arc<str>,
     pub(crate) retaining: Retaining,
+    pub(crate) blobs: Option<Blobs>,
+    pub(crate) noticing: Noticing,
     pub(crate) tasks: Tasks,
     pub(crate) closing: AtomicBool,
     /// Rung when a wait with a deadline begins, and at shutdown.
@@ -95,12 +100,15 @@ pub(crate) struct HouseParts {
     pub(crate) narration: Arc<dyn NarrationSink>,
     pub(crate) locale: Locale,
     pub(crate) retention: Option<Retention>,
+    pub(crate) blobs: Option<Blobs>,
+    pub(crate) notices: Notices,
 }
 
 /// A batch on its way, and what is told when it has landed.
 pub(crate) struct Commit {
     landing: BoxFuture<'static, singletree_durable::Result<()>>,
     events: Vec<ChatEvent>,
+    notices: Vec<Arc<Notice>>,
     trace: Option<Trace>,
 }
 
@@ -152,6 +160,8 @@ impl House {
             narration: parts.narration,
             locale: parts.locale,
             retaining: Retaining::new(parts.retention),
+            blobs: parts.blobs,
+            noticing: Noticing::new(parts.notices),
             tasks: Tasks::default(),
             closing: AtomicBool::new(false),
             deadlines: Notify::new(),
@@ -270,13 +280,15 @@ impl House {
 
     /// Sends a transition to the store: its place is taken now, while the desk is held (INV-1).
     pub(crate) fn send(&self, desk: &mut Desk, writing: Writing) -> Commit {
-        let writing = writing.finish();
+        let mut writing = writing.finish();
+        let notices = self.noticing.of(&writing.batch.key.tenant, &writing.events);
+        writing.batch.puts.extend(Noticing::puts(&notices));
         desk.counters = writing.counters;
         if self.keeps_mail {
             writing.batch.puts.iter().for_each(|it| mail::apply(&mut desk.mail, it));
         }
         let trace = Trace::of(&writing.batch);
-        Commit { landing: self.journal.apply(writing.batch), events: writing.events, trace }
+        Commit { landing: self.journal.apply(writing.batch), events: writing.events, notices, trace }
     }
 
     /// Waits until a transition has landed, then tells who listens.
@@ -293,6 +305,7 @@ impl House {
             self.narrate(hot, &event);
             hot.feed.publish(event);
         }
+        self.noticing.tell(commit.notices);
         Ok(())
     }
 

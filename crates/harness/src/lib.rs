@@ -35,12 +35,15 @@ mod turn_id;
 
 mod agent;
 mod answer;
+mod blobs;
 mod branch;
 mod chat;
 mod create;
 mod delete;
 mod fork;
 mod listen;
+mod notice;
+mod noticing;
 mod resumed;
 mod retention;
 mod sessions;
@@ -90,6 +93,7 @@ pub use base::{
     BuildState, Failure, Harness, HarnessBuilder, HarnessOutcome, Inbound, Intent, Invoked,
     MemoryCoordinator, Mode, ResolveSession, SignalArrival, SignalCoordinator, SignalTarget, TurnReport,
 };
+pub use blobs::{BlobLimits, BlobRef, Blobs, TurnPictures};
 pub use branch::MessageAt;
 pub use bucket::{Bucket, BucketTable, Disposition, Surface};
 pub use budget::{Budget, TurnBudget};
@@ -104,6 +108,8 @@ pub use history::{HISTORY, MESSAGE_SHAPE, Messages};
 pub use limit::Limits;
 pub use mail::{Delivered, KeptSignal};
 pub use narrator::Narrator;
+pub use notice::{Awaited, Notice, NoticeKind, NoticeType};
+pub use noticing::{Heard, Hearing, Notices};
 pub use outcome::{ChatTurnOutcome, CompletedTurn, DispatchPath, ErroredTurn, SuspendedTurn, Wait};
 pub use policy::{COMMAND, PromptPolicy, UnknownPolicy};
 pub use reply::{Redact, Replies};

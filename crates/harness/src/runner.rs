@@ -7,6 +7,7 @@ use singletree_engine::{Extensions, InvokeOptions, Progress, Watch};
 
 use crate::Error;
 use crate::agent::WhileSuspended;
+use crate::blobs::TurnPictures;
 use crate::hot::{Hot, Queued, Running, Ticket, Work};
 use crate::house::House;
 use crate::keeper::Keeper;
@@ -239,6 +240,10 @@ impl House {
         let extensions = Extensions::default().with(stream).with(keeper.budget().clone());
         let extensions = extensions.with(steering).with(keeper.sides()).with(keeper.policy());
         let extensions = extensions.with(hot.key.clone()).with(self.narrator(hot));
+        let extensions = match TurnPictures::of(self, &hot.key) {
+            Some(pictures) => extensions.with(pictures),
+            None => extensions,
+        };
         let options = InvokeOptions::new()
             .session(hot.key.session.clone())
             .invocation(row.invocation.clone())

@@ -132,7 +132,7 @@ impl Chat {
     /// # Errors
     /// Refused before acceptance, with nothing stored: `chat_message_shape_invalid`, `harness_session_id_unresolved`,
     /// `session_load_failed`, `chat_queue_full`, `chat_accept_failed`, `chat_idempotency_conflict`, `chat_agent_unknown`,
-    /// `chat_sessions_full`, `chat_shutting_down`; `chat_subscriptions_full` when it would listen.
+    /// `chat_blob_unknown`, `chat_blob_refused`, `chat_sessions_full`, `chat_shutting_down`; `chat_subscriptions_full` when it would listen.
     /// `session_save_failed`, with the turn's name, when the store says neither that it accepted nor that it did not (D20).
     ///
     /// # Cancellation
@@ -172,6 +172,7 @@ impl Chat {
         if let Some(agent) = &options.agent {
             self.house.served(agent)?;
         }
+        self.check_blobs(&key, &valid.message).await.map_err(not_accepted)?;
         let hot = self.house.hot(&key)?;
         let max = self.house.limits.subscriptions;
         if options.listen && !hot.readers.has_room(max) {

@@ -26,6 +26,9 @@ use crate::turn_id::{MessageId, TurnId};
 /// How many messages are looked at at once for the beginning of a turn, and how many turns are read at once.
 const WINDOW: u64 = 64;
 
+/// What the first event of a turn tells.
+const BEGINNINGS: [&str; 3] = [kind::ACCEPTED, kind::SIGNAL, kind::FORKED];
+
 /// How many forks of forks a message is followed through.
 const GENERATIONS: usize = 1024;
 
@@ -111,9 +114,8 @@ impl Chat {
             // The events of a turn that has not ended are kept, and its first one is not far back.
             let from = to.saturating_sub(WINDOW);
             let events = house.read(house.journal.events(key, from, to - from)).await?;
-            let begun = events
-                .iter()
-                .find(|it| it.turn == first.no && [kind::ACCEPTED, kind::SIGNAL].contains(&it.kind.as_str()));
+            let begun =
+                events.iter().find(|it| it.turn == first.no && BEGINNINGS.contains(&it.kind.as_str()));
             if let Some(begun) = begun {
                 begins = begun.seq;
                 break;

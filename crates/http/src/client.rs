@@ -150,6 +150,7 @@ fn outgoing(request: HttpRequest, url: Url) -> Result<reqwest::Request> {
     let method = match request.method {
         Method::Get => reqwest::Method::GET,
         Method::Post => reqwest::Method::POST,
+        Method::Delete => reqwest::Method::DELETE,
     };
     let mut out = reqwest::Request::new(method, url);
     for (name, value) in &request.headers {

@@ -23,6 +23,8 @@ pub enum Method {
     Get,
     /// Sends.
     Post,
+    /// Removes.
+    Delete,
 }
 
 /// One request. `Debug` shows neither header values nor the body: keys and conversations stand there.

@@ -50,6 +50,7 @@ mod pace;
 mod retry;
 
 mod cassette;
+mod pictures;
 mod script;
 
 pub use ask::{Ask, Attempt, AttemptObserver, Shown};
@@ -64,6 +65,7 @@ pub use delta::Delta;
 pub use error::{BoxError, Detail, Error, InvalidOutput, Result};
 pub use message::{ChatMessage, Role, ToolCall};
 pub use pace::{NoPause, Pace};
+pub use pictures::{Picture, Pictures};
 pub use provider::{BoxFuture, BoxStream, Provider, complete_streaming};
 pub use request::Request;
 pub use response::{FinishReason, Response, Usage};

@@ -29,6 +29,8 @@ pub type BoxStream<'a, T> = Pin<Box<dyn Stream<Item = T> + Send + 'a>>;
 /// - Never loops on tool calls, never retries, never calls `ready` by itself.
 /// - [`Request::check`] runs before anything is sent, [`Response::validated`] before `complete`
 ///   returns.
+/// - What is written to a wire is [`Request::inlined`], so that pictures which a message names by `blob:` are in it; what is
+///   kept or told of a request is the request itself.
 /// - Thinking, redacted thinking and signatures of another provider are stripped silently from
 ///   what is sent (spec: llm-provider §3.1.7).
 /// - The assembled stream equals what `complete` returns for the same answer.

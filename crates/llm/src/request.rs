@@ -7,6 +7,7 @@ use crate::conversation::validate_messages;
 use crate::error::Result;
 use crate::fault::Fault;
 use crate::message::ChatMessage;
+use crate::pictures::Album;
 use crate::schema::Schema;
 use crate::tool::{self, ToolChoice, ToolDefinition};
 
@@ -24,6 +25,8 @@ pub struct Request {
     pub config: RuntimeConfig,
     /// The shape that the answer must have.
     pub response_schema: Option<Arc<Schema>>,
+    /// Where the pictures are that messages name by `blob:`.
+    pub(crate) album: Album,
 }
 
 impl Request {
@@ -36,6 +39,7 @@ impl Request {
             tool_choice: None,
             config: RuntimeConfig::default(),
             response_schema: None,
+            album: Album::default(),
         }
     }
 

@@ -95,8 +95,8 @@ impl HttpProvider {
         self.capabilities
     }
 
-    /// Checks a request and writes it; nothing has been sent before.
-    fn compose(&self, request: &Request, streaming: bool) -> Result<Composed> {
+    /// Checks a request and writes it, with the pictures that it names; nothing has been sent before.
+    async fn compose(&self, request: &Request, streaming: bool) -> Result<Composed> {
         request.check()?;
         if streaming && !self.capabilities.streaming {
             let problem = format!("the mapping of {:?} does not support streaming", self.model);
@@ -104,7 +104,8 @@ impl HttpProvider {
         }
         self.check_blocks(request)?;
         let manner = Manner { streaming, structured_output: self.capabilities.structured_output };
-        self.mapping.compose(&self.model, request, manner)
+        let request = request.inlined().await?;
+        self.mapping.compose(&self.model, &request, manner)
     }
 
     fn check_blocks(&self, request: &Request) -> Result<()> {
@@ -158,14 +159,14 @@ impl HttpProvider {
     }
 
     async fn ask(&self, request: &Request) -> Result<Response> {
-        let composed = self.compose(request, false)?;
+        let composed = self.compose(request, false).await?;
         let response = self.post(&composed, "application/json").await?;
         let body = self.json(response.body).await?;
         self.mapping.read(body, &composed)?.validated(request)
     }
 
     async fn ask_streaming(&self, request: &Request) -> Result<BoxStream<'_, Result<Delta>>> {
-        let composed = self.compose(request, true)?;
+        let composed = self.compose(request, true).await?;
         let response = self.post(&composed, "text/event-stream").await?;
         let kind = response.header("content-type").unwrap_or("text/event-stream");
         let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();

@@ -14,6 +14,10 @@ use crate::problem::Problem;
 /// # Errors
 /// `server_request_invalid` with the place of the mistake.
 pub(crate) fn json<T: DeserializeOwned>(body: &Bytes) -> Result<T, Problem> {
+    // A list of its fields' values would pass for a shape, too.
+    if body.trim_ascii_start().first() != Some(&b'{') {
+        return Err(Problem::invalid("the body is not what is expected: it has to be a JSON object"));
+    }
     let mut reader = serde_json::Deserializer::from_slice(body);
     let value = serde_path_to_error::deserialize(&mut reader).map_err(|it| {
         let place = it.path().to_string();
@@ -48,7 +52,8 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Sent<T> {
     }
 }
 
-fn is_json(headers: &HeaderMap) -> bool {
+/// Tells whether a body is called JSON.
+pub(crate) fn is_json(headers: &HeaderMap) -> bool {
     let kind = headers.get(CONTENT_TYPE).and_then(|it| it.to_str().ok()).unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     kind == "application/json" || (kind.starts_with("application/") && kind.ends_with("+json"))

@@ -32,6 +32,7 @@ mod settings;
 mod shared;
 mod sse;
 mod told;
+mod upkeep;
 
 mod agui;
 mod keys;
@@ -40,6 +41,7 @@ mod native;
 mod notify;
 mod openai;
 mod openharness;
+mod page;
 mod steerable;
 mod ui_stream;
 
@@ -47,5 +49,7 @@ pub use caller::{Caller, Scope, tenant};
 pub use entropy::{Entropy, SystemEntropy};
 pub use error::{Error, Result};
 pub use keys::{AccessPolicy, Keyring, NewKey, TokenPolicy};
+pub use narration::{NarrationLimits, NarrationLog};
+pub use openharness::Environments;
 pub use server::{Server, ServerBuilder};
 pub use settings::ServerLimits;

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use axum::Router;
@@ -13,20 +14,22 @@ use singletree_agent::ChatAgent;
 use singletree_durable::Documents;
 use singletree_engine::{Clock, Ids, RandomIds, SystemClock};
 use singletree_harness::Chat;
-use singletree_http::{Redactor, Secret};
+use singletree_http::{Redactor, Secret, Transport};
 use tokio::net::{TcpListener, lookup_host};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, timeout_at};
 
 use crate::door::Door;
 use crate::entropy::{Entropy, SystemEntropy};
 use crate::frame::{self, Frame};
-use crate::keys::{self, Access, AccessPolicy, Audit, Keyring};
+use crate::keys::{self, Access, AccessPolicy, Audit, Keyring, PageSessions};
+use crate::narration::{self, NarrationLog};
+use crate::openharness::Environments;
 use crate::problem::Problem;
 use crate::section::Section;
 use crate::settings::ServerLimits;
 use crate::shared::Shared;
-use crate::{Error, Result, agui, docs, native, openai, steerable};
+use crate::{Error, Result, agui, docs, native, openai, openharness, page, steerable, upkeep};
 
 /// How long answers get to be written when turns have used up the time of a shutdown.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -42,6 +45,9 @@ pub struct ServerBuilder {
     ids: Arc<dyn Ids>,
     entropy: Arc<dyn Entropy>,
     redactor: Redactor,
+    fetch: Option<Arc<dyn Transport>>,
+    environments: Arc<Environments>,
+    narration: NarrationLog,
     access: AccessPolicy,
 }
 
@@ -95,19 +101,75 @@ impl ServerBuilder {
         self
     }
 
+    /// Sets what fetches from addresses that callers name, such as pictures: a client that calls public addresses only. Without
+    /// one nothing is fetched.
+    #[must_use]
+    pub fn fetching(mut self, transport: Arc<dyn Transport>) -> Self {
+        self.fetch = Some(transport);
+        self
+    }
+
+    /// Sets where devices' own states are while their requests are answered: agents that are to see them are given the same
+    /// one ([`AgentLoopBuilder::snapshots`](singletree_agent::AgentLoopBuilder::snapshots)).
+    #[must_use]
+    pub fn environments(mut self, environments: Arc<Environments>) -> Self {
+        self.environments = environments;
+        self
+    }
+
+    /// Shows people what is narrated: the log whose sink the chat was given. Nothing is narrated otherwise.
+    #[must_use]
+    pub fn narration(mut self, log: NarrationLog) -> Self {
+        self.narration = log;
+        self
+    }
+
     /// Puts the server together.
     ///
     /// # Errors
     /// `server_key_set_invalid` when the keys of tokens cannot be read.
     pub fn build(self) -> Result<Server> {
-        let Self { chat, documents, agents, limits, clock, ids, entropy, redactor, access } = self;
+        let Self {
+            chat,
+            documents,
+            agents,
+            limits,
+            clock,
+            ids,
+            entropy,
+            redactor,
+            narration,
+            access,
+            fetch,
+            environments,
+        } = self;
         let kept = limits.audit_kept;
         let audit = Arc::new(Audit::new(documents.clone(), clock.clone(), ids.clone(), kept));
         let keyring = Keyring::over(documents.clone(), clock.clone(), entropy.clone(), audit.clone());
-        let access = Access::open(access, Arc::new(keyring), clock.clone(), entropy.as_ref())?;
+        let keyring = Arc::new(keyring);
+        let pages = PageSessions::new(keyring.clone(), documents.clone(), clock.clone(), entropy.clone());
+        let access = Access::open(access, (keyring, pages), clock.clone(), entropy.as_ref())?;
         let (closing, _) = watch::channel(false);
-        let shared =
-            Shared { chat, documents, agents, limits, clock, ids, entropy, redactor, access, audit, closing };
+        let ready = AtomicBool::new(false);
+        let blobs = Arc::new(Semaphore::new(limits.blobs));
+        let shared = Shared {
+            chat,
+            documents,
+            agents,
+            limits,
+            clock,
+            ids,
+            entropy,
+            redactor,
+            narration,
+            access,
+            audit,
+            ready,
+            fetch,
+            environments,
+            blobs,
+            closing,
+        };
         Ok(Server { shared: Arc::new(shared) })
     }
 }
@@ -120,8 +182,16 @@ pub struct Server {
 
 /// Returns all sections, the one that describes them last.
 fn sections() -> Vec<Section> {
-    let mut sections =
-        vec![native::section(), keys::section(), steerable::section(), agui::section(), openai::section()];
+    let mut sections = vec![
+        native::section(),
+        keys::section(),
+        page::section(),
+        narration::section(),
+        openharness::section(),
+        steerable::section(),
+        agui::section(),
+        openai::section(),
+    ];
     let routes: Vec<_> = sections.iter().flat_map(|it| &it.routes).cloned().collect();
     sections.push(docs::section(&routes));
     sections
@@ -140,6 +210,9 @@ impl Server {
             ids: Arc::new(RandomIds),
             entropy: Arc::new(SystemEntropy),
             redactor: Redactor::default(),
+            fetch: None,
+            environments: Arc::default(),
+            narration: NarrationLog::off(),
             access: AccessPolicy::default(),
         }
     }
@@ -185,7 +258,8 @@ impl Server {
         self.shared.access.operator().clone()
     }
 
-    /// Serves until `stop` is ready. Then it accepts nothing more and lets turns and answers end, within
+    /// Serves until `stop` is ready. On the way it takes over what processes that died have left, and lets go of documents whose
+    /// time is over. Then it accepts nothing more and lets turns and answers end, within
     /// [`ServerLimits::grace`]; streams end with a hint to come again. Turns that were accepted are kept: what had no time is left
     /// to the next start.
     ///
@@ -193,7 +267,10 @@ impl Server {
     /// Dropping the future drops all connections; turns that were accepted are kept.
     pub async fn serve(&self, listener: TcpListener, stop: impl Future<Output = ()> + Send) {
         let mut door = Door::new(self.router(), &self.shared.limits);
-        door.open(&listener, stop).await;
+        tokio::select! {
+            () = door.open(&listener, stop) => {}
+            never = upkeep::run(&self.shared) => match never {},
+        }
         drop(listener);
         door.leave();
         let end = Instant::now() + self.shared.limits.grace;

@@ -5,12 +5,11 @@ use std::time::Duration;
 /// The bounds of a server. The category of each stands beside it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerLimits {
-    /// Bytes of a request's body, except that of a blob; more are `server_body_too_large` (413).
+    /// Bytes of a request's body, except that of a blob; more are `server_body_too_large` (413). How large blobs may be is
+    /// said by [`BlobLimits`](singletree_harness::BlobLimits).
     pub body_bytes: usize,
-    /// Bytes of a blob; more are `server_body_too_large` (413).
-    pub blob_bytes: usize,
-    /// Bytes of the blobs that one session uses; more are `server_blobs_full` (413).
-    pub session_blob_bytes: u64,
+    /// Blobs that are read from their senders, or for their readers, at once; one more is `server_rate_limited` (429).
+    pub blobs: usize,
     /// Bytes of all headers of a request; more are refused by the connection (431).
     pub header_bytes: usize,
     /// How long a request's headers, and then its body, may take to arrive; longer ends the connection (408).
@@ -36,8 +35,7 @@ impl Default for ServerLimits {
     fn default() -> Self {
         Self {
             body_bytes: 1 << 20,
-            blob_bytes: 10 << 20,
-            session_blob_bytes: 100 << 20,
+            blobs: 16,
             header_bytes: 32 << 10,
             request_time: Duration::from_secs(15),
             write_time: Duration::from_secs(30),

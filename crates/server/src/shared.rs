@@ -2,17 +2,20 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use singletree_agent::ChatAgent;
 use singletree_durable::{Documents, TenantId, Timestamp};
 use singletree_engine::{Clock, Ids};
 use singletree_harness::Chat;
-use singletree_http::Redactor;
-use tokio::sync::watch;
+use singletree_http::{Redactor, Transport};
+use tokio::sync::{Semaphore, watch};
 
 use crate::caller::Caller;
 use crate::entropy::Entropy;
 use crate::keys::{Access, Audit};
+use crate::narration::{NarrationLog, NarrationView};
+use crate::openharness::Environments;
 use crate::settings::ServerLimits;
 
 /// What all sections share.
@@ -33,10 +36,20 @@ pub(crate) struct Shared {
     pub(crate) entropy: Arc<dyn Entropy>,
     /// What keeps secrets out of texts (INV-16).
     pub(crate) redactor: Redactor,
+    /// What fetches from addresses that callers name; where there is none, nothing is fetched.
+    pub(crate) fetch: Option<Arc<dyn Transport>>,
+    /// What devices say of themselves while their requests are answered.
+    pub(crate) environments: Arc<Environments>,
+    /// What people are told beside the conversations.
+    pub(crate) narration: NarrationLog,
+    /// How many more blobs may be in memory.
+    pub(crate) blobs: Arc<Semaphore>,
     /// Who may ask.
     pub(crate) access: Access,
     /// Who did what.
     pub(crate) audit: Arc<Audit>,
+    /// Becomes true when what a process before this one left was taken over.
+    pub(crate) ready: AtomicBool,
     /// Becomes true when streams are to end: what runs has ended, or had its time.
     pub(crate) closing: watch::Sender<bool>,
 }
@@ -45,6 +58,11 @@ impl Shared {
     /// Returns the caller's part of the chat (INV-14).
     pub(crate) fn chat(&self, caller: &Caller) -> Chat {
         self.chat_of(caller.tenant.clone())
+    }
+
+    /// Looks at the narration of a session, for those who show it to people.
+    pub(crate) fn narration_of(&self, tenant: &TenantId, session: &str) -> NarrationView {
+        NarrationView::of(&self.narration, tenant, session)
     }
 
     /// Returns a tenant's part of the chat.

@@ -86,7 +86,7 @@ pub use singletree_engine::{
     Signal, State, Timing,
 };
 pub use singletree_harness::{
-    Agent, Answer, Chat, ChatEvent, ChatEventKind, ChatTurnOutcome, Durability, Messages, SendOptions,
+    Agent, Answer, Blobs, Chat, ChatEvent, ChatEventKind, ChatTurnOutcome, Durability, Messages, SendOptions,
     SignalAddress, Turn, TurnId,
 };
 pub use singletree_llm::ChatMessage;

@@ -137,6 +137,9 @@ fn put<'a>(scribe: &Scribe<'_>, target: &mut Target<'a>, put: &'a Put) -> Result
             usage::add(scribe, target.key, row)
         }
         Put::Delete => session::delete(scribe, target),
+        Put::Document { kind, id, body, expires_at } => {
+            document::of_session(scribe, target.key, (kind, id), (body, *expires_at))
+        }
         Put::Audit(row) => log::audit(scribe, row),
     }
 }

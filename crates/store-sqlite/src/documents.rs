@@ -1,7 +1,8 @@
 //! Documents and blobs, beside the journal and through the same writer.
 
 use singletree_durable::{
-    Blob, BoxFuture, Change, Document, DocumentKey, Documents, Result, SessionKey, TenantId, Timestamp,
+    Blob, BlobInfo, BoxFuture, Change, Document, DocumentKey, Documents, Result, SessionKey, TenantId,
+    Timestamp,
 };
 
 use crate::format::SHELF;
@@ -70,6 +71,18 @@ impl Documents for SqliteStore {
         }
         let (key, digest) = (key.clone(), digest.to_owned());
         self.query(move |snapshot| read::document::blob(snapshot, &key, &digest))
+    }
+
+    fn blob_info<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        digest: &'a str,
+    ) -> BoxFuture<'a, Result<Option<BlobInfo>>> {
+        if !self.has_shelf() {
+            return nothing(None);
+        }
+        let (key, digest) = (key.clone(), digest.to_owned());
+        self.query(move |snapshot| read::document::blob_info(snapshot, &key, &digest))
     }
 
     fn blob_bytes<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<u64>> {

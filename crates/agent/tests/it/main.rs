@@ -14,6 +14,7 @@ mod early_ends;
 mod failing;
 mod inside;
 mod orphans;
+mod pictures;
 mod probe;
 mod replies;
 mod rig;

@@ -69,7 +69,7 @@ impl Config {
 }
 
 /// Makes the record of an agent. What its model is told stands in its loop.
-fn record(table: &AgentTable) -> ChatAgent {
+pub(super) fn record(table: &AgentTable) -> ChatAgent {
     let id = table.name.value.as_str();
     ChatAgent {
         slug: Some(id.to_owned()),

@@ -267,7 +267,7 @@ impl Peer {
         let answer = match (request.method, &self.health) {
             (Method::Get, Some(health)) if health.path == path => Some(health.answer.clone()),
             (Method::Post, _) if self.is_call(&path) => state.answers.pop_front(),
-            (Method::Get | Method::Post, _) => None,
+            (Method::Get | Method::Post | Method::Delete, _) => None,
         };
         if answer.is_none() {
             let what = format!("{:?} {path}: the case has no answer to it", request.method);

@@ -18,7 +18,10 @@ async fn keep(stores: &Stores, session: &SessionKey, blob: Blob) -> Result<()> {
 /// Asks whether a session uses a blob.
 async fn uses(stores: &Stores, session: &SessionKey, blob: &Blob, expected: bool) -> Verdict {
     let found = stores.documents.blob(session, &blob.digest).await?;
+    // What is told without the bytes is what they are.
     let what = format!("{} of {}", blob.digest, session.session);
+    let info = stores.documents.blob_info(session, &blob.digest).await?;
+    same(&what, &info, &found.as_ref().map(Blob::info))?;
     same(&what, &found.as_ref(), &expected.then_some(blob))
 }
 

@@ -113,6 +113,7 @@ clauses! {
     // Journal: reads.
     FieldsOrdered, reads::fields_ordered, "A session's fields are ordered by name.";
     SessionsPaged, reads::sessions_paged, "Sessions come in pages, ordered by id, and none is missed.";
+    SessionsRecent, reads::sessions_recent, "Sessions come the one that was written last first, at most so many.";
     ItemsOfList, reads::items_of_list, "A list is read by range and limit, ordered by sequence number.";
     ItemsByNumber, reads::items_by_number, "Items are read by range of numbers, placed or not.";
     ItemsOfTurn, reads::items_of_turn, "The items of a turn are read in order of their numbers.";
@@ -152,6 +153,7 @@ clauses! {
     DocumentsDurable, documents::durable, "Documents and blobs are there after the store is opened again.";
     DocumentsTenantsApart, documents::tenants_apart, "Documents and blobs of tenants are apart.";
     DocumentsOfSession, documents::of_session, "A deletion removes the documents that belong to the session.";
+    DocumentOfBatch, documents::of_batch, "A batch writes documents of its session with everything else of it.";
     BlobKept, blobs::kept, "A blob is read by the sessions that use it, and by no other.";
     BlobOnce, blobs::once, "A blob is kept once: who keeps it again changes nothing.";
     BlobBytes, blobs::bytes, "The bytes of a session's blobs are summed.";

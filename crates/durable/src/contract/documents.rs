@@ -254,3 +254,22 @@ pub(super) async fn of_session(bench: &dyn Bench) -> Verdict {
     drop(apply(&stores, &key("t"), [Put::Delete]).await);
     same("what is left then", &ids(&stores, "k", None, 9).await?, &vec!["aa"])
 }
+
+pub(super) async fn of_batch(bench: &dyn Bench) -> Verdict {
+    let (stores, s, it) = (bench.open().await?, key("s"), named("k", "a"));
+    let put = |text: &str, millis: Option<i64>| Put::Document {
+        kind: "k".to_owned(),
+        id: "a".to_owned(),
+        body: json(text),
+        expires_at: millis.map(at),
+    };
+    let said = |text: &str| Said { session: Some(session("s")), ..Said::text(text) };
+    make(&stores, &s, [put("1", Some(5))]).await?;
+    let first = Said { expires_at: Some(at(5)), ..said("1") };
+    stands(&stores, "the first", &it, Some(first.stored(&it, 1))).await?;
+    apply(&stores, &s, [put("2", None)]).await?;
+    stands(&stores, "the second", &it, Some(said("2").stored(&it, 2))).await?;
+    remove(&stores, &it, Expect::Version(2)).await?;
+    apply(&stores, &s, [put("4", None), Put::Delete]).await?;
+    stands(&stores, "of a session that is deleted", &it, None).await
+}

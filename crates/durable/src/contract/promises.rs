@@ -6,10 +6,13 @@ use futures_util::future::join_all;
 use super::Stores;
 use super::bench::{Bench, Verdict, ensure, refused, same};
 use super::rows::{
-    apply, batch, consumed, counters, ended, event, events, field, head, invocation, item, items, key,
+    apply, batch, consumed, counters, ended, event, events, field, head, invocation, item, items, json, key,
     key_of, mail, make, position, record, session, tenant, turn, turn_at, used, wait,
 };
-use crate::{Fence, Put, Require, Result, SessionKey, TurnQuery, TurnStatus, UsageOf, WaitQuery, WaitStatus};
+use crate::{
+    DocumentKey, Fence, Put, Require, Result, SessionKey, TurnQuery, TurnStatus, UsageOf, WaitQuery,
+    WaitStatus,
+};
 
 /// Returns one put of each kind of row.
 fn one_of_each() -> Vec<Put> {
@@ -60,6 +63,7 @@ pub(super) async fn refused_writes_nothing(bench: &dyn Bench) -> Verdict {
         Put::Field(field("f", "1")),
         Put::Turn(turn(1)),
         Put::Record(record(1, "a", "1")),
+        Put::Document { kind: "k".to_owned(), id: "a".to_owned(), body: json("1"), expires_at: None },
     ];
     let unmet = batch(&stores, &s, rows.clone())
         .require(Require::SessionAbsent)
@@ -71,7 +75,9 @@ pub(super) async fn refused_writes_nothing(bench: &dyn Bench) -> Verdict {
     let found = session(&stores, &s).await?.map(|it| (it.head, it.fields));
     same("the session", &found, &Some((head(1), vec![])))?;
     same("turns", &turn_at(&stores, &s, 1).await?, &vec![])?;
-    same("records", &stores.journal.records(&s, 1).await?, &vec![])
+    same("records", &stores.journal.records(&s, 1).await?, &vec![])?;
+    let document = DocumentKey::new(s.tenant.clone(), "k", "a");
+    same("the document", &stores.documents.document(&document).await?, &None)
 }
 
 /// How many batches the order is checked with.

@@ -2,7 +2,8 @@
 
 use super::FailAt;
 use crate::{
-    Blob, BoxFuture, Change, Document, DocumentKey, Documents, Result, SessionKey, TenantId, Timestamp,
+    Blob, BlobInfo, BoxFuture, Change, Document, DocumentKey, Documents, Result, SessionKey, TenantId,
+    Timestamp,
 };
 
 impl<S: Documents + ?Sized> Documents for FailAt<S> {
@@ -34,6 +35,14 @@ impl<S: Documents + ?Sized> Documents for FailAt<S> {
 
     fn blob<'a>(&'a self, key: &'a SessionKey, digest: &'a str) -> BoxFuture<'a, Result<Option<Blob>>> {
         self.inner.blob(key, digest)
+    }
+
+    fn blob_info<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        digest: &'a str,
+    ) -> BoxFuture<'a, Result<Option<BlobInfo>>> {
+        self.inner.blob_info(key, digest)
     }
 
     fn blob_bytes<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<u64>> {

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::state::{Session, State};
 use crate::{
-    Batch, Counters, FieldValue, ItemRow, Json, Placement, Put, RecordRow, SessionId, SessionKey, TurnRow,
-    UsageRow, WaitRow,
+    Batch, Counters, Document, DocumentKey, FieldValue, ItemRow, Json, Placement, Put, RecordRow, SessionId,
+    SessionKey, TurnRow, UsageRow, WaitRow,
 };
 
 impl State {
@@ -69,6 +69,16 @@ impl State {
             Put::DropEvents { before } => self.change(key, |it| it.events.remove_before(before)),
             Put::Usage(row) => self.add_usage(key, row),
             Put::Delete => self.delete(key),
+            Put::Document { kind, id, body, expires_at } => {
+                let name = DocumentKey::new(key.tenant.clone(), kind, id);
+                self.shelf.write(Document {
+                    key: name,
+                    session: Some(key.session.clone()),
+                    body,
+                    version: 0,
+                    expires_at,
+                });
+            }
             Put::Audit(row) => self.audit.push(row),
         }
     }

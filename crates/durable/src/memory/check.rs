@@ -112,6 +112,7 @@ impl<'a> Ahead<'a> {
             | Put::DropMail(_)
             | Put::DropPosition(_)
             | Put::DropRecords { .. }
+            | Put::Document { .. }
             | Put::Audit(_) => {}
             Put::Counters(_)
             | Put::Field(_)

@@ -42,13 +42,18 @@ impl Shelf {
         for change in changes {
             match change {
                 Change::Write { key, session, body, expires_at, .. } => {
-                    let version = self.remove(&key).map_or(0, |it| it.version) + 1;
-                    self.add(Document { key, session, body, version, expires_at });
+                    self.write(Document { key, session, body, version: 0, expires_at });
                 }
                 Change::Remove { key, .. } => drop(self.remove(&key)),
             }
         }
         Ok(())
+    }
+
+    /// Writes a document, whatever stood there; its version is counted here.
+    pub(super) fn write(&mut self, document: Document) {
+        let version = self.remove(&document.key).map_or(0, |it| it.version) + 1;
+        self.add(Document { version, ..document });
     }
 
     fn add(&mut self, document: Document) {

@@ -99,6 +99,8 @@ impl Model {
     fn put(&mut self, key: &SessionKey, put: &Put) -> bool {
         match put {
             Put::Delete => return self.sessions.remove(key).is_none_or(|it| it.head.is_some()),
+            // Those are the contract's to check: they are no rows of a session.
+            Put::Document { .. } => {}
             Put::Audit(row) => self.audit.push(row.clone()),
             Put::Counters(row) => {
                 self.sessions.entry(key.clone()).or_default();
@@ -180,7 +182,12 @@ impl Rows {
             }
             Put::DropTurn { turn } => return self.drop_turn(turn),
             Put::DropEvents { before } => self.events.retain(|it| it.seq >= before),
-            Put::Counters(_) | Put::Usage(_) | Put::Inherit { .. } | Put::Delete | Put::Audit(_) => {
+            Put::Counters(_)
+            | Put::Usage(_)
+            | Put::Inherit { .. }
+            | Put::Delete
+            | Put::Document { .. }
+            | Put::Audit(_) => {
                 unreachable!("not of a session's rows")
             }
         }

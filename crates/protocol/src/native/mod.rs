@@ -5,10 +5,12 @@
 
 mod agent;
 mod audit;
+mod blob;
 mod error;
 mod event;
 mod key;
 mod message;
+mod narration;
 mod send;
 mod session;
 mod time;
@@ -17,6 +19,7 @@ mod wait;
 
 pub use agent::{Agent, AgentList};
 pub use audit::{AuditEntry, AuditList, AuditQuery};
+pub use blob::Blob;
 pub use error::{ApiError, ErrorBody, ErrorBucket};
 pub use event::{Event, EventKind, EventQuery, SignalEnd, StreamFailed, StreamFailedType, StreamItem};
 pub use key::{
@@ -26,6 +29,7 @@ pub use message::{
     Block, Content, HistoryMessage, ImageDetail, ImageSource, Message, MessageList, MessageQuery, Role, Side,
     ToolCall,
 };
+pub use narration::{Narration, NarrationKind, NarrationList, NarrationQuery, NarrationRole};
 pub use send::{
     EditMessage, MessageAt, RegenerateReply, SendBlock, SendContent, SendImageSource, SendMessage,
     SenderRole, SignalAnswer,

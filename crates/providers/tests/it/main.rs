@@ -10,6 +10,7 @@ mod fuzz;
 mod installed;
 mod openai;
 mod orphans;
+mod pictures;
 mod rig;
 mod rules;
 mod sdk;

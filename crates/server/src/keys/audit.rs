@@ -63,7 +63,7 @@ impl Audit {
     }
 
     /// Returns the change that records a deed, to be made with what it records.
-    pub(super) fn entry(&self, tenant: &TenantId, deed: Deed) -> Change {
+    pub(crate) fn entry(&self, tenant: &TenantId, deed: Deed) -> Change {
         let at = self.clock.now();
         let id = format!("{:013}-{}", END.saturating_sub(at.as_millis()), self.ids.uuid());
         Change::Write {

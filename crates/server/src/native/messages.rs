@@ -9,7 +9,6 @@ use singletree_protocol::native;
 
 use super::answering::Telling;
 use super::ask::{Manner, Params, limit};
-use super::convert;
 use crate::body::Sent;
 use crate::caller::Scope;
 use crate::problem::Problem;
@@ -108,7 +107,7 @@ async fn said(
         options = options.agent(agent);
     }
     if let Some(policy) = sent.prompt_policy {
-        options = options.policy(convert::policy(policy));
+        options = options.policy(super::convert::policy(policy));
     }
     if telling.manner() == Manner::Events {
         options = options.listen();

@@ -6,6 +6,7 @@
 mod agents;
 mod answering;
 mod ask;
+mod blobs;
 mod branches;
 mod convert;
 mod events;
@@ -19,9 +20,9 @@ mod signals;
 mod turns;
 
 pub(crate) use answering::Telling;
-pub(crate) use ask::{Params, limit};
+pub(crate) use ask::{Params, limit, wants_events};
 pub(crate) use convert::View;
-pub(crate) use convert::{bucket, suspended, time, wait};
+pub(crate) use convert::{bucket, suspended, time};
 pub(crate) use problem::render;
 
 use crate::section::{Route, Section};
@@ -36,6 +37,7 @@ pub(crate) fn section() -> Section {
         turns::routes(),
         signals::routes(),
         branches::routes(),
+        blobs::routes(),
     ];
     let mut routes = vec![Route::get("/healthz", async || "ok").open()];
     routes.extend(tables.into_iter().flatten());

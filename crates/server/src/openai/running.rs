@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 use futures_core::Stream;
-use futures_util::{StreamExt, stream};
+use futures_util::StreamExt;
 use serde_json::{Map, Value, json};
 use singletree_agent::ClientTools;
 use singletree_engine::Extensions;
@@ -196,9 +196,7 @@ impl Running {
             Source::Turn(..) if !errored.recorded => {
                 Problem::of_turn(errored).hint("the turn is kept: ask again with the same Idempotency-Key")
             }
-            // A run in no session leaves nothing behind.
-            Source::Run(..) => Problem { turn: None, ..Problem::of_turn(errored) },
-            Source::Turn(..) => Problem::of_turn(errored),
+            Source::Run(..) | Source::Turn(..) => Problem::of_turn(errored),
         }
     }
 

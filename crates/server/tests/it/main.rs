@@ -2,10 +2,16 @@
 #![expect(clippy::unwrap_used, reason = "a test may unwrap")]
 
 mod agui;
+mod blobs;
 mod clients;
 mod frame;
 mod keys;
+mod narration;
 mod native;
 mod openai;
+mod openharness;
+mod resume;
+mod schemathesis;
 mod support;
+mod tenants;
 mod tokens;

@@ -1,6 +1,6 @@
 //! Writes of documents: all changes of a call, or none.
 
-use singletree_durable::{Change, DocumentKey, Expect, SessionKey, Timestamp};
+use singletree_durable::{Change, DocumentKey, Expect, Json, SessionKey, Timestamp};
 
 use crate::column;
 use crate::error::{Failure, refused};
@@ -52,6 +52,20 @@ fn make(scribe: &Scribe<'_>, change: &Change) -> Result<(), Failure> {
             scribe.write("DELETE FROM document WHERE tenant = ? AND kind = ? AND id = ?", &name)?;
         }
     }
+    Ok(())
+}
+
+/// Writes a document that belongs to the session of a batch, whatever stood there.
+pub(super) fn of_session(
+    scribe: &Scribe<'_>,
+    key: &SessionKey,
+    (kind, id): (&str, &str),
+    (body, expires_at): (&Json, Option<Timestamp>),
+) -> Result<(), Failure> {
+    let (tenant, session) = (key.tenant.as_str(), key.session.as_str());
+    let name = [tenant.into(), kind.into(), id.into(), session.into()];
+    let [tenant, kind, id, session] = name;
+    scribe.write(WRITE, &[tenant, kind, id, session, expires_at.into(), body.into()])?;
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! Documents and blobs.
 
 use rusqlite::{Connection, Result, Row, params};
-use singletree_durable::{Blob, Document, DocumentKey, SessionKey, TenantId};
+use singletree_durable::{Blob, BlobInfo, Document, DocumentKey, SessionKey, TenantId};
 
 use super::all;
 use crate::column;
@@ -63,6 +63,17 @@ pub(crate) fn blob(connection: &Connection, key: &SessionKey, digest: &str) -> R
         WHERE b.tenant = ?1 AND b.digest = ?2 AND u.tenant = ?1 AND u.session = ?3";
     let values = params![key.tenant.as_str(), digest, key.session.as_str()];
     let read = |row: &Row<'_>| Ok(Blob { digest: row.get(0)?, media_type: row.get(1)?, bytes: row.get(2)? });
+    Ok(all(connection, sql, values, read)?.pop())
+}
+
+/// Says what a blob is that a session uses. Its bytes are not read.
+pub(crate) fn blob_info(connection: &Connection, key: &SessionKey, digest: &str) -> Result<Option<BlobInfo>> {
+    let sql = "SELECT b.digest, b.media_type, length(b.bytes) FROM blob b CROSS JOIN blob_use u ON u.blob = b.id \
+        WHERE b.tenant = ?1 AND b.digest = ?2 AND u.tenant = ?1 AND u.session = ?3";
+    let values = params![key.tenant.as_str(), digest, key.session.as_str()];
+    let read = |row: &Row<'_>| {
+        Ok(BlobInfo { digest: row.get(0)?, media_type: row.get(1)?, bytes: column::number(row, 2)? })
+    };
     Ok(all(connection, sql, values, read)?.pop())
 }
 

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use singletree_harness::Chat;
 use singletree_llm::Role;
 
-pub(crate) use front::{Front, Ran, Reader};
+pub(crate) use front::{Front, Reader};
 
 /// Returns a session's transcript as front ends have it, of what the harness says.
 async fn transcript(chat: &Chat, session: &str) -> Vec<Value> {

@@ -93,9 +93,19 @@ impl Client {
 
     /// Sends a request and reads the head of its answer; the rest as it comes.
     pub(crate) async fn begin(&self, method: Method, path: &str, body: Bytes) -> Response<Incoming> {
-        let stream = TcpStream::connect(self.at).await.unwrap();
-        let (mut sender, connection) =
-            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
+        let begun = self.try_begin(method, path, body).await;
+        begun.unwrap_or_else(|error| panic!("{path}: {error}"))
+    }
+
+    /// As `begin`, where the server may not be there.
+    pub(crate) async fn try_begin(
+        &self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+    ) -> Result<Response<Incoming>, Box<dyn std::error::Error + Send + Sync>> {
+        let stream = TcpStream::connect(self.at).await?;
+        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
         drop(tokio::spawn(connection));
         let mut request = Request::builder().method(method).uri(path).body(Full::new(body)).unwrap();
         if !self.headers.iter().any(|(name, _)| name == "host") {
@@ -106,7 +116,7 @@ impl Client {
             let name = HeaderName::from_bytes(name.as_bytes()).unwrap();
             request.headers_mut().append(name, HeaderValue::from_str(value).unwrap());
         }
-        sender.send_request(request).await.unwrap()
+        Ok(sender.send_request(request).await?)
     }
 
     /// Opens a stream of events, from behind the one with this id.
@@ -192,7 +202,7 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    fn of(response: Response<Incoming>) -> Self {
+    pub(crate) fn of(response: Response<Incoming>) -> Self {
         let (parts, body) = response.into_parts();
         let (unread, ready, raw) = (Vec::new(), VecDeque::new(), String::new());
         Self { status: parts.status.as_u16(), headers: parts.headers, body, unread, ready, raw }

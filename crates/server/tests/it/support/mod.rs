@@ -7,6 +7,7 @@
 pub(crate) mod agents;
 pub(crate) mod client;
 pub(crate) mod inputs;
+pub(crate) mod installed;
 pub(crate) mod rig;
 
 pub(crate) use client::{Answer, Client, Event, Events};

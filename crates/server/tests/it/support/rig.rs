@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use singletree_durable::{Documents, Journal, MemoryStore, Upkeep};
-use singletree_harness::{Agent, Chat, Limits};
+use singletree_harness::{Agent, BlobLimits, Blobs, Chat, Limits};
 use singletree_http::{Redactor, Secret};
 use singletree_llm::Pace;
-use singletree_server::{AccessPolicy, Server, ServerBuilder, ServerLimits};
+use singletree_server::{AccessPolicy, NarrationLimits, NarrationLog, Server, ServerBuilder, ServerLimits};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -42,10 +42,13 @@ pub(crate) struct Rig {
 pub(crate) struct RigBuilder {
     limits: ServerLimits,
     chat_limits: Limits,
+    blob_limits: BlobLimits,
     world: World,
     clock: Arc<HandClock>,
     ids: Arc<CountingIds>,
     entropy: Arc<CountingEntropy>,
+    at: SocketAddr,
+    narration: Option<NarrationLog>,
     server: Vec<Box<dyn FnOnce(ServerBuilder) -> ServerBuilder>>,
     agent: Vec<Box<dyn Fn(Agent) -> Agent>>,
 }
@@ -75,10 +78,13 @@ impl Rig {
         RigBuilder {
             limits: ServerLimits::default(),
             chat_limits: Limits::default(),
+            blob_limits: BlobLimits::default(),
             world: World::default(),
             clock: HandClock::new(),
             ids: Arc::default(),
             entropy: Arc::default(),
+            at: SocketAddr::from(([127, 0, 0, 1], 0)),
+            narration: None,
             server: Vec::new(),
             agent: Vec::new(),
         }
@@ -129,9 +135,27 @@ impl RigBuilder {
         self
     }
 
+    /// Listens at this address instead of a free port.
+    pub(crate) fn at(mut self, at: SocketAddr) -> Self {
+        self.at = at;
+        self
+    }
+
+    /// Holds what is narrated in this log.
+    pub(crate) fn narration(mut self, log: NarrationLog) -> Self {
+        self.narration = Some(log);
+        self
+    }
+
     /// Changes what the server is built of.
     pub(crate) fn server(mut self, change: impl FnOnce(ServerBuilder) -> ServerBuilder + 'static) -> Self {
         self.server.push(Box::new(change));
+        self
+    }
+
+    /// Bounds its blobs.
+    pub(crate) fn blob_limits(mut self, limits: BlobLimits) -> Self {
+        self.blob_limits = limits;
         self
     }
 
@@ -148,6 +172,13 @@ impl RigBuilder {
         let store = Arc::new(store);
         let pace = HandPace::new();
         let shared_pace: Arc<dyn Pace> = pace.clone();
+        let redactor = Redactor::new([Secret::new(CANARY)]);
+        // Names of its own, so that what is narrated does not shift the others.
+        let narrated = || {
+            let (limits, clock) = (NarrationLimits::default(), self.clock.clone());
+            NarrationLog::new(limits, redactor.clone(), clock, &CountingIds::default())
+        };
+        let narration = self.narration.clone().unwrap_or_else(narrated);
         let chat = agents::agents(&self.world, &shared_pace)
             .into_iter()
             .map(|agent| self.agent.iter().fold(agent, |agent, change| change(agent)))
@@ -155,6 +186,8 @@ impl RigBuilder {
             .limits(self.chat_limits)
             .clock(self.clock.clone())
             .ids(self.ids.clone())
+            .narration(narration.sink())
+            .blobs(Blobs::shared(store.clone()).limits(self.blob_limits))
             .open_shared(store.clone(), store.clone())
             .unwrap();
         chat.sweep().await.unwrap();
@@ -165,10 +198,11 @@ impl RigBuilder {
             .clock(self.clock.clone())
             .ids(self.ids.clone())
             .entropy(self.entropy.clone())
-            .redactor(Redactor::new([Secret::new(CANARY)]));
+            .narration(narration)
+            .redactor(redactor);
         let server =
             self.server.into_iter().fold(builder, |builder, change| change(builder)).build().unwrap();
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let listener = TcpListener::bind(self.at).await.unwrap();
         let at = listener.local_addr().unwrap();
         let operator = server.operator_key().expose().to_owned();
         let (stop, stopped) = oneshot::channel();

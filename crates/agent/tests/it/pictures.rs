@@ -1,0 +1,77 @@
+//! Pictures of a session as the loop's model sees them.
+
+use std::sync::{Arc, Mutex};
+
+use singletree_agent::AgentLoop;
+use singletree_durable::MemoryStore;
+use singletree_harness::{Blobs, Chat};
+use singletree_llm::{
+    BoxFuture, BoxStream, ChatMessage, ContentBlock, Delta, ImageSource, Provider, Request, Response, Result,
+    Script, ScriptedProvider,
+};
+
+/// A model behind a wire: what is written to it is kept.
+#[derive(Debug)]
+struct Wire {
+    model: ScriptedProvider,
+    sent: Arc<Mutex<Vec<String>>>,
+}
+
+impl Wire {
+    async fn written(&self, request: &Request) -> Result<()> {
+        let inlined = request.inlined().await?;
+        let block = |block: &ContentBlock| match block {
+            ContentBlock::Image { source: ImageSource::Inline { base64_data }, .. } => base64_data.clone(),
+            other => other.text().unwrap_or_default().to_owned(),
+        };
+        let blocks = inlined.messages.iter().flat_map(|it| it.content.blocks()).map(block).collect();
+        self.sent.lock().unwrap().push(blocks);
+        Ok(())
+    }
+}
+
+impl Provider for Wire {
+    fn model(&self) -> &str {
+        "wire"
+    }
+
+    fn ready(&self) -> BoxFuture<'_, Result<()>> {
+        self.model.ready()
+    }
+
+    fn complete<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Response>> {
+        Box::pin(async move {
+            self.written(request).await?;
+            self.model.complete(request).await
+        })
+    }
+
+    fn streams(&self) -> bool {
+        true
+    }
+
+    fn stream<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<BoxStream<'a, Result<Delta>>>> {
+        Box::pin(async move {
+            self.written(request).await?;
+            self.model.stream(request).await
+        })
+    }
+}
+
+#[tokio::test]
+async fn the_model_is_sent_the_bytes_and_the_conversation_keeps_the_name() {
+    let sent: Arc<Mutex<Vec<String>>> = Arc::default();
+    let model = ScriptedProvider::new(Script::replies(["A dot.", "Still a dot."]));
+    let wire = Wire { model, sent: sent.clone() };
+    let agent = AgentLoop::builder(Arc::new(wire)).agent("a").unwrap();
+    let store = MemoryStore::new();
+    let chat = Chat::builder().agent(agent).blobs(Blobs::new(store.clone())).open(store).unwrap();
+    let picture = chat.keep_blob("s", b"GIF89a\x01\0\x01\0".to_vec(), None).await.unwrap();
+    let message = ChatMessage::user(vec![picture.image(), ContentBlock::text_of("What is it?")]);
+    chat.send("s", message.clone()).await;
+    chat.send("s", ChatMessage::user("And now?")).await;
+    assert_eq!(*sent.lock().unwrap(), vec!["R0lGODlhAQABAA==What is it?"; 2]);
+    let history = chat.history("s", 0, 9).await.unwrap();
+    assert_eq!(*history[0].message, message);
+    assert_eq!(history.last().unwrap().message.text(), "Still a dot.");
+}

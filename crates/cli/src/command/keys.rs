@@ -1,0 +1,245 @@
+//! `singletree keys`: who may ask a server.
+//!
+//! Where no server has the database, the keys in it are changed at once; where one has, it is asked to.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use singletree::durable::{Error as StoreError, TenantId};
+use singletree::engine::{RandomIds, SystemClock};
+use singletree::http::{Method, Secret};
+use singletree_protocol::native::{ApiKey, CreateKey, KeyList, KeyScope, KeyState, KeyWithSecret, RotateKey};
+use singletree_server::{Keyring, NewKey, ServerLimits, SystemEntropy};
+
+use crate::args::{Keys, KeysOf, ScopeName};
+use crate::error::{Error, Result};
+use crate::exit::COMPLETED;
+use crate::json;
+use crate::operator::Remote;
+use crate::place::Place;
+use crate::print::{Screen, Style};
+use crate::who::variable;
+use crate::wire::House;
+
+/// Who changes keys on the command line, as audits have it.
+const BY: &str = "operator";
+/// How many keys are asked for at once.
+const PAGE: u64 = 1000;
+
+/// Runs the command.
+pub(crate) async fn run(args: Keys) -> Result<u8> {
+    let of = args.of().clone();
+    let mut screen = Screen::out();
+    match (args, Where::find(&of).await?) {
+        (Keys::Create { name, scopes, expires, .. }, place) => {
+            let made = place.create(name, scopes, expires).await?;
+            tell_secret(&mut screen, &made, of.common.json)?;
+        }
+        (Keys::Rotate { id, grace, .. }, place) => {
+            let rotated = place.rotate(&id, grace).await?;
+            tell_secret(&mut screen, &rotated, of.common.json)?;
+        }
+        (Keys::Revoke { id, .. }, place) => {
+            let revoked = place.revoke(&id).await?;
+            match of.common.json {
+                true => json::print(&mut screen, &revoked)?,
+                false => screen.line(&format!("taken back: {}", line(&revoked)))?,
+            }
+        }
+        (Keys::List { .. }, place) => {
+            let keys = place.list().await?;
+            match of.common.json {
+                true => json::print(&mut screen, &keys)?,
+                false if keys.is_empty() => screen.line("no keys")?,
+                false => keys.iter().try_for_each(|it| screen.line(&line(it)))?,
+            }
+        }
+    }
+    Ok(COMPLETED)
+}
+
+/// Where the keys are.
+enum Where {
+    /// In a database that nobody else has open.
+    Here { house: Box<House>, keyring: Keyring, tenant: TenantId },
+    /// Behind a server.
+    There { remote: Remote, tenant: Option<String> },
+}
+
+impl Where {
+    async fn find(of: &KeysOf) -> Result<Self> {
+        if let Some(url) = &of.url {
+            let key = of.key_env.as_deref().and_then(variable).filter(|it| !it.trim().is_empty());
+            // It may be the key itself: its name is not told.
+            let missing = || Error::Usage("the variable that --key-env names is not set".to_owned());
+            let remote = Remote::new(url, Secret::new(key.ok_or_else(missing)?.trim()))?;
+            return Ok(Self::There { remote, tenant: of.tenant.clone() });
+        }
+        let name = of.tenant.clone().unwrap_or_else(|| TenantId::single().to_string());
+        let tenant = singletree_server::tenant(&name)?;
+        let place = Place::of(of.common.db.db.as_deref())?;
+        match House::open_empty(&place, "keys").await {
+            Ok(house) => {
+                let documents = Arc::new(house.store.clone());
+                let (clock, ids, entropy) =
+                    (Arc::new(SystemClock), Arc::new(RandomIds), Arc::new(SystemEntropy));
+                let kept = ServerLimits::default().audit_kept;
+                let keyring = Keyring::open(documents, clock, ids, entropy, kept);
+                Ok(Self::Here { house: Box::new(house), keyring, tenant })
+            }
+            Err(Error::Open { source: source @ StoreError::Locked { .. } }) => {
+                match Remote::beside(&place)? {
+                    Some(remote) => Ok(Self::There { remote, tenant: Some(name) }),
+                    None => Err(Error::Open { source }),
+                }
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn create(
+        self,
+        name: String,
+        scopes: Vec<ScopeName>,
+        expires: Option<Duration>,
+    ) -> Result<KeyWithSecret> {
+        let usual = [ScopeName::Read, ScopeName::Write, ScopeName::Approve];
+        let scopes = if scopes.is_empty() { usual.to_vec() } else { scopes };
+        let scopes: Vec<KeyScope> = scopes.into_iter().map(scope).collect();
+        match self {
+            Self::Here { house, keyring, tenant } => {
+                let made = keyring.create(&tenant, NewKey { name, scopes, expires_in: expires }, BY).await;
+                house.close().await;
+                let (key, secret) = made?;
+                Ok(KeyWithSecret { key, secret: secret.expose().to_owned() })
+            }
+            Self::There { remote, tenant } => {
+                let expires_in = expires.map(|it| it.as_secs());
+                let asked = CreateKey { name: Some(name), scopes: Some(scopes), expires_in, tenant };
+                remote.ask(Method::Post, "/v1/keys", Some(&asked)).await
+            }
+        }
+    }
+
+    async fn rotate(self, id: &str, grace: Duration) -> Result<KeyWithSecret> {
+        match self {
+            Self::Here { house, keyring, tenant } => {
+                let rotated = keyring.rotate(&tenant, id, grace, BY).await;
+                house.close().await;
+                let (key, secret) = rotated?;
+                Ok(KeyWithSecret { key, secret: secret.expose().to_owned() })
+            }
+            Self::There { remote, tenant } => {
+                let path = format!("/v1/keys/{}/rotate{}", encoded(id), query(tenant.as_deref()));
+                remote.ask(Method::Post, &path, Some(&RotateKey { grace: Some(grace.as_secs()) })).await
+            }
+        }
+    }
+
+    async fn revoke(self, id: &str) -> Result<ApiKey> {
+        match self {
+            Self::Here { house, keyring, tenant } => {
+                let revoked = keyring.revoke(&tenant, id, BY).await;
+                house.close().await;
+                Ok(revoked?)
+            }
+            Self::There { remote, tenant } => {
+                let path = format!("/v1/keys/{}{}", encoded(id), query(tenant.as_deref()));
+                remote.ask(Method::Delete, &path, None::<&()>).await
+            }
+        }
+    }
+
+    /// Lists all keys: a tenant has a thousand at most.
+    async fn list(self) -> Result<Vec<ApiKey>> {
+        match self {
+            Self::Here { house, keyring, tenant } => {
+                let listed = keyring.list(&tenant, None, PAGE).await;
+                house.close().await;
+                Ok(listed?.items)
+            }
+            Self::There { remote, tenant } => {
+                let mut path = format!("/v1/keys{}", query(tenant.as_deref()));
+                path.push(if path.contains('?') { '&' } else { '?' });
+                let listed: KeyList =
+                    remote.ask(Method::Get, &format!("{path}limit={PAGE}"), None::<&()>).await?;
+                Ok(listed.items)
+            }
+        }
+    }
+}
+
+/// Prints a secret by itself, for scripts, and beside it what it is for people.
+fn tell_secret(screen: &mut Screen, key: &KeyWithSecret, as_json: bool) -> Result<()> {
+    if as_json {
+        json::print(screen, key)?;
+        return Ok(());
+    }
+    screen.line(&key.secret)?;
+    let mut beside = Screen::err();
+    beside.styled(Style::Dim, &line(&key.key))?;
+    beside.styled(Style::Dim, "this is the only time that the key is shown")?;
+    Ok(())
+}
+
+fn line(key: &ApiKey) -> String {
+    let scopes: Vec<&str> = key.scopes.iter().map(|it| scope_name(*it)).collect();
+    let mut line = format!("{}  {}  {}  {}", key.id, key.tenant, key.name, scopes.join(","));
+    match key.state {
+        KeyState::Active => {}
+        KeyState::Expired => line += "  expired",
+        KeyState::Revoked => line += "  revoked",
+    }
+    for (what, at) in [
+        ("until", &key.expires_at),
+        ("last used", &key.last_used_at),
+        ("old secret until", &key.old_secret_until),
+    ] {
+        if let Some(at) = at {
+            line += &format!("  {what} {}", at.0);
+        }
+    }
+    line
+}
+
+fn scope(name: ScopeName) -> KeyScope {
+    match name {
+        ScopeName::Read => KeyScope::Read,
+        ScopeName::Write => KeyScope::Write,
+        ScopeName::Approve => KeyScope::Approve,
+        ScopeName::Admin => KeyScope::Admin,
+    }
+}
+
+fn scope_name(scope: KeyScope) -> &'static str {
+    match scope {
+        KeyScope::Read => "read",
+        KeyScope::Write => "write",
+        KeyScope::Approve => "approve",
+        KeyScope::Admin => "admin",
+    }
+}
+
+fn query(tenant: Option<&str>) -> String {
+    tenant.map(|it| format!("?tenant={}", encoded(it))).unwrap_or_default()
+}
+
+/// Writes a text so that it can stand in an address (RFC 3986 §2.1).
+fn encoded(text: &str) -> String {
+    let plain = |it: &u8| it.is_ascii_alphanumeric() || b"-_.~".contains(it);
+    text.bytes()
+        .map(|it| if plain(&it) { char::from(it).to_string() } else { format!("%{it:02X}") })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stands_in_an_address_is_one_word() {
+        assert_eq!(encoded("acme-1_.~"), "acme-1_.~");
+        assert_eq!(encoded("a/b?c=d&e é"), "a%2Fb%3Fc%3Dd%26e%20%C3%A9");
+        assert_eq!((query(None), query(Some("a b"))), (String::new(), "?tenant=a%20b".to_owned()));
+    }
+}

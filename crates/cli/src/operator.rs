@@ -1,0 +1,115 @@
+//! How commands beside a server that runs reach it: through a file that only its user can read.
+//!
+//! One process writes to a database. What else is to be written while a server has it goes through the server: it leaves its
+//! address beside the database, with the key of its operator, which is drawn at each start and dies with it.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+
+use bytes::Bytes;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use singletree::http::{HttpClient, HttpLimits, HttpRequest, Method, Secret, Transport, read_body};
+use singletree_protocol::native::ErrorBody;
+
+use crate::error::{Error, Result};
+use crate::place::{Place, write_private};
+
+/// Bytes of the longest answer that is read.
+const ANSWER_BYTES: u64 = 8 << 20;
+
+/// What a server leaves beside its database.
+#[derive(Serialize, Deserialize)]
+struct Left {
+    url: String,
+    key: String,
+}
+
+/// The file of a server that runs; gone with it.
+#[derive(Debug)]
+pub(crate) struct Sign(std::path::PathBuf);
+
+impl Sign {
+    /// Leaves where a server is, and with which key its operator is known.
+    pub(crate) fn put_up(place: &Place, at: SocketAddr, key: &Secret) -> Result<Self> {
+        let path = place.served();
+        let left = Left { url: reachable(at), key: key.expose().to_owned() };
+        let line = serde_json::to_string(&left).map_err(|it| Error::Output(it.into()))?;
+        write_private(&path, &line).map_err(|source| Error::Place {
+            doing: "say where the server is in",
+            path: path.clone(),
+            source,
+        })?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Sign {
+    fn drop(&mut self) {
+        // One that is left says nothing: its key died with its server.
+        fs::remove_file(&self.0).unwrap_or_default();
+    }
+}
+
+/// Returns the address at which this machine reaches a server.
+pub(crate) fn reachable(at: SocketAddr) -> String {
+    match (at.ip().is_unspecified(), at.is_ipv4()) {
+        (true, true) => format!("http://127.0.0.1:{}", at.port()),
+        (true, false) => format!("http://[::1]:{}", at.port()),
+        (false, _) => format!("http://{at}"),
+    }
+}
+
+/// A server that is asked with a key.
+#[derive(Debug)]
+pub(crate) struct Remote {
+    client: HttpClient,
+    url: String,
+    key: Secret,
+}
+
+impl Remote {
+    /// Reaches a server at an address.
+    pub(crate) fn new(url: &str, key: Secret) -> Result<Self> {
+        let client = HttpClient::new(HttpLimits::fetching())?;
+        Ok(Self { client, url: url.trim_end_matches('/').to_owned(), key })
+    }
+
+    /// Reaches the server that has a database open; none when none says that it has.
+    pub(crate) fn beside(place: &Place) -> Result<Option<Self>> {
+        let Some(left) = read(&place.served()) else { return Ok(None) };
+        Self::new(&left.url, Secret::new(left.key)).map(Some)
+    }
+
+    /// Asks, and reads the answer.
+    pub(crate) async fn ask<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&impl Serialize>,
+    ) -> Result<T> {
+        let mut headers = vec![("authorization".to_owned(), format!("Bearer {}", self.key.expose()))];
+        let body = match body {
+            Some(body) => {
+                headers.push(("content-type".to_owned(), "application/json".to_owned()));
+                Bytes::from(serde_json::to_vec(body).map_err(|it| Error::Output(it.into()))?)
+            }
+            None => Bytes::new(),
+        };
+        let request = HttpRequest { method, url: format!("{}{path}", self.url), headers, body };
+        let response = self.client.send(request).await?;
+        let status = response.status;
+        let answer = read_body(response.body, ANSWER_BYTES, &self.url).await?;
+        let strange = || Error::Usage(format!("{} is no server of singletree", self.url));
+        if (200..300).contains(&status) {
+            return serde_json::from_slice(&answer).map_err(|_| strange());
+        }
+        let ErrorBody { error } = serde_json::from_slice(&answer).map_err(|_| strange())?;
+        Err(Error::Answered { category: error.category, text: error.message })
+    }
+}
+
+fn read(path: &Path) -> Option<Left> {
+    serde_json::from_str(&fs::read_to_string(path).ok()?).ok()
+}

@@ -1,0 +1,228 @@
+//! Pictures and files that messages name: kept once beside the conversations, put in where a model is asked.
+
+mod abandoned;
+mod kind;
+mod turn;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use sha2::{Digest, Sha256};
+use singletree_durable::{Blob, BlobInfo, Documents, SessionKey};
+use singletree_llm::{ChatMessage, ContentBlock, ImageSource};
+use tokio::sync::{Mutex, Notify};
+
+use crate::chat::Chat;
+use crate::{Error, Result};
+
+pub use turn::TurnPictures;
+
+/// The bounds of what is kept (INV-12). The error category of each stands beside it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BlobLimits {
+    /// Bytes of one blob; more are `chat_blob_too_large`.
+    pub bytes: usize,
+    /// Bytes of all blobs that one session uses; more are `chat_blobs_full`.
+    pub session_bytes: u64,
+    /// Bytes of pictures that one request to a model carries, as base64: beyond it those that stand earliest in the
+    /// conversation are left out, and a short text says so in their place.
+    pub request_bytes: usize,
+    /// The media types that are kept; another is `chat_blob_refused`. Messages show pictures only, whatever else is kept.
+    pub types: Vec<String>,
+    /// How long what was kept for a session that has not begun is kept.
+    pub unclaimed: Duration,
+}
+
+impl Default for BlobLimits {
+    fn default() -> Self {
+        Self {
+            bytes: 10 << 20,
+            session_bytes: 100 << 20,
+            request_bytes: 32 << 20,
+            types: ["image/png", "image/jpeg", "image/gif", "image/webp"].map(str::to_owned).to_vec(),
+            unclaimed: Duration::from_secs(24 * 3600),
+        }
+    }
+}
+
+/// Where a chat keeps blobs: with it, sessions can be given pictures ([`Chat::keep_blob`]) and messages can name them.
+///
+/// It must be the store of the chat: what belongs to a session goes with it, in one transaction.
+#[derive(Debug, Clone)]
+pub struct Blobs {
+    documents: Arc<dyn Documents>,
+    limits: Arc<BlobLimits>,
+    /// What a session uses is counted and added to by one at a time.
+    adding: Arc<Mutex<()>>,
+    /// Whether somebody looks for what nobody claimed.
+    watched: Arc<AtomicBool>,
+    /// Rung at shutdown.
+    pub(crate) bell: Arc<Notify>,
+}
+
+impl Blobs {
+    /// Keeps blobs in the store that the chat is opened on.
+    #[must_use]
+    pub fn new<D: Documents + 'static>(store: D) -> Self {
+        Self::shared(Arc::new(store))
+    }
+
+    /// As [`Blobs::new`], of a store that is shared.
+    #[must_use]
+    pub fn shared(documents: Arc<dyn Documents>) -> Self {
+        let (limits, adding, watched, bell) = Default::default();
+        Self { documents, limits, adding, watched, bell }
+    }
+
+    /// Sets the bounds.
+    #[must_use]
+    pub fn limits(mut self, limits: BlobLimits) -> Self {
+        self.limits = Arc::new(limits);
+        self
+    }
+}
+
+/// A blob that a session uses, without its bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BlobRef {
+    /// The SHA-256 of the bytes, in lower-case hexadecimal.
+    pub digest: String,
+    /// What they are, by their own first bytes.
+    pub media_type: String,
+    /// How many there are.
+    pub bytes: u64,
+}
+
+impl BlobRef {
+    /// Returns what a message names it by: `blob:` and the digest.
+    #[must_use]
+    pub fn name(&self) -> String {
+        format!("blob:{}", self.digest)
+    }
+
+    /// Makes the block of a message that shows it.
+    #[must_use]
+    pub fn image(&self) -> ContentBlock {
+        let media_type = Some(self.media_type.clone());
+        ContentBlock::Image { source: ImageSource::blob(&self.digest), media_type, detail: None }
+    }
+}
+
+impl From<BlobInfo> for BlobRef {
+    fn from(info: BlobInfo) -> Self {
+        let BlobInfo { digest, media_type, bytes } = info;
+        Self { digest, media_type, bytes }
+    }
+}
+
+impl Chat {
+    /// Keeps a picture or a file for a session, which need not have begun, and returns what messages name it by. The same
+    /// bytes are stored once for each tenant, however many sessions use them and however often they are sent.
+    ///
+    /// What it is is read off its first bytes; `declared` decides only where those say nothing, as in plain text. It is
+    /// kept as long as a session uses it: this one, and forks of it. What was kept for a session that does not begin
+    /// within [`BlobLimits::unclaimed`] is removed.
+    ///
+    /// # Errors
+    /// `chat_blob_refused`, `chat_blob_too_large`, `chat_blobs_full`, `harness_session_id_unresolved`, `chat_tenant_foreign`,
+    /// `store_unavailable` and its kin.
+    ///
+    /// # Cancellation
+    /// A dropped call has kept it or has not.
+    pub async fn keep_blob(
+        &self,
+        session_id: &str,
+        bytes: Vec<u8>,
+        declared: Option<&str>,
+    ) -> Result<BlobRef> {
+        let key = self.key(session_id)?;
+        let blobs = self.blobs()?;
+        let max = blobs.limits.bytes;
+        if bytes.len() > max {
+            return Err(Error::BlobTooLarge { max });
+        }
+        let media_type = kind::of(&bytes, declared, &blobs.limits.types)?;
+        let digest = hex(&Sha256::digest(&bytes));
+        self.claim_later(&key, blobs).await?;
+        let adding = blobs.adding.lock().await;
+        let known = self.house.read(blobs.documents.blob_info(&key, &digest)).await?;
+        if let Some(known) = known {
+            return Ok(known.into());
+        }
+        let (size, max) = (bytes.len() as u64, blobs.limits.session_bytes);
+        if self.house.read(blobs.documents.blob_bytes(&key)).await?.saturating_add(size) > max {
+            return Err(Error::BlobsFull { max });
+        }
+        // A write that has begun is never given up (D20).
+        blobs.documents.keep_blob(&key, Blob { digest: digest.clone(), media_type, bytes }).await?;
+        drop(adding);
+        self.blob_info(session_id, &digest).await
+    }
+
+    /// Returns a blob that a session uses, with its bytes.
+    ///
+    /// # Errors
+    /// `chat_blob_unknown`, `harness_session_id_unresolved`, `chat_tenant_foreign`, `store_unavailable` and its kin.
+    ///
+    /// # Cancellation
+    /// Dropping the call changes nothing.
+    pub async fn blob(&self, session_id: &str, digest: &str) -> Result<Blob> {
+        let key = self.key(session_id)?;
+        let unknown = || Error::BlobUnknown { digest: digest.to_owned() };
+        let blobs = self.house.blobs.as_ref().ok_or_else(unknown)?;
+        self.house.read(blobs.documents.blob(&key, digest)).await?.ok_or_else(unknown)
+    }
+
+    /// Says what a blob is that a session uses.
+    ///
+    /// # Errors
+    /// As [`Chat::blob`].
+    ///
+    /// # Cancellation
+    /// As [`Chat::blob`].
+    pub async fn blob_info(&self, session_id: &str, digest: &str) -> Result<BlobRef> {
+        self.info(&self.key(session_id)?, digest).await
+    }
+
+    /// Returns the bounds of the blobs that it keeps; nothing where it keeps none.
+    #[must_use]
+    pub fn blob_limits(&self) -> Option<&BlobLimits> {
+        self.house.blobs.as_ref().map(|it| it.limits.as_ref())
+    }
+
+    async fn info(&self, key: &SessionKey, digest: &str) -> Result<BlobRef> {
+        let unknown = || Error::BlobUnknown { digest: digest.to_owned() };
+        let blobs = self.house.blobs.as_ref().ok_or_else(unknown)?;
+        let info = self.house.read(blobs.documents.blob_info(key, digest)).await?;
+        info.map(BlobRef::from).ok_or_else(unknown)
+    }
+
+    fn blobs(&self) -> Result<&Blobs> {
+        let none = || Error::BlobRefused { why: "this chat keeps none".into() };
+        self.house.blobs.as_ref().ok_or_else(none)
+    }
+
+    /// Checks that the session has what a message of the user names.
+    pub(crate) async fn check_blobs(&self, key: &SessionKey, message: &ChatMessage) -> Result<()> {
+        for block in message.content.blocks() {
+            let ContentBlock::Image { source: source @ ImageSource::Url { url }, .. } = block else {
+                continue;
+            };
+            if !url.starts_with("blob:") {
+                continue;
+            }
+            let unknown = || Error::BlobUnknown { digest: url["blob:".len()..].to_owned() };
+            let found = self.info(key, source.blob_digest().ok_or_else(unknown)?).await?;
+            if !found.media_type.starts_with("image/") {
+                let why = format!("a message shows pictures, and {} is {}", found.name(), found.media_type);
+                return Err(Error::BlobRefused { why });
+            }
+        }
+        Ok(())
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|it| format!("{it:02x}")).collect()
+}

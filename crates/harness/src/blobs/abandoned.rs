@@ -1,0 +1,133 @@
+//! What was kept for sessions that never began: found again, and removed.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use singletree_durable::{
+    Batch, Change, Document, DocumentKey, Error as StoreError, Expect, Json, Put, Require, SessionKey,
+    TenantId, Timestamp,
+};
+
+use super::Blobs;
+use crate::chat::Chat;
+use crate::house::House;
+use crate::stored::corrupt;
+use crate::{Error, Result};
+
+/// The kind of the notes by which such sessions are found again. They are the house's own.
+const KIND: &str = "unclaimed";
+
+/// How long it takes until they are looked at again.
+const ROUND: Duration = Duration::from_secs(3600);
+
+/// How many are read at once.
+const PAGE: u64 = 256;
+
+/// For which session something was kept.
+#[derive(Debug, Serialize, Deserialize)]
+struct Unclaimed {
+    key: SessionKey,
+    /// How long that is kept.
+    until: Timestamp,
+}
+
+/// Who owns what belongs to no tenant; nobody may be called so.
+fn operator() -> Result<TenantId> {
+    TenantId::parse("operator").map_err(|it| corrupt("the operator's name".into(), Some(it.into())))
+}
+
+impl Chat {
+    /// Notes, where a session has not begun, that something is kept for it: before it is.
+    pub(super) async fn claim_later(&self, key: &SessionKey, blobs: &Blobs) -> Result<()> {
+        if self.house.read(self.house.journal.session(key)).await?.is_some() {
+            return Ok(());
+        }
+        let until = self.house.now().after(blobs.limits.unclaimed);
+        let body = serde_json::to_value(Unclaimed { key: key.clone(), until });
+        let body = body.map_err(|it| corrupt("the name of a session".into(), Some(it.into())))?;
+        // The length tells where one name ends and the other begins.
+        let (tenant, session) = (key.tenant.as_str(), key.session.as_str());
+        let id = format!("{}:{tenant}:{session}", tenant.len());
+        let note = Change::Write {
+            key: DocumentKey::new(operator()?, KIND, id),
+            expect: Expect::Any,
+            session: None,
+            body: Json::from(&body),
+            // Removed by who removes the rest; a time would have somebody else remove it alone.
+            expires_at: None,
+        };
+        Ok(blobs.documents.change(vec![note]).await?)
+    }
+
+    /// Removes what was kept for sessions that have not begun within [`BlobLimits::unclaimed`](crate::BlobLimits::unclaimed);
+    /// returns for how many. A chat that sweeps does it every hour.
+    ///
+    /// # Errors
+    /// `store_unavailable` and its kin; what was removed by then is.
+    ///
+    /// # Cancellation
+    /// A dropped call has removed a part.
+    pub async fn remove_unclaimed(&self) -> Result<u64> {
+        self.house.remove_unclaimed().await
+    }
+}
+
+impl House {
+    async fn remove_unclaimed(&self) -> Result<u64> {
+        let Some(blobs) = &self.blobs else { return Ok(0) };
+        let (operator, now) = (operator()?, self.now());
+        let (mut past, mut removed) = (None, 0);
+        loop {
+            let page = blobs.documents.documents(&operator, KIND, past.as_deref(), PAGE);
+            let page = self.read(page).await?;
+            for note in &page {
+                let unreadable = |it: serde_json::Error| {
+                    corrupt(format!("the document {KIND} {}", note.key.id), Some(it.into()))
+                };
+                let unclaimed: Unclaimed = note.body.decode().map_err(unreadable)?;
+                if unclaimed.until <= now && self.serves(&unclaimed.key.tenant) {
+                    removed += u64::from(self.remove_for(&unclaimed.key, note, blobs).await?);
+                }
+            }
+            match page.into_iter().next_back() {
+                Some(last) if !self.is_closing() => past = Some(last.key.id),
+                _ => return Ok(removed),
+            }
+        }
+    }
+
+    /// Removes what is kept for a session, unless that has begun meanwhile, and then the note. Whether it had not.
+    async fn remove_for(&self, key: &SessionKey, note: &Document, blobs: &Blobs) -> Result<bool> {
+        let mut batch = Batch::new(key.clone(), self.journal.fence()).require(Require::SessionAbsent);
+        batch.put(Put::Delete);
+        let removed = match self.journal.apply(batch).await {
+            Ok(()) => true,
+            Err(StoreError::Refused { .. }) if self.read(self.journal.session(key)).await?.is_some() => false,
+            Err(error) => return Err(error.into()),
+        };
+        let expect = Expect::Version(note.version);
+        let remove = Change::Remove { key: note.key.clone(), expect };
+        match blobs.documents.change(vec![remove]).await {
+            // Something was kept for it just now: what is said of that is newer.
+            Ok(()) | Err(StoreError::Refused { .. }) => Ok(removed),
+            Err(error) => Err(Error::from(error)),
+        }
+    }
+
+    /// Looks for what nobody claimed, in the background, from the first call on.
+    pub(crate) fn watch_unclaimed(self: &Arc<Self>) {
+        let Some(blobs) = self.blobs.clone().filter(|it| !it.watched.swap(true, Ordering::AcqRel)) else {
+            return;
+        };
+        let house = self.clone();
+        self.tasks.spawn(async move {
+            while !house.is_closing() {
+                // What fails is left to the next round: nothing depends on it.
+                drop(house.remove_unclaimed().await);
+                drop(tokio::time::timeout(ROUND, blobs.bell.notified()).await);
+            }
+        });
+    }
+}

@@ -1,0 +1,291 @@
+//! What somebody who is not here should hear of: written with what happened, kept until it was told.
+//!
+//! A tenant that wants notices ([`ChatBuilder::notices`](crate::ChatBuilder::notices)) has one written as a document in the very
+//! commit that suspends a turn, ends a wait or fails a turn: no crash comes between what happened and the notice of it.
+//! Whoever tells them (a server's webhooks) removes each once it was told, and tells it again under the same id when it does
+//! not know whether it was.
+//!
+//! A notice holds names, ids and times, and nothing of what was said. It goes with its session.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use singletree_durable::{
+    Document, DocumentKey, InvocationId, Json, Put, SessionId, SessionKey, TenantId, Timestamp,
+};
+use singletree_engine::Descriptor;
+
+use crate::Result;
+use crate::answer::PendingWait;
+use crate::bucket::Bucket;
+use crate::event::{ChatEvent, ChatEventKind};
+use crate::outcome::{ChatTurnOutcome, Wait};
+use crate::stored::corrupt;
+use crate::turn_id::TurnId;
+
+/// How long a notice is kept that nobody tells.
+const KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// What a notice is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NoticeType {
+    /// A turn waits for an answer.
+    Suspended,
+    /// A wait's deadline is near.
+    Expiring,
+    /// A wait has ended: it was answered, has expired, or was given up.
+    Resumed,
+    /// A turn failed.
+    Errored,
+}
+
+impl NoticeType {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Suspended, Self::Expiring, Self::Resumed, Self::Errored];
+
+    /// Returns its word.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Suspended => "suspended",
+            Self::Expiring => "expiring",
+            Self::Resumed => "resumed",
+            Self::Errored => "errored",
+        }
+    }
+}
+
+impl fmt::Display for NoticeType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// What somebody who is not here should hear of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Notice {
+    /// Its id: the same however often it is told, and no other's.
+    pub id: String,
+    /// Where it stands among the notices of its tenant: by session, then in the order of what happened.
+    pub place: String,
+    /// Whose session it is.
+    pub tenant: TenantId,
+    /// The session.
+    pub session: SessionId,
+    /// The invocation that it is about.
+    pub invocation: InvocationId,
+    /// The turn that it is about; none of a deadline that is near.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn: Option<TurnId>,
+    /// The id of the event that tells the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event: Option<String>,
+    /// When it happened.
+    pub at: Timestamp,
+    /// What happened.
+    #[serde(flatten)]
+    pub what: NoticeKind,
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum NoticeKind {
+    /// A turn waits for an answer.
+    Suspended(Awaited),
+    /// The deadline of a wait is near.
+    Expiring(Awaited),
+    /// A wait has ended.
+    Resumed {
+        /// Its number in the session.
+        wait: u64,
+        /// What its signal is called.
+        signal: String,
+        /// How it ended: `consumed`, `expired` or `cancelled`.
+        how: String,
+    },
+    /// A turn failed.
+    Errored {
+        /// What went wrong.
+        category: String,
+        /// What the caller can do.
+        bucket: Bucket,
+        /// Whether sending the same again is known to do nothing twice.
+        retry_safe: bool,
+    },
+}
+
+/// What is awaited, by name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Awaited {
+    /// The number of the wait in its session.
+    pub wait: u64,
+    /// What its signal is called.
+    pub signal: String,
+    /// Whether an exact action is to be approved.
+    pub approval: bool,
+    /// The name of the tool that would run, where the wait's metadata has one under `tool`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
+    /// What running it does, where the wait's metadata says so under `effect`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effect: Option<String>,
+    /// When the wait expires.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Timestamp>,
+}
+
+impl Awaited {
+    fn of(descriptor: &Descriptor, wait: &Wait) -> Self {
+        let said = |key: &str| {
+            let value = descriptor.metadata.as_ref().and_then(|it| it.get(key)).and_then(Value::as_str);
+            value.filter(|it| !it.is_empty()).map(str::to_owned)
+        };
+        Self {
+            wait: wait.no,
+            signal: descriptor.signal_id.clone(),
+            approval: wait.action.is_some(),
+            tool: said("tool"),
+            effect: said("effect"),
+            deadline: wait.deadline,
+        }
+    }
+}
+
+impl NoticeKind {
+    /// Returns its type.
+    #[must_use]
+    pub fn of_type(&self) -> NoticeType {
+        match self {
+            Self::Suspended(_) => NoticeType::Suspended,
+            Self::Expiring(_) => NoticeType::Expiring,
+            Self::Resumed { .. } => NoticeType::Resumed,
+            Self::Errored { .. } => NoticeType::Errored,
+        }
+    }
+
+    /// Returns what there is to tell of an event, if there is.
+    fn of(event: &ChatEvent) -> Option<Self> {
+        match &event.what {
+            ChatEventKind::SignalReceived { wait, signal, how, .. } if *how != "refused" => {
+                Some(Self::Resumed { wait: *wait, signal: signal.clone(), how: (*how).to_owned() })
+            }
+            other => match other.outcome()?.as_ref() {
+                ChatTurnOutcome::Completed(_) => None,
+                ChatTurnOutcome::Suspended(it) => {
+                    Some(Self::Suspended(Awaited::of(&it.signal_descriptor, &it.wait)))
+                }
+                ChatTurnOutcome::Errored(it) => Some(Self::Errored {
+                    category: it.error_category.clone(),
+                    bucket: it.error_bucket,
+                    retry_safe: it.retry_safe,
+                }),
+            },
+        }
+    }
+
+    /// Returns the number of the wait that it is about, if it is about one.
+    pub(crate) fn wait(&self) -> Option<u64> {
+        match self {
+            Self::Suspended(it) | Self::Expiring(it) => Some(it.wait),
+            Self::Resumed { wait, .. } => Some(*wait),
+            Self::Errored { .. } => None,
+        }
+    }
+}
+
+impl Notice {
+    /// The kind of the documents that notices are.
+    pub const KIND: &'static str = "notice";
+
+    /// Tells that the deadline of a wait is near. The epoch is that of the log ([`Chat::log_epoch`]).
+    #[must_use]
+    pub fn expiring(tenant: TenantId, pending: &PendingWait, epoch: &str, at: Timestamp) -> Option<Self> {
+        let session = SessionId::parse(&pending.session).ok()?;
+        let key = SessionKey::new(tenant, session);
+        let number = format!("w{:020}", pending.wait.no);
+        Some(Self {
+            id: id(&key, epoch, &number),
+            place: format!("{}/{number}", key.session),
+            tenant: key.tenant,
+            session: key.session,
+            invocation: pending.invocation.clone(),
+            turn: None,
+            event: None,
+            at,
+            what: NoticeKind::Expiring(Awaited::of(&pending.descriptor, &pending.wait)),
+        })
+    }
+
+    /// Tells of an event, if there is something to tell.
+    pub(crate) fn of(tenant: &TenantId, event: &ChatEvent) -> Option<Self> {
+        let (what, event_id) = (NoticeKind::of(event)?, event.id.as_ref()?);
+        let key = SessionKey::new(tenant.clone(), event.session.clone());
+        let number = format!("{:020}", event_id.seq);
+        Some(Self {
+            id: id(&key, &event_id.epoch, &number),
+            place: format!("{}/{number}", key.session),
+            tenant: key.tenant,
+            session: key.session,
+            invocation: event.turn.invocation.clone(),
+            turn: Some(event.turn.clone()),
+            event: Some(event_id.to_string()),
+            at: event.at,
+            what,
+        })
+    }
+
+    /// Returns the name of its document.
+    #[must_use]
+    pub fn key(&self) -> DocumentKey {
+        DocumentKey::new(self.tenant.clone(), Self::KIND, &self.place)
+    }
+
+    /// Returns from when on its document is as if it were not there.
+    #[must_use]
+    pub fn kept_until(&self) -> Timestamp {
+        self.at.after(KEPT)
+    }
+
+    /// Writes it down.
+    ///
+    /// # Errors
+    /// `store_corrupt`; none that could be thought of.
+    pub fn body(&self) -> Result<Json> {
+        Json::of(self).map_err(|it| corrupt("a notice that JSON cannot represent".into(), Some(it.into())))
+    }
+
+    /// Reads its document.
+    ///
+    /// # Errors
+    /// `store_corrupt`.
+    pub fn read(document: &Document) -> Result<Self> {
+        let what = || format!("the document {} {}", document.key.kind, document.key.id);
+        document.body.decode().map_err(|it| corrupt(what(), Some(it.into())))
+    }
+
+    /// Returns what is written with what it tells of.
+    pub(crate) fn put(&self) -> Option<Put> {
+        let (kind, id) = (Self::KIND.to_owned(), self.place.clone());
+        // Names, numbers and words: there is nothing in it that JSON cannot say.
+        let body = self.body().ok()?;
+        Some(Put::Document { kind, id, body, expires_at: Some(self.kept_until()) })
+    }
+}
+
+/// Names a notice: the log, whose it is, and its number there.
+fn id(key: &SessionKey, epoch: &str, number: &str) -> String {
+    let mut hash = Sha256::new();
+    for part in [epoch, key.tenant.as_str(), key.session.as_str(), number] {
+        // With its length, so that no two lists of parts run into the same bytes.
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part);
+    }
+    let digest = hash.finalize();
+    let digits: String = digest.iter().take(16).map(|it| format!("{it:02x}")).collect();
+    format!("ntc_{digits}")
+}

@@ -1,0 +1,148 @@
+//! Who has notices written, and who hears them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use singletree_durable::{Put, TenantId, Timestamp};
+use tokio::sync::broadcast;
+
+use crate::Result;
+use crate::answer::{PendingWait, pending};
+use crate::chat::Chat;
+use crate::event::ChatEvent;
+use crate::notice::{Notice, NoticeKind, NoticeType};
+
+/// How many notices who hears them may be behind.
+const BACKLOG: usize = 1024;
+
+/// Which tenants have notices written, and of what.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Notices(BTreeMap<TenantId, BTreeSet<NoticeType>>);
+
+impl Notices {
+    /// Has none written.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Has notices of these types written for a tenant. Of deadlines that are near nothing happens in a session: those are
+    /// written by who watches them ([`Chat::deadlines`], [`Notice::expiring`]).
+    #[must_use]
+    pub fn of(mut self, tenant: TenantId, types: impl IntoIterator<Item = NoticeType>) -> Self {
+        self.0.entry(tenant).or_default().extend(types);
+        self
+    }
+
+    fn want(&self, tenant: &TenantId, what: &NoticeKind) -> bool {
+        self.0.get(tenant).is_some_and(|it| it.contains(&what.of_type()))
+    }
+}
+
+/// The notices of one house: who wants them, and who hears them as they are written.
+#[derive(Debug)]
+pub(crate) struct Noticing {
+    wanted: Notices,
+    heard: broadcast::Sender<Arc<Notice>>,
+}
+
+impl Noticing {
+    pub(crate) fn new(wanted: Notices) -> Self {
+        Self { wanted, heard: broadcast::Sender::new(BACKLOG) }
+    }
+
+    /// Returns the notices of a transition. Of a wait that it begins and ends at once, as where the signal came early, nobody
+    /// need hear.
+    pub(crate) fn of(&self, tenant: &TenantId, events: &[ChatEvent]) -> Vec<Arc<Notice>> {
+        if !self.wanted.0.contains_key(tenant) {
+            return Vec::new();
+        }
+        let notices: Vec<Notice> = events.iter().filter_map(|it| Notice::of(tenant, it)).collect();
+        let waits = |it: &Notice, suspended: bool| {
+            it.what.wait().filter(|_| (it.what.of_type() == NoticeType::Suspended) == suspended)
+        };
+        let both = |it: &Notice| {
+            it.what.wait().is_some_and(|wait| {
+                [true, false].iter().all(|side| notices.iter().any(|it| waits(it, *side) == Some(wait)))
+            })
+        };
+        let told = notices.iter().filter(|it| !both(it) && self.wanted.want(tenant, &it.what));
+        told.cloned().map(Arc::new).collect()
+    }
+
+    /// Returns what is written with them.
+    pub(crate) fn puts(notices: &[Arc<Notice>]) -> impl Iterator<Item = Put> {
+        notices.iter().filter_map(|it| it.put())
+    }
+
+    /// Tells who hears them that they are written.
+    pub(crate) fn tell(&self, notices: Vec<Arc<Notice>>) {
+        for notice in notices {
+            // Where nobody hears it, it is kept.
+            drop(self.heard.send(notice));
+        }
+    }
+}
+
+/// Hears notices as they are written.
+#[derive(Debug)]
+pub struct Hearing(broadcast::Receiver<Arc<Notice>>);
+
+/// What is heard.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Heard {
+    /// A notice was written.
+    Notice(Arc<Notice>),
+    /// More were written than who hears them could take: they are kept, and can be read.
+    Missed,
+}
+
+impl Hearing {
+    /// Waits for the next one; nothing once the chat is gone.
+    ///
+    /// # Cancellation
+    /// Dropping the call loses nothing.
+    pub async fn next(&mut self) -> Option<Heard> {
+        match self.0.recv().await {
+            Ok(notice) => Some(Heard::Notice(notice)),
+            Err(broadcast::error::RecvError::Lagged(_)) => Some(Heard::Missed),
+            Err(broadcast::error::RecvError::Closed) => None,
+        }
+    }
+}
+
+impl Chat {
+    /// Hears the notices of all tenants from now on, as they are written. Those of before are documents of the kind
+    /// [`Notice::KIND`].
+    #[must_use]
+    pub fn notices(&self) -> Hearing {
+        Hearing(self.house.noticing.heard.subscribe())
+    }
+
+    /// Returns the epoch of the log: two databases that go on from one copy have two.
+    #[must_use]
+    pub fn log_epoch(&self) -> &str {
+        &self.house.epoch
+    }
+
+    /// Lists what waits, of all tenants that the chat serves, and has a deadline by then, the earliest first, at most `limit`.
+    ///
+    /// # Errors
+    /// `store_unavailable` and its kin.
+    ///
+    /// # Cancellation
+    /// Dropping the call changes nothing.
+    pub async fn deadlines(
+        &self,
+        until: Option<Timestamp>,
+        limit: u64,
+    ) -> Result<Vec<(TenantId, PendingWait)>> {
+        let waits = self.house.read(self.house.upkeep.deadlines(until, limit)).await?;
+        let served = waits.into_iter().filter(|(key, _)| self.house.serves(&key.tenant));
+        let listed = served.map(|(key, wait)| {
+            let pending = pending(&key, &wait)?;
+            Ok((key.tenant, pending))
+        });
+        listed.collect()
+    }
+}

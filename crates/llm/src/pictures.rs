@@ -1,0 +1,170 @@
+//! Pictures that messages name and that somebody else keeps: put in on the way to the wire, and nowhere before it.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::content::{Content, ContentBlock, ImageSource};
+use crate::error::{Detail, Error, Result};
+use crate::message::ChatMessage;
+use crate::provider::BoxFuture;
+use crate::request::Request;
+
+/// What a message says where a picture is kept elsewhere: `blob:` and the SHA-256 of its bytes in lower-case hexadecimal.
+const SCHEME: &str = "blob:";
+
+/// How many digits a digest has.
+const DIGITS: usize = 64;
+
+/// A picture as a model's wire takes it. `Debug` shows none of it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Picture {
+    /// Its IANA media type.
+    pub media_type: String,
+    /// Its bytes, base64.
+    pub base64_data: String,
+}
+
+impl fmt::Debug for Picture {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Picture({}, {} bytes)", self.media_type, self.base64_data.len())
+    }
+}
+
+/// Where the pictures are that messages name by `blob:DIGEST`.
+///
+/// It travels with a [`Request`], and whoever writes that to a wire asks it, by [`Request::inlined`]: transcripts,
+/// recorded calls and logs hold the name and never the bytes.
+pub trait Pictures: fmt::Debug + Send + Sync {
+    /// Returns a picture by its digest; nothing when it is not kept (any more).
+    ///
+    /// # Errors
+    ///
+    /// `provider_unavailable` when it cannot be read now.
+    fn picture<'a>(&'a self, digest: &'a str) -> BoxFuture<'a, Result<Option<Picture>>>;
+
+    /// Returns how many bytes of base64 one request may carry (INV-12). Beyond it the pictures that stand earliest in the
+    /// conversation are left out.
+    fn request_bytes_max(&self) -> usize;
+}
+
+/// The pictures of a request. Where they are is no part of what it asks: requests are equal that say the same.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Album(pub(crate) Option<Arc<dyn Pictures>>);
+
+impl PartialEq for Album {
+    fn eq(&self, _other: &Self) -> bool {
+        true
+    }
+}
+
+impl ImageSource {
+    /// Names a picture that is kept elsewhere by its digest.
+    #[must_use]
+    pub fn blob(digest: &str) -> Self {
+        Self::Url { url: format!("{SCHEME}{digest}") }
+    }
+
+    /// Returns the digest by which it names a picture that is kept elsewhere, if it does.
+    #[must_use]
+    pub fn blob_digest(&self) -> Option<&str> {
+        let Self::Url { url } = self else { return None };
+        let is_digit = |it: u8| it.is_ascii_digit() || (b'a'..=b'f').contains(&it);
+        url.strip_prefix(SCHEME).filter(|it| it.len() == DIGITS && it.bytes().all(is_digit))
+    }
+}
+
+/// What stands in a request for one picture that was looked for.
+enum Found {
+    Picture(Picture),
+    /// A text for the model in its place.
+    Note(&'static str),
+}
+
+const GONE: &str = "[There was a picture here; it is not kept any more.]";
+const LEFT_OUT: &str = "[There was a picture here; it was left out, for there are too many.]";
+
+impl Request {
+    /// Says where the pictures are that its messages name by `blob:DIGEST`.
+    #[must_use]
+    pub fn with_pictures(mut self, pictures: Arc<dyn Pictures>) -> Self {
+        self.album = Album(Some(pictures));
+        self
+    }
+
+    /// Puts the pictures into the messages that name them: the request as it goes on the wire. Whoever implements a
+    /// [`Provider`](crate::Provider) calls it there, after its checks, and keeps nothing of what it returns.
+    ///
+    /// Where there are more than one request may carry, or one is not kept any more, a short text stands in its place: a
+    /// conversation goes on whatever became of its pictures.
+    ///
+    /// # Errors
+    ///
+    /// `provider_unavailable` when a picture cannot be read now; `provider_invalid_request` when a message names one and
+    /// nobody said where they are.
+    ///
+    /// # Cancellation
+    ///
+    /// Dropping the future leaves nothing behind.
+    pub async fn inlined(&self) -> Result<Cow<'_, Self>> {
+        if !self.messages.iter().any(|it| digests(it).next().is_some()) {
+            return Ok(Cow::Borrowed(self));
+        }
+        let Some(pictures) = &self.album.0 else {
+            let problem = "a message names a picture by `blob:`, and nothing says where those are";
+            return Err(Error::InvalidRequest(Detail::new(problem)));
+        };
+        let mut room = Some(pictures.request_bytes_max());
+        let mut request = self.clone();
+        // The latest come first: of many pictures a model is asked about the last.
+        for message in request.messages.iter_mut().rev() {
+            let mut found = Vec::new();
+            for digest in digests(message).rev() {
+                found.push(find(pictures.as_ref(), digest, &mut room).await?);
+            }
+            if !found.is_empty() {
+                *message = Arc::new(illustrated(message, found));
+            }
+        }
+        Ok(Cow::Owned(request))
+    }
+}
+
+/// Returns the digests that a message names, in its order.
+fn digests(message: &ChatMessage) -> impl DoubleEndedIterator<Item = &str> {
+    message.content.blocks().iter().filter_map(|block| match block {
+        ContentBlock::Image { source, .. } => source.blob_digest(),
+        ContentBlock::Text { .. } | ContentBlock::Thinking { .. } | ContentBlock::RedactedThinking { .. } => {
+            None
+        }
+    })
+}
+
+/// Finds a picture while there is room; once there is none, nothing is read any more.
+async fn find(pictures: &dyn Pictures, digest: &str, room: &mut Option<usize>) -> Result<Found> {
+    let Some(left) = *room else { return Ok(Found::Note(LEFT_OUT)) };
+    let Some(picture) = pictures.picture(digest).await? else { return Ok(Found::Note(GONE)) };
+    *room = left.checked_sub(picture.base64_data.len());
+    Ok(if room.is_some() { Found::Picture(picture) } else { Found::Note(LEFT_OUT) })
+}
+
+/// Puts what was found in the place of what names it; `found` begins with the last.
+fn illustrated(message: &ChatMessage, mut found: Vec<Found>) -> ChatMessage {
+    let block = |block: &ContentBlock| match block {
+        ContentBlock::Image { source, detail, .. } if source.blob_digest().is_some() => match found.pop() {
+            Some(Found::Picture(Picture { media_type, base64_data })) => ContentBlock::Image {
+                source: ImageSource::Inline { base64_data },
+                media_type: Some(media_type),
+                detail: *detail,
+            },
+            Some(Found::Note(note)) => ContentBlock::text_of(note),
+            None => block.clone(),
+        },
+        other => other.clone(),
+    };
+    let blocks = message.content.blocks().iter().map(block).collect();
+    ChatMessage { content: Content::Blocks(blocks), ..message.clone() }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,180 @@
+//! What stands in a request for the pictures that it names.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use futures_util::FutureExt;
+
+use super::*;
+use crate::content::ImageDetail;
+use crate::{Provider, Recorder, Response, Script, ScriptedProvider};
+
+/// Pictures in memory, and which were asked for.
+#[derive(Debug, Default)]
+struct Kept {
+    pictures: BTreeMap<String, Picture>,
+    asked: Mutex<Vec<String>>,
+    room: usize,
+    broken: bool,
+}
+
+impl Pictures for Kept {
+    fn picture<'a>(&'a self, digest: &'a str) -> BoxFuture<'a, Result<Option<Picture>>> {
+        self.asked.lock().unwrap().push(digest.to_owned());
+        let unavailable = || Error::Unavailable(Detail::new("the store is away"));
+        let found = if self.broken { Err(unavailable()) } else { Ok(self.pictures.get(digest).cloned()) };
+        std::future::ready(found).boxed()
+    }
+
+    fn request_bytes_max(&self) -> usize {
+        self.room
+    }
+}
+
+fn digest(of: char) -> String {
+    std::iter::repeat_n(of, DIGITS).collect()
+}
+
+fn kept(room: usize, pictures: &[(char, usize)]) -> Kept {
+    let picture = |bytes| Picture { media_type: "image/webp".into(), base64_data: "A".repeat(bytes) };
+    let pictures = pictures.iter().map(|(name, bytes)| (digest(*name), picture(*bytes))).collect();
+    Kept { pictures, room, ..Kept::default() }
+}
+
+fn named(of: char) -> ContentBlock {
+    let detail = Some(ImageDetail::Low);
+    ContentBlock::Image { source: ImageSource::blob(&digest(of)), media_type: None, detail }
+}
+
+fn inline(bytes: usize) -> ContentBlock {
+    let source = ImageSource::Inline { base64_data: "A".repeat(bytes) };
+    ContentBlock::Image { source, media_type: Some("image/webp".into()), detail: Some(ImageDetail::Low) }
+}
+
+fn said(blocks: Vec<ContentBlock>) -> Arc<ChatMessage> {
+    Arc::new(ChatMessage::user(Content::Blocks(blocks)))
+}
+
+fn check(kept: Kept, messages: Vec<Arc<ChatMessage>>, sent: Vec<Arc<ChatMessage>>, asked: &[char]) {
+    let kept = Arc::new(kept);
+    let request = Request::new(messages.clone()).with_pictures(kept.clone());
+    let inlined = request.inlined().now_or_never().unwrap().unwrap().into_owned();
+    assert_eq!(inlined.messages, sent);
+    assert_eq!(request.messages, messages, "the request itself stays as it is");
+    let asked: Vec<_> = asked.iter().map(|it| digest(*it)).collect();
+    assert_eq!(*kept.asked.lock().unwrap(), asked);
+}
+
+#[test]
+fn a_picture_stands_where_it_was_named_and_its_own_type_counts() {
+    let text = || ContentBlock::text_of("look");
+    let web = || ContentBlock::Image {
+        source: ImageSource::Url { url: "https://example.com/x.png".into() },
+        media_type: None,
+        detail: None,
+    };
+    check(
+        kept(100, &[('a', 4), ('b', 8)]),
+        vec![said(vec![named('a'), text(), web(), named('b')])],
+        vec![said(vec![inline(4), text(), web(), inline(8)])],
+        &['b', 'a'],
+    );
+}
+
+// INV-12
+#[test]
+fn where_there_are_too_many_the_latest_are_sent_and_no_other_is_read() {
+    let out = || ContentBlock::text_of(LEFT_OUT);
+    check(
+        kept(10, &[('a', 1), ('b', 8), ('c', 2), ('d', 8)]),
+        vec![said(vec![named('a')]), said(vec![named('b'), named('c')]), said(vec![named('d')])],
+        vec![said(vec![out()]), said(vec![out(), inline(2)]), said(vec![inline(8)])],
+        &['d', 'c', 'b'],
+    );
+}
+
+#[test]
+fn a_conversation_goes_on_without_a_picture_that_is_gone() {
+    let gone = || ContentBlock::text_of(GONE);
+    check(
+        kept(10, &[('a', 1)]),
+        vec![said(vec![named('b'), named('a')])],
+        vec![said(vec![gone(), inline(1)])],
+        &['a', 'b'],
+    );
+}
+
+#[test]
+fn without_a_name_nothing_is_asked_and_nothing_copied() {
+    let odd = ["blob:", "blob:abc", "blob:https://example.com/1", "data:image/png;base64,AAAA"];
+    let url = |it: &str| ContentBlock::Image {
+        source: ImageSource::Url { url: it.into() },
+        media_type: None,
+        detail: None,
+    };
+    let upper = format!("blob:{}", digest('A'));
+    let blocks = odd.into_iter().chain([upper.as_str()]).map(url).collect();
+    let request = Request::new(vec![said(blocks)]);
+    let inlined = request.inlined().now_or_never().unwrap().unwrap();
+    assert!(matches!(inlined, Cow::Borrowed(_)));
+}
+
+#[test]
+fn what_cannot_be_read_now_may_be_read_later_and_what_nobody_keeps_is_a_mistake() {
+    let request = Request::new(vec![said(vec![named('a')])]);
+    let category = |it: Request| it.inlined().now_or_never().unwrap().unwrap_err().category();
+    let broken = Kept { broken: true, ..kept(10, &[]) };
+    assert_eq!(category(request.clone().with_pictures(Arc::new(broken))), "provider_unavailable");
+    assert_eq!(category(request), "provider_invalid_request");
+}
+
+/// A provider that writes requests to a wire.
+#[derive(Debug)]
+struct Wire(ScriptedProvider, Arc<Mutex<Vec<String>>>);
+
+impl Provider for Wire {
+    fn model(&self) -> &str {
+        self.0.model()
+    }
+
+    fn ready(&self) -> BoxFuture<'_, Result<()>> {
+        self.0.ready()
+    }
+
+    fn complete<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Response>> {
+        async move {
+            let inlined = request.inlined().await?;
+            self.1.lock().unwrap().push(serde_json::to_string(&inlined.messages).unwrap());
+            self.0.complete(&inlined).await
+        }
+        .boxed()
+    }
+
+    fn streams(&self) -> bool {
+        false
+    }
+
+    fn stream<'a>(
+        &'a self,
+        request: &'a Request,
+    ) -> BoxFuture<'a, Result<crate::BoxStream<'a, Result<crate::Delta>>>> {
+        self.0.stream(request)
+    }
+}
+
+#[test]
+fn the_bytes_are_on_the_wire_and_not_on_the_cassette() {
+    let sent: Arc<Mutex<Vec<String>>> = Arc::default();
+    let wire = Wire(ScriptedProvider::new(Script::replies(["A leaf."])), sent.clone());
+    let recorder = Recorder::new(wire);
+    let picture = Picture { media_type: "image/png".into(), base64_data: "QUFBQUJCQkI=".into() };
+    let kept = Kept { pictures: [(digest('a'), picture)].into(), room: 100, ..Kept::default() };
+    let request = Request::new(vec![said(vec![named('a')])]).with_pictures(Arc::new(kept));
+    let answer = recorder.complete(&request).now_or_never().unwrap().unwrap();
+    assert_eq!(answer.message.text(), "A leaf.");
+    let text = recorder.text();
+    assert!(text.contains(&format!("blob:{}", digest('a'))) && !text.contains("QUFBQUJCQkI="), "{text}");
+    let shown = format!("{request:?}");
+    assert!(!shown.contains("QUFBQUJCQkI="), "{shown}");
+    assert!(sent.lock().unwrap()[0].contains("QUFBQUJCQkI="));
+}

@@ -1,0 +1,257 @@
+//! The file to which narration may be written: for people. Nothing here reads it, except to take a session's lines out.
+//!
+//! A thread of its own writes. Who has something to say leaves it there and goes on; what the thread cannot keep up with, or
+//! the disk has no room for, is dropped.
+
+use std::collections::{HashSet, VecDeque};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufRead, BufReader, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use serde::Serialize;
+use singletree_narration::Narration;
+
+use super::limits::NarrationLimits;
+use super::ring::Owner;
+
+/// How many sessions may wait to be taken out; if there are more, everything goes.
+const FORGOTTEN: usize = 1_000;
+/// How long the end of a server waits for the file.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// A file that narration is written to, line by line.
+#[derive(Debug)]
+pub(super) struct NarrationFile {
+    desk: Arc<Desk>,
+}
+
+/// What the writer and those who leave it something share.
+#[derive(Debug)]
+struct Desk {
+    waiting: Mutex<Waiting>,
+    changed: Condvar,
+    waiting_bytes: usize,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    lines: VecDeque<(Owner, String)>,
+    bytes: usize,
+    forgotten: HashSet<Owner>,
+    all: bool,
+    closed: bool,
+    /// Whether the writer has ended.
+    over: bool,
+}
+
+/// Says that the writer has ended, however it did.
+struct Over(Arc<Desk>);
+
+impl Drop for Over {
+    fn drop(&mut self) {
+        self.0.waiting().over = true;
+        self.0.changed.notify_all();
+    }
+}
+
+/// One line. Whose it is comes first: lines are found by how they begin, and read by nobody.
+#[derive(Serialize)]
+struct Line<'a> {
+    tenant: &'a str,
+    session: &'a str,
+    #[serde(flatten)]
+    narration: &'a Narration,
+}
+
+impl NarrationFile {
+    /// Opens the file, and lets a thread write it.
+    pub(super) fn open(path: PathBuf, limits: &NarrationLimits) -> io::Result<Self> {
+        if !append(&path)?.metadata()?.is_file() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "narration is written to a plain file"));
+        }
+        let waiting_bytes = limits.waiting_bytes;
+        let desk = Arc::new(Desk { waiting: Mutex::default(), changed: Condvar::new(), waiting_bytes });
+        let (shared, max) = (desk.clone(), limits.file_bytes);
+        let writing = move || {
+            let over = Over(shared.clone());
+            Writer { path, max }.run(&shared);
+            drop(over);
+        };
+        thread::Builder::new().name("narration".into()).spawn(writing)?;
+        Ok(Self { desk })
+    }
+
+    /// Leaves a piece to be written; the oldest that waits is dropped where there is no room.
+    pub(super) fn write(&self, owner: &Owner, narration: &Narration) {
+        let line = Line { tenant: &owner.tenant, session: &owner.session, narration };
+        let Ok(mut line) = serde_json::to_string(&line) else { return };
+        line.push('\n');
+        let mut waiting = self.desk.waiting();
+        waiting.bytes += line.len();
+        waiting.lines.push_back((owner.clone(), line));
+        while waiting.bytes > self.desk.waiting_bytes
+            && let Some((_, dropped)) = waiting.lines.pop_front()
+        {
+            waiting.bytes -= dropped.len();
+        }
+        drop(waiting);
+        self.desk.changed.notify_all();
+    }
+
+    /// Takes the lines of a session out.
+    pub(super) fn forget(&self, owner: &Owner) {
+        let mut waiting = self.desk.waiting();
+        waiting.lines.retain(|(of, _)| of != owner);
+        waiting.bytes = waiting.lines.iter().map(|(_, line)| line.len()).sum();
+        waiting.forgotten.insert(owner.clone());
+        if waiting.forgotten.len() > FORGOTTEN {
+            waiting.forget_all();
+        }
+        drop(waiting);
+        self.desk.changed.notify_all();
+    }
+
+    /// Takes everything out.
+    pub(super) fn forget_all(&self) {
+        self.desk.waiting().forget_all();
+        self.desk.changed.notify_all();
+    }
+}
+
+impl Drop for NarrationFile {
+    /// Waits until what was left is written; not for long, where the disk does not answer.
+    fn drop(&mut self) {
+        let mut waiting = self.desk.waiting();
+        waiting.closed = true;
+        self.desk.changed.notify_all();
+        let end = self.desk.changed.wait_timeout_while(waiting, LAST_WORDS, |it| !it.over);
+        drop(end);
+    }
+}
+
+impl Desk {
+    /// Held for a moment; what is in it is whole between any two statements.
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for something to do; none when there is nothing and never will be.
+    fn take(&self) -> Option<Waiting> {
+        let mut waiting = self.waiting();
+        loop {
+            if !waiting.is_idle() {
+                let closed = waiting.closed;
+                return Some(std::mem::replace(&mut *waiting, Waiting { closed, ..Waiting::default() }));
+            }
+            if waiting.closed {
+                return None;
+            }
+            waiting = self.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+impl Waiting {
+    fn is_idle(&self) -> bool {
+        self.lines.is_empty() && self.forgotten.is_empty() && !self.all
+    }
+
+    fn forget_all(&mut self) {
+        *self = Self { all: true, closed: self.closed, over: self.over, ..Self::default() };
+    }
+}
+
+/// What the thread knows.
+struct Writer {
+    path: PathBuf,
+    max: u64,
+}
+
+impl Writer {
+    /// Writes until there is nothing more. What fails is dropped: the next time may be better.
+    fn run(&self, desk: &Desk) {
+        while let Some(waiting) = desk.take() {
+            if waiting.all {
+                drop(fs::remove_file(self.aside()));
+                drop(fs::write(&self.path, ""));
+            } else if !waiting.forgotten.is_empty() {
+                for path in [&self.aside(), &self.path] {
+                    if take_out(path, &waiting.forgotten).is_err() {
+                        // Better nothing than what is to be forgotten.
+                        drop(fs::write(path, ""));
+                    }
+                }
+            }
+            drop(self.append(waiting.lines.iter().map(|(_, line)| line.as_str())));
+        }
+    }
+
+    fn append<'a>(&self, lines: impl Iterator<Item = &'a str>) -> io::Result<()> {
+        let mut file = append(&self.path)?;
+        let mut len = file.metadata()?.len();
+        for line in lines {
+            if len > 0 && len.saturating_add(line.len() as u64) > self.max {
+                fs::rename(&self.path, self.aside())?;
+                file = append(&self.path)?;
+                len = 0;
+            }
+            file.write_all(line.as_bytes())?;
+            len += line.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Names the file that was put aside.
+    fn aside(&self) -> PathBuf {
+        beside(&self.path, ".1")
+    }
+}
+
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(suffix);
+    path.with_file_name(name)
+}
+
+/// Opens a file that only its owner reads, to write at its end.
+fn append(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.append(true).create(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
+}
+
+/// Writes a file anew without the lines of some sessions.
+fn take_out(path: &Path, forgotten: &HashSet<Owner>) -> io::Result<()> {
+    let file = match File::open(path) {
+        Ok(file) => BufReader::new(file),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    let beginnings: Vec<String> = forgotten.iter().map(beginning).collect();
+    let new = beside(path, ".new");
+    drop(fs::remove_file(&new));
+    let mut kept = BufWriter::new(append(&new)?);
+    for line in file.lines() {
+        let line = line?;
+        if !beginnings.iter().any(|it| line.starts_with(it)) {
+            kept.write_all(line.as_bytes())?;
+            kept.write_all(b"\n")?;
+        }
+    }
+    kept.into_inner().map_err(io::IntoInnerError::into_error)?;
+    fs::rename(new, path)
+}
+
+/// Returns how the lines of a session begin.
+fn beginning(owner: &Owner) -> String {
+    let quoted = |text: &str| serde_json::Value::from(text).to_string();
+    format!("{{\"tenant\":{},\"session\":{},", quoted(&owner.tenant), quoted(&owner.session))
+}
+
+#[cfg(test)]
+mod tests;

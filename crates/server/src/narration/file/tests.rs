@@ -1,0 +1,154 @@
+//! The file of narration: what stands in it, and what does not any more.
+
+use std::time::UNIX_EPOCH;
+
+use singletree_narration::{NarrationKind, Speaker, Whose};
+use tempfile::TempDir;
+
+use super::*;
+
+fn owner(tenant: &str, session: &str) -> Owner {
+    Owner::of(Whose { tenant, session })
+}
+
+fn said(content: &str) -> Narration {
+    let (role, kind) = (Speaker::System, NarrationKind::Status);
+    Narration { timestamp: UNIX_EPOCH, role, kind, content: content.into() }
+}
+
+fn line(session: &str, content: &str) -> String {
+    format!(
+        "{{\"tenant\":\"t\",\"session\":\"{session}\",\"timestamp\":\"1970-01-01T00:00:00.000Z\",\
+         \"role\":\"system\",\"kind\":\"status\",\"content\":\"{content}\"}}\n"
+    )
+}
+
+struct Folder {
+    folder: TempDir,
+    limits: NarrationLimits,
+}
+
+impl Folder {
+    fn new(limits: NarrationLimits) -> Self {
+        Self { folder: tempfile::tempdir().unwrap(), limits }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.path().join("narration.jsonl")
+    }
+
+    fn open(&self) -> NarrationFile {
+        NarrationFile::open(self.path(), &self.limits).unwrap()
+    }
+
+    /// Returns what the files hold, the one that was put aside first.
+    fn read(&self) -> [String; 2] {
+        [beside(&self.path(), ".1"), self.path()].map(|it| fs::read_to_string(it).unwrap_or_default())
+    }
+}
+
+// spec: agent-chat-output §6, §7.1: append-only, also over restarts
+#[test]
+fn lines_are_added_at_the_end_of_what_is_there() {
+    let folder = Folder::new(NarrationLimits::default());
+    for content in ["a", "b"] {
+        folder.open().write(&owner("t", "s"), &said(content));
+    }
+    assert_eq!(folder.read(), [String::new(), line("s", "a") + &line("s", "b")]);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        assert_eq!(fs::metadata(folder.path()).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+}
+
+// INV-12
+#[test]
+fn a_full_file_is_put_aside_and_the_one_before_is_dropped() {
+    let folder = Folder::new(NarrationLimits { file_bytes: 300, ..NarrationLimits::default() });
+    for content in ["a", "b", "c", "d", "e"] {
+        folder.open().write(&owner("t", "s"), &said(content));
+    }
+    assert_eq!(folder.read(), [line("s", "c") + &line("s", "d"), line("s", "e")]);
+    // One that is longer than a file may be stands alone.
+    let long = "x".repeat(400);
+    let file = folder.open();
+    file.write(&owner("t", "s"), &said(&long));
+    file.write(&owner("t", "s"), &said("f"));
+    drop(file);
+    assert_eq!(folder.read(), [line("s", &long), line("s", "f")]);
+}
+
+// D25
+#[test]
+fn what_is_forgotten_is_taken_out_of_both_files_and_out_of_what_waits() {
+    let folder = Folder::new(NarrationLimits { file_bytes: 300, ..NarrationLimits::default() });
+    for (session, content) in [("s", "a"), ("s2", "b"), ("s", "c")] {
+        folder.open().write(&owner("t", session), &said(content));
+    }
+    let file = folder.open();
+    file.write(&owner("t", "s"), &said("d"));
+    file.write(&owner("u", "s"), &said("other"));
+    file.forget(&owner("t", "s"));
+    file.write(&owner("t", "s"), &said("new"));
+    drop(file);
+    let other = line("s", "other").replace("\"t\"", "\"u\"");
+    assert_eq!(folder.read(), [line("s2", "b"), other + &line("s", "new")]);
+    let file = folder.open();
+    file.forget_all();
+    drop(file);
+    assert_eq!(folder.read(), ["", ""]);
+}
+
+#[test]
+fn names_of_any_kind_are_forgotten_as_themselves() {
+    let folder = Folder::new(NarrationLimits::default());
+    let names = ["a", "a\",\"session\":\"b", "\\", "é\u{2028}", "a "];
+    let file = folder.open();
+    for name in names {
+        file.write(&owner("t", name), &said("x"));
+    }
+    drop(file);
+    for (gone, name) in (1..).zip(names) {
+        let file = folder.open();
+        file.forget(&owner("t", name));
+        drop(file);
+        assert_eq!(folder.read()[1].lines().count(), names.len() - gone, "{name:?}");
+    }
+}
+
+// A sink that cannot keep up drops: nothing here waits for the thread, which is not even there.
+#[test]
+fn what_waits_is_bounded_and_the_oldest_is_dropped() {
+    let limits = NarrationLimits::default();
+    let desk = Desk { waiting: Mutex::default(), changed: Condvar::new(), waiting_bytes: 300 };
+    desk.waiting().over = true;
+    let file = NarrationFile { desk: Arc::new(desk) };
+    for content in ["a", "b", "c"] {
+        file.write(&owner("t", "s"), &said(content));
+    }
+    let waiting: Vec<_> = file.desk.waiting().lines.iter().map(|(_, line)| line.clone()).collect();
+    assert_eq!(waiting, [line("s", "b"), line("s", "c")]);
+    for no in 0..=FORGOTTEN {
+        file.forget(&owner("t", &no.to_string()));
+    }
+    let waiting = file.desk.waiting();
+    assert!(waiting.all && waiting.forgotten.is_empty() && waiting.lines.is_empty());
+    drop(waiting);
+    drop((file, limits));
+}
+
+#[test]
+fn what_is_no_plain_file_is_refused_and_a_folder_that_goes_away_is_survived() {
+    let folder = Folder::new(NarrationLimits::default());
+    assert!(NarrationFile::open(folder.folder.path().to_owned(), &folder.limits).is_err());
+    let path = folder.folder.path().join("gone/narration.jsonl");
+    assert!(NarrationFile::open(path.clone(), &folder.limits).is_err());
+    fs::create_dir(path.parent().unwrap()).unwrap();
+    let file = NarrationFile::open(path.clone(), &folder.limits).unwrap();
+    fs::remove_dir_all(path.parent().unwrap()).unwrap();
+    file.write(&owner("t", "s"), &said("lost"));
+    file.forget(&owner("t", "s"));
+    drop(file);
+    assert!(!path.exists());
+}

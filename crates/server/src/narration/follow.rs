@@ -1,0 +1,86 @@
+//! Who follows the narration of which session.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::watch;
+
+use super::ring::Owner;
+
+/// Who follows which session: as many entries as sessions that are followed.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Followers(Arc<Mutex<HashMap<Owner, watch::Sender<u64>>>>);
+
+/// One who follows.
+#[derive(Debug)]
+pub(super) struct Follower {
+    all: Followers,
+    owner: Owner,
+    told: watch::Receiver<u64>,
+}
+
+impl Followers {
+    fn all(&self) -> MutexGuard<'_, HashMap<Owner, watch::Sender<u64>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins to follow.
+    pub(super) fn follow(&self, owner: &Owner) -> Follower {
+        let mut all = self.all();
+        let told = all.entry(owner.clone()).or_insert_with(|| watch::Sender::new(0)).subscribe();
+        drop(all);
+        Follower { all: self.clone(), owner: owner.clone(), told }
+    }
+
+    /// Tells those who follow a session that there is more.
+    pub(super) fn tell(&self, owner: &Owner) {
+        if let Some(told) = self.all().get(owner) {
+            told.send_modify(|it| *it += 1);
+        }
+    }
+}
+
+impl Follower {
+    /// Waits until there is more than when it was last asked.
+    pub(super) async fn more(&mut self) {
+        // The sender goes with the last who follows.
+        drop(self.told.changed().await);
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        let mut all = self.all.all();
+        // The last one, which is this one.
+        if all.get(&self.owner).is_some_and(|it| it.receiver_count() <= 1) {
+            all.remove(&self.owner);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+    use singletree_narration::Whose;
+
+    use super::*;
+
+    #[test]
+    fn those_who_follow_a_session_are_told_and_leave_nothing_behind() {
+        let owner = |session| Owner::of(Whose { tenant: "t", session });
+        let followers = Followers::default();
+        let (mut one, mut two) = (followers.follow(&owner("s")), followers.follow(&owner("s")));
+        let mut other = followers.follow(&owner("r"));
+        followers.tell(&owner("s"));
+        followers.tell(&owner("nobody"));
+        assert!(one.more().now_or_never().is_some());
+        drop(one);
+        assert!(two.more().now_or_never().is_some());
+        assert!(two.more().now_or_never().is_none(), "told once");
+        assert!(other.more().now_or_never().is_none());
+        followers.tell(&owner("s"));
+        assert!(two.more().now_or_never().is_some(), "the others are told when one has gone");
+        drop((two, other));
+        assert!(followers.all().is_empty());
+    }
+}

@@ -1,0 +1,33 @@
+//! How much narration is held (INV-12).
+
+use std::time::Duration;
+
+/// How much narration is held. What goes beyond is dropped, the oldest first, and nobody is told: dropping it changes nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NarrationLimits {
+    /// Pieces of one session; 0 holds none.
+    pub entries: usize,
+    /// How long a piece is held.
+    pub age: Duration,
+    /// Bytes of one text; the rest is cut off.
+    pub content_bytes: usize,
+    /// Bytes of all that is held, of all sessions and tenants, with what it takes to hold it.
+    pub total_bytes: usize,
+    /// Bytes that may wait to be written to the file, where there is one.
+    pub waiting_bytes: usize,
+    /// Bytes of the file, after which it is put aside and the one that was put aside before is dropped.
+    pub file_bytes: u64,
+}
+
+impl Default for NarrationLimits {
+    fn default() -> Self {
+        Self {
+            entries: 200,
+            age: Duration::from_secs(24 * 3600),
+            content_bytes: 4 << 10,
+            total_bytes: 16 << 20,
+            waiting_bytes: 1 << 20,
+            file_bytes: 8 << 20,
+        }
+    }
+}

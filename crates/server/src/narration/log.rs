@@ -1,0 +1,181 @@
+//! Narration as it is held: sinks put it in, sections of the server read it.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use singletree_engine::{Clock, Ids};
+use singletree_http::Redactor;
+use singletree_narration::{Narration, NarrationSink, NoNarration, Whose};
+
+use super::file::NarrationFile;
+use super::follow::Followers;
+use super::limits::NarrationLimits;
+use super::ring::{Held, Owner, Rings};
+
+/// Narration, as a server holds it for those who look: a ring for each session in memory, and a file if one is wanted. Make it
+/// first, give [`NarrationLog::sink`] to the chat and the log itself to the server.
+///
+/// It can be emptied at any moment: nothing but what people are shown changes (INV-9). That is why reading it is the server's
+/// alone: who has the log can put in and take out, and not look.
+#[derive(Clone)]
+pub struct NarrationLog(Option<Arc<Log>>);
+
+pub(super) struct Log {
+    /// Tells this run of the server from others: numbers begin anew with each.
+    run: String,
+    limits: NarrationLimits,
+    clock: Arc<dyn Clock>,
+    redactor: Redactor,
+    /// Guards what is held; held for a moment, never across an await.
+    rings: Mutex<Rings>,
+    followers: Followers,
+    file: Option<NarrationFile>,
+}
+
+/// Puts narration into a log. It cannot look.
+struct LogSink(Arc<Log>);
+
+impl NarrationLog {
+    /// Holds narration within limits. What it gets is taken of the redactor's secrets first (INV-16).
+    #[must_use]
+    pub fn new(limits: NarrationLimits, redactor: Redactor, clock: Arc<dyn Clock>, ids: &dyn Ids) -> Self {
+        Self::with(limits, (redactor, clock, ids), None)
+    }
+
+    /// Holds narration, and writes it to a file of its own, too: a line of JSON for each piece, at the end of what is there. The
+    /// file is put aside when it is full; nobody reads it but people.
+    ///
+    /// # Errors
+    /// When the file cannot be opened. What goes wrong later is not told.
+    pub fn writing(
+        limits: NarrationLimits,
+        (redactor, clock, ids): (Redactor, Arc<dyn Clock>, &dyn Ids),
+        file: PathBuf,
+    ) -> io::Result<Self> {
+        let file = NarrationFile::open(file, &limits)?;
+        Ok(Self::with(limits, (redactor, clock, ids), Some(file)))
+    }
+
+    fn with(
+        limits: NarrationLimits,
+        (redactor, clock, ids): (Redactor, Arc<dyn Clock>, &dyn Ids),
+        file: Option<NarrationFile>,
+    ) -> Self {
+        let run = ids.uuid();
+        let run = run.split('-').next().unwrap_or_default().to_owned();
+        let rings = Mutex::new(Rings::new(limits.clone()));
+        let followers = Followers::default();
+        Self(Some(Arc::new(Log { run, limits, clock, redactor, rings, followers, file })))
+    }
+
+    /// Holds nothing: narration is off.
+    #[must_use]
+    pub fn off() -> Self {
+        Self(None)
+    }
+
+    /// Returns where narration is put in: what a chat is given.
+    #[must_use]
+    pub fn sink(&self) -> Arc<dyn NarrationSink> {
+        match &self.0 {
+            Some(log) => Arc::new(LogSink(log.clone())),
+            None => Arc::new(NoNarration),
+        }
+    }
+
+    /// Tells whether anything is held at all.
+    #[must_use]
+    pub fn is_on(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Drops everything that is held about a session, in memory and in the file.
+    pub fn forget(&self, whose: Whose<'_>) {
+        if let Some(log) = &self.0 {
+            log.forget(&Owner::of(whose));
+        }
+    }
+
+    /// Drops everything.
+    pub fn forget_all(&self) {
+        let Some(log) = &self.0 else { return };
+        log.rings().forget_all();
+        if let Some(file) = &log.file {
+            file.forget_all();
+        }
+    }
+
+    pub(super) fn log(&self) -> Option<&Arc<Log>> {
+        self.0.as_ref()
+    }
+}
+
+impl Log {
+    fn rings(&self) -> MutexGuard<'_, Rings> {
+        self.rings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn forget(&self, owner: &Owner) {
+        self.rings().forget(owner);
+        if let Some(file) = &self.file {
+            file.forget(owner);
+        }
+    }
+
+    /// Returns what is held of a session past a number.
+    pub(super) fn past(&self, owner: &Owner, no: u64) -> Vec<Held> {
+        self.rings().past(owner, no, self.clock.now())
+    }
+
+    /// Returns who is told when there is more to read of a session.
+    pub(super) fn followers(&self) -> &Followers {
+        &self.followers
+    }
+
+    /// Names a piece.
+    pub(super) fn id(&self, no: u64) -> String {
+        format!("{}.{no}", self.run)
+    }
+
+    /// Reads a name: one of another run, or none at all, is before everything.
+    pub(super) fn no(&self, id: &str) -> u64 {
+        let own = id.rsplit_once('.').filter(|(run, _)| *run == self.run);
+        own.and_then(|(_, no)| no.parse().ok()).unwrap_or_default()
+    }
+}
+
+impl NarrationSink for LogSink {
+    fn emit(&self, whose: Whose<'_>, narration: Narration) {
+        let (log, owner) = (&self.0, Owner::of(whose));
+        let content = log.redactor.redact(&narration.content);
+        let end = content.floor_char_boundary(log.limits.content_bytes);
+        let content = match content.get(..end) {
+            Some(cut) if end < content.len() => format!("{cut}…"),
+            Some(_) | None => content.into_owned(),
+        };
+        let narration = Narration { content, ..narration };
+        if let Some(file) = &log.file {
+            file.write(&owner, &narration);
+        }
+        log.rings().push(&owner, narration, log.clock.now());
+        log.followers.tell(&owner);
+    }
+
+    fn forget(&self, whose: Whose<'_>) {
+        self.0.forget(&Owner::of(whose));
+    }
+}
+
+impl fmt::Debug for LogSink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LogSink")
+    }
+}
+
+impl fmt::Debug for NarrationLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "NarrationLog({})", if self.is_on() { "on" } else { "off" })
+    }
+}

@@ -1,0 +1,72 @@
+//! The one way to look at narration: for sections of the server, of one session at a time.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use futures_core::Stream;
+use futures_util::stream;
+use singletree_durable::TenantId;
+use singletree_narration::{Narration, Whose};
+
+use super::log::{Log, NarrationLog};
+use super::ring::Owner;
+
+/// Looks at the narration of one session. For sections that show it to people; nothing else may be made of it (INV-9).
+pub(crate) struct NarrationView {
+    log: Option<Arc<Log>>,
+    owner: Owner,
+}
+
+/// One piece, as it is shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Told {
+    /// Its id: what a reader names as the last that it saw.
+    pub(crate) id: String,
+    /// What was said.
+    pub(crate) narration: Arc<Narration>,
+}
+
+impl NarrationView {
+    /// Looks at a session of a tenant. One that is not there has no narration (INV-14).
+    pub(crate) fn of(log: &NarrationLog, tenant: &TenantId, session: &str) -> Self {
+        let owner = Owner::of(Whose { tenant: tenant.as_str(), session });
+        Self { log: log.log().cloned(), owner }
+    }
+
+    /// Returns what is held, after what was seen last. What is not held any more is left out and not told.
+    pub(crate) fn held(&self, after: Option<&str>) -> Vec<Told> {
+        let Some(log) = &self.log else { return Vec::new() };
+        past(log, &self.owner, after.map_or(0, |it| log.no(it))).1
+    }
+
+    /// Returns what is held after what was seen last, then what is said, as it is said; it does not end. Who is slow misses what
+    /// is not held any more, and holds nobody up.
+    pub(crate) fn follow(self, after: Option<&str>) -> impl Stream<Item = Told> + Send + use<> {
+        let seen = self.log.as_ref().zip(after).map_or(0, |(log, it)| log.no(it));
+        let follower = self.log.as_ref().map(|it| it.followers().follow(&self.owner));
+        stream::unfold((self, follower, seen, VecDeque::new()), |going| async move {
+            let (view, mut follower, mut seen, mut ready) = going;
+            loop {
+                if let Some(next) = ready.pop_front() {
+                    return Some((next, (view, follower, seen, ready)));
+                }
+                let (Some(log), Some(following)) = (&view.log, follower.as_mut()) else {
+                    std::future::pending::<()>().await;
+                    continue;
+                };
+                let (last, told) = past(log, &view.owner, seen);
+                (seen, ready) = (last, told.into());
+                if ready.is_empty() {
+                    following.more().await;
+                }
+            }
+        })
+    }
+}
+
+/// Returns what is held past a number, and the number of the last piece.
+fn past(log: &Log, owner: &Owner, no: u64) -> (u64, Vec<Told>) {
+    let held = log.past(owner, no);
+    let last = held.last().map_or(no, |it| it.no);
+    (last, held.into_iter().map(|it| Told { id: log.id(it.no), narration: it.narration }).collect())
+}

@@ -1,0 +1,163 @@
+//! Pictures and files that messages name: sent once, named by their digest, handed out to who may read the session.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::{Body, Bytes, HttpBody, to_bytes};
+use axum::extract::{Path, Request, State};
+use axum::http::header::{
+    CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_NONE_MATCH,
+    X_CONTENT_TYPE_OPTIONS,
+};
+use axum::http::{HeaderMap, HeaderName, StatusCode};
+use axum::response::{IntoResponse, Response};
+use futures_util::StreamExt;
+use singletree_harness::{BlobRef, Chat, Error};
+use singletree_protocol::native;
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::caller::{By, Scope};
+use crate::problem::{Kind, Problem};
+use crate::section::{Operation, Route};
+use crate::shared::Shared;
+
+/// How many bytes of a blob are handed to a connection at a time.
+const PIECE: usize = 64 << 10;
+
+/// What a browser may do with a blob that it opens by itself: show it, and nothing else.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; sandbox";
+
+/// Returns the routes of blobs.
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        Route::post("/v1/sessions/{session}/blobs", keep).needs(Scope::Write).documented(
+            Operation::new("keepBlob", "Keeps a picture or a file")
+                .about(
+                    "The body is the bytes themselves. What they are is read off them; `Content-Type` decides only for \
+                     plain text, which has no signs of its own. The same bytes are stored once, however often they are \
+                     sent. A message of the session shows the picture by the `blob` of the answer as its `url`. The session need \
+                     not have begun; if it does not within a day, what was kept for it is removed.",
+                )
+                .tag("blobs")
+                .bytes("application/octet-stream")
+                .answers::<native::Blob>(201, "It is kept.")
+                .fails(&[413, 415, 429]),
+        ),
+        Route::get("/v1/sessions/{session}/blobs/{digest}", show).needs(Scope::Read).documented(
+            Operation::new("showBlob", "Returns a picture or a file")
+                .about("Named by the digest behind `blob:`. It never changes: `If-None-Match` answers without the bytes.")
+                .tag("blobs")
+                .header("If-None-Match", "The `ETag` of what is there already.")
+                .answers_bytes(200, "application/octet-stream", "The bytes, under their own media type.")
+                .answers_nothing(304, "It is there already.")
+                .fails(&[404, 429]),
+        ),
+    ]
+}
+
+async fn keep(
+    State(shared): State<Arc<Shared>>,
+    By(caller): By,
+    Path(session): Path<String>,
+    request: Request,
+) -> Result<(StatusCode, Json<native::Blob>), Problem> {
+    let chat = shared.chat(&caller);
+    let permit = room(&shared)?;
+    let declared = request.headers().get(CONTENT_TYPE).and_then(|it| it.to_str().ok()).map(str::to_owned);
+    let bytes = read(&chat, request).await?;
+    let kept = chat.keep_blob(&session, bytes, declared.as_deref()).await.map_err(|it| unkept(&it))?;
+    drop(permit);
+    let BlobRef { media_type, bytes, .. } = &kept;
+    let blob = native::Blob { blob: kept.name(), media_type: media_type.clone(), bytes: *bytes };
+    Ok((StatusCode::CREATED, Json(blob)))
+}
+
+/// Takes the place of one of the blobs that may be in memory at once.
+fn room(shared: &Shared) -> Result<OwnedSemaphorePermit, Problem> {
+    let full = |_| Problem::of_kind(Kind::RateLimited, "too many blobs are on their way").retry_after(1);
+    shared.blobs.clone().try_acquire_owned().map_err(full)
+}
+
+/// Reads a body that may be as large as a blob.
+async fn read(chat: &Chat, request: Request) -> Result<Vec<u8>, Problem> {
+    // Where none are kept, one byte is enough to be told so.
+    let max = chat.blob_limits().map_or(1, |it| it.bytes);
+    let body = request.into_body();
+    if body.size_hint().lower() > max as u64 {
+        return Err(Problem::of(&Error::BlobTooLarge { max }));
+    }
+    match to_bytes(body, max).await {
+        Ok(bytes) => Ok(bytes.into()),
+        Err(error) if is_too_long(&error) => Err(Problem::of(&Error::BlobTooLarge { max })),
+        Err(_) => Err(Problem::invalid("the body broke off")),
+    }
+}
+
+fn is_too_long(error: &axum::Error) -> bool {
+    let source = std::error::Error::source(error);
+    source.is_some_and(|it| it.is::<http_body_util::LengthLimitError>())
+}
+
+fn unkept(error: &Error) -> Problem {
+    let problem = Problem::of(error);
+    match error {
+        Error::BlobRefused { .. } => Problem { status: StatusCode::UNSUPPORTED_MEDIA_TYPE, ..problem },
+        _ => problem,
+    }
+}
+
+async fn show(
+    State(shared): State<Arc<Shared>>,
+    By(caller): By,
+    Path((session, digest)): Path<(String, String)>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let chat = shared.chat(&caller);
+    let tag = format!("\"{digest}\"");
+    if matches(&headers, &tag) {
+        let known = chat.blob_info(&session, &digest).await.map_err(|it| unknown(&it))?;
+        return Ok((StatusCode::NOT_MODIFIED, kept(&known, tag)).into_response());
+    }
+    let permit = room(&shared)?;
+    let blob = chat.blob(&session, &digest).await.map_err(|it| unknown(&it))?;
+    let about = BlobRef::from(blob.info());
+    let whole = Bytes::from(blob.bytes);
+    let pieces = (0..whole.len()).step_by(PIECE).map(move |at| {
+        // The place is free again when the last piece is handed over, or the reader has gone.
+        let _held = &permit;
+        Ok::<_, std::convert::Infallible>(whole.slice(at..whole.len().min(at + PIECE)))
+    });
+    let body = Body::from_stream(futures_util::stream::iter(pieces).boxed());
+    let length = [(axum::http::header::CONTENT_LENGTH, about.bytes.to_string())];
+    Ok((kept(&about, tag), length, body).into_response())
+}
+
+fn matches(headers: &HeaderMap, tag: &str) -> bool {
+    let named = headers.get_all(IF_NONE_MATCH).iter().filter_map(|it| it.to_str().ok());
+    named.flat_map(|it| it.split(',')).any(|it| {
+        let it = it.trim();
+        it == "*" || it.strip_prefix("W/").unwrap_or(it) == tag
+    })
+}
+
+/// Says what a blob is, and that a browser may keep it and do nothing with it but show it.
+fn kept(blob: &BlobRef, tag: String) -> [(HeaderName, String); 6] {
+    let ending = blob.media_type.rsplit('/').next().unwrap_or("bin");
+    let kind = if blob.media_type.starts_with("image/") { "inline" } else { "attachment" };
+    [
+        (CONTENT_TYPE, blob.media_type.clone()),
+        (CONTENT_DISPOSITION, format!("{kind}; filename=\"{}.{ending}\"", &blob.digest[..16])),
+        (CONTENT_SECURITY_POLICY, POLICY.to_owned()),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff".to_owned()),
+        (CACHE_CONTROL, "private, max-age=31536000, immutable".to_owned()),
+        (ETAG, tag),
+    ]
+}
+
+/// Also an id that no session can have is one that is not there.
+fn unknown(error: &Error) -> Problem {
+    match error {
+        Error::BlobUnknown { .. } => Problem::not_found(error.category(), error.to_string()),
+        _ => Problem::of(error),
+    }
+}

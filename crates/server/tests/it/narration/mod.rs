@@ -1,0 +1,3 @@
+//! Narration: its endpoints, and that nothing depends on it.
+
+mod endpoints;

@@ -1,0 +1,193 @@
+//! One tenant and the ids of another (INV-14): for every route of every section, they are answered as ids that nobody ever gave.
+//!
+//! Two servers go through the same. On the first one, tenant B asks with ids of tenant A; on the second one with ids of the
+//! same form that are nobody's. Status, headers and bodies have to be the same, apart from the ids that were asked with, the
+//! request's own id and the date. Names that are drawn are drawn alike on both, so that nothing else is left out.
+//!
+//! The table is [`table`]: each route that is served needs a line there.
+
+mod table;
+
+use std::collections::BTreeSet;
+
+use hyper::Method;
+use serde_json::{Value, json};
+use singletree_durable::{Blob, SessionId, SessionKey, TenantId};
+
+use crate::support::rig::within;
+use crate::support::{Answer, Client, Rig};
+use table::{Entry, TABLE};
+
+/// What A has on the first server, or what nobody has.
+#[derive(Debug, Clone)]
+pub(crate) struct Names {
+    pub(crate) session: String,
+    pub(crate) turn: String,
+    pub(crate) signal: String,
+    pub(crate) action: String,
+    pub(crate) digest: String,
+    pub(crate) key: String,
+    pub(crate) event: String,
+}
+
+impl Names {
+    /// Returns each name with what it is called in paths.
+    fn all(&self) -> [(&'static str, &str); 7] {
+        [
+            ("session", &self.session),
+            ("turn", &self.turn),
+            ("signal", &self.signal),
+            ("action", &self.action),
+            ("digest", &self.digest),
+            ("key", &self.key),
+            ("event", &self.event),
+        ]
+    }
+
+    fn fill(&self, template: &str) -> String {
+        self.all()
+            .iter()
+            .fold(template.to_owned(), |text, (name, id)| text.replace(&format!("{{{name}}}"), id))
+    }
+
+    /// Returns names of the same form that nobody ever gave.
+    fn invented(&self) -> Self {
+        let other = |id: &str| {
+            let turned = id.chars().rev().map(|it| match it {
+                '0'..='8' => char::from_u32(u32::from(it) + 1).unwrap(),
+                '9' => '0',
+                'a'..='e' => char::from_u32(u32::from(it) + 1).unwrap(),
+                'f' => 'a',
+                it => it,
+            });
+            turned.collect::<Vec<_>>().into_iter().rev().collect::<String>()
+        };
+        // The epoch of events is the log's, which is not A's.
+        let (epoch, seq) = self.event.rsplit_once('.').unwrap();
+        Self {
+            session: "void".into(),
+            turn: other(&self.turn),
+            signal: other(&self.signal),
+            action: other(&self.action),
+            digest: other(&self.digest),
+            key: other(&self.key),
+            event: format!("{epoch}.{seq}"),
+        }
+    }
+}
+
+/// A server that asks for keys, what A has there, and who asks.
+struct World {
+    rig: Rig,
+    a: Client,
+    b: Client,
+    names: Names,
+}
+
+const EVERYTHING: [&str; 4] = ["read", "write", "approve", "admin"];
+
+impl World {
+    async fn new() -> Self {
+        let rig = Rig::asking().await;
+        rig.pace.run_free();
+        let (key, a) = client_of(&rig, "a").await;
+        let (_, b) = client_of(&rig, "b").await;
+        let turn =
+            post(&a, "/v1/sessions/mine/messages", json!({ "content": "say hello" })).await["turn"].clone();
+        let wait = post(&a, "/v1/sessions/mine/messages", json!({ "content": "send" })).await["wait"].clone();
+        let page = a.get("/v1/sessions/mine/messages").await.json();
+        let digest = "ab".repeat(32);
+        let session = SessionKey::new(TenantId::parse("a").unwrap(), SessionId::parse("mine").unwrap());
+        let blob = Blob {
+            digest: digest.clone(),
+            media_type: "image/png".into(),
+            bytes: b"\x89PNG\r\n\x1a\n".into(),
+        };
+        rig.documents.keep_blob(&session, blob).await.unwrap();
+        let text = |it: &Value| it.as_str().unwrap().to_owned();
+        let names = Names {
+            session: "mine".into(),
+            turn: text(&turn),
+            signal: text(&wait["signal"]),
+            action: text(&wait["action"]),
+            digest,
+            key,
+            event: text(&page["last_event"]),
+        };
+        Self { rig, a, b, names }
+    }
+
+    async fn ask(&self, who: &Client, entry: &Entry, names: &Names) -> String {
+        let path = names.fill(entry.path) + &names.fill(entry.query);
+        let method: Method = entry.method.parse().unwrap();
+        let body: Option<Value> = entry.body.map(|it| serde_json::from_str(&names.fill(it)).unwrap());
+        let who = entry.headers.iter().fold(who.clone(), |who, (name, value)| who.with(name, value));
+        let answer = within(who.send(method, &path, body.as_ref())).await;
+        told(&answer, names)
+    }
+}
+
+async fn client_of(rig: &Rig, tenant: &str) -> (String, Client) {
+    let wanted = json!({ "tenant": tenant, "scopes": EVERYTHING });
+    let made = rig.operator().post("/v1/keys", &wanted).await;
+    assert_eq!(made.status, 201, "{}", made.text());
+    let made = made.json();
+    let client = rig.client().bearer(made["secret"].as_str().unwrap());
+    (made["key"]["id"].as_str().unwrap().to_owned(), client)
+}
+
+async fn post(client: &Client, path: &str, body: Value) -> Value {
+    let answer = client.post(path, &body).await;
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    answer.json()
+}
+
+/// Returns all that was answered, without the ids that were asked with, the request's own id and the date.
+fn told(answer: &Answer, names: &Names) -> String {
+    let mut told = format!("{}\n", answer.status);
+    let request = answer.headers.get("x-request-id").map_or("", |it| it.to_str().unwrap());
+    for (name, value) in &answer.headers {
+        if !matches!(name.as_str(), "date" | "x-request-id") {
+            told += &format!("{name}: {}\n", value.to_str().unwrap());
+        }
+    }
+    told += &answer.text();
+    if !request.is_empty() {
+        told = told.replace(request, "REQUEST");
+    }
+    names.all().iter().fold(told, |told, (name, id)| told.replace(id, &format!("{{{name}}}")))
+}
+
+#[test]
+fn every_route_has_a_line_in_the_table() {
+    let served: BTreeSet<_> = singletree_server::Server::routes()
+        .into_iter()
+        .map(|(method, path)| (method.to_string(), path.to_owned()))
+        .collect();
+    let listed: BTreeSet<_> = TABLE.iter().map(|it| (it.method.to_owned(), it.path.to_owned())).collect();
+    let missing: Vec<_> = served.difference(&listed).collect();
+    assert_eq!(
+        missing,
+        Vec::<&(String, String)>::new(),
+        "routes without a line in tests/it/tenants/table.rs"
+    );
+    let gone: Vec<_> = listed.difference(&served).collect();
+    assert_eq!(gone, Vec::<&(String, String)>::new(), "lines of no route");
+}
+
+// INV-14
+#[tokio::test]
+async fn a_key_of_another_tenant_is_answered_as_if_there_were_no_such_id() {
+    for entry in TABLE {
+        let (one, other) = (World::new().await, World::new().await);
+        let foreign = one.ask(&one.b, entry, &one.names).await;
+        let unknown = other.ask(&other.b, entry, &other.names.invented()).await;
+        assert_eq!(foreign, unknown, "{} {}", entry.method, entry.path);
+        // What the comparison is worth: to its owner it is something else, where there is anything to tell.
+        let own = one.ask(&one.a, entry, &one.names).await;
+        assert_eq!(own != foreign, entry.tells, "{} {}: {own}", entry.method, entry.path);
+        // Nor did it touch anything: the owner is told the same where B asked for what is nobody's.
+        let untouched = other.ask(&other.a, entry, &other.names).await;
+        assert_eq!(own, untouched, "{} {}", entry.method, entry.path);
+    }
+}
