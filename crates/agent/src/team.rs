@@ -134,7 +134,8 @@ impl TeamBuilder {
         let mut members = members.into_iter();
         let first = members.next().ok_or_else(nobody)?;
         let (others, compaction) = (members.collect(), self.compaction);
-        Ok(Parts { first, others, compaction, model_calls_max: self.model_calls_max })
+        let model_calls_max = self.model_calls_max;
+        Ok(Parts { first, others, compaction, model_calls_max, stateless: false })
     }
 
     fn check(&self) -> Result<()> {

@@ -6,7 +6,7 @@ use singletree::agent::ChatAgent;
 use singletree::config::{NotifySettings, Serving};
 use singletree::durable::{Journal, SessionId, SessionKey, TenantId, WaitQuery};
 use singletree::engine::{Ids, Outline, RandomIds};
-use singletree::harness::{self, BlobLimits};
+use singletree::harness;
 use singletree::http::Redactor;
 use singletree::llm::{BoxFuture, Pace};
 use singletree::{Agent, Blobs, Chat, SqliteStore};

@@ -320,6 +320,12 @@ impl Chat {
         }
     }
 
+    /// Returns the name of the agent that answers in new sessions, unless a send names another.
+    #[must_use]
+    pub fn default_agent(&self) -> &str {
+        &self.house.default_agent
+    }
+
     /// Describes the graph of an agent.
     ///
     /// # Errors

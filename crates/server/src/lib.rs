@@ -32,6 +32,7 @@ mod server;
 mod settings;
 mod shared;
 mod sse;
+mod told;
 mod upkeep;
 
 mod agui;

@@ -32,7 +32,7 @@ use crate::problem::Problem;
 use crate::section::Section;
 use crate::settings::ServerLimits;
 use crate::shared::Shared;
-use crate::{Error, Result, docs, native, openharness, page, steerable, ui_stream, upkeep};
+use crate::{Error, Result, agui, docs, native, openai, openharness, page, steerable, ui_stream, upkeep};
 
 /// How long answers get to be written when turns have used up the time of a shutdown.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -215,6 +215,8 @@ fn sections() -> Vec<Section> {
         openharness::section(),
         steerable::section(),
         ui_stream::section(),
+        agui::section(),
+        openai::section(),
     ];
     let routes: Vec<_> = sections.iter().flat_map(|it| &it.routes).cloned().collect();
     sections.push(docs::section(&routes));

@@ -52,6 +52,7 @@ pub(crate) struct RigBuilder {
     agents: Vec<MakeAgent>,
     chat: Vec<Box<dyn FnOnce(ChatBuilder) -> ChatBuilder>>,
     server: Vec<Box<dyn FnOnce(ServerBuilder) -> ServerBuilder>>,
+    agent: Vec<Box<dyn Fn(Agent) -> Agent>>,
 }
 
 /// Makes an agent whose model speaks at a pace.
@@ -92,6 +93,7 @@ impl Rig {
             agents: Vec::new(),
             chat: Vec::new(),
             server: Vec::new(),
+            agent: Vec::new(),
         }
     }
 
@@ -131,6 +133,12 @@ impl RigBuilder {
         self.clock = other.clock.clone();
         self.ids = other.ids.clone();
         self.entropy = other.entropy.clone();
+        self
+    }
+
+    /// Changes the agents.
+    pub(crate) fn agent(mut self, change: impl Fn(Agent) -> Agent + 'static) -> Self {
+        self.agent.push(Box::new(change));
         self
     }
 
@@ -193,6 +201,7 @@ impl RigBuilder {
         let more = self.agents.into_iter().map(|make| make(&shared_pace));
         let chat = agents::agents(&self.world, &shared_pace)
             .into_iter()
+            .map(|agent| self.agent.iter().fold(agent, |agent, change| change(agent)))
             .chain(more)
             .fold(Chat::builder(), |chat, agent| chat.agent(agent))
             .limits(self.chat_limits)
