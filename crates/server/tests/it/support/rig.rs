@@ -137,7 +137,7 @@ impl RigBuilder {
     }
 
     /// Changes the agents.
-    pub(crate) fn agent(mut self, change: impl Fn(Agent) -> Agent + 'static) -> Self {
+    pub(crate) fn changing(mut self, change: impl Fn(Agent) -> Agent + 'static) -> Self {
         self.agent.push(Box::new(change));
         self
     }
