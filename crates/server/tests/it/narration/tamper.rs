@@ -46,7 +46,7 @@ async fn seen(policy: &str, pictures: &[Vec<Value>]) -> (Vec<Seen>, Vec<Value>) 
     let parts =
         Parts { points: Points::new(None), record: record.clone(), mutant: Mutant::None, done, failures };
     let artifacts = Arc::new(Artifacts::new(Arc::new(MemoryStore::new()), Arc::new(SystemClock)));
-    let rig = Rig::builder().agent(move |_| agent(&parts, artifacts)).start().await;
+    let rig = Rig::builder().also(move |_| agent(&parts, artifacts)).start().await;
     let client = rig.client();
     let made =
         client.post("/v1/sessions", &json!({ "id": "t", "agent": "a", "prompt_policy": policy })).await;

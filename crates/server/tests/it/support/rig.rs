@@ -136,9 +136,9 @@ impl RigBuilder {
         self
     }
 
-    /// Changes the agents.
-    pub(crate) fn changing(mut self, change: impl Fn(Agent) -> Agent + 'static) -> Self {
-        self.agent.push(Box::new(change));
+    /// Adds an agent behind those of [`agents`].
+    pub(crate) fn also(mut self, make: impl FnOnce(&Arc<dyn Pace>) -> Agent + 'static) -> Self {
+        self.agents.push(Box::new(make));
         self
     }
 
@@ -154,15 +154,15 @@ impl RigBuilder {
         self
     }
 
-    /// Adds an agent behind those of [`agents`].
-    pub(crate) fn agent(mut self, make: impl FnOnce(&Arc<dyn Pace>) -> Agent + 'static) -> Self {
-        self.agents.push(Box::new(make));
-        self
-    }
-
     /// Changes what the chat is built of.
     pub(crate) fn chat(mut self, change: impl FnOnce(ChatBuilder) -> ChatBuilder + 'static) -> Self {
         self.chat.push(Box::new(change));
+        self
+    }
+
+    /// Changes the agents.
+    pub(crate) fn agent(mut self, change: impl Fn(Agent) -> Agent + 'static) -> Self {
+        self.agent.push(Box::new(change));
         self
     }
 
@@ -201,8 +201,8 @@ impl RigBuilder {
         let more = self.agents.into_iter().map(|make| make(&shared_pace));
         let chat = agents::agents(&self.world, &shared_pace)
             .into_iter()
-            .map(|agent| self.agent.iter().fold(agent, |agent, change| change(agent)))
             .chain(more)
+            .map(|agent| self.agent.iter().fold(agent, |agent, change| change(agent)))
             .fold(Chat::builder(), |chat, agent| chat.agent(agent))
             .limits(self.chat_limits)
             .clock(self.clock.clone())
