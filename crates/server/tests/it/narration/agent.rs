@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use singletree_agent::{AgentLoop, Artifacts, SnapshotSource};
-use singletree_durable::SessionKey;
+use singletree_durable::{MemoryStore, SessionKey};
+use singletree_engine::SystemClock;
 use singletree_harness::{Agent, Bucket, BucketTable};
 use singletree_llm::{
     Backoff, BoxError, BoxFuture, BoxStream, ChatMessage, Delta, Detail, Error, Pace, Provider, Request,
@@ -56,6 +57,14 @@ pub(crate) fn agent(parts: &Parts, artifacts: Arc<Artifacts>) -> Agent {
         .agent("a")
         .unwrap()
         .buckets(buckets)
+}
+
+/// Makes the same agent for a server: what it asks and does is noted.
+pub(crate) fn alone(record: &Record) -> Agent {
+    let (done, failures) = Default::default();
+    let (points, record, mutant) = (Points::new(None), record.clone(), Mutant::None);
+    let artifacts = Artifacts::new(Arc::new(MemoryStore::new()), Arc::new(SystemClock));
+    agent(&Parts { points, record, mutant, done, failures }, Arc::new(artifacts))
 }
 
 /// What the model says to what: the same in conversations, where it sees what its calls gave, and to commands, where it sees

@@ -15,4 +15,5 @@ mod story;
 mod strong;
 mod tamper;
 mod teeth;
+mod wire;
 mod world;

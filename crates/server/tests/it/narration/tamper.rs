@@ -1,18 +1,11 @@
 //! What a page holds of a conversation is a picture of it, as narration is: whatever a page posts along, nothing that counts
 //! changes (wire notes §3.4 R8, D16).
 
-use std::sync::Arc;
-
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use singletree_agent::Artifacts;
-use singletree_durable::MemoryStore;
-use singletree_engine::SystemClock;
 
-use super::agent::{Parts, agent};
-use super::points::Points;
+use super::agent::alone;
 use super::seen::{Record, Seen};
-use super::teeth::Mutant;
 use crate::support::Rig;
 use crate::support::rig::within;
 
@@ -42,11 +35,8 @@ fn pictures() -> impl Strategy<Value = Vec<Vec<Value>>> {
 /// Says the same each time, with these pictures of the conversation posted along, and returns what was seen.
 async fn seen(policy: &str, pictures: &[Vec<Value>]) -> (Vec<Seen>, Vec<Value>) {
     let record = Record::default();
-    let (done, failures) = Default::default();
-    let parts =
-        Parts { points: Points::new(None), record: record.clone(), mutant: Mutant::None, done, failures };
-    let artifacts = Arc::new(Artifacts::new(Arc::new(MemoryStore::new()), Arc::new(SystemClock)));
-    let rig = Rig::builder().also(move |_| agent(&parts, artifacts)).start().await;
+    let noted = record.clone();
+    let rig = Rig::builder().also(move |_| alone(&noted)).start().await;
     let client = rig.client();
     let made =
         client.post("/v1/sessions", &json!({ "id": "t", "agent": "a", "prompt_policy": policy })).await;
