@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use singletree::config::{Serving, TokenSettings};
-use singletree_server::{AccessPolicy, Server, ServerLimits, TokenPolicy};
+use singletree::config::{NotifySettings, Serving, TokenSettings};
+use singletree::durable::TenantId;
+use singletree::harness::{BlobLimits, Notices};
+use singletree_server::{AccessPolicy, Server, ServerLimits, TokenPolicy, Webhook};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::wire::House;
 
 /// Where a server listens of which nothing is said.
@@ -32,8 +34,45 @@ pub(crate) fn server(house: &House, said: &Said) -> Result<(Server, String)> {
         .limits(limits(serving))
         .redactor(house.redactor.clone())
         .access(policy)
+        .webhooks(house.notify.iter().map(webhook).collect::<Result<Vec<_>>>()?)
         .build()?;
     Ok((server, listen.unwrap_or_else(|| LISTEN.to_owned())))
+}
+
+/// Says how much is kept of pictures and files.
+pub(crate) fn blob_limits(serving: &Serving) -> BlobLimits {
+    let usual = BlobLimits::default();
+    let bytes = |it: u64| usize::try_from(it).unwrap_or(usize::MAX);
+    BlobLimits {
+        bytes: serving.blob_bytes.map_or(usual.bytes, bytes),
+        session_bytes: serving.session_blob_bytes.unwrap_or(usual.session_bytes),
+        types: serving.blob_types.clone().unwrap_or(usual.types),
+        ..usual
+    }
+}
+
+/// Says which notices are written.
+pub(crate) fn notices(settings: &[NotifySettings]) -> Result<Notices> {
+    settings
+        .iter()
+        .try_fold(Notices::new(), |notices, it| Ok(notices.of(tenant(it)?, it.events.iter().copied())))
+}
+
+fn webhook(settings: &NotifySettings) -> Result<Webhook> {
+    let webhook = Webhook::new(tenant(settings)?, &settings.url, &settings.secret)?
+        .types(settings.events.iter().copied())
+        .private_network(settings.private_network);
+    let webhook = match &settings.old_secret {
+        Some(secret) => webhook.old_secret(secret)?,
+        None => webhook,
+    };
+    let webhook = settings.expiring_before.into_iter().fold(webhook, Webhook::expiring_before);
+    let webhook = settings.give_up_after.into_iter().fold(webhook, Webhook::give_up_after);
+    Ok(settings.link.iter().fold(webhook, Webhook::link))
+}
+
+fn tenant(settings: &NotifySettings) -> Result<TenantId> {
+    TenantId::parse(&settings.tenant).map_err(|it| Error::Usage(it.to_string()))
 }
 
 fn tokens(settings: &TokenSettings) -> TokenPolicy {
@@ -55,8 +94,6 @@ fn limits(serving: &Serving) -> ServerLimits {
     };
     ServerLimits {
         body_bytes: size(serving.body_bytes, usual.body_bytes),
-        blob_bytes: size(serving.blob_bytes, usual.blob_bytes),
-        session_blob_bytes: serving.session_blob_bytes.unwrap_or(usual.session_blob_bytes),
         header_bytes: size(serving.header_bytes, usual.header_bytes),
         connections: size(serving.connections, usual.connections),
         request_time: serving.request_time.unwrap_or(usual.request_time),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use singletree::Agent;
 use singletree::agent::ChatAgent;
 use singletree::agent::demo::{self, DemoParts};
-use singletree::config::{BareModel, Config, Means, Serving, Surroundings};
+use singletree::config::{BareModel, Config, Means, NotifySettings, Serving, Surroundings};
 use singletree::engine::{Clock, Ids, RandomIds, SystemClock};
 use singletree::harness::Limits;
 use singletree::http::{Redactor, Secret};
@@ -75,6 +75,8 @@ pub(crate) struct Cast {
     pub(crate) limits: Limits,
     /// How they are served, as far as their file says that.
     pub(crate) serving: Serving,
+    /// Where people are told that something waits for them.
+    pub(crate) notify: Vec<NotifySettings>,
     /// Takes their keys out of what is printed.
     pub(crate) redactor: Redactor,
     /// Whom a person may ask for, and where they come from; none for the demo.
@@ -114,7 +116,8 @@ impl Cast {
             ..ChatAgent::new(demo::NAME, "Demo", MADE_AT)
         }];
         let (limits, serving, redactor) = (Limits::default(), Serving::default(), Redactor::default());
-        Ok(Self { agents: vec![agent], listed, limits, serving, redactor, about: None, again: String::new() })
+        let (notify, about, again) = (Vec::new(), None, String::new());
+        Ok(Self { agents: vec![agent], listed, limits, serving, notify, redactor, about, again })
     }
 
     fn built(config: &Config, place: &Place, (about, again): (String, String)) -> Result<Self> {
@@ -128,7 +131,8 @@ impl Cast {
         let serving = config.serving().clone();
         let redactor = config.redactor();
         let (agents, listed, limits) = (built.agents, built.listed, built.limits);
-        Ok(Self { agents, listed, limits, serving, redactor, about: Some(about), again })
+        let notify = config.notify().to_vec();
+        Ok(Self { agents, listed, limits, serving, notify, redactor, about: Some(about), again })
     }
 }
 

@@ -3,16 +3,17 @@
 use std::time::Duration;
 
 use singletree::agent::ChatAgent;
-use singletree::config::Serving;
+use singletree::config::{NotifySettings, Serving};
 use singletree::durable::{Journal, SessionId, SessionKey, TenantId, WaitQuery};
 use singletree::engine::{Ids, Outline, RandomIds};
 use singletree::harness;
 use singletree::http::Redactor;
 use singletree::llm::{BoxFuture, Pace};
-use singletree::{Agent, Chat, SqliteStore};
+use singletree::{Agent, Blobs, Chat, SqliteStore};
 
 use crate::error::{Error, Result};
 use crate::place::Place;
+use crate::serving::{blob_limits, notices};
 use crate::who::{Cast, Who};
 
 /// How long turns that still run may take to end before the process does; what is left is finished by the next one.
@@ -32,15 +33,22 @@ pub(crate) struct House {
     /// How clients of a server list those who answer, and how they are served.
     pub(crate) listed: Vec<ChatAgent>,
     pub(crate) serving: Serving,
+    pub(crate) notify: Vec<NotifySettings>,
     pub(crate) store: SqliteStore,
 }
 
 impl House {
     /// Opens the database for writing; a second process that would is refused. `command` is what that one is told.
     pub(crate) async fn open(place: &Place, who: &Who, command: &str) -> Result<Self> {
-        // A wrong file is told before anything is made.
-        let cast = Cast::of(who, place).await?;
+        // A wrong file is told before anything is made. Who sits before a terminal sees what waits: nobody else is told.
+        let cast = Cast { notify: Vec::new(), ..Cast::of(who, place).await? };
         Self::write(place, cast, command).await
+    }
+
+    /// As [`House::open`], for a server: people are told what waits for them.
+    pub(crate) async fn serve(place: &Place, who: &Who) -> Result<Self> {
+        let cast = Cast::of(who, place).await?;
+        Self::write(place, cast, "serve").await
     }
 
     /// As [`House::open`], for what needs no agent.
@@ -61,10 +69,13 @@ impl House {
     }
 
     fn over(cast: Cast, store: SqliteStore) -> Result<Self> {
-        let Cast { agents, listed, limits, serving, redactor, about, again } = cast;
-        let chat = agents.into_iter().fold(Chat::builder().limits(limits), |chat, agent| chat.agent(agent));
-        let chat = chat.open(store.clone())?;
-        Ok(Self { chat, redactor, about, again, listed, serving, store })
+        let Cast { agents, listed, limits, serving, notify, redactor, about, again } = cast;
+        let builder = Chat::builder()
+            .limits(limits)
+            .blobs(Blobs::new(store.clone()).limits(blob_limits(&serving)))
+            .notices(notices(&notify)?);
+        let chat = agents.into_iter().fold(builder, |chat, agent| chat.agent(agent)).open(store.clone())?;
+        Ok(Self { chat, redactor, about, again, listed, serving, notify, store })
     }
 
     /// Chooses the conversation: the one that is named; else the last one, if the agent that is asked for answers there,

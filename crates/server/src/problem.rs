@@ -157,7 +157,7 @@ impl From<crate::Error> for Problem {
                 (StatusCode::BAD_REQUEST, Bucket::UserCorrectable)
             }
             Error::Store(_) => (StatusCode::SERVICE_UNAVAILABLE, Bucket::RetryableTransient),
-            Error::Open { .. } | Error::Listen { .. } | Error::KeySet { .. } => {
+            Error::Open { .. } | Error::Listen { .. } | Error::KeySet { .. } | Error::Webhook { .. } => {
                 (StatusCode::INTERNAL_SERVER_ERROR, Bucket::RetryableTransient)
             }
         };

@@ -15,6 +15,7 @@ use singletree_durable::Documents;
 use singletree_engine::{Clock, Ids, RandomIds, SystemClock};
 use singletree_harness::Chat;
 use singletree_http::{Redactor, Secret};
+use singletree_llm::Pace;
 use tokio::net::{TcpListener, lookup_host};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, timeout_at};
@@ -24,6 +25,8 @@ use crate::entropy::{Entropy, SystemEntropy};
 use crate::frame::{self, Frame};
 use crate::keys::{self, Access, AccessPolicy, Audit, Keyring};
 use crate::narration::{self, NarrationLog};
+use crate::notify::{Post, Webhook};
+use crate::pace::TokioPace;
 use crate::problem::Problem;
 use crate::section::Section;
 use crate::settings::ServerLimits;
@@ -46,6 +49,8 @@ pub struct ServerBuilder {
     redactor: Redactor,
     narration: NarrationLog,
     access: AccessPolicy,
+    webhooks: Vec<Webhook>,
+    pace: Arc<dyn Pace>,
 }
 
 impl ServerBuilder {
@@ -105,12 +110,41 @@ impl ServerBuilder {
         self
     }
 
+    /// Tells notices of what waits and what failed at these endpoints, one for each tenant. The chat must have been opened with the
+    /// same tenants and types ([`ChatBuilder::notices`](singletree_harness::ChatBuilder::notices)): what it does not write is not told.
+    #[must_use]
+    pub fn webhooks(mut self, webhooks: impl IntoIterator<Item = Webhook>) -> Self {
+        self.webhooks = webhooks.into_iter().collect();
+        self
+    }
+
+    /// Sets what lets time pass between attempts to tell a notice (INV-11).
+    #[must_use]
+    pub fn pace(mut self, pace: Arc<dyn Pace>) -> Self {
+        self.pace = pace;
+        self
+    }
+
     /// Puts the server together.
     ///
     /// # Errors
-    /// `server_key_set_invalid` when the keys of tokens cannot be read.
+    /// `server_key_set_invalid` when the keys of tokens cannot be read; `server_webhook_invalid` when a tenant has two endpoints.
     pub fn build(self) -> Result<Server> {
-        let Self { chat, documents, agents, limits, clock, ids, entropy, redactor, narration, access } = self;
+        let Self {
+            chat,
+            documents,
+            agents,
+            limits,
+            clock,
+            ids,
+            entropy,
+            redactor,
+            narration,
+            access,
+            webhooks,
+            pace,
+        } = self;
+        let endpoints = Post::endpoints(webhooks)?;
         let kept = limits.audit_kept;
         let audit = Arc::new(Audit::new(documents.clone(), clock.clone(), ids.clone(), kept));
         let keyring = Keyring::over(documents.clone(), clock.clone(), entropy.clone(), audit.clone());
@@ -131,6 +165,8 @@ impl ServerBuilder {
             access,
             audit,
             ready,
+            endpoints,
+            pace,
             blobs,
             closing,
         };
@@ -167,6 +203,8 @@ impl Server {
             redactor: Redactor::default(),
             narration: NarrationLog::off(),
             access: AccessPolicy::default(),
+            webhooks: Vec::new(),
+            pace: Arc::new(TokioPace),
         }
     }
 
@@ -220,6 +258,7 @@ impl Server {
     /// Dropping the future drops all connections; turns that were accepted are kept.
     pub async fn serve(&self, listener: TcpListener, stop: impl Future<Output = ()> + Send) {
         let mut door = Door::new(self.router(), &self.shared.limits);
+        let post = Post::open(&self.shared);
         tokio::select! {
             () = door.open(&listener, stop) => {}
             never = upkeep::run(&self.shared) => match never {},
@@ -229,8 +268,10 @@ impl Server {
         let end = Instant::now() + self.shared.limits.grace;
         self.shared.chat.shutdown(self.shared.limits.grace).await;
         self.shared.closing.send_replace(true);
+        let post = post.close(end);
         // Nobody is left, or has had the time.
-        drop(timeout_at(end.max(Instant::now() + LAST_WORDS), door.empty()).await);
+        let empty = timeout_at(end.max(Instant::now() + LAST_WORDS), door.empty());
+        drop(tokio::join!(empty, post).0);
     }
 }
 

@@ -9,12 +9,14 @@ use singletree_durable::{Documents, TenantId, Timestamp};
 use singletree_engine::{Clock, Ids};
 use singletree_harness::Chat;
 use singletree_http::Redactor;
+use singletree_llm::Pace;
 use tokio::sync::{Semaphore, watch};
 
 use crate::caller::Caller;
 use crate::entropy::Entropy;
 use crate::keys::{Access, Audit};
 use crate::narration::{NarrationLog, NarrationView};
+use crate::notify::Endpoint;
 use crate::settings::ServerLimits;
 
 /// What all sections share.
@@ -37,6 +39,10 @@ pub(crate) struct Shared {
     pub(crate) redactor: Redactor,
     /// What people are told beside the conversations.
     pub(crate) narration: NarrationLog,
+    /// Where notices are told.
+    pub(crate) endpoints: Vec<Endpoint>,
+    /// Lets time pass.
+    pub(crate) pace: Arc<dyn Pace>,
     /// How many more blobs may be in memory.
     pub(crate) blobs: Arc<Semaphore>,
     /// Who may ask.

@@ -14,7 +14,7 @@ use crate::wire::House;
 /// Runs the command.
 pub(crate) async fn run(args: Serve) -> Result<u8> {
     let place = Place::of(args.db.db.as_deref())?;
-    let house = House::open(&place, &args.who, "serve").await?;
+    let house = House::serve(&place, &args.who).await?;
     let served = serve(&house, &place, Said { listen: args.listen, auth: args.auth }).await;
     let served = house.clean(served);
     if matches!(served, Ok(End::Graceful)) {

@@ -6,6 +6,7 @@ mod frame;
 mod keys;
 mod narration;
 mod native;
+mod notify;
 mod resume;
 mod schemathesis;
 mod support;

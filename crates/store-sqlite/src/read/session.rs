@@ -3,6 +3,7 @@
 use rusqlite::{Connection, OptionalExtension, Result, Row, params};
 use singletree_durable::{
     Counters, FieldRow, FieldValue, Head, Parent, SessionId, SessionKey, SessionPage, SessionRow, TenantId,
+    Timestamp,
 };
 
 use super::{all, sweep};
@@ -59,6 +60,24 @@ pub(crate) fn page(
     let sessions =
         found.into_iter().map(|(id, row)| with_fields(connection, id, row)).collect::<Result<_>>()?;
     Ok(SessionPage { sessions, next })
+}
+
+/// Reads sessions of a tenant, those written last first. It goes through all of them: nothing that a turn writes keeps them in
+/// this order.
+pub(crate) fn recent(
+    connection: &Connection,
+    tenant: &TenantId,
+    past: Option<&(Timestamp, SessionId)>,
+    limit: u64,
+) -> Result<Vec<SessionRow>> {
+    let (at, id) = past.map_or((i64::MAX, ""), |(at, id)| (at.as_millis(), id.as_str()));
+    let found = all(
+        connection,
+        select!("(s.updated_at, s.session) < (?, ?) ORDER BY s.updated_at DESC, s.session DESC LIMIT ?"),
+        params![tenant.as_str(), at, id, bound(limit)],
+        head,
+    )?;
+    found.into_iter().map(|(id, row)| with_fields(connection, id, row)).collect()
 }
 
 /// Reads the tenants that have sessions, past one. It steps from tenant to tenant, and sees one session of each.

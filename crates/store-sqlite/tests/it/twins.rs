@@ -339,6 +339,13 @@ async fn reads(journal: &dyn Journal, upkeep: &dyn Upkeep) -> Vec<String> {
         for limit in limits {
             let (tenant, from) = (&key.tenant, Some(&key.session));
             read.push(format!("{key:?} {limit}: {:?}", journal.sessions(tenant, from, limit).await.unwrap()));
+            let past = Some((at(0), key.session.clone()));
+            for past in [None, past.as_ref()] {
+                read.push(format!(
+                    "{limit} {past:?}: {:?}",
+                    journal.recent(tenant, past, limit).await.unwrap()
+                ));
+            }
             read.push(format!(
                 "{tenant} {limit}: {:?}",
                 journal.sessions(tenant, None, limit).await.unwrap()

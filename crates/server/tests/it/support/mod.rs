@@ -8,8 +8,10 @@ pub(crate) mod agents;
 pub(crate) mod client;
 pub(crate) mod inputs;
 pub(crate) mod installed;
+pub(crate) mod receiver;
 pub(crate) mod rig;
 
 pub(crate) use client::{Answer, Client, Event, Events};
 pub(crate) use inputs::{HandClock, HandPace};
+pub(crate) use receiver::{Delivery, Receiver, Reply};
 pub(crate) use rig::{Rig, RigBuilder};

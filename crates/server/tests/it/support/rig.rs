@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use singletree_durable::{Documents, Journal, MemoryStore, Upkeep};
-use singletree_harness::{Blobs, Chat, Limits};
+use singletree_harness::{Blobs, Chat, ChatBuilder, Limits};
 use singletree_http::{Redactor, Secret};
 use singletree_llm::Pace;
 use singletree_server::{AccessPolicy, NarrationLimits, NarrationLog, Server, ServerBuilder, ServerLimits};
@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 
 use super::agents::{self, CANARY, World};
 use super::client::Client;
-use super::inputs::{CountingEntropy, CountingIds, HandClock, HandPace};
+use super::inputs::{ClockPace, CountingEntropy, CountingIds, HandClock, HandPace};
 
 /// How long anything in a test may take before it has failed.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -48,6 +48,7 @@ pub(crate) struct RigBuilder {
     entropy: Arc<CountingEntropy>,
     at: SocketAddr,
     narration: Option<NarrationLog>,
+    chat: Vec<Box<dyn FnOnce(ChatBuilder) -> ChatBuilder>>,
     server: Vec<Box<dyn FnOnce(ServerBuilder) -> ServerBuilder>>,
 }
 
@@ -82,6 +83,7 @@ impl Rig {
             entropy: Arc::default(),
             at: SocketAddr::from(([127, 0, 0, 1], 0)),
             narration: None,
+            chat: Vec::new(),
             server: Vec::new(),
         }
     }
@@ -137,6 +139,12 @@ impl RigBuilder {
         self
     }
 
+    /// Changes what the chat is built of.
+    pub(crate) fn chat(mut self, change: impl FnOnce(ChatBuilder) -> ChatBuilder + 'static) -> Self {
+        self.chat.push(Box::new(change));
+        self
+    }
+
     /// Changes what the server is built of.
     pub(crate) fn server(mut self, change: impl FnOnce(ServerBuilder) -> ServerBuilder + 'static) -> Self {
         self.server.push(Box::new(change));
@@ -170,9 +178,9 @@ impl RigBuilder {
             .clock(self.clock.clone())
             .ids(self.ids.clone())
             .narration(narration.sink())
-            .blobs(Blobs::shared(store.clone()))
-            .open_shared(store.clone(), store.clone())
-            .unwrap();
+            .blobs(Blobs::shared(store.clone()));
+        let chat = self.chat.into_iter().fold(chat, |chat, change| change(chat));
+        let chat = chat.open_shared(store.clone(), store.clone()).unwrap();
         chat.sweep().await.unwrap();
         let documents: Arc<dyn Documents> = store;
         let builder = Server::builder(chat.clone(), documents.clone())
@@ -182,6 +190,7 @@ impl RigBuilder {
             .ids(self.ids.clone())
             .entropy(self.entropy.clone())
             .narration(narration)
+            .pace(Arc::new(ClockPace(self.clock.clone())))
             .redactor(redactor);
         let server =
             self.server.into_iter().fold(builder, |builder, change| change(builder)).build().unwrap();

@@ -51,6 +51,8 @@ pub(crate) const TABLE: &[Entry] = &[
     of("GET", "/v1/sessions/{session}"),
     of("GET", "/v1/sessions/{session}/export"),
     of("DELETE", "/v1/sessions/{session}").alike(),
+    of("POST", "/v1/sessions/{session}/blobs").body("{}").alike(),
+    of("GET", "/v1/sessions/{session}/blobs/{digest}"),
     of("POST", "/v1/sessions/{session}/messages").body(r#"{"content": "say hello"}"#),
     of("POST", "/v1/sessions/{session}/messages").events().body(r#"{"content": "say hello"}"#),
     of("GET", "/v1/sessions/{session}/messages"),
