@@ -31,6 +31,10 @@ pub(super) fn starts_turn(id: &'static str, summary: &'static str) -> Operation 
             "Prefer",
             "`respond-async`, also with `wait=SECONDS`: an answer as soon as the turn is accepted.",
         )
+        .header(
+            "Last-Event-ID",
+            "The id of the last event of the turn that was seen, where it is asked for again.",
+        )
         .answers::<native::Outcome>(200, "How the turn ended.")
         .streams::<native::StreamItem>(200, "What happens in the turn, as it happens.")
         .answers::<native::Turn>(202, "The turn was accepted; `Location` says where it is.")
