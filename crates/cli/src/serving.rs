@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use singletree::config::{Serving, TokenSettings};
+use singletree::http::{HttpClient, HttpLimits};
 use singletree_server::{AccessPolicy, Server, ServerLimits, TokenPolicy};
 
 use crate::error::Result;
@@ -31,6 +32,8 @@ pub(crate) fn server(house: &House, said: &Said) -> Result<(Server, String)> {
         .agents(house.listed.clone())
         .limits(limits(serving))
         .redactor(house.redactor.clone())
+        .fetching(Arc::new(HttpClient::guarded(HttpLimits::fetching())?))
+        .environments(house.environments.clone())
         .access(policy)
         .build()?;
     Ok((server, listen.unwrap_or_else(|| LISTEN.to_owned())))

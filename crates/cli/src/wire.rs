@@ -1,5 +1,6 @@
 //! The composition root: which store, which agent, which time.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use singletree::agent::ChatAgent;
@@ -10,6 +11,7 @@ use singletree::harness;
 use singletree::http::Redactor;
 use singletree::llm::{BoxFuture, Pace};
 use singletree::{Agent, Chat, SqliteStore};
+use singletree_server::Environments;
 
 use crate::error::{Error, Result};
 use crate::place::Place;
@@ -32,6 +34,8 @@ pub(crate) struct House {
     /// How clients of a server list those who answer, and how they are served.
     pub(crate) listed: Vec<ChatAgent>,
     pub(crate) serving: Serving,
+    /// Where the states of devices are that talk to them.
+    pub(crate) environments: Arc<Environments>,
     pub(crate) store: SqliteStore,
 }
 
@@ -61,10 +65,10 @@ impl House {
     }
 
     fn over(cast: Cast, store: SqliteStore) -> Result<Self> {
-        let Cast { agents, listed, limits, serving, redactor, about, again } = cast;
+        let Cast { agents, listed, limits, serving, redactor, environments, about, again } = cast;
         let chat = agents.into_iter().fold(Chat::builder().limits(limits), |chat, agent| chat.agent(agent));
         let chat = chat.open(store.clone())?;
-        Ok(Self { chat, redactor, about, again, listed, serving, store })
+        Ok(Self { chat, redactor, about, again, listed, serving, environments, store })
     }
 
     /// Chooses the conversation: the one that is named; else the last one, if the agent that is asked for answers there,

@@ -16,6 +16,7 @@ mod retain;
 mod send;
 mod serve;
 mod sessions;
+mod shell;
 mod slash;
 mod torture;
 mod torture_child;
@@ -48,6 +49,7 @@ pub(crate) async fn run(command: Command) -> Result<u8> {
         Command::Turn(args) => turn::run(args).await,
         Command::Doctor(args) => doctor::run(args).await,
         Command::Serve(args) => serve::run(args).await,
+        Command::Shell(args) => shell::run(args).await,
         Command::Keys(args) => keys::run(args).await,
         Command::Backup(args) => backup::run(args).await,
         Command::Torture(args) => torture::run(args).await,
