@@ -65,6 +65,12 @@ pub(crate) enum Command {
     /// Make, list, rotate and revoke the keys of a server. Works beside a running one.
     #[command(subcommand)]
     Keys(Keys),
+    /// Talk with an OpenHarness engine, of this server or another, as a strict shell: it shows texts, asks what the engine asks,
+    /// and does nothing else. From a pipe, one line is one intent.
+    ///
+    /// `/approve` and `/reject` decide what was left open, `/quit` leaves. Exit codes: 0 done, 1 the engine failed, 2 wrong usage,
+    /// 3 a question is open.
+    Shell(Shell),
     /// Copy the database to a new file. Works beside a running chat.
     Backup(Backup),
     /// Kill a chat of its own again and again under load, and look what is left.
@@ -359,6 +365,26 @@ pub(crate) struct Serve {
     pub(crate) db: Db,
 }
 
+/// `singletree shell`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Shell {
+    /// The server, or the engine's own address; of a bare server the engine is at /v1/openharness.
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8787")]
+    pub(crate) url: String,
+    /// The environment variable of the key; none is shown otherwise.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) key_env: Option<String>,
+    /// Which conversation; a new one otherwise.
+    #[arg(long, value_name = "ID", value_parser = session)]
+    pub(crate) session: Option<String>,
+    /// Which thread of it.
+    #[arg(long, value_name = "ID", value_parser = session)]
+    pub(crate) conversation: Option<String>,
+    /// Which procedure to follow.
+    #[arg(long, value_name = "ID")]
+    pub(crate) sop: Option<String>,
+}
+
 /// `singletree keys`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Keys {
@@ -541,7 +567,7 @@ impl Command {
             Self::Graph(Graph::Show { format, .. }) => *format == GraphFormat::Json,
             Self::Turn(Turn::Show { format, .. }) => *format == TurnFormat::Json,
             Self::Doctor(it) => it.common.json,
-            Self::Serve(_) => false,
+            Self::Serve(_) | Self::Shell(_) => false,
             Self::Keys(it) => it.of().common.json,
             Self::Backup(it) => it.common.json,
             Self::Torture(it) => it.json,

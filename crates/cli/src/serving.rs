@@ -5,6 +5,7 @@ use std::sync::Arc;
 use singletree::config::{NotifySettings, Serving, TokenSettings};
 use singletree::durable::TenantId;
 use singletree::harness::{BlobLimits, Notices};
+use singletree::http::{HttpClient, HttpLimits};
 use singletree_server::{AccessPolicy, Server, ServerLimits, TokenPolicy, Webhook};
 
 use crate::error::{Error, Result};
@@ -33,6 +34,8 @@ pub(crate) fn server(house: &House, said: &Said) -> Result<(Server, String)> {
         .agents(house.listed.clone())
         .limits(limits(serving))
         .redactor(house.redactor.clone())
+        .fetching(Arc::new(HttpClient::guarded(HttpLimits::fetching())?))
+        .environments(house.environments.clone())
         .access(policy)
         .webhooks(house.notify.iter().map(webhook).collect::<Result<Vec<_>>>()?)
         .build()?;

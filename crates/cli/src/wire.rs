@@ -1,5 +1,6 @@
 //! The composition root: which store, which agent, which time.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use singletree::agent::ChatAgent;
@@ -10,6 +11,7 @@ use singletree::harness;
 use singletree::http::Redactor;
 use singletree::llm::{BoxFuture, Pace};
 use singletree::{Agent, Blobs, Chat, SqliteStore};
+use singletree_server::Environments;
 
 use crate::error::{Error, Result};
 use crate::place::Place;
@@ -34,6 +36,8 @@ pub(crate) struct House {
     pub(crate) listed: Vec<ChatAgent>,
     pub(crate) serving: Serving,
     pub(crate) notify: Vec<NotifySettings>,
+    /// Where the states of devices are that talk to them.
+    pub(crate) environments: Arc<Environments>,
     pub(crate) store: SqliteStore,
 }
 
@@ -69,13 +73,13 @@ impl House {
     }
 
     fn over(cast: Cast, store: SqliteStore) -> Result<Self> {
-        let Cast { agents, listed, limits, serving, notify, redactor, about, again } = cast;
+        let Cast { agents, listed, limits, serving, notify, redactor, environments, about, again } = cast;
         let builder = Chat::builder()
             .limits(limits)
             .blobs(Blobs::new(store.clone()).limits(blob_limits(&serving)))
             .notices(notices(&notify)?);
         let chat = agents.into_iter().fold(builder, |chat, agent| chat.agent(agent)).open(store.clone())?;
-        Ok(Self { chat, redactor, about, again, listed, serving, notify, store })
+        Ok(Self { chat, redactor, about, again, listed, serving, notify, environments, store })
     }
 
     /// Chooses the conversation: the one that is named; else the last one, if the agent that is asked for answers there,

@@ -18,6 +18,7 @@ mod retain;
 mod send;
 mod serve;
 mod sessions;
+mod shell;
 mod slash;
 mod torture;
 mod torture_child;
@@ -50,6 +51,7 @@ pub(crate) async fn run(command: Command) -> Result<u8> {
         Command::Turn(args) => turn::run(args).await,
         Command::Doctor(args) => doctor::run(args).await,
         Command::Serve(args) => serve::run(args).await,
+        Command::Shell(args) => shell::run(args).await,
         Command::Keys(args) => keys::run(args).await,
         Command::Backup(args) => backup::run(args).await,
         Command::Torture(args) => torture::run(args).await,

@@ -19,6 +19,7 @@ mod piped;
 mod refused;
 mod scripts;
 mod sessions;
+mod shell;
 mod show;
 mod slash;
 mod story;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use singletree_http::BoxFuture;
+use futures_util::future::LocalBoxFuture;
 use singletree_protocol::openharness::{ActionDirective, RiskTier};
 
 use super::plan::Note;
@@ -39,16 +39,16 @@ pub trait Person {
     fn note(&mut self, note: &Note);
 
     /// Asks a question of the engine; returns which of its options was chosen, nothing when it is left open.
-    fn ask<'a>(&'a mut self, question: &'a Question) -> BoxFuture<'a, Option<usize>>;
+    fn ask<'a>(&'a mut self, question: &'a Question) -> LocalBoxFuture<'a, Option<usize>>;
 
     /// Asks whether something may be done here. Whatever is not a clear yes is a no.
-    fn confirm<'a>(&'a mut self, asked: &'a Confirmation) -> BoxFuture<'a, bool>;
+    fn confirm<'a>(&'a mut self, asked: &'a Confirmation) -> LocalBoxFuture<'a, bool>;
 }
 
 /// What carries actions out, those of the types that the shell's profile lists.
 pub trait Hands {
     /// Does it, or says why it cannot be done.
-    fn perform<'a>(&'a mut self, directive: &'a ActionDirective) -> BoxFuture<'a, Result<(), String>>;
+    fn perform<'a>(&'a mut self, directive: &'a ActionDirective) -> LocalBoxFuture<'a, Result<(), String>>;
 }
 
 /// Hands that do nothing: for shells that only show and ask.
@@ -56,7 +56,7 @@ pub trait Hands {
 pub struct NoHands;
 
 impl Hands for NoHands {
-    fn perform<'a>(&'a mut self, directive: &'a ActionDirective) -> BoxFuture<'a, Result<(), String>> {
+    fn perform<'a>(&'a mut self, directive: &'a ActionDirective) -> LocalBoxFuture<'a, Result<(), String>> {
         let why = format!("this shell does nothing of the type {}", directive.action_type);
         Box::pin(std::future::ready(Err(why)))
     }

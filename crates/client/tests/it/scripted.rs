@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::future::LocalBoxFuture;
 use futures_util::stream;
 use serde_json::{Value, json};
 use singletree_client::{
@@ -128,12 +129,12 @@ impl Person for Decider {
         self.record(Happened::Noted(note.clone()));
     }
 
-    fn ask<'a>(&'a mut self, question: &'a Question) -> BoxFuture<'a, Option<usize>> {
+    fn ask<'a>(&'a mut self, question: &'a Question) -> LocalBoxFuture<'a, Option<usize>> {
         self.record(Happened::Asked(question.signal_id.clone()));
         Box::pin(std::future::ready(self.choices.pop_front().flatten()))
     }
 
-    fn confirm<'a>(&'a mut self, asked: &'a Confirmation) -> BoxFuture<'a, bool> {
+    fn confirm<'a>(&'a mut self, asked: &'a Confirmation) -> LocalBoxFuture<'a, bool> {
         self.record(Happened::Confirmed(asked.action.clone()));
         Box::pin(std::future::ready(self.confirms.pop_front().unwrap_or(false)))
     }
@@ -144,7 +145,7 @@ impl Person for Decider {
 struct Recording(Arc<Mutex<Vec<Happened>>>);
 
 impl Hands for Recording {
-    fn perform<'a>(&'a mut self, directive: &'a ActionDirective) -> BoxFuture<'a, Result<(), String>> {
+    fn perform<'a>(&'a mut self, directive: &'a ActionDirective) -> LocalBoxFuture<'a, Result<(), String>> {
         self.0.lock().unwrap().push(Happened::Performed(directive.action_type.clone()));
         let broken = directive.action_type == "com.example.broken";
         Box::pin(std::future::ready(if broken { Err("it is broken".to_owned()) } else { Ok(()) }))

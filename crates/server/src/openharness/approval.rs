@@ -73,10 +73,10 @@ impl Wanted {
                 ..Continuation::default()
             },
         });
+        let title = format!("Approval wanted: {}", self.tool);
         let payload = RequestApproval {
             signal_id: turn.signal_descriptor.signal_id.clone(),
             options: options.collect(),
-            title: format!("Approval wanted: {}", self.tool),
             prompt: format!("May `{}` run with these arguments?\n{}", self.tool, self.shown),
             action: Action {
                 name: self.tool.clone(),
@@ -84,7 +84,9 @@ impl Wanted {
                 params_sha256: self.params_sha256.clone(),
             },
             expires_at: turn.wait.deadline.map(rfc3339),
-            fallback_message: self.elsewhere(turn),
+            // Where nobody can be asked, that was said before it.
+            fallback_message: if tokens.is_empty() { title.clone() } else { self.elsewhere(turn) },
+            title,
             run_id,
         };
         let deadline_ms =
@@ -104,11 +106,10 @@ impl Wanted {
     }
 
     fn elsewhere(&self, turn: &SuspendedTurn) -> String {
-        let signal = &turn.signal_descriptor.signal_id;
         format!(
-            "Approval is wanted for `{}` with these arguments:\n{}\nIt waits under the id {signal}, and can be decided with \
-             `singletree answer {signal} approve` or `reject`, or in any client that can ask.",
-            self.tool, self.shown,
+            "Approval is wanted for `{}` with these arguments:\n{}\nIt waits under the id {} until somebody decides it in a \
+             client that may.",
+            self.tool, self.shown, turn.signal_descriptor.signal_id,
         )
     }
 }
@@ -124,8 +125,7 @@ pub(super) fn awaited(turn: &SuspendedTurn, clean: &dyn Fn(&str) -> String) -> A
         payload_schema: turn.wait.payload_schema.clone(),
         expires_at: turn.wait.deadline.map(rfc3339),
         fallback_message: format!(
-            "The conversation waits for `{signal}`. It goes on when that is answered, for example with \
-             `singletree answer {signal} JSON`."
+            "The conversation waits for `{signal}`. It goes on when somebody answers that in a client that may."
         ),
     })
 }
