@@ -226,7 +226,9 @@ impl AgentLoopBuilder {
 pub(crate) fn agent_of(name: impl Into<String>, parts: Parts) -> Result<Agent> {
     let tools = parts.members().filter_map(|it| it.tools.as_ref());
     let effects: Vec<Effect> = tools.flat_map(LiveToolbox::effects).collect();
-    let durability = if effects.is_empty() { Durability::Turn } else { Durability::Step };
+    // A hand-off is a call, too.
+    let calls = parts.is_team() || !effects.is_empty();
+    let durability = if calls { Durability::Step } else { Durability::Turn };
     let effectful = effects.into_iter().any(Effect::changes);
     // The longest of them all, and all when one wants all.
     let windows = parts.members().map(|it| it.window).collect::<Option<Vec<_>>>();

@@ -91,7 +91,8 @@ impl TeamBuilder {
         graph_of(self.into_parts()?)
     }
 
-    /// Makes the agent of a chat that answers as this team.
+    /// Makes the agent of a chat that answers as this team. With more than one member it runs at
+    /// [`Durability::Step`](singletree_harness::Durability::Step): a hand-off is a call, and no committed one is made again (D26).
     ///
     /// # Errors
     /// As [`TeamBuilder::graph`].

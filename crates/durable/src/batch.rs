@@ -132,8 +132,8 @@ pub enum Put {
     /// Removes the session and everything of it but its next free numbers, which are content of nobody, and what its tenant has
     /// used in it; a later head makes it anew. Deleting what is absent succeeds.
     Delete,
-    /// Writes a document of the session's tenant, whatever stood there, that belongs to the session and need not find it there
-    /// ([`Documents`](crate::Documents)): what is to be done about a transition is kept with it.
+    /// Writes a document of the session's tenant, whatever stood there, that need not find the session there
+    /// ([`Documents`](crate::Documents)): what is to be done or known about a transition is kept with it.
     Document {
         /// What it is.
         kind: String,
@@ -143,6 +143,8 @@ pub enum Put {
         body: Json,
         /// From when on it is as if it were not there.
         expires_at: Option<Timestamp>,
+        /// Whether it stays when the session goes; otherwise it belongs to the session.
+        outlives: bool,
     },
     /// Adds an audit row, which outlives the session.
     Audit(AuditRow),

@@ -12,6 +12,7 @@ use singletree_narration::{Locale, NarrationSink, NoNarration};
 
 use crate::agent::Agent;
 use crate::blobs::Blobs;
+use crate::deed::Auditing;
 use crate::event::ChatEvent;
 use crate::house::{House, HouseParts};
 use crate::limit::Limits;
@@ -20,6 +21,7 @@ use crate::outcome::{ChatTurnOutcome, ErroredTurn};
 use crate::retention::Retention;
 use crate::submit::SendOptions;
 use crate::turn::Turn;
+use crate::watcher::TurnWatcher;
 use crate::{Error, Result};
 
 /// A durable chat over a graph: send messages, get outcomes, whatever happens in between.
@@ -48,6 +50,8 @@ pub struct ChatBuilder {
     retention: Option<Retention>,
     blobs: Option<Blobs>,
     notices: Notices,
+    auditing: Auditing,
+    watcher: Option<Arc<dyn TurnWatcher>>,
 }
 
 impl ChatBuilder {
@@ -125,6 +129,21 @@ impl ChatBuilder {
         self
     }
 
+    /// Keeps an audit of answers and deletions ([`Deed`](crate::Deed)), each entry for so long; none otherwise. The store must be
+    /// one that keeps documents.
+    #[must_use]
+    pub fn audit(mut self, kept: Duration) -> Self {
+        self.auditing = Auditing::kept(kept);
+        self
+    }
+
+    /// Sets who looks on as turns end; nobody otherwise.
+    #[must_use]
+    pub fn watcher(mut self, watcher: Arc<dyn TurnWatcher>) -> Self {
+        self.watcher = Some(watcher);
+        self
+    }
+
     /// Opens the chat on a store.
     ///
     /// # Errors
@@ -156,6 +175,8 @@ impl ChatBuilder {
             retention: self.retention,
             blobs: self.blobs,
             notices: self.notices,
+            auditing: self.auditing,
+            watcher: self.watcher,
         })?;
         Ok(Chat { house: Arc::new(house), tenant: self.tenant.unwrap_or_else(TenantId::single) })
     }
@@ -184,6 +205,8 @@ impl Chat {
             retention: None,
             blobs: None,
             notices: Notices::new(),
+            auditing: Auditing::default(),
+            watcher: None,
         }
     }
 

@@ -42,6 +42,10 @@ impl Feed {
         *self.channel() = None;
     }
 
+    pub(crate) fn listeners(&self) -> usize {
+        self.channel().as_ref().map_or(0, broadcast::Sender::receiver_count)
+    }
+
     pub(crate) fn has_listeners(&self) -> bool {
         self.channel().as_ref().is_some_and(|it| it.receiver_count() > 0)
     }

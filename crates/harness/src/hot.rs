@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Map, Value};
 use singletree_durable::{
-    Counters, Dossier, FieldRow, Head, InvocationId, MailRow, Paused, SessionKey, TurnRow, WaitRow,
+    Counters, Dossier, FieldRow, Head, InvocationId, MailRow, Paused, SessionKey, Timestamp, TurnRow, WaitRow,
 };
 use singletree_engine::Item;
 use tokio::sync::{Notify, oneshot, watch};
@@ -132,6 +132,8 @@ pub(crate) struct Running {
     pub(crate) ticket: Arc<Ticket>,
     pub(crate) no: Option<u64>,
     pub(crate) stream: Option<TurnStream>,
+    /// Since when its graph runs.
+    pub(crate) since: Option<Timestamp>,
     /// Which wait it ends, until that is settled.
     pub(crate) answers: Option<u64>,
 }

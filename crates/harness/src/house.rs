@@ -16,6 +16,7 @@ use tokio::sync::Notify;
 use crate::agent::Agent;
 use crate::blobs::Blobs;
 use crate::budget::Bounds;
+use crate::deed::Auditing;
 use crate::event::ChatEvent;
 use crate::hot::{Desk, Hot};
 use crate::limit::Limits;
@@ -31,6 +32,7 @@ use crate::stored;
 use crate::tasks::Tasks;
 use crate::turn_id::TurnId;
 use crate::turning::Names;
+use crate::watcher::{EndedTurn, TurnWatcher};
 use crate::writing::{RowFields, Writing};
 use crate::{Error, narrate};
 
@@ -53,6 +55,8 @@ pub(crate) struct House {
     pub(crate) retaining: Retaining,
     pub(crate) blobs: Option<Blobs>,
     pub(crate) noticing: Noticing,
+    auditing: Auditing,
+    watcher: Option<Arc<dyn TurnWatcher>>,
     pub(crate) tasks: Tasks,
     pub(crate) closing: AtomicBool,
     /// Rung when a wait with a deadline begins, and at shutdown.
@@ -102,6 +106,8 @@ pub(crate) struct HouseParts {
     pub(crate) retention: Option<Retention>,
     pub(crate) blobs: Option<Blobs>,
     pub(crate) notices: Notices,
+    pub(crate) auditing: Auditing,
+    pub(crate) watcher: Option<Arc<dyn TurnWatcher>>,
 }
 
 /// A batch on its way, and what is told when it has landed.
@@ -109,6 +115,8 @@ pub(crate) struct Commit {
     landing: BoxFuture<'static, singletree_durable::Result<()>>,
     events: Vec<ChatEvent>,
     notices: Vec<Arc<Notice>>,
+    /// The turns that it ends, where somebody looks on.
+    ended: Vec<EndedTurn>,
     trace: Option<Trace>,
 }
 
@@ -162,6 +170,8 @@ impl House {
             retaining: Retaining::new(parts.retention),
             blobs: parts.blobs,
             noticing: Noticing::new(parts.notices),
+            auditing: parts.auditing,
+            watcher: parts.watcher,
             tasks: Tasks::default(),
             closing: AtomicBool::new(false),
             deadlines: Notify::new(),
@@ -283,12 +293,15 @@ impl House {
         let mut writing = writing.finish();
         let notices = self.noticing.of(&writing.batch.key.tenant, &writing.events);
         writing.batch.puts.extend(Noticing::puts(&notices));
+        let deeds = self.auditing.puts(&writing.batch, writing.now);
+        writing.batch.puts.extend(deeds);
+        let ended = if self.watcher.is_some() { EndedTurn::all(&writing) } else { Vec::new() };
         desk.counters = writing.counters;
         if self.keeps_mail {
             writing.batch.puts.iter().for_each(|it| mail::apply(&mut desk.mail, it));
         }
         let trace = Trace::of(&writing.batch);
-        Commit { landing: self.journal.apply(writing.batch), events: writing.events, notices, trace }
+        Commit { landing: self.journal.apply(writing.batch), events: writing.events, notices, ended, trace }
     }
 
     /// Waits until a transition has landed, then tells who listens.
@@ -302,11 +315,21 @@ impl House {
             }
         }
         for event in commit.events {
+            self.report(hot, &commit.ended, &event);
             self.narrate(hot, &event);
             hot.feed.publish(event);
         }
         self.noticing.tell(commit.notices);
         Ok(())
+    }
+
+    /// Tells who looks on how a turn went.
+    fn report(&self, hot: &Hot, ended: &[EndedTurn], event: &ChatEvent) {
+        let (Some(watcher), Some(outcome)) = (&self.watcher, event.what.outcome()) else { return };
+        let Some(ended) = ended.iter().find(|it| it.is_of(outcome)) else { return };
+        let since =
+            hot.desk().running.as_ref().filter(|it| it.no == Some(ended.no())).and_then(|it| it.since);
+        watcher.ended(&ended.report(&hot.key, since, outcome));
     }
 
     async fn has_landed(&self, hot: &Hot, trace: Option<Trace>) -> Result<bool, Error> {

@@ -273,7 +273,7 @@ impl Notice {
         let (kind, id) = (Self::KIND.to_owned(), self.place.clone());
         // Names, numbers and words: there is nothing in it that JSON cannot say.
         let body = self.body().ok()?;
-        Some(Put::Document { kind, id, body, expires_at: Some(self.kept_until()) })
+        Some(Put::Document { kind, id, body, expires_at: Some(self.kept_until()), outlives: false })
     }
 }
 

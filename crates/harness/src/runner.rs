@@ -84,7 +84,7 @@ impl House {
             return Next::Nothing;
         }
         let ticket = front.ticket.clone();
-        desk.running = Some(Running { ticket, no: None, stream: None, answers: None });
+        desk.running = Some(Running { ticket, no: None, stream: None, since: None, answers: None });
         if blocked == Some(WhileSuspended::Supersede) {
             return Next::Supersede;
         }
@@ -234,6 +234,7 @@ impl House {
         if let Some(running) = hot.desk().running.as_mut() {
             running.no = Some(row.no);
             running.stream = Some(stream.clone());
+            running.since = Some(self.now());
         }
         let served = keeper.served().clone();
         let steering = Steering::new(hot.clone(), row.agent.clone(), stream.clone());

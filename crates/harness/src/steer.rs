@@ -86,7 +86,9 @@ impl Steering {
         drop(desk);
         let places = places(history.list(), self.stream.boundary().max(after), &offered);
         let new = offered.into_iter().zip(places).filter(|(_, place)| place.is_none());
-        new.map(|(it, _)| it.message.as_ref().clone()).collect()
+        let new: Vec<_> = new.map(|(it, _)| it.message.as_ref().clone()).collect();
+        self.stream.steered(new.len() as u64);
+        new
     }
 }
 

@@ -42,6 +42,10 @@ struct Shown {
     first: u64,
     /// The list position of the first one after the user's own.
     boundary: u64,
+    /// Before which list position all messages are recorded.
+    recorded: u64,
+    /// How many messages that steer the turn has taken since then.
+    steering: u64,
     message: Option<OnItsWay>,
     attempts: u32,
 }
@@ -56,6 +60,8 @@ struct OnItsWay {
     is_full: bool,
     /// What was said beside it when it began.
     side: Option<Value>,
+    /// How many messages were before it that were not recorded.
+    unrecorded: u64,
 }
 
 /// One message on its way.
@@ -86,6 +92,7 @@ impl TurnStream {
     pub(crate) fn begin_at(&self, marks: Marks) {
         let mut shown = self.shown();
         (shown.first, shown.boundary) = (marks.first, marks.boundary);
+        shown.recorded = marks.announced.max(marks.boundary);
     }
 
     /// Returns where the first message stands that comes after the user's own.
@@ -109,7 +116,9 @@ impl TurnStream {
         let again = shown.message.as_ref().is_some_and(|it| it.position == position);
         shown.attempts = if again { shown.attempts + 1 } else { 1 };
         let run = self.0.runs_before + shown.attempts;
-        shown.message = Some(OnItsWay { position, run, next: 0, text: String::new(), is_full: false, side });
+        let unrecorded = position.saturating_sub(shown.recorded).saturating_sub(shown.steering);
+        let (next, text, is_full) = (0, String::new(), false);
+        shown.message = Some(OnItsWay { position, run, next, text, is_full, side, unrecorded });
         drop(shown);
         MessageStream { stream: self, position, run }
     }
@@ -136,16 +145,23 @@ impl TurnStream {
         let message = shown.message.as_ref().filter(|it| !it.text.is_empty())?;
         let (run, n, text) = (message.run, message.next.saturating_sub(1), message.text.clone());
         let (id, side) = (self.id(message.position, shown.first), message.side.clone());
+        let unrecorded = message.unrecorded;
         drop(shown);
-        Some(self.event(ChatEventKind::Delta { id, run, n, text, so_far: true, side }))
+        Some(self.event(ChatEventKind::Delta { id, run, n, text, so_far: true, side, unrecorded }))
     }
 
     /// Forgets what was shown up to a position: those messages are recorded now.
     pub(crate) fn recorded(&self, len: u64) {
         let mut shown = self.shown();
+        (shown.recorded, shown.steering) = (shown.recorded.max(len), 0);
         if shown.message.as_ref().is_some_and(|it| it.position < len) {
             shown.message = None;
         }
+    }
+
+    /// Notes that so many messages that steer come next.
+    pub(crate) fn steered(&self, messages: u64) {
+        self.shown().steering = messages;
     }
 
     fn id(&self, position: u64, first: u64) -> MessageId {
@@ -181,7 +197,7 @@ impl MessageStream<'_> {
             return;
         }
         message.text.push_str(text);
-        let (n, side) = (message.next, message.side.clone());
+        let (n, side, unrecorded) = (message.next, message.side.clone(), message.unrecorded);
         message.next += 1;
         let id = self.stream.id(self.position, first);
         // Published under the lock, so that a listener that takes the text so far misses no piece and sees none twice.
@@ -192,6 +208,7 @@ impl MessageStream<'_> {
             text: text.to_owned(),
             so_far: false,
             side,
+            unrecorded,
         });
     }
 }

@@ -16,7 +16,7 @@ use singletree_llm::{ChatMessage, Role};
 
 use crate::Result;
 use crate::chat::Chat;
-use crate::event::{EventId, kind};
+use crate::event::EventId;
 use crate::history::HISTORY;
 use crate::record::{TurnRowExt, message};
 use crate::steer::TAKEN_BY;
@@ -25,9 +25,6 @@ use crate::turn_id::{MessageId, TurnId};
 
 /// How many messages are looked at at once for the beginning of a turn, and how many turns are read at once.
 const WINDOW: u64 = 64;
-
-/// What the first event of a turn tells.
-const BEGINNINGS: [&str; 3] = [kind::ACCEPTED, kind::SIGNAL, kind::FORKED];
 
 /// How many forks of forks a message is followed through.
 const GENERATIONS: usize = 1024;
@@ -109,19 +106,10 @@ impl Chat {
     async fn before_open(&self, key: &SessionKey, before: u64) -> Result<Option<EventId>> {
         let house = &self.house;
         let open = house.read(house.journal.turns(key, &TurnQuery::Open)).await?;
-        let (mut begins, mut to) = (before, before);
-        while let Some(first) = open.first().filter(|_| to > 0) {
-            // The events of a turn that has not ended are kept, and its first one is not far back.
-            let from = to.saturating_sub(WINDOW);
-            let events = house.read(house.journal.events(key, from, to - from)).await?;
-            let begun =
-                events.iter().find(|it| it.turn == first.no && BEGINNINGS.contains(&it.kind.as_str()));
-            if let Some(begun) = begun {
-                begins = begun.seq;
-                break;
-            }
-            to = from;
-        }
+        let begins = match open.first() {
+            Some(first) => self.first_event(key, before, first.no).await?.unwrap_or(before),
+            None => before,
+        };
         let epoch = house.epoch.as_ref().to_owned();
         Ok(begins.checked_sub(1).map(|seq| EventId { epoch, seq }))
     }

@@ -269,7 +269,7 @@ pub(crate) fn take_turn(hot: &Hot) -> bool {
         return false;
     }
     let ticket = Ticket::new(None, None);
-    desk.running = Some(crate::hot::Running { ticket, no: None, stream: None, answers: None });
+    desk.running = Some(crate::hot::Running { ticket, no: None, stream: None, since: None, answers: None });
     true
 }
 

@@ -29,7 +29,7 @@ use crate::problem::Problem;
 use crate::section::Section;
 use crate::settings::ServerLimits;
 use crate::shared::Shared;
-use crate::{Error, Result, agui, docs, native, openai, openharness, page, steerable, upkeep};
+use crate::{Error, Result, agui, docs, native, openai, openharness, page, steerable, ui_stream, upkeep};
 
 /// How long answers get to be written when turns have used up the time of a shutdown.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -189,6 +189,7 @@ fn sections() -> Vec<Section> {
         narration::section(),
         openharness::section(),
         steerable::section(),
+        ui_stream::section(),
         agui::section(),
         openai::section(),
     ];
@@ -221,6 +222,12 @@ impl Server {
     #[must_use]
     pub fn routes() -> Vec<(Method, &'static str)> {
         sections().iter().flat_map(|it| &it.routes).map(|it| (it.method.clone(), it.path)).collect()
+    }
+
+    /// Returns what all sections share.
+    #[cfg(test)]
+    pub(crate) fn shared(&self) -> Arc<Shared> {
+        self.shared.clone()
     }
 
     /// Returns all routes, in their frame.

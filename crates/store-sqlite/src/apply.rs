@@ -137,8 +137,10 @@ fn put<'a>(scribe: &Scribe<'_>, target: &mut Target<'a>, put: &'a Put) -> Result
             usage::add(scribe, target.key, row)
         }
         Put::Delete => session::delete(scribe, target),
-        Put::Document { kind, id, body, expires_at } => {
-            document::of_session(scribe, target.key, (kind, id), (body, *expires_at))
+        Put::Document { kind, id, body, expires_at, outlives } => {
+            let session = (!outlives).then_some(&target.key.session);
+            let name = (&target.key.tenant, kind.as_str(), id.as_str());
+            document::write(scribe, name, session, (body, *expires_at))
         }
         Put::Audit(row) => log::audit(scribe, row),
     }

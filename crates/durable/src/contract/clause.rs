@@ -154,6 +154,7 @@ clauses! {
     DocumentsTenantsApart, documents::tenants_apart, "Documents and blobs of tenants are apart.";
     DocumentsOfSession, documents::of_session, "A deletion removes the documents that belong to the session.";
     DocumentOfBatch, documents::of_batch, "A batch writes documents of its session with everything else of it.";
+    DocumentOutlives, documents::of_batch_outlives, "A document of a batch that is to outlive the session does.";
     BlobKept, blobs::kept, "A blob is read by the sessions that use it, and by no other.";
     BlobOnce, blobs::once, "A blob is kept once: who keeps it again changes nothing.";
     BlobBytes, blobs::bytes, "The bytes of a session's blobs are summed.";

@@ -262,6 +262,7 @@ pub(super) async fn of_batch(bench: &dyn Bench) -> Verdict {
         id: "a".to_owned(),
         body: json(text),
         expires_at: millis.map(at),
+        outlives: false,
     };
     let said = |text: &str| Said { session: Some(session("s")), ..Said::text(text) };
     make(&stores, &s, [put("1", Some(5))]).await?;
@@ -272,4 +273,23 @@ pub(super) async fn of_batch(bench: &dyn Bench) -> Verdict {
     remove(&stores, &it, Expect::Version(2)).await?;
     apply(&stores, &s, [put("4", None), Put::Delete]).await?;
     stands(&stores, "of a session that is deleted", &it, None).await
+}
+
+pub(super) async fn of_batch_outlives(bench: &dyn Bench) -> Verdict {
+    let (stores, s) = (bench.open().await?, key("s"));
+    let put = |id: &str| Put::Document {
+        kind: "k".to_owned(),
+        id: id.to_owned(),
+        body: json("1"),
+        expires_at: Some(at(5)),
+        outlives: true,
+    };
+    let said = Said { expires_at: Some(at(5)), ..Said::text("1") };
+    make(&stores, &s, [put("a")]).await?;
+    apply(&stores, &s, [Put::Delete, put("b")]).await?;
+    for id in ["a", "b"] {
+        let it = named("k", id);
+        stands(&stores, id, &it, Some(Said { session: None, ..said.clone() }.stored(&it, 1))).await?;
+    }
+    Ok(())
 }

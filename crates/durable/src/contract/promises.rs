@@ -63,7 +63,13 @@ pub(super) async fn refused_writes_nothing(bench: &dyn Bench) -> Verdict {
         Put::Field(field("f", "1")),
         Put::Turn(turn(1)),
         Put::Record(record(1, "a", "1")),
-        Put::Document { kind: "k".to_owned(), id: "a".to_owned(), body: json("1"), expires_at: None },
+        Put::Document {
+            kind: "k".to_owned(),
+            id: "a".to_owned(),
+            body: json("1"),
+            expires_at: None,
+            outlives: false,
+        },
     ];
     let unmet = batch(&stores, &s, rows.clone())
         .require(Require::SessionAbsent)

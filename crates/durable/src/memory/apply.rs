@@ -69,11 +69,11 @@ impl State {
             Put::DropEvents { before } => self.change(key, |it| it.events.remove_before(before)),
             Put::Usage(row) => self.add_usage(key, row),
             Put::Delete => self.delete(key),
-            Put::Document { kind, id, body, expires_at } => {
+            Put::Document { kind, id, body, expires_at, outlives } => {
                 let name = DocumentKey::new(key.tenant.clone(), kind, id);
                 self.shelf.write(Document {
                     key: name,
-                    session: Some(key.session.clone()),
+                    session: (!outlives).then(|| key.session.clone()),
                     body,
                     version: 0,
                     expires_at,

@@ -78,3 +78,21 @@ async fn what_a_sender_said_beside_a_message_holds_where_it_is_said_again() {
         assert_eq!((first.message.text().into_owned(), first.side), (text.to_owned(), side));
     }
 }
+
+// D9: the turn of a long conversation that is asked for again is found from its end.
+#[tokio::test]
+async fn the_events_of_a_turn_of_long_ago_are_its_own() {
+    let chat = chat_of(&plain(&Log::default())).open(MemoryStore::new()).unwrap();
+    let mut turns = Vec::new();
+    for _ in 0..120 {
+        let turn = chat.submit("s", user("m"), SendOptions::new()).await.unwrap();
+        turn.outcome().await;
+        turns.push(turn.id().clone());
+    }
+    for at in [0, 1, 60, 119] {
+        let events = chat.turn(&turns[at]).await.unwrap().events();
+        let seqs: Vec<_> = events.map(|it| it.unwrap().id.unwrap().seq).collect().await;
+        let first = 3 * at as u64;
+        assert_eq!(seqs, [first, first + 1, first + 2]);
+    }
+}

@@ -48,6 +48,7 @@ mod timeline;
 mod transcript;
 mod usage;
 mod wait;
+mod watching;
 mod weather;
 mod weather_file;
 mod window;

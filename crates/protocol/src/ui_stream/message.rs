@@ -13,18 +13,6 @@ pub enum UiRole {
     Assistant,
 }
 
-/// How far the turns of a message are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Outcome {
-    /// They ended at the end of their graph.
-    Completed,
-    /// Something waits for a person.
-    Suspended,
-    /// They failed.
-    Errored,
-}
-
 /// What is known beside a message.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -35,10 +23,7 @@ pub struct Metadata {
     /// The turn that is told: what cancels it names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn_id: Option<String>,
-    /// How the turn ended.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub outcome: Option<Outcome>,
-    /// The category, where it failed.
+    /// The category of what went wrong, where the turn failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub category: Option<String>,
 }

@@ -27,10 +27,10 @@ fn parts_are_named_as_the_version_names_them() {
             "providerExecuted": true, "dynamic": true,
         }),
     );
-    let metadata = Metadata { outcome: Some(Outcome::Completed), ..Metadata::default() };
+    let metadata = Metadata { turn_id: Some("t".into()), ..Metadata::default() };
     check(
         StreamPart::Finish { finish_reason: Some(Cause::ToolCalls), message_metadata: Some(metadata) },
-        json!({ "type": "finish", "finishReason": "tool-calls", "messageMetadata": { "outcome": "completed" } }),
+        json!({ "type": "finish", "finishReason": "tool-calls", "messageMetadata": { "turnId": "t" } }),
     );
     check(
         StreamPart::DataSuspended { id: "w".into(), data: json!(1) },

@@ -2,7 +2,6 @@
 //!
 //! Ids of calls are unique in their message only; a result belongs to the last message that has such a call open.
 
-use serde_json::{Map, Value};
 use singletree_harness::MessageId;
 use singletree_llm::ToolCall;
 
@@ -23,30 +22,16 @@ struct Call {
 }
 
 impl Calls {
-    /// A tool starts. Its call is told already, unless it is one of the message on its way.
-    pub(crate) fn started(
-        &mut self,
-        making: &MessageId,
-        call: &str,
-        name: &str,
-        arguments: &Value,
-    ) -> Option<Piece> {
-        let known = self.0.iter().any(|it| it.id == call && it.message == *making);
-        if known {
-            return None;
-        }
-        Some(self.tell(making, call, name, arguments.as_object()))
-    }
-
     /// A message with these calls is recorded.
     pub(crate) fn made(&mut self, message: &MessageId, calls: &[ToolCall]) -> Vec<Piece> {
-        let mut pieces = Vec::new();
-        for call in calls {
-            if !self.0.iter().any(|it| it.message == *message && it.id == call.id) {
-                pieces.push(self.tell(message, &call.id, &call.name, call.arguments.as_ref()));
-            }
-        }
-        pieces
+        // What is over is of no further use once another message makes calls.
+        self.0.retain(|it| !it.over || calls.is_empty());
+        let told = calls.iter().map(|call| {
+            let ToolCall { id, name, arguments, .. } = call.clone();
+            self.0.push(Call { message: message.clone(), id: id.clone(), told: None, over: false });
+            Piece::Call { message: message.clone(), id, name, arguments: arguments.unwrap_or_default() }
+        });
+        told.collect()
     }
 
     /// A tool has ended. A call that was not told yet will be, with what it gave.
@@ -82,23 +67,5 @@ impl Calls {
             it.told.as_ref().is_some_and(|(ok, text)| *ok == success && text == content)
         });
         if told { Piece::Recorded(answer) } else { Piece::Answer(answer) }
-    }
-
-    fn tell(
-        &mut self,
-        message: &MessageId,
-        id: &str,
-        name: &str,
-        arguments: Option<&Map<String, Value>>,
-    ) -> Piece {
-        // What is over is of no further use once another message makes calls.
-        self.0.retain(|it| !it.over || it.message == *message);
-        self.0.push(Call { message: message.clone(), id: id.to_owned(), told: None, over: false });
-        Piece::Call {
-            message: message.clone(),
-            id: id.to_owned(),
-            name: name.to_owned(),
-            arguments: arguments.cloned().unwrap_or_default(),
-        }
     }
 }

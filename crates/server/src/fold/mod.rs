@@ -19,13 +19,13 @@ mod tool_answer;
 mod way;
 
 #[cfg(test)]
-mod random;
+pub(crate) mod random;
 #[cfg(test)]
 mod tests;
 
 use serde_json::Value;
 use singletree_durable::Timestamp;
-use singletree_harness::{ChatEvent, ChatEventKind, MessageId, TurnId};
+use singletree_harness::{ChatEvent, ChatEventKind, ChatTurnOutcome, MessageId, TurnId};
 use singletree_llm::{ChatMessage, Role};
 
 use calls::Calls;
@@ -85,11 +85,8 @@ impl Fold {
                 self.enter(&id.turn, &mut out);
                 self.record((id, message, side.as_ref()), &mut out);
             }
-            ChatEventKind::ToolStarted { call, name, arguments } => {
-                self.enter(&event.turn, &mut out);
-                let making = self.ways.iter().rev().find(|it| it.is_shown()).map(Way::id);
-                out.extend(making.and_then(|id| self.calls.started(id, call, name, arguments)));
-            }
+            // Its call was told with the message that makes it; where that is not recorded yet, nobody can say which one it is.
+            ChatEventKind::ToolStarted { .. } => {}
             ChatEventKind::ToolFinished { call, name: _, success, content } => {
                 out.extend(self.calls.finished(call, *success, content));
             }
@@ -105,6 +102,13 @@ impl Fold {
                 if self.turn.as_ref().is_none_or(|it| *it == event.turn) {
                     self.abandon(&mut out);
                     self.turn = None;
+                    match outcome.as_ref() {
+                        // What waits is answered in the turn that resumes.
+                        ChatTurnOutcome::Suspended(_) => {}
+                        ChatTurnOutcome::Completed(_) | ChatTurnOutcome::Errored(_) => {
+                            self.calls = Calls::default()
+                        }
+                    }
                 }
                 self.over = Some(event.turn.clone());
                 out.push(Piece::TurnEnd { turn: event.turn.clone(), outcome: outcome.clone() });
@@ -141,21 +145,23 @@ impl Fold {
     }
 
     fn delta(&mut self, what: &ChatEventKind, out: &mut Vec<Piece>) {
-        let ChatEventKind::Delta { id, run, n, text, so_far, side } = what else { return };
-        let follows = self.follows(id);
+        let ChatEventKind::Delta { id, run, n, text, so_far, side, unrecorded } = what else { return };
+        let follows = id.k <= self.next(id);
         let way = self.way(id);
         way.spoken_by(agent_of(side.as_ref()));
         if *so_far {
             way.so_far((*run, *n), text, follows, out);
         } else {
-            way.delta((*run, *n), text, out);
+            way.delta((*run, *n), text, follows || *unrecorded == 0, out);
         }
     }
 
-    /// Tells whether everything that comes before a message in its turn is recorded, as far as that can be known. The first
-    /// place of a turn that answers a message is the user's own, which is not told again.
-    fn follows(&self, id: &MessageId) -> bool {
-        id.k == self.recorded || (id.turn.ordinal == 0 && self.recorded == 0 && id.k == 1)
+    /// Returns which message of the turn comes next, as far as that can be known: behind what is recorded, and what is shown on
+    /// its way. The first place of a turn that answers a message is the user's own, which is not told again.
+    fn next(&self, id: &MessageId) -> u64 {
+        let own = u64::from(id.turn.ordinal == 0);
+        let shown = self.ways.iter().filter(|it| it.is_shown() && it.id() != id);
+        shown.fold(self.recorded.max(own), |next, it| if it.id().k == next { next + 1 } else { next })
     }
 
     /// Returns the state of a message on its way.

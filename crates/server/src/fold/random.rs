@@ -8,7 +8,7 @@ use serde_json::json;
 use singletree_harness::{ChatEvent, ChatEventKind, MessageId};
 use singletree_llm::{ChatMessage, Role, ToolCall};
 
-use super::tests::{completed, event, turn};
+use super::tests::{completed, errored, event, turn};
 use super::*;
 
 /// One message of the truth.
@@ -51,14 +51,53 @@ fn said() -> impl Strategy<Value = Said> {
         .prop_map(|(text, calls, agent, before, cut, noise)| Said { text, calls, agent, before, cut, noise })
 }
 
+/// All that one turn tells, in any of the ways in which a stream may tell it, up to its end.
+pub(crate) fn a_turn() -> impl Strategy<Value = Vec<ChatEvent>> {
+    let messages = proptest::collection::vec(said(), 0..5);
+    let end = prop_oneof![3 => Just(0), 1 => Just(1), 1 => Just(2)];
+    (messages, any::<bool>(), end).prop_map(|(messages, steps, end)| {
+        let mut telling = Telling::new(steps);
+        telling.tell(true, ChatEventKind::TurnAccepted { message: Some(Arc::new(ChatMessage::user("m"))) });
+        messages.iter().for_each(|it| telling.message(it));
+        telling.record();
+        let outcome = match end {
+            0 => completed(turn("t")),
+            1 => errored(turn("t"), "provider_unavailable"),
+            _ => errored(turn("t"), "chat_budget_exhausted"),
+        };
+        telling.tell(true, outcome);
+        telling.events
+    })
+}
+
 /// Collects what one turn tells.
 struct Telling {
     events: Vec<ChatEvent>,
     at: u64,
     k: u64,
+    /// Whether each node is recorded when it completes, or all of them at the end.
+    steps: bool,
+    unrecorded: Vec<ChatEventKind>,
 }
 
 impl Telling {
+    fn new(steps: bool) -> Self {
+        Self { events: Vec::new(), at: 0, k: 1, steps, unrecorded: Vec::new() }
+    }
+
+    /// Records what a node has made.
+    fn complete(&mut self) {
+        if self.steps {
+            self.record();
+        }
+    }
+
+    fn record(&mut self) {
+        for record in std::mem::take(&mut self.unrecorded) {
+            self.tell(true, record);
+        }
+    }
+
     fn tell(&mut self, durable: bool, what: ChatEventKind) {
         self.at += 1;
         self.events.push(event(self.at, durable, turn("t"), what));
@@ -72,6 +111,7 @@ impl Telling {
         if said.noise == Noise::Silent {
             return;
         }
+        let unrecorded = self.unrecorded.len() as u64;
         let last = (said.text.clone(), said.text.len());
         for (run, (text, len)) in (1..).zip(said.before.iter().chain([&last])) {
             let text: Vec<char> = text.chars().take(*len).collect();
@@ -80,8 +120,15 @@ impl Telling {
                 let side =
                     said.agent.filter(|_| said.noise != Noise::Unnamed).map(|it| json!({ "agent": it }));
                 let (id, so_far) = (self.id(), false);
-                let delta =
-                    ChatEventKind::Delta { id, run, n, text: text.clone(), so_far, side: side.clone() };
+                let delta = ChatEventKind::Delta {
+                    id,
+                    run,
+                    n,
+                    text: text.clone(),
+                    so_far,
+                    side: side.clone(),
+                    unrecorded,
+                };
                 let is_second = n == 1;
                 match said.noise {
                     Noise::Hole if is_second => continue,
@@ -89,7 +136,8 @@ impl Telling {
                     Noise::SoFar if n == 0 => continue,
                     Noise::SoFar if is_second => {
                         let (id, text) = (self.id(), chunks[..2].concat());
-                        let so_far = ChatEventKind::Delta { id, run, n, text, so_far: true, side };
+                        let so_far =
+                            ChatEventKind::Delta { id, run, n, text, so_far: true, side, unrecorded };
                         self.tell(false, so_far);
                         continue;
                     }
@@ -103,21 +151,16 @@ impl Telling {
         }
     }
 
-    fn message(&mut self, said: &Said, early: bool) {
+    fn message(&mut self, said: &Said) {
         self.pieces(said);
         let call = |at: usize| ToolCall::new(format!("c{at}"), "look", serde_json::Map::new());
         let text = if said.text.is_empty() && said.calls == 0 { "-" } else { &said.text };
         let message = ChatMessage::assistant(text).with_tool_calls((0..said.calls).map(call));
         let side = said.agent.map(|it| json!({ "agent": it }));
         let record = ChatEventKind::MessageAppended { id: self.id(), message: Arc::new(message), side };
-        let mut late = Vec::new();
-        // At level `turn` the record comes after what the tools did.
-        if early {
-            self.tell(true, record)
-        } else {
-            late.push(record)
-        }
+        self.unrecorded.push(record);
         self.k += 1;
+        self.complete();
         for at in 0..said.calls {
             let (call, name) = (format!("c{at}"), "look".to_owned());
             self.tell(false, ChatEventKind::ToolStarted { call, name, arguments: json!({}) });
@@ -128,10 +171,10 @@ impl Telling {
         }
         for at in 0..said.calls {
             let message = Arc::new(ChatMessage::tool(format!("c{at}"), at.to_string()));
-            late.push(ChatEventKind::MessageAppended { id: self.id(), message, side: None });
+            self.unrecorded.push(ChatEventKind::MessageAppended { id: self.id(), message, side: None });
             self.k += 1;
         }
-        late.into_iter().for_each(|it| self.tell(true, it));
+        self.complete();
     }
 }
 
@@ -141,6 +184,7 @@ fn shown(pieces: &[Piece]) -> HashMap<MessageId, String> {
     let mut texts = HashMap::new();
     let mut void = HashSet::new();
     let mut calls: HashMap<(MessageId, String), bool> = HashMap::new();
+    let mut last = 0;
     for piece in pieces {
         match piece {
             Piece::Begin { showing, .. } => {
@@ -150,6 +194,9 @@ fn shown(pieces: &[Piece]) -> HashMap<MessageId, String> {
                     "{name} begins again"
                 );
                 assert!(open.insert(name, String::new()).is_none());
+                // Only what was shown wrongly comes again behind what comes after it.
+                assert!(showing.attempt > 1 || showing.message.k > last, "messages begin in their order");
+                last = last.max(showing.message.k);
             }
             Piece::Text { showing, delta } => {
                 assert!(!delta.is_empty());
@@ -206,8 +253,15 @@ fn so_far(told: &[ChatEvent]) -> Option<ChatEvent> {
             last = *n;
         }
     }
-    let what =
-        ChatEventKind::Delta { id: of.clone(), run: in_run, n: last, text: all, so_far: true, side: None };
+    let what = ChatEventKind::Delta {
+        id: of.clone(),
+        run: in_run,
+        n: last,
+        text: all,
+        so_far: true,
+        side: None,
+        unrecorded: 0,
+    };
     Some(event(u64::MAX >> 16, false, of.turn, what))
 }
 
@@ -220,8 +274,8 @@ proptest! {
         gone in 0_usize..20,
     ) {
         let quiet = |it: &Said| Said { noise: Noise::Nothing, ..it.clone() };
-        let mut telling = Telling { events: Vec::new(), at: 0, k: 1 };
-        messages.iter().for_each(|it| telling.message(&quiet(it), true));
+        let mut telling = Telling::new(true);
+        messages.iter().for_each(|it| telling.message(&quiet(it)));
         telling.tell(true, completed(turn("t")));
         let events = telling.events;
         let lost = lost.min(events.len());
@@ -246,14 +300,13 @@ proptest! {
     #[test]
     fn what_is_shown_is_what_is_recorded(
         messages in proptest::collection::vec(said(), 0..5),
-        early in any::<bool>(),
+        steps in any::<bool>(),
         dropped in 0_usize..40,
         from in 0_usize..4,
     ) {
-        let mut telling = Telling { events: Vec::new(), at: 0, k: 1 };
-        for said in &messages {
-            telling.message(said, early);
-        }
+        let mut telling = Telling::new(steps);
+        messages.iter().for_each(|it| telling.message(it));
+        telling.record();
         telling.tell(true, completed(turn("t")));
         // Somebody who loses a provisional event, and who comes late.
         let events: Vec<_> = telling.events.iter().enumerate()

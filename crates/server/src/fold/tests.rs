@@ -29,11 +29,11 @@ pub(super) fn completed(turn: TurnId) -> ChatEventKind {
     ChatEventKind::TurnCompleted { outcome: Arc::new(ChatTurnOutcome::Completed(done)) }
 }
 
-fn errored(turn: TurnId) -> ChatEventKind {
+pub(super) fn errored(turn: TurnId, category: &str) -> ChatEventKind {
     let errored = ErroredTurn {
         turn: Some(turn),
         error_bucket: Bucket::RetryableTransient,
-        error_category: "provider_unavailable".into(),
+        error_category: category.into(),
         reply: ChatMessage::system("not now"),
         diagnostic: String::new(),
         retry_safe: true,
@@ -51,14 +51,14 @@ fn call(id: &str) -> ToolCall {
     ToolCall::new(id, "look", arguments)
 }
 
-/// One line for an event: `k run.n text` for a piece, `+k text` for a record, and the like.
+/// One line for an event: `k run.n>unrecorded text` for a piece, `+k text` for a record, and the like.
 fn read(line: &str) -> (bool, ChatEventKind) {
     let words: Vec<&str> = line.split(' ').collect();
     let k = |word: &str| message(word.trim_start_matches(['+', '*']).parse().unwrap());
     match words.as_slice() {
         ["begin"] => (true, ChatEventKind::TurnAccepted { message: Some(Arc::new(ChatMessage::user("hi"))) }),
         ["completed"] => (true, completed(turn("t"))),
-        ["errored"] => (true, errored(turn("t"))),
+        ["errored"] => (true, errored(turn("t"), "provider_unavailable")),
         ["start", id] => {
             let (call, name, arguments) = ((*id).to_owned(), "look".to_owned(), json!({ "q": 1 }));
             (false, ChatEventKind::ToolStarted { call, name, arguments })
@@ -83,11 +83,13 @@ fn read(line: &str) -> (bool, ChatEventKind) {
             (true, ChatEventKind::MessageAppended { id: k(id), message, side })
         }
         [id, place, text, agent @ ..] => {
+            let (place, unrecorded) = place.split_once('>').unwrap_or((place, "0"));
+            let unrecorded = unrecorded.parse().unwrap();
             let (run, n) = place.split_once('.').unwrap();
             let (run, n) = (run.parse().unwrap(), n.parse().unwrap());
             let side = side(agent.first().map_or("", |it| &it[1..]));
             let (text, so_far) = ((*text).to_owned(), id.starts_with('*'));
-            (false, ChatEventKind::Delta { id: k(id), run, n, text, so_far, side })
+            (false, ChatEventKind::Delta { id: k(id), run, n, text, so_far, side, unrecorded })
         }
         _ => panic!("{line}"),
     }
@@ -187,6 +189,20 @@ fn who_is_late_gets_the_text_so_far_in_its_place() {
         &["*3 1.3 Hell", "+1 __ c", "+2 tool c 7", "1 1.0 x", "3 1.4 o", "+3 Hello"],
         &["begin 1", "call 1 c", "end 1", "answer c 7", "begin 3", "3 Hell", "3 o", "end 3"],
     );
+    // At level `turn`, behind messages of which nothing was shown: those first.
+    check(
+        &["3 1.0>2 He", "3 1.1>2 y", "+1 __ c", "+2 tool c 7", "3 1.2>2 !", "+3 Hey!"],
+        &["begin 1", "call 1 c", "end 1", "answer c 7", "begin 3", "3 Hey", "3 !", "end 3"],
+    );
+    check(
+        &["begin", "1 1.0 A", "2 1.0>1 B", "+1 A", "+2 B"],
+        &["turn", "begin 1", "1 A", "begin 2", "2 B", "end 1", "end 2"],
+    );
+    // What steers is recorded with the answer to it, and does not hold it up.
+    check(
+        &["+1 A", "3 1.0 B", "+2 user hm", "+3 B"],
+        &["begin 1", "1 A", "end 1", "begin 3", "3 B", "user 2", "end 3"],
+    );
     // Nothing of what comes before it is still to come when its next piece comes.
     check(&["*3 1.3 Hell", "3 1.4 o"], &["begin 3", "3 Hell", "3 o"]);
     // A piece is missing: the record tells the rest.
@@ -204,15 +220,10 @@ fn a_call_is_told_once_and_before_what_it_gave() {
         &["+1 __ c d", "start c", "start d", "finish d 2", "finish c 1", "+2 tool c 1", "+3 tool d 2"],
         &["begin 1", "call 1 c", "call 1 d", "end 1", "answer d 2", "answer c 1", "recorded c", "recorded d"],
     );
-    // As at level `turn`, where records come last.
+    // As at level `turn`, where records come last: whose call it is nobody knows before.
     check(
-        &["1 1.0 Hm", "start c", "finish c 1", "3 1.0 So", "+1 Hm c", "+2 tool c 1", "+3 So"],
-        &["begin 1", "1 Hm", "call 1 c", "answer c 1", "begin 3", "3 So", "end 1", "recorded c", "end 3"],
-    );
-    // Without pieces nobody knows whose call it is before the record says so.
-    check(
-        &["start c", "finish c 1", "+1 __ c", "+2 tool c 1"],
-        &["begin 1", "call 1 c", "end 1", "answer c 1"],
+        &["1 1.0 Hm", "start c", "finish c 1", "3 1.0>2 So", "+1 Hm c", "+2 tool c 1", "+3 So"],
+        &["begin 1", "1 Hm", "call 1 c", "end 1", "answer c 1", "begin 3", "3 So", "end 3"],
     );
     // What is recorded counts; the same id again is another call.
     check(

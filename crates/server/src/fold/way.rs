@@ -84,8 +84,8 @@ impl Way {
         }
     }
 
-    /// Takes the next piece of a run.
-    pub(crate) fn delta(&mut self, (run, n): (u32, u64), text: &str, out: &mut Vec<Piece>) {
+    /// Takes the next piece of a run; `follows` says that nothing before the message is still to come.
+    pub(crate) fn delta(&mut self, (run, n): (u32, u64), text: &str, follows: bool, out: &mut Vec<Piece>) {
         if run < self.run || (run == self.run && n > 0 && n < self.next) {
             return;
         }
@@ -99,12 +99,15 @@ impl Way {
             return;
         }
         self.next = n + 1;
-        // A piece after the text so far: what came before the message has come.
+        if !follows && !self.begun {
+            self.held.get_or_insert_default().push_str(text);
+            return;
+        }
         self.release(out);
         self.say(text, out);
     }
 
-    /// Takes all that a run has said; `follows` says that nothing before the message is still to come.
+    /// Takes all that a run has said; `follows` as for a piece.
     pub(crate) fn so_far(&mut self, (run, n): (u32, u64), text: &str, follows: bool, out: &mut Vec<Piece>) {
         if run < self.run || (run == self.run && n < self.next && !self.holed) {
             return;

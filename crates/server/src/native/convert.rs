@@ -142,14 +142,16 @@ impl View {
                     side: beside.as_ref().map(side),
                 }
             }
-            ChatEventKind::Delta { id, run, n, text, so_far, side: beside } => native::EventKind::Delta {
-                message_id: id.to_string(),
-                run: *run,
-                n: *n,
-                text: text.clone(),
-                so_far: *so_far,
-                side: beside.as_ref().map(side),
-            },
+            ChatEventKind::Delta { id, run, n, text, so_far, side: beside, unrecorded: _ } => {
+                native::EventKind::Delta {
+                    message_id: id.to_string(),
+                    run: *run,
+                    n: *n,
+                    text: text.clone(),
+                    so_far: *so_far,
+                    side: beside.as_ref().map(side),
+                }
+            }
             ChatEventKind::ToolStarted { call, name, arguments } => native::EventKind::ToolStarted {
                 call: call.clone(),
                 name: name.clone(),

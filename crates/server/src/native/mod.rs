@@ -21,8 +21,7 @@ mod turns;
 
 pub(crate) use answering::Telling;
 pub(crate) use ask::{Params, limit, wants_events};
-pub(crate) use convert::View;
-pub(crate) use convert::{bucket, suspended, time};
+pub(crate) use convert::{View, bucket, suspended, time, wait};
 pub(crate) use problem::render;
 
 use crate::section::{Route, Section};

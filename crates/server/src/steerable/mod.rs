@@ -11,6 +11,9 @@ mod send;
 mod sessions;
 mod wire;
 
+#[cfg(test)]
+mod tests;
+
 use crate::caller::Scope;
 use crate::native;
 use crate::section::{Route, Section};
@@ -18,10 +21,10 @@ use crate::section::{Route, Section};
 /// Returns the section.
 pub(crate) fn section() -> Section {
     let routes = vec![
-        Route::post("/v1/chats/{chat}/send", send::send).needs(Scope::Write),
-        Route::post("/v1/chats/{chat}/steer", send::steer).needs(Scope::Write),
-        Route::get("/v1/chats/{chat}/messages", messages::page).needs(Scope::Read),
-        Route::get("/v1/chats/{chat}/events", events::follow).needs(Scope::Read),
+        Route::post("/v1/chats/{session}/send", send::send).needs(Scope::Write),
+        Route::post("/v1/chats/{session}/steer", send::steer).needs(Scope::Write),
+        Route::get("/v1/chats/{session}/messages", messages::page).needs(Scope::Read),
+        Route::get("/v1/chats/{session}/events", events::follow).needs(Scope::Read),
         Route::get("/v1/agent-sessions", sessions::list).needs(Scope::Read),
         Route::post("/v1/agent-sessions", sessions::make).needs(Scope::Write),
         Route::get("/v1/agent-sessions/{session}", sessions::one).needs(Scope::Read),

@@ -20,8 +20,10 @@ use crate::shared::Shared;
 pub(super) struct Wire {
     shared: Arc<Shared>,
     chat: String,
-    /// Whose the last message was.
+    /// Who was said to speak.
     speaker: Option<String>,
+    /// Whose the messages are that have begun: they may be told by turns.
+    owners: Vec<(MessageId, Option<String>)>,
     /// The messages that were recorded since a turn ended.
     recorded: Vec<MessageId>,
     /// Whether to tell what the user says: not to whom has just said it.
@@ -30,7 +32,14 @@ pub(super) struct Wire {
 
 impl Wire {
     pub(super) fn new(shared: Arc<Shared>, chat: impl Into<String>) -> Self {
-        Self { shared, chat: chat.into(), speaker: None, recorded: Vec::new(), echo: false }
+        Self {
+            shared,
+            chat: chat.into(),
+            speaker: None,
+            owners: Vec::new(),
+            recorded: Vec::new(),
+            echo: false,
+        }
     }
 
     /// Goes on as this agent, which the reader was told of.
@@ -39,7 +48,7 @@ impl Wire {
         self
     }
 
-    /// Returns whose the last message was.
+    /// Returns who was said to speak.
     pub(super) fn speaker(&self) -> Option<&str> {
         self.speaker.as_deref()
     }
@@ -59,21 +68,29 @@ impl Wire {
                 }
                 vec![around("accepted", &turn, payload)]
             }
-            Piece::Begin { agent, .. } => self.speak(agent).into_iter().collect(),
+            Piece::Begin { showing, agent } => {
+                self.owners.push((showing.message, agent.clone()));
+                self.speak(agent).into_iter().collect()
+            }
             Piece::Text { showing, delta } => {
                 let message_id = Some(showing.to_string());
-                vec![SseEvent { content: Some(delta), message_id, ..SseEvent::new(EventType::Content) }]
+                let text = SseEvent { content: Some(delta), message_id, ..SseEvent::new(EventType::Content) };
+                self.owned(&showing.message, text)
             }
             Piece::Call { message, id, name, arguments } => {
                 let payload = object(json!({ "id": id, "name": name, "arguments": arguments }));
                 let message_id = Some(message.to_string());
-                vec![SseEvent { message_id, payload: Some(payload), ..SseEvent::new(EventType::ToolCall) }]
+                let call =
+                    SseEvent { message_id, payload: Some(payload), ..SseEvent::new(EventType::ToolCall) };
+                self.owned(&message, call)
             }
             Piece::End { showing, .. } => {
+                self.owners.retain(|(id, _)| *id != showing.message);
                 self.recorded.push(showing.message);
                 Vec::new()
             }
             Piece::Retract { showing } => {
+                self.owners.retain(|(id, _)| *id != showing.message);
                 let id = showing.to_string();
                 let payload = json!({ "messageId": id });
                 vec![SseEvent { message_id: Some(id), ..around("retracted", &showing.message.turn, payload) }]
@@ -100,6 +117,13 @@ impl Wire {
             }
             Piece::TurnEnd { turn, outcome } => self.end(&turn, &outcome),
         }
+    }
+
+    /// Tells something of a message, behind whose it is where that was not said last.
+    fn owned(&mut self, message: &MessageId, event: SseEvent) -> Vec<SseEvent> {
+        let owner = self.owners.iter().find(|(id, _)| id == message).map(|(_, agent)| agent.clone());
+        let speaks = owner.and_then(|it| self.speak(it));
+        speaks.into_iter().chain([event]).collect()
     }
 
     /// Says who speaks, unless that was said (spec: steerable chat, Conversational ownership).

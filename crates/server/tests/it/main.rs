@@ -12,6 +12,8 @@ mod openai;
 mod openharness;
 mod resume;
 mod schemathesis;
+mod steerable;
 mod support;
 mod tenants;
 mod tokens;
+mod ui_stream;

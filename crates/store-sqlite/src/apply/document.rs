@@ -1,6 +1,6 @@
 //! Writes of documents: all changes of a call, or none.
 
-use singletree_durable::{Change, DocumentKey, Expect, Json, SessionKey, Timestamp};
+use singletree_durable::{Change, DocumentKey, Expect, Json, SessionId, SessionKey, TenantId, Timestamp};
 
 use crate::column;
 use crate::error::{Failure, refused};
@@ -37,15 +37,8 @@ fn check(scribe: &Scribe<'_>, key: &DocumentKey, expect: Expect) -> Result<(), F
 fn make(scribe: &Scribe<'_>, change: &Change) -> Result<(), Failure> {
     match change {
         Change::Write { key, session, body, expires_at, .. } => {
-            let values = [
-                key.tenant.as_str().into(),
-                (&key.kind).into(),
-                (&key.id).into(),
-                session.as_ref().map(|it| it.as_str()).into(),
-                (*expires_at).into(),
-                body.into(),
-            ];
-            scribe.write(WRITE, &values)?;
+            let name = (&key.tenant, key.kind.as_str(), key.id.as_str());
+            write(scribe, name, session.as_ref(), (body, *expires_at))?;
         }
         Change::Remove { key, .. } => {
             let name = [key.tenant.as_str().into(), (&key.kind).into(), (&key.id).into()];
@@ -55,15 +48,15 @@ fn make(scribe: &Scribe<'_>, change: &Change) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Writes a document that belongs to the session of a batch, whatever stood there.
-pub(super) fn of_session(
+/// Writes a document, whatever stood there.
+pub(super) fn write(
     scribe: &Scribe<'_>,
-    key: &SessionKey,
-    (kind, id): (&str, &str),
+    (tenant, kind, id): (&TenantId, &str, &str),
+    session: Option<&SessionId>,
     (body, expires_at): (&Json, Option<Timestamp>),
 ) -> Result<(), Failure> {
-    let (tenant, session) = (key.tenant.as_str(), key.session.as_str());
-    let name = [tenant.into(), kind.into(), id.into(), session.into()];
+    let session = session.map(SessionId::as_str);
+    let name = [tenant.as_str().into(), kind.into(), id.into(), session.into()];
     let [tenant, kind, id, session] = name;
     scribe.write(WRITE, &[tenant, kind, id, session, expires_at.into(), body.into()])?;
     Ok(())

@@ -53,7 +53,10 @@ fn twist_put(clause: Clause, memo: &mut Memo, key: &SessionKey, put: Put) -> Vec
         // Only where there is something to lose: that a turn in use stays is another promise.
         Put::DropTurn { .. } => clause == Clause::TurnForgotten && !memo.records.is_empty(),
         Put::DropEvents { .. } => clause == Clause::EventsDropped,
-        Put::Document { .. } => clause == Clause::DocumentOfBatch,
+        Put::Document { outlives, .. } => match outlives {
+            true => clause == Clause::DocumentOutlives,
+            false => clause == Clause::DocumentOfBatch,
+        },
         Put::Audit(_) => clause == Clause::AuditOutlives,
         Put::Field(row) => {
             let is_new = memo.fields.insert((key.clone(), row.name.clone()));

@@ -47,11 +47,15 @@ pub(crate) struct RigBuilder {
     clock: Arc<HandClock>,
     ids: Arc<CountingIds>,
     entropy: Arc<CountingEntropy>,
+    agents: Vec<MakeAgent>,
     at: SocketAddr,
     narration: Option<NarrationLog>,
     server: Vec<Box<dyn FnOnce(ServerBuilder) -> ServerBuilder>>,
-    agent: Vec<Box<dyn Fn(Agent) -> Agent>>,
+    changes: Vec<Box<dyn Fn(Agent) -> Agent>>,
 }
+
+/// Makes an agent whose model speaks at a pace.
+type MakeAgent = Box<dyn FnOnce(&Arc<dyn Pace>) -> Agent>;
 
 impl Rig {
     /// Starts a server as usual.
@@ -83,10 +87,11 @@ impl Rig {
             clock: HandClock::new(),
             ids: Arc::default(),
             entropy: Arc::default(),
+            agents: Vec::new(),
             at: SocketAddr::from(([127, 0, 0, 1], 0)),
             narration: None,
             server: Vec::new(),
-            agent: Vec::new(),
+            changes: Vec::new(),
         }
     }
 
@@ -129,9 +134,15 @@ impl RigBuilder {
         self
     }
 
-    /// Changes the agents.
-    pub(crate) fn agent(mut self, change: impl Fn(Agent) -> Agent + 'static) -> Self {
-        self.agent.push(Box::new(change));
+    /// Changes the agents of [`agents`].
+    pub(crate) fn each_agent(mut self, change: impl Fn(Agent) -> Agent + 'static) -> Self {
+        self.changes.push(Box::new(change));
+        self
+    }
+
+    /// Adds an agent behind those of [`agents`].
+    pub(crate) fn agent(mut self, make: impl FnOnce(&Arc<dyn Pace>) -> Agent + 'static) -> Self {
+        self.agents.push(Box::new(make));
         self
     }
 
@@ -172,6 +183,7 @@ impl RigBuilder {
         let store = Arc::new(store);
         let pace = HandPace::new();
         let shared_pace: Arc<dyn Pace> = pace.clone();
+        let more = self.agents.into_iter().map(|make| make(&shared_pace));
         let redactor = Redactor::new([Secret::new(CANARY)]);
         // Names of its own, so that what is narrated does not shift the others.
         let narrated = || {
@@ -181,7 +193,8 @@ impl RigBuilder {
         let narration = self.narration.clone().unwrap_or_else(narrated);
         let chat = agents::agents(&self.world, &shared_pace)
             .into_iter()
-            .map(|agent| self.agent.iter().fold(agent, |agent, change| change(agent)))
+            .map(|agent| self.changes.iter().fold(agent, |agent, change| change(agent)))
+            .chain(more)
             .fold(Chat::builder(), |chat, agent| chat.agent(agent))
             .limits(self.chat_limits)
             .clock(self.clock.clone())

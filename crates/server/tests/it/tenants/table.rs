@@ -95,6 +95,24 @@ pub(crate) const TABLE: &[Entry] = &[
     of("POST", "/pair/confirm").body(r#"{"code": "AAAAAAAA"}"#).alike(),
     of("POST", "/pair/claim").body(r#"{"pairing_id": "{key}"}"#).alike(),
     of("POST", "/pair/revoke").body(r#"{"device_id": "{key}"}"#),
+    // Steerable chat.
+    of("POST", "/v1/chats/{session}/send").body(r#"{"content": "say hello"}"#),
+    of("POST", "/v1/chats/{session}/send").body(r#"{"content": "", "metadata": {"resume": true}}"#),
+    of("POST", "/v1/chats/{session}/steer").body(r#"{"content": "say hello"}"#).alike(),
+    of("GET", "/v1/chats/{session}/messages"),
+    of("GET", "/v1/chats/{session}/events").query("?after={event}0"),
+    of("GET", "/v1/agent-sessions").query("?chatId={session}"),
+    of("POST", "/v1/agent-sessions").body(r#"{"chatId": "{session}"}"#),
+    of("GET", "/v1/agent-sessions/{session}"),
+    // The UI message stream.
+    of("POST", "/v1/ui")
+        .body(r#"{"id": "{session}", "message": {"id": "u", "role": "user", "parts": [{"type": "text", "text": "say hello"}]}}"#),
+    of("POST", "/v1/ui").body(r#"{"id": "{session}", "trigger": "regenerate-message", "messageId": "{turn}"}"#),
+    of("POST", "/v1/ui").body(
+        r#"{"id": "{session}", "answer": {"signal": "{signal}", "payload": {"approved": true}, "wait": 0, "action": "{action}"}}"#,
+    ),
+    of("GET", "/v1/ui/{session}/stream").query("?last=true"),
+    of("GET", "/v1/ui/{session}/messages"),
 ];
 
 const OPENHARNESS_SAYS: &str = r#"{"protocol_version": "1.0.0", "request_id": "r", "request": {

@@ -1,0 +1,140 @@
+//! The audit: what somebody did that cannot be undone, or that lets something happen.
+//!
+//! A chat that keeps an audit ([`ChatBuilder::audit`](crate::ChatBuilder::audit)) has a document written in the very commit that
+//! answers a wait or deletes a session: no crash comes between a decision and the record of it. It outlives the session.
+//! Whoever adds deeds of its own, as a server does, writes them in the same form.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
+use singletree_durable::{AuditRow, Batch, Document, Json, Put, SessionKey, Timestamp, WaitRow, WaitStatus};
+
+use crate::Result;
+use crate::stored::corrupt;
+
+/// Larger than every time in milliseconds: ids count down from it, so that what is later comes first.
+const END: i64 = 10_000_000_000_000;
+
+/// What was done. Holds names and numbers, nothing of what was said.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Deed {
+    /// When.
+    pub at: Timestamp,
+    /// Who did it, when known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub who: Option<String>,
+    /// What was done, such as `signal.answered`, `session.deleted`.
+    pub action: String,
+    /// To what: an id.
+    pub subject: String,
+    /// What else is worth knowing.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub details: Map<String, Value>,
+}
+
+impl Deed {
+    /// The kind of the documents that hold deeds.
+    pub const KIND: &str = "audit";
+
+    /// Says what somebody did to what, and when.
+    #[must_use]
+    pub fn new(at: Timestamp, who: Option<&str>, action: &str, subject: &str) -> Self {
+        let (action, subject) = (action.to_owned(), subject.to_owned());
+        Self { at, who: who.map(str::to_owned), action, subject, details: Map::new() }
+    }
+
+    /// Adds what else is worth knowing. No content of a conversation, no secret.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.details.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// Names the document that holds it: what is later comes first. `unique` tells it from others of the same millisecond.
+    #[must_use]
+    pub fn id(&self, unique: &str) -> String {
+        format!("{:013}-{unique}", END.saturating_sub(self.at.as_millis()).max(0))
+    }
+
+    /// Writes it as the body of its document.
+    #[must_use]
+    pub fn body(&self) -> Json {
+        Json::of(self).expect("a deed is texts, numbers and values of JSON")
+    }
+
+    /// Reads its document.
+    ///
+    /// # Errors
+    /// `store_corrupt`.
+    pub fn read(document: &Document) -> Result<Self> {
+        let what = || format!("the document {} {}", document.key.kind, document.key.id);
+        document.body.decode().map_err(|it| corrupt(what(), Some(it.into())))
+    }
+
+    fn of_answer(key: &SessionKey, wait: &WaitRow, now: Timestamp) -> Option<Self> {
+        if wait.status != WaitStatus::Consumed {
+            return None;
+        }
+        let at = wait.ended_at.unwrap_or(now);
+        let deed = Self::new(at, wait.answered_by.as_deref(), "signal.answered", &wait.signal)
+            .with("session", key.session.as_str())
+            .with("wait", wait.no);
+        let answer = wait.answer.as_ref().and_then(|it| it.decode::<Map<String, Value>>().ok());
+        let deed = match answer.as_ref().and_then(|it| it.get("approved")).and_then(Value::as_bool) {
+            Some(approved) => deed.with("approved", approved),
+            None => deed,
+        };
+        Some(match &wait.action {
+            Some(action) => deed.with("action_digest", action.as_str()),
+            None => deed,
+        })
+    }
+
+    fn of_row(row: &AuditRow) -> Self {
+        Self::new(row.at, row.by.as_deref(), &row.action, row.key.session.as_str())
+    }
+}
+
+/// Whether deeds are written, and for how long they are kept.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Auditing {
+    kept: Option<Duration>,
+}
+
+impl Auditing {
+    pub(crate) fn kept(kept: Duration) -> Self {
+        Self { kept: Some(kept) }
+    }
+
+    /// Returns what is written with a batch about what it does.
+    pub(crate) fn puts(&self, batch: &Batch, now: Timestamp) -> Vec<Put> {
+        let Some(kept) = self.kept else { return Vec::new() };
+        let deed = |put: &Put| match put {
+            Put::Wait(wait) => Deed::of_answer(&batch.key, wait, now).map(|it| (it, wait.no.to_string())),
+            Put::Audit(row) => Some((Deed::of_row(row), "deleted".to_owned())),
+            _ => None,
+        };
+        let deeds = batch.puts.iter().filter_map(deed);
+        let written = deeds.map(|(deed, number)| Put::Document {
+            kind: Deed::KIND.to_owned(),
+            id: deed.id(&unique(&batch.key, &number)),
+            body: deed.body(),
+            expires_at: Some(deed.at.after(kept)),
+            outlives: true,
+        });
+        written.collect()
+    }
+}
+
+/// Tells deeds of one millisecond apart: by session and by number in it.
+fn unique(key: &SessionKey, number: &str) -> String {
+    let mut hash = Sha256::new();
+    for part in [key.session.as_str(), number] {
+        // With its length, so that no two lists of parts run into the same bytes.
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part);
+    }
+    hash.finalize().iter().take(16).map(|it| format!("{it:02x}")).collect()
+}

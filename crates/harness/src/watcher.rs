@@ -1,0 +1,126 @@
+//! Who looks on as turns begin and end: logs and metrics.
+
+use std::fmt;
+use std::sync::Arc;
+
+use singletree_durable::{Put, SessionKey, Timestamp, TurnKind, TurnRow};
+
+use crate::chat::Chat;
+use crate::hot::Work;
+use crate::outcome::ChatTurnOutcome;
+use crate::record::{Ended, TurnRowExt};
+use crate::turn_id::TurnId;
+use crate::usage::ModelUsage;
+use crate::writing::Writing;
+
+/// How a turn went: told once it is recorded.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TurnEnd {
+    /// Whose session, and which.
+    pub session: SessionKey,
+    /// Which turn.
+    pub turn: TurnId,
+    /// The agent that ran it.
+    pub agent: String,
+    /// What it answered to.
+    pub kind: TurnKind,
+    /// When it was accepted.
+    pub accepted_at: Timestamp,
+    /// When this process began to run it; none when it did not.
+    pub started_at: Option<Timestamp>,
+    /// When it ended.
+    pub ended_at: Timestamp,
+    /// How it ended.
+    pub outcome: Arc<ChatTurnOutcome>,
+    /// What it has used of models.
+    pub usage: Vec<ModelUsage>,
+}
+
+/// Hears how turns went, after they are recorded.
+///
+/// It decides nothing and delays nothing: it has to return at once, must not panic, and is not told whether anybody else heard.
+/// What a process does not live to tell is in the store.
+pub trait TurnWatcher: fmt::Debug + Send + Sync {
+    /// A turn has ended.
+    fn ended(&self, report: &TurnEnd);
+}
+
+/// How much there is to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Load {
+    /// Sessions in memory.
+    pub sessions: usize,
+    /// Turns that run.
+    pub running: usize,
+    /// Turns and answers that wait their place, or are parked behind a wait.
+    pub waiting: usize,
+    /// Streams of events that are open.
+    pub streams: usize,
+}
+
+/// A turn that a transition ends.
+#[derive(Debug)]
+pub(crate) struct EndedTurn(TurnRow);
+
+impl EndedTurn {
+    /// Finds all of them.
+    pub(crate) fn all(writing: &Writing) -> Vec<Self> {
+        let ended = writing.batch.puts.iter().filter_map(|it| match it {
+            Put::Turn(row) if row.status.is_ended() => Some(Self(row.clone())),
+            _ => None,
+        });
+        ended.collect()
+    }
+
+    /// Returns its number.
+    pub(crate) fn no(&self) -> u64 {
+        self.0.no
+    }
+
+    /// Tells whether an outcome is its own.
+    pub(crate) fn is_of(&self, outcome: &ChatTurnOutcome) -> bool {
+        outcome.turn() == Some(&self.0.id())
+    }
+
+    /// Says how it went.
+    pub(crate) fn report(
+        &self,
+        session: &SessionKey,
+        started_at: Option<Timestamp>,
+        outcome: &Arc<ChatTurnOutcome>,
+    ) -> TurnEnd {
+        let row = &self.0;
+        // An outcome that was just written can be read.
+        let usage = Ended::of(row).ok().flatten().map(|it| it.used.told()).unwrap_or_default();
+        TurnEnd {
+            session: session.clone(),
+            turn: row.id(),
+            agent: row.agent.clone(),
+            kind: row.kind,
+            accepted_at: row.accepted_at,
+            started_at,
+            ended_at: row.ended_at.unwrap_or(row.accepted_at),
+            outcome: outcome.clone(),
+            usage,
+        }
+    }
+}
+
+impl Chat {
+    /// Returns how much there is to do at this moment, of all tenants. Looks at every session in memory: for who asks every few
+    /// seconds.
+    #[must_use]
+    pub fn load(&self) -> Load {
+        let mut load = Load::default();
+        for hot in self.house.all_hot() {
+            let streams = hot.feed.listeners();
+            let desk = hot.desk();
+            load.sessions += 1;
+            load.running += usize::from(desk.running.is_some());
+            let waits = |it: &Work| !matches!(it, Work::Message { committed: false, .. });
+            load.waiting += desk.queue.iter().filter(|it| waits(&it.work)).count();
+            load.streams += streams;
+        }
+        load
+    }
+}
