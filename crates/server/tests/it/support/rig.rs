@@ -52,7 +52,7 @@ pub(crate) struct RigBuilder {
     agents: Vec<MakeAgent>,
     chat: Vec<Box<dyn FnOnce(ChatBuilder) -> ChatBuilder>>,
     server: Vec<Box<dyn FnOnce(ServerBuilder) -> ServerBuilder>>,
-    agent: Vec<Box<dyn Fn(Agent) -> Agent>>,
+    changes: Vec<Box<dyn Fn(Agent) -> Agent>>,
 }
 
 /// Makes an agent whose model speaks at a pace.
@@ -93,7 +93,7 @@ impl Rig {
             agents: Vec::new(),
             chat: Vec::new(),
             server: Vec::new(),
-            agent: Vec::new(),
+            changes: Vec::new(),
         }
     }
 
@@ -136,6 +136,12 @@ impl RigBuilder {
         self
     }
 
+    /// Changes the agents of [`agents`].
+    pub(crate) fn each_agent(mut self, change: impl Fn(Agent) -> Agent + 'static) -> Self {
+        self.changes.push(Box::new(change));
+        self
+    }
+
     /// Adds an agent behind those of [`agents`].
     pub(crate) fn also(mut self, make: impl FnOnce(&Arc<dyn Pace>) -> Agent + 'static) -> Self {
         self.agents.push(Box::new(make));
@@ -157,12 +163,6 @@ impl RigBuilder {
     /// Changes what the chat is built of.
     pub(crate) fn chat(mut self, change: impl FnOnce(ChatBuilder) -> ChatBuilder + 'static) -> Self {
         self.chat.push(Box::new(change));
-        self
-    }
-
-    /// Changes the agents.
-    pub(crate) fn agent(mut self, change: impl Fn(Agent) -> Agent + 'static) -> Self {
-        self.agent.push(Box::new(change));
         self
     }
 
@@ -202,7 +202,7 @@ impl RigBuilder {
         let chat = agents::agents(&self.world, &shared_pace)
             .into_iter()
             .chain(more)
-            .map(|agent| self.agent.iter().fold(agent, |agent, change| change(agent)))
+            .map(|agent| self.changes.iter().fold(agent, |agent, change| change(agent)))
             .fold(Chat::builder(), |chat, agent| chat.agent(agent))
             .limits(self.chat_limits)
             .clock(self.clock.clone())
