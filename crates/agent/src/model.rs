@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use singletree_engine::{Ctx, Json, NodeError, NodeResult};
 use singletree_harness::{Narrator, SideRecords, Steering, TurnBudget, TurnPictures, TurnStream};
-use singletree_llm::{Ask, ChatMessage, Delta, Detail, Error, FinishReason, Request, Response, Shown, Usage};
+use singletree_llm::{Ask, ChatMessage, Delta, Detail, Error, FinishReason, Request, Response, Shown};
 use singletree_narration::claims_memory;
 
 use crate::command::{Cycle, Verdict};

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use singletree::agent::ChatAgent;
-use singletree::config::Serving;
 use singletree::durable::{Journal, SessionId, SessionKey, TenantId, WaitQuery};
 use singletree::engine::{Ids, Outline, RandomIds};
 use singletree::harness;
@@ -29,9 +27,6 @@ pub(crate) struct House {
     pub(crate) about: Option<String>,
     /// What to add to a command so that the same ones answer.
     pub(crate) again: String,
-    /// How clients of a server list those who answer, and how they are served.
-    pub(crate) listed: Vec<ChatAgent>,
-    pub(crate) serving: Serving,
     pub(crate) store: SqliteStore,
 }
 
@@ -55,16 +50,14 @@ impl House {
     }
 
     async fn write(place: &Place, cast: Cast, command: &str) -> Result<Self> {
-        place.make()?;
-        let options = SqliteStore::options(place.db()).command(format!("singletree {command}"));
-        Self::over(cast, options.open().await.map_err(|source| Error::Open { source })?)
+        Self::over(cast, open_store(place, command).await?)
     }
 
     fn over(cast: Cast, store: SqliteStore) -> Result<Self> {
-        let Cast { agents, listed, limits, serving, redactor, about, again } = cast;
+        let Cast { agents, limits, redactor, about, again, .. } = cast;
         let chat = agents.into_iter().fold(Chat::builder().limits(limits), |chat, agent| chat.agent(agent));
         let chat = chat.open(store.clone())?;
-        Ok(Self { chat, redactor, about, again, listed, serving, store })
+        Ok(Self { chat, redactor, about, again, store })
     }
 
     /// Chooses the conversation: the one that is named; else the last one, if the agent that is asked for answers there,
@@ -120,6 +113,14 @@ impl House {
         drop(chat);
         store.close().await;
     }
+}
+
+/// Opens a database for writing, and makes it if there is none; a second process that would is refused. `command` is what that one
+/// is told.
+pub(crate) async fn open_store(place: &Place, command: &str) -> Result<SqliteStore> {
+    place.make()?;
+    let options = SqliteStore::options(place.db()).command(format!("singletree {command}"));
+    options.open().await.map_err(|source| Error::Open { source })
 }
 
 /// Describes the graph of an agent. Nothing of the agent runs, so that it does not matter where its tools would reach.

@@ -30,6 +30,8 @@ mod server;
 mod settings;
 mod shared;
 mod sse;
+mod telemetry;
+mod trace;
 mod upkeep;
 
 mod agui;
@@ -49,3 +51,4 @@ pub use keys::{AccessPolicy, Keyring, NewKey, TokenPolicy};
 pub use narration::{NarrationLimits, NarrationLog};
 pub use server::{Server, ServerBuilder};
 pub use settings::ServerLimits;
+pub use telemetry::{LogSink, Telemetry};

@@ -16,6 +16,7 @@ use crate::entropy::Entropy;
 use crate::keys::{Access, Audit};
 use crate::narration::{NarrationLog, NarrationView};
 use crate::settings::ServerLimits;
+use crate::telemetry::Telemetry;
 
 /// What all sections share.
 pub(crate) struct Shared {
@@ -43,6 +44,8 @@ pub(crate) struct Shared {
     pub(crate) access: Access,
     /// Who did what.
     pub(crate) audit: Arc<Audit>,
+    /// What an operator sees.
+    pub(crate) telemetry: Telemetry,
     /// Becomes true when what a process before this one left was taken over.
     pub(crate) ready: AtomicBool,
     /// Becomes true when streams are to end: what runs has ended, or had its time.

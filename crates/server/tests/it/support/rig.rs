@@ -9,7 +9,9 @@ use singletree_durable::{Documents, Journal, MemoryStore, Upkeep};
 use singletree_harness::{Blobs, Chat, Limits};
 use singletree_http::{Redactor, Secret};
 use singletree_llm::Pace;
-use singletree_server::{AccessPolicy, NarrationLimits, NarrationLog, Server, ServerBuilder, ServerLimits};
+use singletree_server::{
+    AccessPolicy, NarrationLimits, NarrationLog, Server, ServerBuilder, ServerLimits, Telemetry,
+};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -48,6 +50,7 @@ pub(crate) struct RigBuilder {
     entropy: Arc<CountingEntropy>,
     at: SocketAddr,
     narration: Option<NarrationLog>,
+    telemetry: Telemetry,
     server: Vec<Box<dyn FnOnce(ServerBuilder) -> ServerBuilder>>,
 }
 
@@ -82,6 +85,7 @@ impl Rig {
             entropy: Arc::default(),
             at: SocketAddr::from(([127, 0, 0, 1], 0)),
             narration: None,
+            telemetry: Telemetry::silent(),
             server: Vec::new(),
         }
     }
@@ -137,6 +141,12 @@ impl RigBuilder {
         self
     }
 
+    /// Counts and logs with this.
+    pub(crate) fn telemetry(mut self, telemetry: Telemetry) -> Self {
+        self.telemetry = telemetry;
+        self
+    }
+
     /// Changes what the server is built of.
     pub(crate) fn server(mut self, change: impl FnOnce(ServerBuilder) -> ServerBuilder + 'static) -> Self {
         self.server.push(Box::new(change));
@@ -171,7 +181,9 @@ impl RigBuilder {
             .ids(self.ids.clone())
             .narration(narration.sink())
             .blobs(Blobs::shared(store.clone()))
-            .open_shared(store.clone(), store.clone())
+            .audit(Duration::from_hours(24))
+            .watcher(self.telemetry.watcher())
+            .open(self.telemetry.metered(store.clone()))
             .unwrap();
         chat.sweep().await.unwrap();
         let documents: Arc<dyn Documents> = store;
@@ -182,6 +194,7 @@ impl RigBuilder {
             .ids(self.ids.clone())
             .entropy(self.entropy.clone())
             .narration(narration)
+            .telemetry(self.telemetry.clone())
             .redactor(redactor);
         let server =
             self.server.into_iter().fold(builder, |builder, change| change(builder)).build().unwrap();
