@@ -359,6 +359,9 @@ pub(crate) struct Serve {
     /// Ask everybody for a key; where others than this machine reach the server, it is a must.
     #[arg(long)]
     pub(crate) auth: bool,
+    /// Whether people are told in words what the server does.
+    #[arg(long, value_name = "ON|OFF", value_enum, default_value_t = Switch::On)]
+    pub(crate) narration: Switch,
     #[command(flatten)]
     pub(crate) who: Who,
     #[command(flatten)]
@@ -383,6 +386,13 @@ pub(crate) struct Shell {
     /// Which procedure to follow.
     #[arg(long, value_name = "ID")]
     pub(crate) sop: Option<String>,
+}
+
+/// On or off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Switch {
+    On,
+    Off,
 }
 
 /// `singletree keys`.

@@ -32,7 +32,9 @@ mod server;
 mod settings;
 mod shared;
 mod sse;
+mod telemetry;
 mod told;
+mod trace;
 mod upkeep;
 
 mod agui;
@@ -55,3 +57,4 @@ pub use notify::Webhook;
 pub use openharness::Environments;
 pub use server::{Server, ServerBuilder};
 pub use settings::ServerLimits;
+pub use telemetry::{LogSink, Telemetry};

@@ -19,6 +19,7 @@ use crate::narration::{NarrationLog, NarrationView};
 use crate::notify::Endpoint;
 use crate::openharness::Environments;
 use crate::settings::ServerLimits;
+use crate::telemetry::Telemetry;
 
 /// What all sections share.
 pub(crate) struct Shared {
@@ -54,6 +55,8 @@ pub(crate) struct Shared {
     pub(crate) access: Access,
     /// Who did what.
     pub(crate) audit: Arc<Audit>,
+    /// What an operator sees.
+    pub(crate) telemetry: Telemetry,
     /// Becomes true when what a process before this one left was taken over.
     pub(crate) ready: AtomicBool,
     /// Becomes true when streams are to end: what runs has ended, or had its time.

@@ -2,8 +2,11 @@
 #![expect(clippy::unwrap_used, reason = "a test may unwrap")]
 
 mod agui;
+mod bad_input;
 mod blobs;
+mod canary;
 mod clients;
+mod closing;
 mod frame;
 mod keys;
 mod narration;
@@ -11,6 +14,7 @@ mod native;
 mod notify;
 mod openai;
 mod openharness;
+mod operating;
 mod resume;
 mod schemathesis;
 mod steerable;

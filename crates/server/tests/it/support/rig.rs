@@ -9,7 +9,9 @@ use singletree_durable::{Documents, Journal, MemoryStore, Upkeep};
 use singletree_harness::{Agent, BlobLimits, Blobs, Chat, ChatBuilder, Limits};
 use singletree_http::{Redactor, Secret};
 use singletree_llm::Pace;
-use singletree_server::{AccessPolicy, NarrationLimits, NarrationLog, Server, ServerBuilder, ServerLimits};
+use singletree_server::{
+    AccessPolicy, NarrationLimits, NarrationLog, Server, ServerBuilder, ServerLimits, Telemetry,
+};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -51,6 +53,7 @@ pub(crate) struct RigBuilder {
     narration: Option<NarrationLog>,
     agents: Vec<MakeAgent>,
     chat: Vec<Box<dyn FnOnce(ChatBuilder) -> ChatBuilder>>,
+    telemetry: Telemetry,
     server: Vec<Box<dyn FnOnce(ServerBuilder) -> ServerBuilder>>,
     changes: Vec<Box<dyn Fn(Agent) -> Agent>>,
 }
@@ -92,6 +95,7 @@ impl Rig {
             narration: None,
             agents: Vec::new(),
             chat: Vec::new(),
+            telemetry: Telemetry::silent(),
             server: Vec::new(),
             changes: Vec::new(),
         }
@@ -166,6 +170,12 @@ impl RigBuilder {
         self
     }
 
+    /// Counts and logs with this.
+    pub(crate) fn telemetry(mut self, telemetry: Telemetry) -> Self {
+        self.telemetry = telemetry;
+        self
+    }
+
     /// Changes what the server is built of.
     pub(crate) fn server(mut self, change: impl FnOnce(ServerBuilder) -> ServerBuilder + 'static) -> Self {
         self.server.push(Box::new(change));
@@ -208,9 +218,11 @@ impl RigBuilder {
             .clock(self.clock.clone())
             .ids(self.ids.clone())
             .narration(narration.sink())
-            .blobs(Blobs::shared(store.clone()).limits(self.blob_limits));
+            .blobs(Blobs::shared(store.clone()).limits(self.blob_limits))
+            .audit(Duration::from_hours(24))
+            .watcher(self.telemetry.watcher());
         let chat = self.chat.into_iter().fold(chat, |chat, change| change(chat));
-        let chat = chat.open_shared(store.clone(), store.clone()).unwrap();
+        let chat = chat.open(self.telemetry.metered(store.clone())).unwrap();
         chat.sweep().await.unwrap();
         let documents: Arc<dyn Documents> = store;
         let builder = Server::builder(chat.clone(), documents.clone())
@@ -221,6 +233,7 @@ impl RigBuilder {
             .entropy(self.entropy.clone())
             .narration(narration)
             .pace(Arc::new(ClockPace(self.clock.clone())))
+            .telemetry(self.telemetry.clone())
             .redactor(redactor);
         let server =
             self.server.into_iter().fold(builder, |builder, change| change(builder)).build().unwrap();
