@@ -100,10 +100,10 @@ test("no inline script, no foreign host: the policy says so, and the page keeps 
 
 test("a key is neither in the page nor in storage nor in a URL", async () => {
   const here = new House();
-  const made = JSON.parse(run("keys", "create", "page test", "--tenant", "shop", "--scope", "read,write,approve", "--db", here.db, "--json"));
-  const key = made.text ?? made.key?.text ?? made.key;
+  const made = JSON.parse(run("keys", "create", "--name", "page test", "--tenant", "shop", "--db", here.db, "--json"));
+  const key = made.secret;
   assert.match(key, /^st_/);
-  const guarded = Object.assign(new House("--auth", "required"), { db: here.db });
+  const guarded = Object.assign(new House("--auth"), { db: here.db });
   await guarded.start();
   const page = await open(browser, guarded);
   await page.fill("dialog input", "st_0000000000000000_wrong");

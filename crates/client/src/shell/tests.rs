@@ -1,3 +1,5 @@
+//! What the shell does with an answer.
+
 use std::time::Duration;
 
 use serde_json::{Value, json};

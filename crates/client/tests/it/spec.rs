@@ -1,6 +1,5 @@
 //! The protocol's own files, where they are.
 
-use std::io::Write as _;
 use std::path::PathBuf;
 
 use jsonschema::Validator;
@@ -14,7 +13,7 @@ pub(crate) fn text(path: &str) -> Option<String> {
     let spec = std::env::var_os("SINGLETREE_SPEC").map_or_else(|| PathBuf::from(BESIDE), PathBuf::from);
     let text = std::fs::read_to_string(spec.join("openharness").join(path)).ok();
     if text.is_none() {
-        writeln!(std::io::stderr(), "not run: openharness shell {path}: no specification found").unwrap();
+        eprintln!("not run: openharness shell {path}: no specification found");
     }
     text
 }

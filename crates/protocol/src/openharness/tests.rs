@@ -1,3 +1,5 @@
+//! The shapes of OpenHarness.
+
 use serde_json::{Value, json};
 
 use super::*;

@@ -7,7 +7,7 @@ use super::schemas::Schemas;
 use crate::section::{Access, Answer, Content, Operation, Route, schema_of};
 
 /// What is said of the API as a whole.
-const ABOUT: &str = include_str!("about.md");
+const ABOUT: &str = include_str!("about.txt");
 
 /// Makes the document of all routes that are documented.
 pub(super) fn document(routes: &[Route]) -> Value {

@@ -7,6 +7,23 @@ use crate::operating::logged;
 use crate::support::agents::CANARY;
 use crate::support::rig::within;
 
+/// What is looked at.
+const PATHS: [&str; 13] = [
+    "/v1/sessions",
+    "/v1/sessions/s",
+    "/v1/sessions/s/turns",
+    "/v1/sessions/s/narration",
+    "/v1/sessions/s/export",
+    "/v1/pending",
+    "/v1/keys",
+    "/v1/audit",
+    "/v1/agents",
+    "/openapi.json",
+    "/docs",
+    "/readyz",
+    "/version",
+];
+
 #[tokio::test]
 async fn no_output_holds_a_secret() {
     let (rig, lines) = logged();
@@ -33,21 +50,7 @@ async fn no_output_holds_a_secret() {
     }
     outputs.push(("the events", events.raw.clone()));
     drop(events);
-    for path in [
-        "/v1/sessions",
-        "/v1/sessions/s",
-        "/v1/sessions/s/turns",
-        "/v1/sessions/s/narration",
-        "/v1/sessions/s/export",
-        "/v1/pending",
-        "/v1/keys",
-        "/v1/audit",
-        "/v1/agents",
-        "/openapi.json",
-        "/docs",
-        "/readyz",
-        "/version",
-    ] {
+    for path in PATHS {
         let answer = client.get(path).await;
         assert!(answer.status < 500, "{path}: {}", answer.text());
         outputs.push((path, answer.text()));

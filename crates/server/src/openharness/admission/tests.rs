@@ -1,3 +1,5 @@
+//! What is admitted of a request.
+
 use serde_json::json;
 
 use super::*;

@@ -65,7 +65,7 @@ async fn ask(client: &Client, (method, path, body): (&str, &str, &str)) -> Told 
 
 /// Goes through the story; `between` is done to the log before each request.
 async fn told(log: NarrationLog, between: impl Fn(&NarrationLog)) -> Vec<Told> {
-    let rig = Rig::builder().narration(log.clone()).agent(|_| alone(&Record::default())).start().await;
+    let rig = Rig::builder().narration(log.clone()).also(|_| alone(&Record::default())).start().await;
     let client = rig.client();
     let mut told = Vec::new();
     for (session, policy) in SESSIONS {
