@@ -12,7 +12,7 @@ use tokio::process::Command;
 use crate::support::Rig;
 
 /// Where the file of an installed program is, if `.ci/tools/install` brought it; else it is said that the test is not run.
-fn installed(test: &str, file: &str) -> Option<(PathBuf, PathBuf)> {
+pub(crate) fn installed(test: &str, file: &str) -> Option<(PathBuf, PathBuf)> {
     let missing = |reason: &str| {
         // `eprintln!` of a test that passes is swallowed.
         writeln!(std::io::stderr(), "not run: {test}: {reason}")
@@ -32,7 +32,7 @@ fn installed(test: &str, file: &str) -> Option<(PathBuf, PathBuf)> {
 }
 
 /// Runs a client to its end and returns what it printed last. Where it prints `pace N`, the model may go on for so many pauses.
-async fn run(rig: &Rig, program: &Path, arguments: &[&std::ffi::OsStr], script: &str) -> Value {
+pub(crate) async fn run(rig: &Rig, program: &Path, arguments: &[&std::ffi::OsStr], script: &str) -> Value {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients").join(script);
     let mut command = Command::new(program);
     command.arg(script).args(arguments).arg(format!("http://{}", rig.at));
