@@ -24,6 +24,7 @@ mod error;
 mod fold;
 mod frame;
 mod patient;
+mod pictures;
 mod problem;
 mod request_id;
 mod section;
