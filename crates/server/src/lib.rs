@@ -25,6 +25,7 @@ mod fold;
 mod frame;
 mod pace;
 mod patient;
+mod pictures;
 mod problem;
 mod request_id;
 mod section;

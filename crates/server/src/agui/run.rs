@@ -19,6 +19,7 @@ use super::truth::Truth;
 use super::turns::Since;
 use super::view::{self, CLIENT_ID};
 use crate::caller::Caller;
+use crate::pictures;
 use crate::shared::Shared;
 use crate::sse::Frame;
 use crate::told::{Teller, told};
@@ -45,9 +46,9 @@ pub(super) fn frames(
 
 /// One run.
 pub(super) struct Run {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     pub(super) chat: Chat,
-    caller: Caller,
+    pub(super) caller: Caller,
     pub(super) asked: Asked,
     teller: Teller<Frame>,
     /// What the client posted, until it was compared with the transcript.
@@ -167,6 +168,8 @@ impl Run {
 
     /// Sends what the user says, unless it was sent before, and follows its turn.
     async fn say(&mut self, user: Said) -> Result<End, Failed> {
+        let message = pictures::kept(&self.chat, &self.asked.thread, user.message).await?;
+        let user = Said { message, ..user };
         let turn = self.sent(&user).await?;
         if turn.is_parked() {
             self.restate(&[user.as_held()]).await?;

@@ -24,6 +24,7 @@ use super::problem;
 use super::speech::{Added, Speech};
 use crate::fold::Fold;
 use crate::native::View;
+use crate::pictures;
 use crate::problem::Problem;
 use crate::shared::Shared;
 use crate::sse::{self, Frame};
@@ -71,6 +72,7 @@ pub(super) async fn begin(shared: &Shared, chat: &Chat, asked: Asked) -> Result<
             (Source::Run(run, tools), shared.ids.uuid(), model)
         }
         What::Message { session, message, key } => {
+            let message = pictures::kept(chat, &session, message).await?;
             let options = SendOptions::new().listen();
             let options = key.iter().fold(options, |it, key| it.key(key));
             let options = agent.iter().fold(options, |it, agent| it.agent(agent));

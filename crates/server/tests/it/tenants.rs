@@ -10,6 +10,8 @@ mod table;
 
 use std::collections::BTreeSet;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hyper::Method;
 use serde_json::{Value, json};
 use singletree_durable::{Blob, SessionId, SessionKey, TenantId};
@@ -45,9 +47,17 @@ impl Names {
     }
 
     fn fill(&self, template: &str) -> String {
-        self.all()
+        let filled = self
+            .all()
             .iter()
-            .fold(template.to_owned(), |text, (name, id)| text.replace(&format!("{{{name}}}"), id))
+            .fold(template.to_owned(), |text, (name, id)| text.replace(&format!("{{{name}}}"), id));
+        filled.replace("{interrupt}", &self.interrupt())
+    }
+
+    /// Returns the id of the interrupt that the wait is to front ends of AG-UI.
+    fn interrupt(&self) -> String {
+        let named = format!("0.{}.{}", self.action, self.signal);
+        format!("int_{}", URL_SAFE_NO_PAD.encode(named))
     }
 
     /// Returns names of the same form that nobody ever gave.

@@ -1,7 +1,7 @@
 //! How each route is asked: one line a route at least, whatever section it is of.
 
-/// How one route is asked. `{session}`, `{turn}`, `{signal}`, `{action}`, `{digest}`, `{key}` and `{event}` stand for names that A
-/// has, in path, query and body.
+/// How one route is asked. `{session}`, `{turn}`, `{signal}`, `{action}`, `{digest}`, `{key}`, `{event}` and `{interrupt}` stand for
+/// names that A has, in path, query and body.
 pub(crate) struct Entry {
     pub(crate) method: &'static str,
     /// The path, as the route has it.
@@ -81,6 +81,16 @@ pub(crate) const TABLE: &[Entry] = &[
     // Narration.
     of("GET", "/v1/sessions/{session}/narration"),
     of("DELETE", "/v1/sessions/{session}/narration").alike(),
+    // AG-UI.
+    of("POST", "/v1/agui").body(AGUI_LOOKS),
+    of("POST", "/v1/agui").body(AGUI_SAYS),
+    of("POST", "/v1/agui").body(AGUI_ANSWERS),
+    of("POST", "/v1/agui").body(AGUI_GIVES_UP),
+    of("POST", "/v1/agui/{agent}").body(AGUI_LOOKS),
+    // OpenAI.
+    of("POST", "/v1/chat/completions").body(OPENAI_SAYS),
+    of("GET", "/v1/models").alike(),
+    of("GET", "/v1/models/{model}").alike(),
     // Keys and audit.
     of("POST", "/v1/keys").body(r#"{"name": "{key}"}"#),
     of("GET", "/v1/keys"),
@@ -122,6 +132,19 @@ pub(crate) const TABLE: &[Entry] = &[
     of("GET", "/v1/ui/{session}/stream").query("?last=true"),
     of("GET", "/v1/ui/{session}/messages"),
 ];
+
+const AGUI_LOOKS: &str = r#"{"threadId": "{session}", "runId": "r", "messages": []}"#;
+
+const AGUI_SAYS: &str = r#"{"threadId": "{session}", "runId": "r", "messages": [{"id": "u", "role": "user", "content": "say hello"}]}"#;
+
+const AGUI_ANSWERS: &str = r#"{"threadId": "{session}", "runId": "r", "messages": [], "resume": [
+    {"interruptId": "{interrupt}", "status": "resolved", "payload": {"approved": true}}]}"#;
+
+const AGUI_GIVES_UP: &str = r#"{"threadId": "{session}", "runId": "r", "messages": [], "resume": [
+    {"interruptId": "{interrupt}", "status": "cancelled"}]}"#;
+
+const OPENAI_SAYS: &str = r#"{"model": "scripted", "metadata": {"session_id": "{session}"},
+    "messages": [{"role": "user", "content": "say hello"}]}"#;
 
 const OPENHARNESS_SAYS: &str = r#"{"protocol_version": "1.0.0", "request_id": "r", "request": {
     "context": {"session_id": "{session}", "user_intent": "say hello"}}}"#;
