@@ -13,6 +13,7 @@ mod pairing;
 mod privacy;
 mod replay;
 mod saying;
+mod second_opinion;
 mod shell;
 mod tenants;
 mod transport;

@@ -15,25 +15,27 @@ static SCHEMA: LazyLock<Option<Value>> = LazyLock::new(|| read("schema/openharne
 static RESPONSE: LazyLock<Option<Validator>> = LazyLock::new(|| validator("responseMessage"));
 static REQUEST: LazyLock<Option<Validator>> = LazyLock::new(|| validator("requestMessage"));
 
-/// Reads a file of the protocol.
-pub(super) fn read(path: &str) -> Option<Value> {
+/// Finds a file of the protocol, or says that its test is not run.
+pub(super) fn path(path: &str) -> Option<PathBuf> {
     let spec = std::env::var_os("SINGLETREE_SPEC").map_or_else(|| PathBuf::from(BESIDE), PathBuf::from);
-    let text = std::fs::read_to_string(spec.join("openharness").join(path)).ok()?;
+    let path = spec.join("openharness").join(path);
+    if !path.exists() {
+        let told = format!("not run: openharness {}: no specification found", path.display());
+        writeln!(std::io::stderr(), "{told}").unwrap();
+        return None;
+    }
+    Some(path)
+}
+
+/// Reads a file of the protocol.
+fn read(name: &str) -> Option<Value> {
+    let text = std::fs::read_to_string(path(name)?).unwrap();
     Some(serde_json::from_str(&text).unwrap())
 }
 
 /// Reads an example, or says that its test is not run.
 pub(super) fn example(name: &str) -> Option<Value> {
-    let example = read(&format!("examples/{name}.json"));
-    if example.is_none() {
-        not_run(name);
-    }
-    example
-}
-
-/// Says that a test is not run.
-pub(super) fn not_run(name: &str) {
-    writeln!(std::io::stderr(), "not run: openharness {name}: no specification found").unwrap();
+    read(&format!("examples/{name}.json"))
 }
 
 /// The schema of one kind of message; never the root, which takes a message for none that holds both.
