@@ -13,6 +13,7 @@ mod bare_model;
 mod branches;
 mod colours;
 mod doctor;
+mod notify;
 mod piped;
 mod refused;
 mod scripts;
