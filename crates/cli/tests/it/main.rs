@@ -15,6 +15,7 @@ mod branches;
 mod colours;
 mod doctor;
 mod page;
+mod notify;
 mod piped;
 mod refused;
 mod scripts;
