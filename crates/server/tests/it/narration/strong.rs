@@ -24,8 +24,8 @@ fn restarting(steps: &[Step]) -> Vec<Step> {
 }
 
 fn requests(seen: &[Seen]) -> Vec<&str> {
-    let request = |it| match it {
-        &Seen::Request(ref text) => Some(text.as_str()),
+    let request = |it: &'_ Seen| match it {
+        Seen::Request(text) => Some(text.as_str()),
         Seen::Deed(_) | Seen::Outcome { .. } | Seen::State { .. } | Seen::Fact(_) | Seen::Row(_) => None,
     };
     seen.iter().filter_map(request).collect()
