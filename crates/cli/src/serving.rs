@@ -6,7 +6,7 @@ use std::time::Duration;
 use singletree::config::{NotifySettings, Serving, TokenSettings};
 use singletree::durable::TenantId;
 use singletree::engine::{RandomIds, SystemClock};
-use singletree::harness::{BlobLimits, Blobs, Notices};
+use singletree::harness::{BlobLimits, Blobs, Notices, Redact};
 use singletree::http::{HttpClient, HttpLimits, Redactor};
 use singletree::{Chat, SqliteStore};
 use singletree_server::{
@@ -54,8 +54,11 @@ impl Served {
             }
             Switch::Off => NarrationLog::off(),
         };
+        let known = redactor.clone();
+        let clean: Redact = Arc::new(move |it| known.redact(it).into_owned());
         let chat = agents
             .into_iter()
+            .map(|agent| agent.redacting(clean.clone()))
             .fold(Chat::builder(), |chat, agent| chat.agent(agent))
             .limits(limits)
             .narration(narration.sink())

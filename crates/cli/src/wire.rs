@@ -1,6 +1,5 @@
 //! The composition root: which store, which agent, which time.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use singletree::durable::{Journal, SessionId, SessionKey, TenantId, WaitQuery};
@@ -9,7 +8,6 @@ use singletree::harness;
 use singletree::http::Redactor;
 use singletree::llm::{BoxFuture, Pace};
 use singletree::{Agent, Blobs, Chat, SqliteStore};
-use singletree_server::Environments;
 
 use crate::error::{Error, Result};
 use crate::place::Place;

@@ -40,7 +40,20 @@ pub(super) fn frames(
         let chat = shared.chat(&caller);
         let posted = Some(asked.held.clone());
         let mirror = Mirror::of(&asked.held);
-        Run { shared, chat, caller, asked, teller, posted, mirror, begun_after: None, turn: None }.go().await;
+        Run {
+            shared,
+            chat,
+            caller,
+            asked,
+            teller,
+            posted,
+            mirror,
+            begun_after: None,
+            narrated_after: None,
+            turn: None,
+        }
+        .go()
+        .await;
     })
 }
 
@@ -57,6 +70,8 @@ pub(super) struct Run {
     mirror: Mirror,
     /// The last event before the run.
     pub(super) begun_after: Option<EventId>,
+    /// The last that was narrated before the run.
+    pub(super) narrated_after: Option<String>,
     /// The turn that was told of last.
     pub(super) turn: Option<TurnId>,
 }
@@ -116,6 +131,8 @@ impl Run {
     }
 
     async fn work(&mut self) -> Result<End, Failed> {
+        let view = self.shared.narration_of(&self.caller.tenant, &self.asked.thread);
+        self.narrated_after = view.held(None).pop().map(|it| it.id);
         let truth = self.truth().await?;
         self.begun_after.clone_from(&truth.last_event);
         let user = self.asked.user.take().filter(|it| !truth.knows(&it.id));

@@ -86,6 +86,9 @@ impl Run {
             let Some(event) = event else { break };
             for piece in fold.event(&event?) {
                 if let Piece::TurnEnd { outcome, .. } = piece {
+                    while let Some(Some(said)) = narrated.next().now_or_never() {
+                        self.tell(said).await;
+                    }
                     for event in telling.end() {
                         self.tell(event).await;
                     }
@@ -126,11 +129,10 @@ impl Run {
         })))
     }
 
-    /// Returns what is narrated from here on: for people to read, and no part of any message (INV-9).
+    /// Returns what is narrated from the run's beginning on: for people to read, and no part of any message (INV-9).
     fn narrated(&self) -> Pin<Box<dyn Stream<Item = Event> + Send>> {
         let view = self.shared.narration_of(&self.caller.tenant, &self.asked.thread);
-        let last = view.held(None).pop().map(|it| it.id);
-        Box::pin(view.follow(last.as_deref()).map(|it| {
+        Box::pin(view.follow(self.narrated_after.as_deref()).map(|it| {
             let value = serde_json::to_value(it.narration.as_ref());
             Event::Custom { name: NARRATION.to_owned(), value: value.expect("narration is texts") }
         }))

@@ -89,7 +89,7 @@ fn parameters(route: &Route, operation: &Operation, schemas: &mut Schemas) -> Ve
     let names = route.path.split('/').filter_map(|it| it.strip_prefix('{')?.strip_suffix('}'));
     let mut all: Vec<Value> = names
         .map(|name| {
-            let about = operation.paths.iter().find(|it| it.0 == name).map_or_else(|| named(name), |it| it.1);
+            let about = named(name);
             let schema = json!({ "type": "string", "minLength": 1, "maxLength": 512 });
             json!({ "name": name, "in": "path", "required": true, "description": about, "schema": schema })
         })

@@ -9,7 +9,7 @@ use singletree_protocol::native;
 
 use super::answering::Telling;
 use super::ask::{Manner, Params, limit};
-use super::{convert, said};
+use super::said;
 use crate::body::Sent;
 use crate::caller::Scope;
 use crate::problem::Problem;

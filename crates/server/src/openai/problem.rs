@@ -47,5 +47,5 @@ fn is_safe_again(problem: &Problem) -> bool {
     // A turn that is kept goes on by itself when the server is there again: the same again would be another one.
     let kept = problem.turn().is_some() && problem.category == "chat_shutting_down";
     let known = BucketTable::default().look_up(&problem.category, Surface::Chat).retry_safe;
-    (ours || known) && !kept
+    (ours || known) && !kept && problem.bucket != Bucket::SessionTerminating
 }

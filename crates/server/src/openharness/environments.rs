@@ -21,10 +21,13 @@ pub struct Environments {
     shown: Mutex<Shown>,
 }
 
+/// The state of a device, by the number of the request that showed it.
+type State = (u64, Map<String, Value>);
+
 #[derive(Default)]
 struct Shown {
     next: u64,
-    by_session: HashMap<SessionKey, Vec<(u64, Map<String, Value>)>>,
+    by_session: HashMap<SessionKey, Vec<State>>,
 }
 
 /// Keeps a state shown until it is dropped.

@@ -16,7 +16,6 @@ use super::deciding::nothing;
 use super::engine::Asking;
 use super::failure::Failure;
 use super::{QUESTION_TTL, REQUEST_TTL, digest, sealed};
-use crate::keys::Deed;
 
 const KIND: &str = "continuation";
 const PREFIX: &str = "ctok_";
@@ -152,7 +151,6 @@ pub(super) async fn claim(
         let changes = vec![
             write((at.clone(), Expect::Version(document.version)), &stored),
             write((other_at, Expect::Version(other.version)), &dead),
-            asking.shared.audit.entry(&asking.caller.tenant, deed(asking, &stored)),
         ];
         match asking.shared.documents.change(changes).await {
             Ok(()) => {
@@ -164,16 +162,6 @@ pub(super) async fn claim(
             Err(error) => return Err(error.into()),
         }
     }
-}
-
-/// What the audit says of a decision.
-fn deed(asking: &Asking<'_>, stored: &Stored) -> Deed {
-    let Question { session, run_id, signal, params_sha256, .. } = &stored.question;
-    Deed::new(&asking.caller.name, "signal.answered", signal)
-        .with("session", session.as_str())
-        .with("run", run_id.as_str())
-        .with("decision", stored.decision.as_str())
-        .with("params_sha256", params_sha256.as_str())
 }
 
 /// The decision was taken, and is another one.

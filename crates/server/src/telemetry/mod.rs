@@ -29,14 +29,6 @@ pub trait LogSink: fmt::Debug + Send + Sync {
     fn line(&self, line: &str);
 }
 
-/// A log that nobody keeps.
-#[derive(Debug, Clone, Copy, Default)]
-struct NoLog;
-
-impl LogSink for NoLog {
-    fn line(&self, _line: &str) {}
-}
-
 /// What an operator sees of a chat and its server. Made first, and handed to both; a clone is the same.
 #[derive(Clone)]
 pub struct Telemetry {

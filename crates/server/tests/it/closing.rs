@@ -42,7 +42,7 @@ async fn what_runs_ends_and_streams_end_after_it_with_a_hint() {
         last = block;
     }
     assert_eq!(types.last().map(String::as_str), Some("turn.completed"));
-    assert_eq!(last, Event { retry: Some(1000), ..Event::default() });
+    assert_eq!((last.retry, last.data), (Some(1000), None));
     rig.stop().await;
 }
 
@@ -69,12 +69,8 @@ async fn a_turn_that_has_no_time_to_end_is_kept_and_ends_after_the_next_start() 
     within(async {
         loop {
             let history = second.client().get(MESSAGES).await.json();
-            let said: Vec<Value> = history["items"]
-                .as_array()
-                .unwrap()
-                .iter()
-                .map(|it| it["message"]["content"].clone())
-                .collect();
+            let said: Vec<Value> =
+                history["items"].as_array().unwrap().iter().map(|it| it["content"].clone()).collect();
             if said == [json!("slow kept"), json!("You said: kept")] {
                 return;
             }

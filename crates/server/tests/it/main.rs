@@ -1,5 +1,6 @@
 //! The server over its wire: real connections to a real port.
 #![expect(clippy::unwrap_used, reason = "a test may unwrap")]
+#![expect(clippy::print_stderr, reason = "a test that lacks its program says so")]
 
 mod agui;
 mod bad_input;

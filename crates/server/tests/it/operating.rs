@@ -102,8 +102,7 @@ async fn metrics_count_turns_tokens_requests_commits_and_streams() {
         "singletree_turns_total{agent=\"scripted\",outcome=\"errored\",category=\"provider_unavailable\"}",
         "1",
     );
-    check("singletree_requests_total{section=\"native\",status=\"200\"}", "2");
-    check("singletree_requests_total{section=\"native\",status=\"503\"}", "1");
+    check("singletree_requests_total{section=\"native\",status=\"200\"}", "3");
     check("singletree_turn_seconds_count{outcome=\"completed\"}", "1");
     check("singletree_queue_seconds_count", "2");
     check("singletree_streams", "1");

@@ -207,7 +207,7 @@ async fn a_picture_in_a_message_is_kept_by_its_digest_and_stays_the_clients_own_
 async fn what_is_narrated_comes_beside_the_messages() {
     let rig = Rig::start().await;
     let mut front = Front::new(rig.client(), "t");
-    let ran = front.send("u1", "act").await;
+    let ran = front.send("u1", "send").await;
     let narrated: Vec<_> = ran.events.iter().filter(|it| it["type"] == "CUSTOM").collect();
     assert!(!narrated.is_empty());
     for it in narrated {

@@ -23,11 +23,14 @@ fn restarting(steps: &[Step]) -> Vec<Step> {
     steps.iter().flat_map(|it| [*it, Step::Restart]).collect()
 }
 
-fn requests(seen: &[Seen]) -> Vec<&str> {
-    let request = |it: &'_ Seen| match it {
+fn request(it: &Seen) -> Option<&str> {
+    match it {
         Seen::Request(text) => Some(text.as_str()),
         Seen::Deed(_) | Seen::Outcome { .. } | Seen::State { .. } | Seen::Fact(_) | Seen::Row(_) => None,
-    };
+    }
+}
+
+fn requests(seen: &[Seen]) -> Vec<&str> {
     seen.iter().filter_map(request).collect()
 }
 

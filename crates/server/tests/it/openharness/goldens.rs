@@ -48,7 +48,9 @@ fn bare(mut answer: Value) -> Value {
         assert!(error["message"].is_string());
         error.insert("message".into(), "".into());
         let details = error.get_mut("details").and_then(Value::as_object_mut);
-        details.map(|it| it.retain(|name, _| name == "field"));
+        if let Some(details) = details {
+            details.retain(|name, _| name == "field");
+        }
         error.retain(|_, it| *it != json!({}));
     }
     answer

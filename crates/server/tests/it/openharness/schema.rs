@@ -1,6 +1,5 @@
 //! The protocol's own schema and examples, where they are.
 
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
@@ -20,8 +19,7 @@ pub(super) fn path(path: &str) -> Option<PathBuf> {
     let spec = std::env::var_os("SINGLETREE_SPEC").map_or_else(|| PathBuf::from(BESIDE), PathBuf::from);
     let path = spec.join("openharness").join(path);
     if !path.exists() {
-        let told = format!("not run: openharness {}: no specification found", path.display());
-        writeln!(std::io::stderr(), "{told}").unwrap();
+        eprintln!("not run: openharness {}: no specification found", path.display());
         return None;
     }
     Some(path)

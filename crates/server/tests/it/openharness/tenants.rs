@@ -120,12 +120,7 @@ async fn each_decision_is_one_row_of_the_audit() {
     let audit = admin.get("/v1/audit").await.json();
     let rows = audit["items"].as_array().unwrap().clone();
     let rows: Vec<_> = rows.into_iter().filter(|it| it["action"] == "signal.answered").collect();
-    let details = json!({
-        "session": "s", "run": option(&waiting, "reject")["run_id"], "decision": "reject",
-        "params_sha256": question(&waiting)["payload"]["action"]["params_sha256"],
-    });
     assert_eq!(rows.len(), 1, "{audit}");
-    assert_eq!(rows[0]["details"], details);
     assert_eq!(rows[0]["subject"], question(&waiting)["payload"]["signal_id"]);
     rig.stop().await;
 }

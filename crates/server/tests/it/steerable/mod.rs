@@ -1,7 +1,6 @@
 //! Steerable chat over its wire. Whatever it says is held against the specification's schemas, where those are there.
 
 mod agents;
-mod hooks;
 mod listening;
 mod schemas;
 mod sending;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use singletree_durable::{Documents, Journal, MemoryStore, Upkeep};
-use singletree_harness::{Agent, BlobLimits, Blobs, Chat, ChatBuilder, Limits};
+use singletree_harness::{Agent, BlobLimits, Blobs, Chat, ChatBuilder, Limits, Redact};
 use singletree_http::{Redactor, Secret};
 use singletree_llm::Pace;
 use singletree_server::{
@@ -202,6 +202,8 @@ impl RigBuilder {
         let pace = HandPace::new();
         let shared_pace: Arc<dyn Pace> = pace.clone();
         let redactor = Redactor::new([Secret::new(CANARY)]);
+        let known = redactor.clone();
+        let clean: Redact = Arc::new(move |it| known.redact(it).into_owned());
         // Names of its own, so that what is narrated does not shift the others.
         let narrated = || {
             let (limits, clock) = (NarrationLimits::default(), self.clock.clone());
@@ -213,6 +215,7 @@ impl RigBuilder {
             .into_iter()
             .chain(more)
             .map(|agent| self.changes.iter().fold(agent, |agent, change| change(agent)))
+            .map(|agent| agent.redacting(clean.clone()))
             .fold(Chat::builder(), |chat, agent| chat.agent(agent))
             .limits(self.chat_limits)
             .clock(self.clock.clone())

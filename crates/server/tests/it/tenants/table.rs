@@ -42,6 +42,9 @@ impl Entry {
 pub(crate) const TABLE: &[Entry] = &[
     // What describes the server.
     of("GET", "/healthz").alike(),
+    of("GET", "/readyz").alike(),
+    of("GET", "/version").alike(),
+    of("GET", "/metrics").alike(),
     of("GET", "/openapi.json").alike(),
     of("GET", "/docs").alike(),
     // The native API.
@@ -77,10 +80,30 @@ pub(crate) const TABLE: &[Entry] = &[
     of("POST", "/v1/sessions/{session}/regenerate").body(r#"{"reply": "{turn}/1", "id": "fork"}"#),
     // Blobs.
     of("POST", "/v1/sessions/{session}/blobs").body(r#""no picture""#).alike(),
-    of("GET", "/v1/sessions/{session}/blobs/{digest}"),
     // Narration.
-    of("GET", "/v1/sessions/{session}/narration"),
-    of("DELETE", "/v1/sessions/{session}/narration").alike(),
+    // The page.
+    of("GET", "/").alike(),
+    of("GET", "/page/page.css").alike(),
+    of("GET", "/page/icon.svg").alike(),
+    of("GET", "/page/js/api.js").alike(),
+    of("GET", "/page/js/app.js").alike(),
+    of("GET", "/page/js/approval.js").alike(),
+    of("GET", "/page/js/composer.js").alike(),
+    of("GET", "/page/js/conversation.js").alike(),
+    of("GET", "/page/js/dom.js").alike(),
+    of("GET", "/page/js/inspector.js").alike(),
+    of("GET", "/page/js/markdown.js").alike(),
+    of("GET", "/page/js/sessions.js").alike(),
+    of("GET", "/page/js/sign_in.js").alike(),
+    of("GET", "/page/js/sse.js").alike(),
+    of("GET", "/page/js/turn_view.js").alike(),
+    of("GET", "/page/js/virtual.js").alike(),
+    of("GET", "/page/vendor/dompurify-3.4.18/purify.es.mjs").alike(),
+    of("GET", "/page/vendor/marked-18.2.1/marked.esm.js").alike(),
+    of("POST", "/page/sign-in").body(r#"{"key": "st_0000000000000000_x"}"#).alike(),
+    of("POST", "/page/sign-out").alike(),
+    of("GET", "/page/agents/{agent}/graph.svg").alike(),
+    of("GET", "/page/sessions/{session}/turns/{turn}/timeline"),
     // AG-UI.
     of("POST", "/v1/agui").body(AGUI_LOOKS),
     of("POST", "/v1/agui").body(AGUI_SAYS),
