@@ -138,7 +138,7 @@ impl Server {
 
     /// Serves until `stop` is ready. On the way it takes over what processes that died have left, and lets go of documents whose
     /// time is over. Then it accepts nothing more and lets turns and answers end, within
-    /// [`ServerLimits::grace`]; streams end with a hint to come again. Turns that were accepted are kept: what had no time is left
+    /// [`ServerLimits::grace`](crate::ServerLimits::grace); streams end with a hint to come again. Turns that were accepted are kept: what had no time is left
     /// to the next start.
     ///
     /// # Cancellation
