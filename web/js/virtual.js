@@ -147,6 +147,8 @@ export class VirtualList {
     this.#place(this.#items.slice(from, to), before, to === this.#items.length ? 0 : total - this.#offset(to));
     if (this.#pinned) this.#scroller.scrollTop = this.#scroller.scrollHeight;
     else if (moved) this.#scroller.scrollTop = top;
+    // Whoever waits at the beginning does not scroll any more.
+    if (!this.#pinned && this.#scroller.scrollTop < NEAR) this.onTop();
   }
 
   #place(items, before, after) {

@@ -14,7 +14,6 @@ mod bare_model;
 mod branches;
 mod colours;
 mod doctor;
-mod notify;
 mod page;
 mod piped;
 mod refused;

@@ -118,13 +118,14 @@ export async function model(pieces, every = 5) {
     response.end("data: [DONE]\n\n");
   }).listen(0, "127.0.0.1");
   await once(server, "listening");
+  server.unref();
   return { url: `http://127.0.0.1:${server.address().port}`, stop: () => server.close() };
 }
 
 /** A configuration with one agent over a model's server. */
 export function config(url) {
   const file = join(folder(), "singletree.toml");
-  writeFileSync(file, `[models.main]\nwire = "openai"\nname = "m"\nbase_url = "${url}"\n\n[agents.tester]\n`);
+  writeFileSync(file, `[models.main]\nwire = "openai"\nname = "m"\nbase_url = "${url}"\n\n[agents.tester]\ninstructions = "You are tested."\n`);
   return file;
 }
 
