@@ -18,6 +18,7 @@ mod said;
 mod sessions;
 mod signals;
 mod turns;
+mod usage;
 
 pub(crate) use ask::{Params, is_session_id, limit, wants_events};
 pub(crate) use convert::time;
@@ -36,6 +37,7 @@ pub(crate) fn section() -> Section {
         signals::routes(),
         branches::routes(),
         blobs::routes(),
+        usage::routes(),
     ];
     let mut routes = vec![Route::get("/healthz", async || "ok").open()];
     routes.extend(tables.into_iter().flatten());

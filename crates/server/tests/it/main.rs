@@ -7,6 +7,7 @@ mod keys;
 mod narration;
 mod native;
 mod notify;
+mod notify_page;
 mod resume;
 mod schemathesis;
 mod support;

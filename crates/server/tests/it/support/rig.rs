@@ -139,6 +139,12 @@ impl RigBuilder {
         self
     }
 
+    /// Begins at the present time, for those who look at a clock of their own.
+    pub(crate) fn now(mut self) -> Self {
+        self.clock = HandClock::at(std::time::SystemTime::now().into());
+        self
+    }
+
     /// Changes what the chat is built of.
     pub(crate) fn chat(mut self, change: impl FnOnce(ChatBuilder) -> ChatBuilder + 'static) -> Self {
         self.chat.push(Box::new(change));

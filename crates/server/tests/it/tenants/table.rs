@@ -53,6 +53,8 @@ pub(crate) const TABLE: &[Entry] = &[
     of("DELETE", "/v1/sessions/{session}").alike(),
     of("POST", "/v1/sessions/{session}/blobs").body("{}").alike(),
     of("GET", "/v1/sessions/{session}/blobs/{digest}"),
+    of("GET", "/v1/sessions/{session}/usage"),
+    of("GET", "/v1/usage"),
     of("POST", "/v1/sessions/{session}/messages").body(r#"{"content": "say hello"}"#),
     of("POST", "/v1/sessions/{session}/messages").events().body(r#"{"content": "say hello"}"#),
     of("GET", "/v1/sessions/{session}/messages"),
@@ -76,6 +78,8 @@ pub(crate) const TABLE: &[Entry] = &[
     // Blobs.
     of("POST", "/v1/sessions/{session}/blobs").body(r#""no picture""#).alike(),
     of("GET", "/v1/sessions/{session}/blobs/{digest}"),
+    of("GET", "/v1/sessions/{session}/usage"),
+    of("GET", "/v1/usage"),
     // Narration.
     of("GET", "/v1/sessions/{session}/narration"),
     of("DELETE", "/v1/sessions/{session}/narration").alike(),
