@@ -43,7 +43,6 @@ fn serve(home: &Home, hook: &TcpListener) -> Served {
     let script = json!({ "model": "s", "rules": [
         { "when": { "user": ["send"] }, "then": { "calls": [
             { "tool": "send_message", "arguments": { "to": "Bob", "body": "CONTENT" } } ] } },
-        { "then": { "reply": "Done." } },
     ] });
     std::fs::write(home.path().join("script.json"), script.to_string()).unwrap();
     let port = hook.local_addr().unwrap().port();
