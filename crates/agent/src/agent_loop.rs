@@ -12,7 +12,7 @@ use crate::approve::Approve;
 use crate::command::{Artifacts, SnapshotSource};
 use crate::compaction::Compaction;
 use crate::error::Result;
-use crate::graph::graph_of;
+use crate::graph::{graph_of, stateless_graph_of};
 use crate::member::{Member, Retrying};
 use crate::parts::Parts;
 use crate::state::AgentState;
@@ -206,7 +206,9 @@ impl AgentLoopBuilder {
         graph_of(self.into_parts())
     }
 
-    /// Makes the agent. With tools it runs at [`Durability::Step`]: no committed call is run again (D26).
+    /// Makes the agent. With tools it runs at [`Durability::Step`]: no committed call is run again (D26). In no session
+    /// ([`Chat::stateless`](singletree_harness::Chat::stateless)) it answers with the tools that only read and that nobody has
+    /// to approve.
     ///
     /// # Errors
     /// As [`AgentLoopBuilder::graph`].
@@ -216,7 +218,7 @@ impl AgentLoopBuilder {
 
     fn into_parts(self) -> Parts {
         let Self { member, compaction, model_calls_max } = self;
-        Parts { first: member, others: Vec::new(), compaction, model_calls_max }
+        Parts { first: member, others: Vec::new(), compaction, model_calls_max, stateless: false }
     }
 }
 
@@ -224,7 +226,9 @@ impl AgentLoopBuilder {
 pub(crate) fn agent_of(name: impl Into<String>, parts: Parts) -> Result<Agent> {
     let tools = parts.members().filter_map(|it| it.tools.as_ref());
     let effects: Vec<Effect> = tools.flat_map(LiveToolbox::effects).collect();
-    let durability = if effects.is_empty() { Durability::Turn } else { Durability::Step };
+    // A hand-off is a call, too.
+    let calls = parts.is_team() || !effects.is_empty();
+    let durability = if calls { Durability::Step } else { Durability::Turn };
     let effectful = effects.into_iter().any(Effect::changes);
     // The longest of them all, and all when one wants all.
     let windows = parts.members().map(|it| it.window).collect::<Option<Vec<_>>>();
@@ -232,7 +236,9 @@ pub(crate) fn agent_of(name: impl Into<String>, parts: Parts) -> Result<Agent> {
         Some(compaction) => Some(compaction.held()),
         None => windows.and_then(|it| it.into_iter().max()),
     };
+    let stateless = stateless_graph_of(&parts)?;
     let agent = Agent::new(name, &graph_of(parts)?).durability(durability).effectful_tools(effectful);
+    let agent = agent.stateless(&stateless);
     Ok(match window {
         Some(messages) => agent.window(messages),
         None => agent,

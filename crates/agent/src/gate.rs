@@ -25,7 +25,7 @@ pub(crate) async fn gate(parts: Arc<Parts>, cx: Ctx<AgentState>) -> NodeResult<A
         }
         None => {
             let member = parts.owner(&cx)?;
-            let effect = member.kit().await.runnable(call).map_or("", |it| it.effect().as_str());
+            let effect = parts.kit(member).await.runnable(call).map_or("", |it| it.effect().as_str());
             let signal = signal(&cx, &asking, (index, call)).with("effect", effect);
             cx.suspend(match member.approval_expires_in {
                 Some(span) => signal.expires_in(span),

@@ -36,6 +36,20 @@ pub(crate) fn graph_of(parts: Parts) -> Result<Graph<AgentState>> {
     Ok(builder.compile()?)
 }
 
+/// Makes the graph of the same agents for answers in no session: a loop without a gate (D16).
+pub(crate) fn stateless_graph_of(parts: &Parts) -> Result<Graph<AgentState>> {
+    let parts = Arc::new(parts.stateless());
+    let (asking, running) = (Arc::clone(&parts), Arc::clone(&parts));
+    let builder = Graph::<AgentState>::builder()
+        .node(MODEL, move |cx| model(Arc::clone(&asking), cx))
+        .node(TOOLS, move |cx| tools(Arc::clone(&running), cx))
+        .conditional_edge_to(MODEL, [Target::from(TOOLS), END.into()], Parts::next_stateless)
+        .edge(TOOLS, MODEL)
+        .session_shape(SessionShape::fields([HISTORY]))
+        .entry(MODEL);
+    Ok(builder.compile()?)
+}
+
 fn kept(parts: &Parts) -> Vec<&'static str> {
     let agent = parts.is_team().then_some("agent");
     let summary = parts.compaction.as_ref().map(|_| "summary");

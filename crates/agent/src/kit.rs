@@ -13,17 +13,24 @@ use crate::member::Member;
 pub(crate) struct Kit<'a> {
     member: &'a Member,
     toolbox: Option<Toolbox>,
+    /// Whether only what changes nothing, and what nobody has to approve, may be used.
+    reads: bool,
 }
 
 impl<'a> Kit<'a> {
     pub(crate) fn new(member: &'a Member, toolbox: Option<Toolbox>) -> Self {
-        Self { member, toolbox }
+        Self { member, toolbox, reads: false }
+    }
+
+    /// Leaves out what changes something, and what a person would have to approve.
+    pub(crate) fn reading(self) -> Self {
+        Self { reads: true, ..self }
     }
 
     /// Returns what the model is told of: the tools that the agent may use, then whom it may hand the conversation to.
     pub(crate) fn definitions(&self) -> Arc<[ToolDefinition]> {
         let all = self.toolbox.as_ref().map(Toolbox::definitions).unwrap_or_default();
-        if self.member.allowed.is_none() && self.member.hand_offs.is_empty() {
+        if self.member.allowed.is_none() && self.member.hand_offs.is_empty() && !self.reads {
             return all;
         }
         let own = all.iter().filter(|it| self.may_use(it.name())).cloned();
@@ -33,7 +40,14 @@ impl<'a> Kit<'a> {
     /// Tells whether a name is one of a tool that the agent may use. The name of a hand-off is no tool's.
     fn may_use(&self, name: &str) -> bool {
         let listed = self.member.allowed.as_ref().is_none_or(|it| it.contains(name));
-        listed && self.member.hand_offs.iter().all(|it| it.definition.name() != name)
+        listed
+            && self.member.hand_offs.iter().all(|it| it.definition.name() != name)
+            && (!self.reads || self.is_harmless(name))
+    }
+
+    fn is_harmless(&self, name: &str) -> bool {
+        let effect = self.toolbox.as_ref().and_then(|it| it.get(name)).map(Tool::effect);
+        effect.is_some_and(|it| !it.changes() && !self.member.approve.needs(name, it))
     }
 
     /// Returns whom a call hands the conversation to, if it does.

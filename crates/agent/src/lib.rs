@@ -18,6 +18,9 @@
 //!
 //! With a [`Compaction`] a node `compact` stands before all others. Messages that steer the turn are taken by `model`.
 //!
+//! In no session there is neither gate nor compaction, and no tool but those that only read: a call that is not the agent's own
+//! to run ([`ClientTools`]) ends the run.
+//!
 //! At durability level `step` the commit after `model` is the record of what is about to be called, and the commit after
 //! `tools` that of what came of it.
 //!
@@ -37,6 +40,7 @@ mod error;
 
 mod approve;
 mod chat_agent;
+mod client_tools;
 mod compaction;
 mod hand_off;
 mod kit;
@@ -66,6 +70,7 @@ pub use agent_loop::{AgentLoop, AgentLoopBuilder, agent};
 pub use approve::Approve;
 pub use call_retry::call_retry;
 pub use chat_agent::{ChatAgent, listed};
+pub use client_tools::ClientTools;
 pub use command::{
     Action, Actions, ApprovedArtifact, Artifact, ArtifactName, ArtifactSource, Artifacts, CommandPrompt,
     SnapshotSource,

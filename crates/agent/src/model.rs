@@ -4,9 +4,12 @@ use std::sync::Arc;
 
 use singletree_engine::{Ctx, Json, NodeError, NodeResult};
 use singletree_harness::{Narrator, SideRecords, Steering, TurnBudget, TurnPictures, TurnStream};
-use singletree_llm::{Ask, ChatMessage, Delta, Detail, Error, FinishReason, Request, Response, Shown};
+use singletree_llm::{
+    Ask, ChatMessage, Delta, Detail, Error, FinishReason, Request, Response, Shown, ToolCall,
+};
 use singletree_narration::claims_memory;
 
+use crate::client_tools::ClientTools;
 use crate::command::{Cycle, Verdict};
 use crate::kit::Kit;
 use crate::member::Member;
@@ -24,7 +27,7 @@ pub(crate) async fn model(parts: Arc<Parts>, cx: Ctx<AgentState>) -> NodeResult<
         return Err(NodeError::new(what).with_category("chat_budget_exhausted"));
     }
     let member = parts.owner(&cx)?;
-    let kit = member.kit().await;
+    let kit = parts.kit(member).await;
     let is_outermost = is_outermost(&cx);
     let cycle = Cycle::of(&cx)?;
     // One that steers a command is the next command.
@@ -33,14 +36,25 @@ pub(crate) async fn model(parts: Arc<Parts>, cx: Ctx<AgentState>) -> NodeResult<
     let position = state.messages.len() + steered.len() as u64;
     let shown = match &cycle {
         Some(cycle) => cycle.prompt(member).await?.messages(),
+        None if parts.stateless => prompt::given(member, &state.messages),
         None => prompt::shown(member, parts.compaction.as_ref(), (&state.messages, state.summary.0.as_ref())),
     };
     let request = request(member, &kit, shown.into_iter().chain(steered.iter().cloned().map(Arc::new)));
+    let clients = cx.extension::<ClientTools>().filter(|_| parts.stateless);
+    let request = match &clients {
+        Some(clients) => clients.offered(request, state.answers == 0),
+        None => request,
+    };
     let request = match cx.extension::<TurnPictures>() {
         Some(pictures) => request.with_pictures(pictures),
         None => request,
     };
     let stream = cx.extension::<TurnStream>().filter(|_| is_outermost);
+    let sides = cx.extension::<SideRecords>().filter(|_| is_outermost);
+    if let (Some(sides), Some(id)) = (&sides, &member.id) {
+        // Before the first piece, so that who reads along knows who speaks.
+        sides.note(position, "agent", id.as_str());
+    }
     let asking = ask(member, &request, stream.as_deref(), position);
     let answered = tokio::time::timeout(member.model_time_max, asking).await;
     let response = answered.unwrap_or_else(|_| {
@@ -52,15 +66,18 @@ pub(crate) async fn model(parts: Arc<Parts>, cx: Ctx<AgentState>) -> NodeResult<
     }
     let ended = response.finish_reason;
     let message = sound(response)?;
-    if let Some(sides) = cx.extension::<SideRecords>().filter(|_| is_outermost) {
-        note(&sides, member, position, ended);
+    if let Some(sides) = sides {
+        note(&sides, position, ended);
     }
     let verdict = cycle.is_some().then(|| Verdict::of(&message, &kit));
     if let Some(verdict) = verdict {
         explain(&cx, verdict, &message, position);
     }
     let carried_out = verdict.is_none_or(|it| it.rejection().is_none());
-    let held = (0..).zip(&message.tool_calls).filter(|(_, it)| carried_out && kit.needs_approval(it));
+    let theirs = |it: &ToolCall| clients.as_ref().is_some_and(|clients| clients.runs(it));
+    let held = (0..)
+        .zip(&message.tool_calls)
+        .filter(|(_, it)| carried_out && (kit.needs_approval(it) || theirs(it)));
     let decisions = Json(Decisions::holding(position, held.map(|(at, _)| at).collect()));
     let update = AgentState::update().approved(None).reason(None).decisions(decisions);
     let update = update.answers(state.answers + 1);
@@ -91,11 +108,8 @@ fn explain(cx: &Ctx<AgentState>, verdict: Verdict, message: &ChatMessage, positi
     }
 }
 
-/// Says beside the message whose it is, and why it ended where that is not as usual.
-fn note(sides: &SideRecords, member: &Member, position: u64, ended: FinishReason) {
-    if let Some(id) = &member.id {
-        sides.note(position, "agent", id.as_str());
-    }
+/// Says beside the message why it ended where that is not as usual.
+fn note(sides: &SideRecords, position: u64, ended: FinishReason) {
     match ended {
         FinishReason::Stop | FinishReason::ToolCalls => {}
         FinishReason::Length | FinishReason::ContentFilter | FinishReason::Error => {

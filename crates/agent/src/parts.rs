@@ -6,6 +6,7 @@ use crate::asking::Asking;
 use crate::command::is_command;
 use crate::compaction::Compaction;
 use crate::hand_off;
+use crate::kit::Kit;
 use crate::member::Member;
 use crate::state::AgentState;
 
@@ -15,13 +16,15 @@ pub(crate) const GATE: &str = "gate";
 pub(crate) const TOOLS: &str = "tools";
 
 /// What the nodes of one graph share.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Parts {
     /// The first one answers until the conversation is another one's.
     pub(crate) first: Member,
     pub(crate) others: Vec<Member>,
     pub(crate) compaction: Option<Compaction>,
     pub(crate) model_calls_max: u64,
+    /// Whether it answers in no session: nothing is changed then, and nobody asked (D16).
+    pub(crate) stateless: bool,
 }
 
 impl Parts {
@@ -48,9 +51,28 @@ impl Parts {
         std::iter::once(&self.first).chain(&self.others)
     }
 
+    /// Returns the same agents as they answer in no session: from the beginning each time, with the tools that only read.
+    pub(crate) fn stateless(&self) -> Self {
+        Self { compaction: None, stateless: true, ..self.clone() }
+    }
+
+    /// Returns an agent's tools as they are now. Each node asks once and works with the answer.
+    pub(crate) async fn kit<'a>(&self, member: &'a Member) -> Kit<'a> {
+        let kit = member.kit().await;
+        if self.stateless { kit.reading() } else { kit }
+    }
+
     /// Tells whether the conversation can be handed over.
     pub(crate) fn is_team(&self) -> bool {
         !self.others.is_empty()
+    }
+
+    /// Says where the loop goes after an answer of the model where there is no gate: what is held back ends it.
+    pub(crate) fn next_stateless(state: &AgentState) -> Target {
+        match Asking::of(state) {
+            Some(asking) if state.decisions.0.undecided(asking.position).is_none() => TOOLS.into(),
+            Some(_) | None => END.into(),
+        }
     }
 
     /// Says where the loop goes after an answer of the model, and after the gate.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use singletree_harness::Messages;
-use singletree_llm::ChatMessage;
+use singletree_llm::{ChatMessage, Role};
 
 use crate::compaction::Compaction;
 use crate::member::Member;
@@ -25,4 +25,18 @@ pub(crate) fn shown(
         (None, Some(window)) => system.chain(messages.window(window)).collect(),
         (None, None) => system.chain(messages.iter()).collect(),
     }
+}
+
+/// Returns the messages of a request that belongs to no session: what was given, all of it. A system message that stands at its
+/// beginning goes on from the agent's own: a model takes one.
+pub(crate) fn given(member: &Member, messages: &Messages) -> Vec<Arc<ChatMessage>> {
+    let mut given: Vec<_> = messages.iter().collect();
+    let Some(system) = &member.system else { return given };
+    match given.first_mut().filter(|it| it.role == Role::System) {
+        Some(first) => {
+            *first = Arc::new(ChatMessage::system(format!("{}\n\n{}", system.text(), first.text())));
+        }
+        None => given.insert(0, system.clone()),
+    }
+    given
 }

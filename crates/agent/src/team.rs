@@ -91,7 +91,8 @@ impl TeamBuilder {
         graph_of(self.into_parts()?)
     }
 
-    /// Makes the agent of a chat that answers as this team.
+    /// Makes the agent of a chat that answers as this team. With more than one member it runs at
+    /// [`Durability::Step`](singletree_harness::Durability::Step): a hand-off is a call, and no committed one is made again (D26).
     ///
     /// # Errors
     /// As [`TeamBuilder::graph`].
@@ -133,7 +134,8 @@ impl TeamBuilder {
         let mut members = members.into_iter();
         let first = members.next().ok_or_else(nobody)?;
         let (others, compaction) = (members.collect(), self.compaction);
-        Ok(Parts { first, others, compaction, model_calls_max: self.model_calls_max })
+        let model_calls_max = self.model_calls_max;
+        Ok(Parts { first, others, compaction, model_calls_max, stateless: false })
     }
 
     fn check(&self) -> Result<()> {

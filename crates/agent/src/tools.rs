@@ -28,7 +28,7 @@ pub(crate) async fn tools(parts: Arc<Parts>, cx: Ctx<AgentState>) -> NodeResult<
         budget.tool_calls(asking.message.tool_calls.len() as u64)?;
     }
     let member = parts.owner(&cx)?;
-    let kit = member.kit().await;
+    let kit = parts.kit(member).await;
     let verdict = is_command(&cx).then(|| Verdict::of(&asking.message, &kit));
     let running = Running {
         rejection: verdict.and_then(Verdict::rejection),

@@ -68,7 +68,7 @@ impl TurnView {
                 screen.line(&format!("{PROMPT}{}", message.text()))
             }
             ChatEventKind::Delta { id, .. } if id.k < self.recorded => Ok(()),
-            ChatEventKind::Delta { id, run, n, text, so_far } => {
+            ChatEventKind::Delta { id, run, n, text, so_far, side: _, unrecorded: _ } => {
                 let delta = Piece { id: id.clone(), run: *run, next: n + 1, text: text.clone() };
                 if *so_far { self.so_far(delta, screen) } else { self.delta(delta, screen) }
             }

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use singletree::agent::ChatAgent;
-use singletree::config::{NotifySettings, Serving};
 use singletree::durable::{Journal, SessionId, SessionKey, TenantId, WaitQuery};
 use singletree::engine::{Ids, Outline, RandomIds};
 use singletree::harness;
@@ -30,10 +28,6 @@ pub(crate) struct House {
     pub(crate) about: Option<String>,
     /// What to add to a command so that the same ones answer.
     pub(crate) again: String,
-    /// How clients of a server list those who answer, and how they are served.
-    pub(crate) listed: Vec<ChatAgent>,
-    pub(crate) serving: Serving,
-    pub(crate) notify: Vec<NotifySettings>,
     pub(crate) store: SqliteStore,
 }
 
@@ -43,12 +37,6 @@ impl House {
         // A wrong file is told before anything is made. Who sits before a terminal sees what waits: nobody else is told.
         let cast = Cast { notify: Vec::new(), ..Cast::of(who, place).await? };
         Self::write(place, cast, command).await
-    }
-
-    /// As [`House::open`], for a server: people are told what waits for them.
-    pub(crate) async fn serve(place: &Place, who: &Who) -> Result<Self> {
-        let cast = Cast::of(who, place).await?;
-        Self::write(place, cast, "serve").await
     }
 
     /// As [`House::open`], for what needs no agent.
@@ -63,19 +51,17 @@ impl House {
     }
 
     async fn write(place: &Place, cast: Cast, command: &str) -> Result<Self> {
-        place.make()?;
-        let options = SqliteStore::options(place.db()).command(format!("singletree {command}"));
-        Self::over(cast, options.open().await.map_err(|source| Error::Open { source })?)
+        Self::over(cast, open_store(place, command).await?)
     }
 
     fn over(cast: Cast, store: SqliteStore) -> Result<Self> {
-        let Cast { agents, listed, limits, serving, notify, redactor, about, again } = cast;
+        let Cast { agents, limits, serving, notify, redactor, about, again, .. } = cast;
         let builder = Chat::builder()
             .limits(limits)
             .blobs(Blobs::new(store.clone()).limits(blob_limits(&serving)))
             .notices(notices(&notify)?);
         let chat = agents.into_iter().fold(builder, |chat, agent| chat.agent(agent)).open(store.clone())?;
-        Ok(Self { chat, redactor, about, again, listed, serving, notify, store })
+        Ok(Self { chat, redactor, about, again, store })
     }
 
     /// Chooses the conversation: the one that is named; else the last one, if the agent that is asked for answers there,
@@ -131,6 +117,14 @@ impl House {
         drop(chat);
         store.close().await;
     }
+}
+
+/// Opens a database for writing, and makes it if there is none; a second process that would is refused. `command` is what that one
+/// is told.
+pub(crate) async fn open_store(place: &Place, command: &str) -> Result<SqliteStore> {
+    place.make()?;
+    let options = SqliteStore::options(place.db()).command(format!("singletree {command}"));
+    options.open().await.map_err(|source| Error::Open { source })
 }
 
 /// Describes the graph of an agent. Nothing of the agent runs, so that it does not matter where its tools would reach.

@@ -100,7 +100,7 @@ impl House {
         let work = match message {
             Some(no) => {
                 let message = Preparing { house: self, hot, served }.item(no).await?;
-                Work::Message { row, message, committed: true, steers: false }
+                Work::Message { row, message, committed: true, steers: false, side: None }
             }
             None => Work::Recover { row },
         };

@@ -6,7 +6,7 @@ use singletree_engine::{Graph, Migrations, Snapshot};
 
 use crate::bucket::BucketTable;
 use crate::budget::Budget;
-use crate::reply::Replies;
+use crate::reply::{Redact, Replies};
 use crate::resumed::ResumedReply;
 use crate::window::Window;
 use crate::{Error, history};
@@ -49,6 +49,7 @@ pub struct Agent {
     early: Vec<String>,
     pub(crate) window: Option<Window>,
     effectful_tools: bool,
+    pub(crate) stateless: Option<Graph<Snapshot>>,
 }
 
 impl Agent {
@@ -69,6 +70,7 @@ impl Agent {
             early: Vec::new(),
             window: None,
             effectful_tools: false,
+            stateless: None,
         }
     }
 
@@ -102,6 +104,18 @@ impl Agent {
     #[must_use]
     pub fn effectful_tools(mut self, effectful: bool) -> Self {
         self.effectful_tools = effectful;
+        self
+    }
+
+    /// Sets the graph that answers in no session ([`Chat::stateless`](crate::Chat::stateless)): nobody can be asked there, and
+    /// nothing is recorded, so it must not change anything and not wait for signals: a run that does ends errored. Without it
+    /// the agent answers in sessions only.
+    ///
+    /// Its state is one as [`Agent::new`] needs it. The agents of the crate `agent` bring theirs: the same loop with the
+    /// tools that only read.
+    #[must_use]
+    pub fn stateless<S>(mut self, graph: &Graph<S>) -> Self {
+        self.stateless = Some(graph.untyped());
         self
     }
 
@@ -197,12 +211,22 @@ impl Agent {
         self
     }
 
+    /// Sets what takes secrets out of its diagnostics, whatever its texts (INV-16).
+    #[must_use]
+    pub fn redacting(mut self, redact: Redact) -> Self {
+        self.replies.redact = redact;
+        self
+    }
+
     /// Checks what a chat needs of an agent.
     ///
     /// # Errors
     /// `chat_history_field_invalid`, `chat_durability_invalid`.
     pub(crate) fn check(&self) -> Result<(), Error> {
         history::check_history(self.graph.schema(), self.graph.session_fields())?;
+        if let Some(graph) = &self.stateless {
+            history::check_history(graph.schema(), graph.session_fields())?;
+        }
         if self.effectful_tools && self.durability == Durability::Turn {
             let why = "it has tools with effects, which need durability level step".into();
             return Err(Error::Durability { agent: self.name.clone(), why });

@@ -1,12 +1,15 @@
 //! Editing a message and regenerating a reply: a fork before it, and another send there, in one commit (D12).
 
-use singletree_durable::{ItemRange, SessionRow, TurnQuery};
+use serde_json::{Map, Value};
+use singletree_durable::{ItemRange, Json, SessionRow, TurnQuery};
 use singletree_llm::{ChatMessage, Role};
 
 use crate::chat::Chat;
 use crate::fork::ATTEMPTS;
 use crate::history::{HISTORY, Messages};
 use crate::outcome::ErroredTurn;
+use crate::steer::TAKEN_BY;
+use crate::stored::corrupt;
 use crate::submit::{Acceptance, Place, SendOptions, Unaccepted};
 use crate::transition::fork::history_of;
 use crate::turn::Turn;
@@ -62,7 +65,7 @@ impl Chat {
     /// turn, whose [`session`](Turn::session) is the new one (D12). The old session stays as it is.
     ///
     /// The fork's id is drawn unless `to` names one. Fork and message are one commit: no crash leaves a fork in which nothing
-    /// was said.
+    /// was said. What the sender said beside the old message ([`SendOptions::note`]) stands beside the new one.
     ///
     /// # Errors
     /// Those of [`Chat::fork`] and of [`Chat::submit`], with the same meaning; `chat_message_unknown` when there is no such
@@ -120,7 +123,7 @@ impl Chat {
             self.house.ready(&hot).await?;
             let source = self.row(session_id).await?;
             let (place, message) = self.place_asked(&source, asked).await?;
-            let valid = self.validate(message, &SendOptions::new())?;
+            let valid = self.validate(message, &self.notes_at(&source, place).await?)?;
             let forking = Some(self.cut(&source, Some(place)).await?);
             let agent = Some(source.head.agent.as_str()).filter(|it| !it.is_empty());
             let served = self.house.served(agent.unwrap_or(&self.house.default_agent))?;
@@ -134,6 +137,19 @@ impl Chat {
                 Err(Unaccepted::Again(error) | Unaccepted::Refused(error)) => return Err(error),
             }
         }
+    }
+
+    /// Reads what the sender of a message said beside it: it holds for what is said in its place, too.
+    async fn notes_at(&self, row: &SessionRow, place: u64) -> Result<SendOptions> {
+        let (generation, _) = history_of(row).unwrap_or_default();
+        let range = ItemRange::List { field: HISTORY.to_owned(), generation, from: place, limit: 1 };
+        let items = self.house.read(self.house.journal.items(&row.key, &range)).await?;
+        let side = items.first().and_then(|it| it.side.as_ref()).map(Json::decode::<Map<String, Value>>);
+        let side = side
+            .transpose()
+            .map_err(|it| corrupt(format!("what stands beside message {place}"), Some(it.into())))?;
+        let notes = side.unwrap_or_default().into_iter().filter(|(name, _)| name != TAKEN_BY);
+        Ok(notes.fold(SendOptions::new(), |options, (name, note)| options.note(name, note)))
     }
 
     /// Finds where a session is forked, and what is said there.

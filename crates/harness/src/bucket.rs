@@ -98,6 +98,7 @@ const CORRECTABLE: &[&str] = &[
     "chat_message_unknown",
     "chat_policy_unsupported",
     "chat_session_exists",
+    "chat_session_required",
     "chat_session_suspended",
     "chat_signal_conflict",
     "chat_signal_expired",

@@ -241,6 +241,14 @@ pub enum Error {
         /// Which one.
         agent: String,
     },
+    /// The agent cannot answer in no session (D16).
+    #[error("the agent '{agent}' needs a session: {why}")]
+    SessionRequired {
+        /// Which one.
+        agent: String,
+        /// Why.
+        why: String,
+    },
     /// The harness is shutting down; nothing was accepted.
     #[error("the harness is shutting down")]
     ShuttingDown,
@@ -304,6 +312,7 @@ impl Error {
             Self::BlobTooLarge { .. } => "chat_blob_too_large",
             Self::BlobsFull { .. } => "chat_blobs_full",
             Self::AgentUnknown { .. } => "chat_agent_unknown",
+            Self::SessionRequired { .. } => "chat_session_required",
             Self::ShuttingDown => "chat_shutting_down",
             Self::Run { source } => run_category(source),
             Self::Store { source } => source.category(),

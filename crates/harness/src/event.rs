@@ -83,6 +83,12 @@ pub enum ChatEventKind {
         text: String,
         /// Whether this is all the text so far, for who came late.
         so_far: bool,
+        /// What was said beside the message before it began to be shown (D17), such as whose it is.
+        side: Option<Value>,
+        /// How many messages of the turn come before it that are not recorded yet, those not counted that steer: at level
+        /// [`Durability::Turn`](crate::Durability::Turn) all that the turn has made. Who shows messages in their order shows
+        /// those first.
+        unrecorded: u64,
     },
     /// A tool starts.
     ToolStarted {

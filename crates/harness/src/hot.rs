@@ -107,7 +107,7 @@ impl Queued {
 /// What a turn that waits will do.
 pub(crate) enum Work {
     /// Answer a message. It may run once its row is committed; one that steers may be taken by the turn that runs.
-    Message { row: TurnRow, message: Item, committed: bool, steers: bool },
+    Message { row: TurnRow, message: Item, committed: bool, steers: bool, side: Option<Value> },
     /// End a wait. Its row is written when it starts.
     Answer(Answering),
     /// Go on with a turn whose process died.

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use futures_core::Stream;
 use futures_util::stream::unfold;
+use singletree_durable::{EventRow, SessionKey};
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
 use crate::chat::Chat;
-use crate::event::{ChatEvent, ChatEventKind, EventId};
+use crate::event::{ChatEvent, ChatEventKind, EventId, kind};
 use crate::hot::Hot;
 use crate::readers::Bookmark;
 use crate::replay::Replay;
@@ -146,7 +147,13 @@ impl Events {
         // Whatever is being forgotten right now was chosen before this listener came.
         let _kept = hot.forgetting.read().await;
         match self.seen.map_or(self.begin, Begin::After) {
-            Begin::Oldest => {}
+            Begin::Oldest => {
+                if let Some(no) = self.only.as_ref().and_then(|it| it.no) {
+                    let numbers = self.chat.house.read(self.chat.house.journal.numbers(&hot.key)).await?;
+                    self.next =
+                        self.chat.first_event(&hot.key, numbers.events, no).await?.unwrap_or(self.next);
+                }
+            }
             Begin::At(seq) => {
                 if !self.chat.has_event(&hot, seq).await? {
                     return Err(self.chat.expired(&hot).await?);
@@ -268,7 +275,35 @@ impl Events {
     }
 }
 
+/// Tells whether this is the first event of its turn.
+fn begins(row: &EventRow) -> bool {
+    match row.kind.as_str() {
+        kind::ACCEPTED => true,
+        // What came early and did not fit is told by the turn that goes on waiting.
+        kind::SIGNAL => {
+            let body = row.body.as_ref().and_then(|it| it.decode::<serde_json::Value>().ok());
+            body.is_none_or(|it| it["how"] != "refused")
+        }
+        _ => false,
+    }
+}
+
 impl Chat {
+    /// Finds the first event of a turn, from an event on backwards: what is looked for is mostly not far back. None when it is
+    /// not kept.
+    pub(crate) async fn first_event(&self, key: &SessionKey, before: u64, turn: u64) -> Result<Option<u64>> {
+        let mut to = before;
+        while to > 0 {
+            let from = to.saturating_sub(PAGE);
+            let rows = self.house.read(self.house.journal.events(key, from, to - from)).await?;
+            if let Some(first) = rows.iter().find(|it| it.turn == turn && begins(it)) {
+                return Ok(Some(first.seq));
+            }
+            to = from;
+        }
+        Ok(None)
+    }
+
     /// Tells whether the log holds an event.
     async fn has_event(&self, hot: &Hot, seq: u64) -> Result<bool> {
         let rows = self.house.read(self.house.journal.events(&hot.key, seq, 1)).await?;

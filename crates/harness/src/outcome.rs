@@ -100,6 +100,22 @@ pub struct ErroredTurn {
     pub recorded: bool,
 }
 
+impl ErroredTurn {
+    /// Returns which budget was exhausted, when that is what ended the turn and the diagnostic, which is cut to length, still
+    /// says it (D13).
+    #[must_use]
+    pub fn budget(&self) -> Option<&str> {
+        if self.error_category != "chat_budget_exhausted" {
+            return None;
+        }
+        let told = self
+            .diagnostic
+            .strip_prefix("the budget ")
+            .or_else(|| self.diagnostic.strip_prefix("the limit "));
+        told?.split_once(" of ").map(|(name, _)| name)
+    }
+}
+
 /// How a chat turn ended (harness-chat §5.2).
 #[derive(Debug, Clone, PartialEq)]
 pub enum ChatTurnOutcome {

@@ -383,7 +383,7 @@ impl Preparing<'_> {
     pub(crate) async fn taken(&self, position: &Position) -> Result<Vec<Taken>, Error> {
         let mut taken = Vec::new();
         for TakenAt { turn, position } in &position.taken {
-            taken.push(Taken { row: self.turn(*turn).await?, position: *position });
+            taken.push(Taken { row: self.turn(*turn).await?, position: *position, side: None });
         }
         Ok(taken)
     }
@@ -428,7 +428,7 @@ impl Preparing<'_> {
     ) -> (Arc<Keeper>, TurnStream) {
         let session = self.hot.key.session.clone();
         let (feed, clock) = (self.hot.feed.clone(), self.house.clock.clone());
-        let shown = (feed, self.house.limits.shown_bytes);
+        let shown = (feed, self.house.limits.shown_bytes, turning.sides.clone());
         let stream = TurnStream::new(session, turning.row.id(), turning.row.deaths, shown, clock);
         let keeper = Keeper::new(KeeperParts {
             house: self.house.clone(),

@@ -115,7 +115,8 @@ impl<'a> Replay<'a> {
         }))
     }
 
-    async fn item(&self, no: u64) -> Result<(Arc<ChatMessage>, Option<Value>)> {
+    /// Reads a message, and what is known beside it.
+    pub(crate) async fn item(&self, no: u64) -> Result<(Arc<ChatMessage>, Option<Value>)> {
         let range = ItemRange::Numbers { from: no, to: no + 1 };
         let rows = self.chat.house.read(self.chat.house.journal.items(self.key, &range)).await?;
         let row = rows.into_iter().next().ok_or_else(|| corrupt(format!("item {no} is missing"), None))?;

@@ -39,6 +39,18 @@ impl Default for Replies {
     }
 }
 
+impl Replies {
+    /// Returns what people are shown of an error in a bucket.
+    pub(crate) fn shown(&self, bucket: Bucket, diagnostic: &str) -> ChatMessage {
+        let template = match bucket {
+            Bucket::SessionTerminating => &self.session_terminating,
+            Bucket::RetryableTransient => &self.retryable_transient,
+            Bucket::UserCorrectable => &self.user_correctable,
+        };
+        ChatMessage::system(template.replace("{diagnostic}", diagnostic))
+    }
+}
+
 impl std::fmt::Debug for Replies {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Replies").finish_non_exhaustive()
@@ -58,16 +70,11 @@ impl Reporting<'_> {
         let disposition = self.buckets.look_up(category, Surface::Chat);
         let told = (self.replies.redact)(&innermost(error));
         let diagnostic = cut(&told, self.diagnostic_bytes);
-        let template = match disposition.bucket {
-            Bucket::SessionTerminating => &self.replies.session_terminating,
-            Bucket::RetryableTransient => &self.replies.retryable_transient,
-            Bucket::UserCorrectable => &self.replies.user_correctable,
-        };
         ErroredTurn {
             turn,
             error_bucket: disposition.bucket,
             error_category: category.to_owned(),
-            reply: ChatMessage::system(template.replace("{diagnostic}", &diagnostic)),
+            reply: self.replies.shown(disposition.bucket, &diagnostic),
             diagnostic,
             retry_safe: disposition.retry_safe,
             recorded: true,

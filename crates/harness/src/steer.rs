@@ -45,6 +45,7 @@ pub struct Steering {
 pub(crate) struct Offered {
     pub(crate) row: TurnRow,
     pub(crate) message: Arc<ChatMessage>,
+    pub(crate) side: Option<Value>,
 }
 
 /// A message that a turn has taken: its turn, and where it stands in the history.
@@ -52,6 +53,8 @@ pub(crate) struct Offered {
 pub(crate) struct Taken {
     pub(crate) row: TurnRow,
     pub(crate) position: u64,
+    /// What its sender said beside it.
+    pub(crate) side: Option<Value>,
 }
 
 /// The same, as it is stored with a position.
@@ -83,7 +86,9 @@ impl Steering {
         drop(desk);
         let places = places(history.list(), self.stream.boundary().max(after), &offered);
         let new = offered.into_iter().zip(places).filter(|(_, place)| place.is_none());
-        new.map(|(it, _)| it.message.as_ref().clone()).collect()
+        let new: Vec<_> = new.map(|(it, _)| it.message.as_ref().clone()).collect();
+        self.stream.steered(new.len() as u64);
+        new
     }
 }
 
@@ -119,9 +124,9 @@ impl Desk {
     /// Returns the messages that the turn that runs was handed and has not taken.
     pub(crate) fn offers(&self) -> Vec<Offered> {
         let offer = |it: &Queued| match &it.work {
-            Work::Message { row, message, .. } => {
+            Work::Message { row, message, side, .. } => {
                 let message = record::message(message).ok()?;
-                Some(Offered { row: row.clone(), message })
+                Some(Offered { row: row.clone(), message, side: side.clone() })
             }
             Work::Answer(_) | Work::Recover { .. } => None,
         };
@@ -185,14 +190,14 @@ impl Turning {
         let mut taken: Vec<_> =
             offered.into_iter().zip(places).filter_map(|(it, at)| Some((it, at?))).collect();
         taken.sort_by_key(|(_, at)| *at);
-        for (Offered { row, .. }, position) in taken {
+        for (Offered { row, side, .. }, position) in taken {
             writing.require(Require::Turn { no: row.no, status: TurnStatus::Accepted });
             let item = messages.get(position);
             if let (Some(item), Some(no)) = (item, row.message) {
                 // Its body is written already.
                 self.numbers.note(item, no);
             }
-            self.taken.push(Taken { row, position });
+            self.taken.push(Taken { row, position, side });
         }
     }
 
@@ -203,8 +208,8 @@ impl Turning {
         (item, position): (u64, u64),
         side: Option<Value>,
     ) -> Option<Value> {
-        self.taken.iter().find(|it| it.position == position)?;
-        let mut side = side.unwrap_or_else(|| Value::Object(Map::new()));
+        let taken = self.taken.iter().find(|it| it.position == position)?;
+        let mut side = side.or_else(|| taken.side.clone()).unwrap_or_else(|| Value::Object(Map::new()));
         side[TAKEN_BY] = self.row.id().to_string().into();
         writing.put(Put::Side { item, side: Json::from(&side) });
         Some(side)
@@ -218,7 +223,7 @@ impl Turning {
         errored: Option<&ErroredTurn>,
     ) -> Result<(), Error> {
         let messages = self.committed();
-        for Taken { row, position } in std::mem::take(&mut self.taken) {
+        for Taken { row, position, .. } in std::mem::take(&mut self.taken) {
             writing.require(Require::Turn { no: row.no, status: TurnStatus::Accepted });
             let turn = row.id();
             let (recorded, outcome) = match errored {

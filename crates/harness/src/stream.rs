@@ -14,6 +14,7 @@ use singletree_engine::Clock;
 use crate::event::{ChatEvent, ChatEventKind};
 use crate::feed::Feed;
 use crate::position::Marks;
+use crate::side::SideRecords;
 use crate::turn_id::{MessageId, TurnId};
 
 /// The stream of one running turn. Nodes get it by `cx.extension::<TurnStream>()`; outside of chat there is none.
@@ -28,6 +29,8 @@ struct Inner {
     feed: Feed,
     clock: Arc<dyn Clock>,
     shown_bytes: usize,
+    /// What the nodes say about the messages that they make.
+    sides: SideRecords,
     /// Guards what is shown; held for a moment, never across an await.
     shown: Mutex<Shown>,
 }
@@ -39,6 +42,10 @@ struct Shown {
     first: u64,
     /// The list position of the first one after the user's own.
     boundary: u64,
+    /// Before which list position all messages are recorded.
+    recorded: u64,
+    /// How many messages that steer the turn has taken since then.
+    steering: u64,
     message: Option<OnItsWay>,
     attempts: u32,
 }
@@ -51,6 +58,10 @@ struct OnItsWay {
     text: String,
     /// Whether more came than may be shown.
     is_full: bool,
+    /// What was said beside it when it began.
+    side: Option<Value>,
+    /// How many messages were before it that were not recorded.
+    unrecorded: u64,
 }
 
 /// One message on its way.
@@ -66,11 +77,11 @@ impl TurnStream {
         session: SessionId,
         turn: TurnId,
         runs_before: u32,
-        (feed, shown_bytes): (Feed, usize),
+        (feed, shown_bytes, sides): (Feed, usize, SideRecords),
         clock: Arc<dyn Clock>,
     ) -> Self {
         let shown = Mutex::default();
-        Self(Arc::new(Inner { session, turn, runs_before, feed, clock, shown_bytes, shown }))
+        Self(Arc::new(Inner { session, turn, runs_before, feed, clock, shown_bytes, sides, shown }))
     }
 
     fn shown(&self) -> std::sync::MutexGuard<'_, Shown> {
@@ -81,6 +92,7 @@ impl TurnStream {
     pub(crate) fn begin_at(&self, marks: Marks) {
         let mut shown = self.shown();
         (shown.first, shown.boundary) = (marks.first, marks.boundary);
+        shown.recorded = marks.announced.max(marks.boundary);
     }
 
     /// Returns where the first message stands that comes after the user's own.
@@ -95,14 +107,18 @@ impl TurnStream {
     }
 
     /// Starts to show the message that will stand at this list position. Starting again at the same position takes back
-    /// what was shown of it.
+    /// what was shown of it. What [`SideRecords::note`] has said about the message by now, such as whose it is, is shown with
+    /// each piece.
     #[must_use]
     pub fn message(&self, position: u64) -> MessageStream<'_> {
+        let side = self.0.sides.of(position);
         let mut shown = self.shown();
         let again = shown.message.as_ref().is_some_and(|it| it.position == position);
         shown.attempts = if again { shown.attempts + 1 } else { 1 };
         let run = self.0.runs_before + shown.attempts;
-        shown.message = Some(OnItsWay { position, run, next: 0, text: String::new(), is_full: false });
+        let unrecorded = position.saturating_sub(shown.recorded).saturating_sub(shown.steering);
+        let (next, text, is_full) = (0, String::new(), false);
+        shown.message = Some(OnItsWay { position, run, next, text, is_full, side, unrecorded });
         drop(shown);
         MessageStream { stream: self, position, run }
     }
@@ -128,17 +144,24 @@ impl TurnStream {
         let shown = self.shown();
         let message = shown.message.as_ref().filter(|it| !it.text.is_empty())?;
         let (run, n, text) = (message.run, message.next.saturating_sub(1), message.text.clone());
-        let id = self.id(message.position, shown.first);
+        let (id, side) = (self.id(message.position, shown.first), message.side.clone());
+        let unrecorded = message.unrecorded;
         drop(shown);
-        Some(self.event(ChatEventKind::Delta { id, run, n, text, so_far: true }))
+        Some(self.event(ChatEventKind::Delta { id, run, n, text, so_far: true, side, unrecorded }))
     }
 
     /// Forgets what was shown up to a position: those messages are recorded now.
     pub(crate) fn recorded(&self, len: u64) {
         let mut shown = self.shown();
+        (shown.recorded, shown.steering) = (shown.recorded.max(len), 0);
         if shown.message.as_ref().is_some_and(|it| it.position < len) {
             shown.message = None;
         }
+    }
+
+    /// Notes that so many messages that steer come next.
+    pub(crate) fn steered(&self, messages: u64) {
+        self.shown().steering = messages;
     }
 
     fn id(&self, position: u64, first: u64) -> MessageId {
@@ -174,7 +197,7 @@ impl MessageStream<'_> {
             return;
         }
         message.text.push_str(text);
-        let n = message.next;
+        let (n, side, unrecorded) = (message.next, message.side.clone(), message.unrecorded);
         message.next += 1;
         let id = self.stream.id(self.position, first);
         // Published under the lock, so that a listener that takes the text so far misses no piece and sees none twice.
@@ -184,6 +207,8 @@ impl MessageStream<'_> {
             n,
             text: text.to_owned(),
             so_far: false,
+            side,
+            unrecorded,
         });
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use singletree_durable::{InvocationId, Json, TurnQuery, TurnRow};
 use singletree_engine::Item;
@@ -30,6 +31,7 @@ pub struct SendOptions {
     pub(crate) listen: bool,
     /// Whether the turn that runs may take it.
     pub(crate) steers: bool,
+    notes: Map<String, Value>,
 }
 
 impl SendOptions {
@@ -52,6 +54,15 @@ impl SendOptions {
     #[must_use]
     pub fn listen(mut self) -> Self {
         self.listen = true;
+        self
+    }
+
+    /// Says something about the message that is no part of it, such as the id that a client gave it: kept in its side record
+    /// from the moment on that it is accepted, told by [`Chat::history`] and [`Turn::message`](crate::Turn::message), never by
+    /// a model. It counts as part of the message's bytes, and is no part of what an idempotency key stands for (D17).
+    #[must_use]
+    pub fn note(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.notes.insert(name.into(), value.into());
         self
     }
 
@@ -84,6 +95,7 @@ pub(crate) struct Valid {
     body: Json,
     key: Option<(String, String)>,
     steers: bool,
+    side: Option<Value>,
     policy: PromptPolicy,
 }
 
@@ -194,8 +206,10 @@ impl Chat {
         message.validate().map_err(|it| Error::MessageShape { why: it.to_string() })?;
         let item = Item::from_typed(message);
         let text = item.text().map_err(|it| Error::MessageShape { why: it.to_string() })?;
-        if text.len() > limits.message_bytes {
-            let why = format!("it has {} bytes, and {} are allowed", text.len(), limits.message_bytes);
+        let side = (!options.notes.is_empty()).then(|| Value::Object(options.notes.clone()));
+        let bytes = text.len() + side.as_ref().map_or(0, |it| it.to_string().len());
+        if bytes > limits.message_bytes {
+            let why = format!("it has {bytes} bytes, and {} are allowed", limits.message_bytes);
             return Err(Error::MessageShape { why });
         }
         let body = Json::from_text(text);
@@ -208,7 +222,8 @@ impl Chat {
             Some(key) => Some((key.clone(), digest(&body, options))),
         };
         let message = item.typed().map_err(|it| Error::MessageShape { why: it.to_string() })?;
-        Ok(Valid { message, item, body, key, steers: options.steers, policy: options.policy })
+        let policy = options.policy;
+        Ok(Valid { message, item, body, key, steers: options.steers, side, policy })
     }
 
     /// Finds the turn that holds the idempotency key (D3).
@@ -277,6 +292,7 @@ impl Chat {
                 message: valid.message,
                 body: valid.body,
                 key: valid.key,
+                side: valid.side.as_ref().map(Json::from),
                 exists: desk.head.is_some(),
                 policy,
             };
@@ -291,6 +307,7 @@ impl Chat {
                 message: valid.item,
                 committed: false,
                 steers: valid.steers,
+                side: valid.side,
             };
             // The place in the queue and the place in the store's order are taken under one hold of the desk (INV-1).
             desk.queue.push_back(Queued { ticket: ticket.clone(), work });

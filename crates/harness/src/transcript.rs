@@ -52,8 +52,9 @@ pub struct Transcript {
     pub items: Vec<TranscriptEntry>,
     /// Where the next part begins, when there is one.
     pub next: Option<u64>,
-    /// The last event before this was read: who listens from after it misses nothing that is not here, and may see again what
-    /// is. None when there is none yet.
+    /// Who listens from after this event misses nothing that is not here, and may see again what is: the last event before this
+    /// was read; while a turn has not ended, the last one before that turn, whose messages are no part of the history yet.
+    /// None when that is the beginning.
     pub last_event: Option<EventId>,
 }
 
@@ -73,10 +74,11 @@ impl Chat {
     /// # Errors
     /// `chat_session_unknown`, `harness_session_id_unresolved`, `store_unavailable` and its kin.
     pub async fn transcript(&self, session_id: &str, from: u64, limit: u64) -> Result<Transcript> {
+        // In this order: what is accepted or ends in between is told again, and not missed.
+        let key = self.key(session_id)?;
+        let before = self.house.read(self.house.journal.numbers(&key)).await?.events;
+        let last_event = self.before_open(&key, before).await?;
         let session = self.row(session_id).await?;
-        let last = session.counters.events.checked_sub(1);
-        let epoch = self.house.epoch.as_ref().to_owned();
-        let last_event = last.map(|seq| EventId { epoch, seq });
         let field = session.fields.iter().find(|it| it.name == HISTORY);
         let Some(FieldValue::List { generation, len, .. }) = field.map(|it| &it.value) else {
             return Ok(Transcript { items: Vec::new(), next: None, last_event });
@@ -98,6 +100,18 @@ impl Chat {
             items.push(entry(seq, id, it)?);
         }
         Ok(Transcript { items, next: (next < *len).then_some(next), last_event })
+    }
+
+    /// Finds the last event before a number, and before the first turn that has not ended.
+    async fn before_open(&self, key: &SessionKey, before: u64) -> Result<Option<EventId>> {
+        let house = &self.house;
+        let open = house.read(house.journal.turns(key, &TurnQuery::Open)).await?;
+        let begins = match open.first() {
+            Some(first) => self.first_event(key, before, first.no).await?.unwrap_or(before),
+            None => before,
+        };
+        let epoch = house.epoch.as_ref().to_owned();
+        Ok(begins.checked_sub(1).map(|seq| EventId { epoch, seq }))
     }
 }
 

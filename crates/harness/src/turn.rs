@@ -5,15 +5,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures_util::StreamExt;
 use futures_util::future::ready;
 use futures_util::stream::{once, unfold};
+use serde_json::Value;
 use singletree_durable::{SessionKey, TurnQuery, TurnRow};
+use singletree_llm::ChatMessage;
 
+use crate::agent::WhileSuspended;
 use crate::chat::Chat;
 use crate::event::ChatEvent;
 use crate::hot::{Hot, Told};
 use crate::listen::{Begin, Events, Live, Only};
 use crate::outcome::ChatTurnOutcome;
-use crate::record::{TurnRowExt, read_outcome};
+use crate::record::{Ended, TurnRowExt, read_outcome};
+use crate::replay::Replay;
 use crate::turn_id::TurnId;
+use crate::usage::ModelUsage;
 use crate::{Error, Result};
 
 /// A turn that was accepted. Dropping it cancels nothing.
@@ -69,6 +74,23 @@ impl Turn {
         self.key.session.as_str()
     }
 
+    /// Tells whether the call that returned this accepted the turn; else it was there before (D3).
+    #[must_use]
+    pub fn is_new(&self) -> bool {
+        matches!(self.from, Begin::At(_))
+    }
+
+    /// Tells whether it waits until the session's wait ends, as its agent wants messages to (D1): somebody has to answer that
+    /// first.
+    #[must_use]
+    pub fn is_parked(&self) -> bool {
+        let Ok(hot) = self.chat.house.hot(&self.key) else { return false };
+        let desk = hot.desk();
+        let agent = desk.head.as_ref().and_then(|it| self.chat.house.agents.get(&it.agent));
+        let queues = agent.is_some_and(|it| it.agent.while_suspended == WhileSuspended::Queue);
+        queues && !self.is_over() && desk.wait.as_ref().is_some_and(|it| it.invocation != self.id.invocation)
+    }
+
     /// Waits for the outcome. It is recorded before it is told (INV-3).
     ///
     /// # Cancellation
@@ -87,6 +109,35 @@ impl Turn {
                 self.chat.unfinished(&self.id)
             }
         }
+    }
+
+    /// Reads the message that the turn answers, and what is known beside it; none for a turn that answers a signal or closes a
+    /// wait. Also of a turn that failed, whose message is no part of the history.
+    ///
+    /// # Errors
+    /// `chat_turn_unknown` when its record is not kept any more; `store_unavailable` and its kin.
+    pub async fn message(&self) -> Result<Option<(Arc<ChatMessage>, Option<Value>)>> {
+        match self.row().await?.message {
+            Some(no) => Replay::new(&self.chat, &self.key).item(no).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Reads what the turn has used of models, by model; nothing as long as it has not ended.
+    ///
+    /// # Errors
+    /// As [`Turn::message`].
+    pub async fn usage(&self) -> Result<Vec<ModelUsage>> {
+        let ended = Ended::of(&self.row().await?)?;
+        Ok(ended.map(|it| it.used.told()).unwrap_or_default())
+    }
+
+    async fn row(&self) -> Result<TurnRow> {
+        let house = &self.chat.house;
+        let query = TurnQuery::Invocation(self.id.invocation.clone());
+        let rows = house.read(house.journal.turns(&self.key, &query)).await?;
+        let row = rows.into_iter().find(|it| it.ordinal == self.id.ordinal);
+        row.ok_or_else(|| Error::TurnUnknown { turn: self.id.to_string() })
     }
 
     fn is_over(&self) -> bool {

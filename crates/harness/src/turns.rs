@@ -8,6 +8,9 @@ use crate::turn_id::TurnId;
 use crate::usage::ModelUsage;
 use crate::{Error, Result};
 
+/// Among how many of the last numbers the newest turn is looked for.
+const NEWEST: u64 = 4;
+
 /// What a listing shows of a turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TurnInfo {
@@ -54,6 +57,30 @@ impl Chat {
         rows.truncate(fits);
         let items: Result<_> = rows.iter().map(|it| turn_info(session_id, it)).collect();
         Ok(TurnPage { items: items?, next })
+    }
+
+    /// Lists the turns of a session that have not ended, in the order of acceptance: the one that runs, if one does, and those
+    /// that wait their place.
+    ///
+    /// # Errors
+    /// `chat_session_unknown`, `harness_session_id_unresolved`, `store_unavailable` and its kin.
+    pub async fn open_turns(&self, session_id: &str) -> Result<Vec<TurnInfo>> {
+        let key = self.row(session_id).await?.key;
+        let rows = self.house.read(self.house.journal.turns(&key, &TurnQuery::Open)).await?;
+        rows.iter().map(|it| turn_info(session_id, it)).collect()
+    }
+
+    /// Shows the turn of a session that was accepted last, if its record is kept.
+    ///
+    /// # Errors
+    /// As [`Chat::open_turns`].
+    pub async fn newest_turn(&self, session_id: &str) -> Result<Option<TurnInfo>> {
+        let row = self.row(session_id).await?;
+        // What a fork or an import took of the numbers are no turns.
+        let no = row.counters.turns.saturating_sub(NEWEST);
+        let query = TurnQuery::From { no, limit: NEWEST };
+        let rows = self.house.read(self.house.journal.turns(&row.key, &query)).await?;
+        rows.last().map(|it| turn_info(session_id, it)).transpose()
     }
 
     /// Shows one turn of a session.

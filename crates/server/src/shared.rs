@@ -8,7 +8,7 @@ use singletree_agent::ChatAgent;
 use singletree_durable::{Documents, TenantId, Timestamp};
 use singletree_engine::{Clock, Ids};
 use singletree_harness::Chat;
-use singletree_http::Redactor;
+use singletree_http::{Redactor, Transport};
 use singletree_llm::Pace;
 use tokio::sync::{Semaphore, watch};
 
@@ -17,7 +17,9 @@ use crate::entropy::Entropy;
 use crate::keys::{Access, Audit};
 use crate::narration::{NarrationLog, NarrationView};
 use crate::notify::Endpoint;
+use crate::openharness::Environments;
 use crate::settings::ServerLimits;
+use crate::telemetry::Telemetry;
 
 /// What all sections share.
 pub(crate) struct Shared {
@@ -37,6 +39,10 @@ pub(crate) struct Shared {
     pub(crate) entropy: Arc<dyn Entropy>,
     /// What keeps secrets out of texts (INV-16).
     pub(crate) redactor: Redactor,
+    /// What fetches from addresses that callers name; where there is none, nothing is fetched.
+    pub(crate) fetch: Option<Arc<dyn Transport>>,
+    /// What devices say of themselves while their requests are answered.
+    pub(crate) environments: Arc<Environments>,
     /// What people are told beside the conversations.
     pub(crate) narration: NarrationLog,
     /// Where notices are told.
@@ -49,6 +55,8 @@ pub(crate) struct Shared {
     pub(crate) access: Access,
     /// Who did what.
     pub(crate) audit: Arc<Audit>,
+    /// What an operator sees.
+    pub(crate) telemetry: Telemetry,
     /// Becomes true when what a process before this one left was taken over.
     pub(crate) ready: AtomicBool,
     /// Becomes true when streams are to end: what runs has ended, or had its time.

@@ -18,6 +18,7 @@ mod pictures;
 mod probe;
 mod replies;
 mod rig;
+mod stateless;
 mod steering;
 mod streaming;
 mod team;

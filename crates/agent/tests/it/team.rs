@@ -5,13 +5,13 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use singletree_agent::{AgentLoop, AgentLoopBuilder, Approve, ChatAgent, Team, TeamBuilder};
 use singletree_durable::MemoryStore;
-use singletree_harness::{Chat, ForkOptions, SendOptions};
+use singletree_harness::{Chat, ChatEvent, ChatEventKind, ForkOptions, SendOptions};
 use singletree_llm::{BoxFuture, BoxStream, ChatMessage, Delta, Provider, Request, Response, Result, Script};
 use singletree_tools::Recovery;
 
 use crate::probe::World;
 use crate::rig::{
-    SESSION, calls, completed, decide, errored, open, probes, send, suspended, toolbox, transcript,
+    SESSION, calls, completed, decide, errored, open, probes, send, suspended, toolbox, transcript, watched,
 };
 use crate::watched::Watched;
 
@@ -113,6 +113,26 @@ async fn a_conversation_that_is_handed_over_belongs_to_the_new_agent_also_after_
         assert_eq!(models.sales.offered()[0], ["look", "act", "send", "transfer_to_help"]);
         models.sales.assert_legal("handed over");
     }
+}
+
+// D17: who reads along knows who speaks before the first word.
+#[tokio::test]
+async fn the_pieces_of_a_message_say_whose_it_is() {
+    let (models, world) = (models(), World::default());
+    let chat = open(team(&models, &world).agent("team").unwrap(), MemoryStore::new());
+    let speakers = |told: &[ChatEvent]| -> Vec<(bool, String)> {
+        let speaker = |it: &ChatEvent| match &it.what {
+            ChatEventKind::Delta { side, .. } => Some((false, side.as_ref()?["agent"].to_string())),
+            ChatEventKind::MessageAppended { side, .. } => Some((true, side.as_ref()?["agent"].to_string())),
+            _ => None,
+        };
+        let mut speakers: Vec<_> = told.iter().filter_map(speaker).collect();
+        speakers.dedup();
+        speakers
+    };
+    let told = watched(&chat, "sales please", &[]).await;
+    let (front, sales) = ("\"front\"".to_owned(), "\"sales\"".to_owned());
+    assert_eq!(speakers(&told), [(true, front), (false, sales.clone()), (true, sales)]);
 }
 
 #[tokio::test]

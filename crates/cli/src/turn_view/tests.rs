@@ -44,7 +44,7 @@ fn message(k: u64) -> MessageId {
 
 fn delta((k, run, n): (u64, u32, u64), text: &str, so_far: bool) -> ChatEvent {
     let text = text.to_owned();
-    event(5, false, ChatEventKind::Delta { id: message(k), run, n, text, so_far })
+    event(5, false, ChatEventKind::Delta { id: message(k), run, n, text, so_far, side: None, unrecorded: 0 })
 }
 
 fn appended(k: u64, at: i64, message_: ChatMessage) -> ChatEvent {

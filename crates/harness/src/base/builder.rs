@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use singletree_durable::{BoxError, PausedStore, SessionId, TenantId};
-use singletree_engine::{Graph, Ids, RandomIds, State, Update};
+use singletree_engine::{Extensions, Graph, Ids, RandomIds, State, Update};
 
 use super::coordinator::SignalCoordinator;
 use super::harness::Harness;
@@ -42,6 +42,7 @@ pub struct HarnessBuilder<S> {
     pub(super) redact: Redact,
     pub(super) limits: Limits,
     pub(super) ids: Arc<dyn Ids>,
+    pub(super) extensions: Extensions,
 }
 
 impl<S: State> HarnessBuilder<S> {
@@ -57,6 +58,7 @@ impl<S: State> HarnessBuilder<S> {
             redact: Arc::new(str::to_owned),
             limits: Limits::default(),
             ids: Arc::new(RandomIds),
+            extensions: Extensions::default(),
         }
     }
 
@@ -124,6 +126,13 @@ impl<S: State> HarnessBuilder<S> {
     #[must_use]
     pub fn ids(mut self, ids: Arc<dyn Ids>) -> Self {
         self.ids = ids;
+        self
+    }
+
+    /// Hands values to the nodes of every turn, by type.
+    #[must_use]
+    pub fn extensions(mut self, extensions: Extensions) -> Self {
+        self.extensions = extensions;
         self
     }
 

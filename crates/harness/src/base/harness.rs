@@ -132,7 +132,8 @@ impl<S: State> Harness<S> {
             },
         };
         let initial = (self.parts.build)(inbound);
-        let options = session.clone().into_iter().fold(InvokeOptions::new(), InvokeOptions::session);
+        let options = InvokeOptions::new().extensions(self.parts.extensions.clone());
+        let options = session.clone().into_iter().fold(options, InvokeOptions::session);
         let ran = self.parts.graph.invoke(initial.clone(), options).await;
         (Some(Invoked::Start { initial, session, assigned }), self.subscribed(ran).await)
     }
@@ -143,7 +144,8 @@ impl<S: State> Harness<S> {
             Err(error) => return (None, Err(error)),
         };
         let (invocation, payload) = (&reserved.invocation, &signal.payload);
-        let ran = self.parts.graph.resume(invocation, payload.clone(), InvokeOptions::new()).await;
+        let options = InvokeOptions::new().extensions(self.parts.extensions.clone());
+        let ran = self.parts.graph.resume(invocation, payload.clone(), options).await;
         if is_over(&ran) {
             self.unsubscribe(invocation).await;
         }

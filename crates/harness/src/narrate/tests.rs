@@ -200,7 +200,15 @@ fn the_rest_is_silent() {
     silent(&appended(ChatMessage::user("one that steers"), Some(json!({ "taken_by": "i" }))));
     silent(&appended(ChatMessage::tool("c", "a result"), Some(json!({ "agent": "a" }))));
     let id = MessageId { turn: turn(), k: 1 };
-    silent(&ChatEventKind::Delta { id, run: 1, n: 0, text: "a".into(), so_far: false });
+    silent(&ChatEventKind::Delta {
+        id,
+        run: 1,
+        n: 0,
+        text: "a".into(),
+        so_far: false,
+        side: None,
+        unrecorded: 0,
+    });
     let (call, name) = ("c".to_owned(), "look".to_owned());
     silent(&ChatEventKind::ToolStarted { call: call.clone(), name: name.clone(), arguments: json!({}) });
     silent(&ChatEventKind::ToolFinished { call, name, success: true, content: "a".into() });

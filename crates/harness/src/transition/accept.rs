@@ -19,6 +19,8 @@ pub(crate) struct Accepted<'a> {
     pub(crate) body: Json,
     /// The idempotency key and the digest of what it stands for (D3).
     pub(crate) key: Option<(String, String)>,
+    /// What its sender says about it that is no part of it (D17).
+    pub(crate) side: Option<Json>,
     /// Whether the session is there.
     pub(crate) exists: bool,
     /// Which texts reach the model, where the session is made now.
@@ -57,7 +59,8 @@ pub(crate) fn accept(writing: &mut Writing, accepted: Accepted<'_>) -> TurnRow {
         outcome: None,
     };
     let author = Author { no, id: row.id() };
-    writing.put(Put::Item(ItemRow { no: item, turn: no, placement: None, body: accepted.body, side: None }));
+    let Accepted { body, side, .. } = accepted;
+    writing.put(Put::Item(ItemRow { no: item, turn: no, placement: None, body, side }));
     writing.put(Put::Turn(row.clone()));
     let what = ChatEventKind::TurnAccepted { message: Some(accepted.message) };
     writing.event(&author, Some(item), None, what);

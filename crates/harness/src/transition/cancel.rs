@@ -54,7 +54,8 @@ fn interrupted(
 ) -> Result<List, Error> {
     let author = turning.author();
     let item = history::item(ChatMessage::assistant(text.to_owned()));
-    let side = serde_json::json!({ "interrupted": true });
+    let mut side = turning.sides.of(before.len()).unwrap_or_else(|| serde_json::json!({}));
+    side["interrupted"] = true.into();
     let beside = Beside { placement: None, side: Some(Json::from(&side)) };
     let no = writing.new_item(&author, &item, beside, &mut turning.numbers)?;
     let id = MessageId { turn: author.id.clone(), k: before.len().saturating_sub(turning.marks.first) };

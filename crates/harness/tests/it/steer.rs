@@ -89,13 +89,13 @@ async fn the_log_tells_who_took_it() {
     let (store, door) = (MemoryStore::new(), Door::shut());
     let chat = open(&store, &listening(&door), Durability::Step);
     let turn = begin(&chat, &door).await;
-    let steered = steer(&chat, "left").await;
+    let steered = chat.steer("s", user("left"), key("left").note("client_id", "mine")).await.unwrap();
     door.open();
     told(&turn).await;
     let events: Vec<_> = steered.events().map(|it| it.unwrap().what).collect().await;
     let kinds: Vec<_> = events.iter().map(ChatEventKind::as_str).collect();
     assert_eq!(kinds, ["turn.accepted", "turn.completed"]);
-    let by = Some(json!({ "taken_by": turn.id().to_string() }));
+    let by = Some(json!({ "client_id": "mine", "taken_by": turn.id().to_string() }));
     let live = appended(&turn).await;
     let expect = [(1, "left", by.clone()), (2, "one", None), (3, "two", None), (4, "three", None)];
     assert_eq!(live, expect.map(|(k, text, side)| (k, text.to_owned(), side)));

@@ -63,6 +63,9 @@ pub enum EventKind {
         text: String,
         /// Whether this is all the text so far, for who came late.
         so_far: bool,
+        /// What is known beside the message before it begins, such as whose it is.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        side: Option<Side>,
     },
     /// A tool starts.
     #[serde(rename = "tool.started")]

@@ -11,6 +11,7 @@ mod event;
 mod key;
 mod message;
 mod narration;
+mod operation;
 mod send;
 mod session;
 mod time;
@@ -31,6 +32,7 @@ pub use message::{
     ToolCall,
 };
 pub use narration::{Narration, NarrationKind, NarrationList, NarrationQuery, NarrationRole};
+pub use operation::{Ready, Version};
 pub use send::{
     EditMessage, MessageAt, RegenerateReply, SendBlock, SendContent, SendImageSource, SendMessage,
     SenderRole, SignalAnswer,

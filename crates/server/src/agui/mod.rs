@@ -1,1 +1,81 @@
-//! AG-UI: runs, interrupts and resumption as its events.
+//! AG-UI 1.0 at `/v1/agui`: a thread is a session, a run is a turn, an interrupt is a wait.
+//!
+//! What a client posts along (its messages, its state, its tools) is its view, and no truth (D16): of its messages the last one
+//! of the user is taken, if the session does not know it, and where the rest is not the transcript the client is told what is.
+//! `said` reads what was posted, `run` is what becomes of it, `telling` folds events, `mirror` knows what the client has.
+//!
+//! | what happens | what the client is told |
+//! |---|---|
+//! | any run | `RUN_STARTED`; `MESSAGES_SNAPSHOT` where it has something else than the transcript |
+//! | completed | the messages, `RUN_FINISHED` |
+//! | suspended | `RUN_FINISHED` with an interrupt, which the next run's `resume` answers |
+//! | a message while the session is suspended | the interrupt again; the message is sent when the client comes with its answer |
+//! | cancelled | `RUN_FINISHED`, cancelled |
+//! | errored | the transcript and the message that was not answered, `RUN_ERROR` |
+
+mod failed;
+mod interrupt;
+mod mirror;
+mod problem;
+mod run;
+mod said;
+mod telling;
+mod truth;
+mod turns;
+mod view;
+
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use axum::response::Response;
+use singletree_protocol::agui::{OURS, RunAgentInput};
+
+use crate::body::Sent;
+use crate::caller::{By, Caller, Scope};
+use crate::problem::Problem;
+use crate::section::{Route, Section};
+use crate::shared::Shared;
+use crate::sse;
+
+/// Returns the AG-UI section.
+pub(crate) fn section() -> Section {
+    let routes = vec![
+        Route::post("/v1/agui", any).needs(Scope::Write),
+        Route::post("/v1/agui/{agent}", named).needs(Scope::Write),
+    ];
+    Section::new("agui", problem::render, routes)
+}
+
+async fn any(
+    State(shared): State<Arc<Shared>>,
+    By(caller): By,
+    Sent(input): Sent<RunAgentInput>,
+) -> Result<Response, Problem> {
+    answer(shared, caller, None, input)
+}
+
+async fn named(
+    State(shared): State<Arc<Shared>>,
+    By(caller): By,
+    Path(agent): Path<String>,
+    Sent(input): Sent<RunAgentInput>,
+) -> Result<Response, Problem> {
+    answer(shared, caller, Some(agent), input)
+}
+
+/// Answers with the stream of a run. What is wrong with the request itself is told before it.
+fn answer(
+    shared: Arc<Shared>,
+    caller: Caller,
+    agent: Option<String>,
+    input: RunAgentInput,
+) -> Result<Response, Problem> {
+    let asked = said::read(&caller, agent, input)?;
+    let frames = run::frames(shared.clone(), caller, asked);
+    Ok(sse::stream(&shared, frames))
+}
+
+/// Returns what is ours under our key.
+fn ours(value: serde_json::Value) -> serde_json::Map<String, serde_json::Value> {
+    serde_json::Map::from_iter([(OURS.to_owned(), value)])
+}

@@ -142,13 +142,16 @@ impl View {
                     side: beside.as_ref().map(side),
                 }
             }
-            ChatEventKind::Delta { id, run, n, text, so_far } => native::EventKind::Delta {
-                message_id: id.to_string(),
-                run: *run,
-                n: *n,
-                text: text.clone(),
-                so_far: *so_far,
-            },
+            ChatEventKind::Delta { id, run, n, text, so_far, side: beside, unrecorded: _ } => {
+                native::EventKind::Delta {
+                    message_id: id.to_string(),
+                    run: *run,
+                    n: *n,
+                    text: text.clone(),
+                    so_far: *so_far,
+                    side: beside.as_ref().map(side),
+                }
+            }
             ChatEventKind::ToolStarted { call, name, arguments } => native::EventKind::ToolStarted {
                 call: call.clone(),
                 name: name.clone(),
@@ -211,7 +214,8 @@ fn errored(session: &str, turn: &ErroredTurn) -> native::Errored {
     }
 }
 
-fn suspended(session: &str, turn: &SuspendedTurn) -> native::Wait {
+/// Writes what a suspended turn waits for.
+pub(crate) fn suspended(session: &str, turn: &SuspendedTurn) -> native::Wait {
     native::Wait {
         session: session.to_owned(),
         invocation: turn.invocation_id.to_string(),

@@ -9,7 +9,7 @@ use singletree_protocol::native;
 
 use super::answering::Telling;
 use super::ask::{Manner, Params, limit};
-use super::{convert, said};
+use super::said;
 use crate::body::Sent;
 use crate::caller::Scope;
 use crate::problem::Problem;
@@ -30,6 +30,10 @@ pub(super) fn starts_turn(id: &'static str, summary: &'static str) -> Operation 
         .header(
             "Prefer",
             "`respond-async`, also with `wait=SECONDS`: an answer as soon as the turn is accepted.",
+        )
+        .header(
+            "Last-Event-ID",
+            "The id of the last event of the turn that was seen, where it is asked for again.",
         )
         .answers::<native::Outcome>(200, "How the turn ended.")
         .streams::<native::StreamItem>(200, "What happens in the turn, as it happens.")
@@ -104,7 +108,7 @@ fn said(telling: &Telling, sent: native::SendMessage) -> Result<(ChatMessage, Se
         options = options.agent(agent);
     }
     if let Some(policy) = sent.prompt_policy {
-        options = options.policy(convert::policy(policy));
+        options = options.policy(super::convert::policy(policy));
     }
     if telling.manner() == Manner::Events {
         options = options.listen();

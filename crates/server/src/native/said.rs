@@ -3,7 +3,15 @@
 use singletree_llm::{ChatMessage, Content, ContentBlock, ImageDetail, ImageSource};
 use singletree_protocol::native;
 
+use super::answering::Telling;
 use crate::problem::Problem;
+
+impl Telling {
+    /// As [`message`], for other sections.
+    pub(crate) async fn said(&self, _: &str, content: native::SendContent) -> Result<ChatMessage, Problem> {
+        message(content)
+    }
+}
 
 /// Makes a user's message of content.
 pub(super) fn message(content: native::SendContent) -> Result<ChatMessage, Problem> {

@@ -1,1 +1,49 @@
-//! OpenAI-compatible chat completions.
+//! OpenAI's chat completions at `/v1/chat/completions`, and the agents as models at `/v1/models`.
+//!
+//! A request that names no session is answered once and forgotten: its list of messages is all there is, the agent's tools that
+//! change something are off, and tools that the client brings are the client's to run (D16). One that names a session, by
+//! `X-Session-ID` or `metadata.session_id`, is a turn of that session: of its messages only the last one is taken, the user's.
+//!
+//! `asked` reads requests and refuses what would mean something else if it were ignored; `conversation` reads messages; `answer`
+//! is what comes back, whole or piece by piece.
+
+mod answer;
+mod asked;
+mod conversation;
+mod models;
+mod problem;
+mod running;
+mod speech;
+mod tools;
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::Response;
+use singletree_protocol::openai::CompletionRequest;
+
+use crate::body::Sent;
+use crate::caller::{By, Scope};
+use crate::problem::Problem;
+use crate::section::{Route, Section};
+use crate::shared::Shared;
+
+/// Returns the OpenAI section.
+pub(crate) fn section() -> Section {
+    let mut routes = vec![Route::post("/v1/chat/completions", complete).needs(Scope::Write)];
+    routes.extend(models::routes());
+    Section::new("openai", problem::render, routes)
+}
+
+async fn complete(
+    State(shared): State<Arc<Shared>>,
+    By(caller): By,
+    headers: HeaderMap,
+    Sent(request): Sent<CompletionRequest>,
+) -> Result<Response, Problem> {
+    let asked = asked::read(&headers, request)?;
+    let chat = shared.chat(&caller);
+    let running = running::begin(&shared, &chat, asked).await?;
+    running.answer(&shared).await
+}

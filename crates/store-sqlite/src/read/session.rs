@@ -9,6 +9,7 @@ use singletree_durable::{
 use super::{all, sweep};
 use crate::column;
 use crate::number::bound;
+use crate::usual;
 
 macro_rules! select {
     ($rest:literal) => {
@@ -100,9 +101,9 @@ fn head(row: &Row<'_>) -> Result<(i64, SessionRow)> {
     let head = Head {
         agent: row.get(3)?,
         graph: row.get(4)?,
-        schema_version: row.get(5)?,
+        schema_version: usual::lengthen(row.get(5)?, usual::SCHEMA),
         version: column::number(row, 6)?,
-        prompt_policy: row.get(7)?,
+        prompt_policy: usual::lengthen(row.get(7)?, usual::POLICY),
         parent,
         created_at: column::time(row, 10)?,
         updated_at: column::time(row, 11)?,

@@ -87,12 +87,19 @@ fn wait_status() -> impl Strategy<Value = WaitStatus> {
 
 fn head_row() -> impl Strategy<Value = Head> {
     let parent = (select(keys()), no()).prop_map(|(key, offset)| Parent { session: key.session, offset });
-    (no(), maybe(parent), time(), word()).prop_map(|(version, parent, created, agent)| Head {
-        agent,
-        parent,
-        created_at: at(created),
-        ..head(version)
-    })
+    // Those that nearly every session has, and those that could be taken for them.
+    let text =
+        || select(vec!["unversioned", "conversation", "command", "", " ", "x "]).prop_map(str::to_owned);
+    (no(), maybe(parent), time(), word(), (text(), text())).prop_map(
+        |(version, parent, created, agent, (schema_version, prompt_policy))| Head {
+            agent,
+            parent,
+            schema_version,
+            prompt_policy,
+            created_at: at(created),
+            ..head(version)
+        },
+    )
 }
 
 fn turn_row() -> impl Strategy<Value = TurnRow> {

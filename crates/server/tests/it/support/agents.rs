@@ -9,6 +9,7 @@
 //! | `send` | the tool `send`, which needs approval; then `All done.`, or `Not done.` when denied |
 //! | `sends` | two calls of `send` in one message: two approvals |
 //! | `slow TEXT` | as `say`, each word waits for the test's [`HandPace`](super::HandPace) |
+//! | `wait and look` | some words, each of which waits for the pace, with a call of `look`; then `All done.` |
 //! | `think` | thinks, which nobody may see, then answers |
 //! | `fail retryable` | `provider_unavailable` |
 //! | `fail correctable` | `provider_invalid_request` |
@@ -25,7 +26,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use singletree_agent::{AgentLoop, ChatAgent};
 use singletree_harness::{Agent, Bucket, BucketTable};
-use singletree_llm::{Pace, Script, ScriptedProvider};
+use singletree_llm::{
+    BoxFuture, BoxStream, Delta, Pace, Provider, Request, Response, Result, Script, ScriptedProvider,
+};
 use singletree_tools::{Effect, Output, Tool, ToolLimits, Toolbox, TypedTool};
 
 /// The name of the first agent.
@@ -35,13 +38,42 @@ pub(crate) const BRIEF: &str = "brief";
 /// A configured secret: no output of the server may hold it.
 pub(crate) const CANARY: &str = "canary-secret-4711";
 
-/// What the tools did, in order, as `TOOL WHAT`.
+/// What the tools did, in order, as `TOOL WHAT`; and what the model was asked.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct World(Arc<Mutex<Vec<String>>>);
+pub(crate) struct World(Arc<Mutex<Vec<String>>>, Arc<Mutex<Vec<Request>>>);
 
 impl World {
     pub(crate) fn done(&self) -> Vec<String> {
         self.0.lock().unwrap().clone()
+    }
+
+    /// Returns the requests that were sent to the model.
+    pub(crate) fn asked(&self) -> Vec<Request> {
+        self.1.lock().unwrap().clone()
+    }
+}
+
+/// The model, which notes what it is asked.
+#[derive(Debug)]
+struct Model(ScriptedProvider, World);
+
+impl Provider for Model {
+    fn model(&self) -> &str {
+        self.0.model()
+    }
+    fn ready(&self) -> BoxFuture<'_, Result<()>> {
+        self.0.ready()
+    }
+    fn complete<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Response>> {
+        self.1.1.lock().unwrap().push(request.clone());
+        self.0.complete(request)
+    }
+    fn streams(&self) -> bool {
+        self.0.streams()
+    }
+    fn stream<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<BoxStream<'a, Result<Delta>>>> {
+        self.1.1.lock().unwrap().push(request.clone());
+        self.0.stream(request)
     }
 }
 
@@ -82,6 +114,8 @@ pub(crate) fn script() -> Script {
     let rules = json!([
         rule("say {what}", json!({ "reply": "You said: {what}" })),
         rule("slow {what}", json!({ "reply": "You said: {what}", "delay_ms": 1 })),
+        rule("wait and look", json!({ "reply": "One moment please", "delay_ms": 1,
+            "calls": [{ "tool": "look", "arguments": { "what": "a" } }] })),
         rule("think", json!({ "thinking": "Nobody may see this.", "reply": "I have thought." })),
         rule("look", calls(&[("look", "a")])),
         rule("act", calls(&[("act", "a")])),
@@ -106,7 +140,7 @@ pub(crate) fn script() -> Script {
 
 /// Makes the agents.
 pub(crate) fn agents(world: &World, pace: &Arc<dyn Pace>) -> Vec<Agent> {
-    let provider = Arc::new(ScriptedProvider::new(script()).with_pace(pace.clone()));
+    let provider = Arc::new(Model(ScriptedProvider::new(script()).with_pace(pace.clone()), world.clone()));
     let tools = vec![
         tool("look", Effect::Read, world),
         tool("act", Effect::SafeWrite, world),

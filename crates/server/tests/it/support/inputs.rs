@@ -83,16 +83,21 @@ impl Entropy for CountingEntropy {
 
 /// A pace at which a model's pauses pass one by one, when a test lets them. The words of the script's `slow` rules wait for it.
 #[derive(Debug)]
-pub(crate) struct HandPace(Semaphore);
+pub(crate) struct HandPace(Semaphore, AtomicU64);
 
 impl HandPace {
     pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self(Semaphore::new(0)))
+        Arc::new(Self(Semaphore::new(0), AtomicU64::new(0)))
     }
 
     /// Lets so many pauses pass, now or when they come. A model pauses before each word, and before its end.
     pub(crate) fn pass(&self, pauses: usize) {
         self.0.add_permits(pauses);
+    }
+
+    /// Tells whether a model pauses right now.
+    pub(crate) fn waiting(&self) -> bool {
+        self.1.load(Ordering::SeqCst) > 0
     }
 
     /// Lets all pauses pass, from now on.
@@ -101,8 +106,27 @@ impl HandPace {
     }
 }
 
+/// Counts as long as it is there.
+struct Waits<'a>(&'a AtomicU64);
+
+impl<'a> Waits<'a> {
+    fn begin(count: &'a AtomicU64) -> Self {
+        count.fetch_add(1, Ordering::SeqCst);
+        Self(count)
+    }
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
 impl Pace for HandPace {
     fn pause(&self, _length: Duration) -> BoxFuture<'_, ()> {
-        Box::pin(async { self.0.acquire().await.unwrap().forget() })
+        Box::pin(async {
+            let _waits = Waits::begin(&self.1);
+            self.0.acquire().await.unwrap().forget();
+        })
     }
 }

@@ -6,10 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use singletree_durable::{Documents, Journal, MemoryStore, Upkeep};
-use singletree_harness::{Blobs, Chat, ChatBuilder, Limits};
+use singletree_harness::{Agent, BlobLimits, Blobs, Chat, ChatBuilder, Limits, Redact};
 use singletree_http::{Redactor, Secret};
 use singletree_llm::Pace;
-use singletree_server::{AccessPolicy, NarrationLimits, NarrationLog, Server, ServerBuilder, ServerLimits};
+use singletree_server::{
+    AccessPolicy, NarrationLimits, NarrationLog, Server, ServerBuilder, ServerLimits, Telemetry,
+};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -42,15 +44,22 @@ pub(crate) struct Rig {
 pub(crate) struct RigBuilder {
     limits: ServerLimits,
     chat_limits: Limits,
+    blob_limits: BlobLimits,
     world: World,
     clock: Arc<HandClock>,
     ids: Arc<CountingIds>,
     entropy: Arc<CountingEntropy>,
     at: SocketAddr,
     narration: Option<NarrationLog>,
+    agents: Vec<MakeAgent>,
     chat: Vec<Box<dyn FnOnce(ChatBuilder) -> ChatBuilder>>,
+    telemetry: Telemetry,
     server: Vec<Box<dyn FnOnce(ServerBuilder) -> ServerBuilder>>,
+    changes: Vec<Box<dyn Fn(Agent) -> Agent>>,
 }
+
+/// Makes an agent whose model speaks at a pace.
+type MakeAgent = Box<dyn FnOnce(&Arc<dyn Pace>) -> Agent>;
 
 impl Rig {
     /// Starts a server as usual.
@@ -77,14 +86,18 @@ impl Rig {
         RigBuilder {
             limits: ServerLimits::default(),
             chat_limits: Limits::default(),
+            blob_limits: BlobLimits::default(),
             world: World::default(),
             clock: HandClock::new(),
             ids: Arc::default(),
             entropy: Arc::default(),
             at: SocketAddr::from(([127, 0, 0, 1], 0)),
             narration: None,
+            agents: Vec::new(),
             chat: Vec::new(),
+            telemetry: Telemetry::silent(),
             server: Vec::new(),
+            changes: Vec::new(),
         }
     }
 
@@ -127,6 +140,18 @@ impl RigBuilder {
         self
     }
 
+    /// Changes the agents of [`agents`].
+    pub(crate) fn each_agent(mut self, change: impl Fn(Agent) -> Agent + 'static) -> Self {
+        self.changes.push(Box::new(change));
+        self
+    }
+
+    /// Adds an agent behind those of [`agents`].
+    pub(crate) fn also(mut self, make: impl FnOnce(&Arc<dyn Pace>) -> Agent + 'static) -> Self {
+        self.agents.push(Box::new(make));
+        self
+    }
+
     /// Listens at this address instead of a free port.
     pub(crate) fn at(mut self, at: SocketAddr) -> Self {
         self.at = at;
@@ -151,9 +176,21 @@ impl RigBuilder {
         self
     }
 
+    /// Counts and logs with this.
+    pub(crate) fn telemetry(mut self, telemetry: Telemetry) -> Self {
+        self.telemetry = telemetry;
+        self
+    }
+
     /// Changes what the server is built of.
     pub(crate) fn server(mut self, change: impl FnOnce(ServerBuilder) -> ServerBuilder + 'static) -> Self {
         self.server.push(Box::new(change));
+        self
+    }
+
+    /// Bounds its blobs.
+    pub(crate) fn blob_limits(mut self, limits: BlobLimits) -> Self {
+        self.blob_limits = limits;
         self
     }
 
@@ -171,22 +208,30 @@ impl RigBuilder {
         let pace = HandPace::new();
         let shared_pace: Arc<dyn Pace> = pace.clone();
         let redactor = Redactor::new([Secret::new(CANARY)]);
+        let known = redactor.clone();
+        let clean: Redact = Arc::new(move |it| known.redact(it).into_owned());
         // Names of its own, so that what is narrated does not shift the others.
         let narrated = || {
             let (limits, clock) = (NarrationLimits::default(), self.clock.clone());
             NarrationLog::new(limits, redactor.clone(), clock, &CountingIds::default())
         };
         let narration = self.narration.clone().unwrap_or_else(narrated);
+        let more = self.agents.into_iter().map(|make| make(&shared_pace));
         let chat = agents::agents(&self.world, &shared_pace)
             .into_iter()
+            .chain(more)
+            .map(|agent| self.changes.iter().fold(agent, |agent, change| change(agent)))
+            .map(|agent| agent.redacting(clean.clone()))
             .fold(Chat::builder(), |chat, agent| chat.agent(agent))
             .limits(self.chat_limits)
             .clock(self.clock.clone())
             .ids(self.ids.clone())
             .narration(narration.sink())
-            .blobs(Blobs::shared(store.clone()));
+            .blobs(Blobs::shared(store.clone()).limits(self.blob_limits))
+            .audit(Duration::from_hours(24))
+            .watcher(self.telemetry.watcher());
         let chat = self.chat.into_iter().fold(chat, |chat, change| change(chat));
-        let chat = chat.open_shared(store.clone(), store.clone()).unwrap();
+        let chat = chat.open(self.telemetry.metered(store.clone())).unwrap();
         chat.sweep().await.unwrap();
         let documents: Arc<dyn Documents> = store;
         let builder = Server::builder(chat.clone(), documents.clone())
@@ -197,6 +242,7 @@ impl RigBuilder {
             .entropy(self.entropy.clone())
             .narration(narration)
             .pace(Arc::new(ClockPace(self.clock.clone())))
+            .telemetry(self.telemetry.clone())
             .redactor(redactor);
         let server =
             self.server.into_iter().fold(builder, |builder, change| change(builder)).build().unwrap();

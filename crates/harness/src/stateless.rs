@@ -1,0 +1,286 @@
+//! Answering in no session: a list of messages in, a reply out, nothing kept (harness §3.0, D16).
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use futures_core::Stream;
+use futures_util::stream::unfold;
+use singletree_durable::{InvocationId, SessionId};
+use singletree_engine::{Extensions, Item, List, Slot, Snapshot, Update};
+use singletree_llm::{ChatMessage, validate_messages};
+use tokio::sync::broadcast::error::RecvError;
+
+use crate::base::{Harness, HarnessOutcome, Inbound, TurnReport};
+use crate::budget::{Spent, TurnBudget};
+use crate::chat::Chat;
+use crate::event::{ChatEvent, ChatEventKind};
+use crate::feed::Feed;
+use crate::history::HISTORY;
+use crate::house::Served;
+use crate::listen::Live;
+use crate::outcome::{ChatTurnOutcome, CompletedTurn, DispatchPath, ErroredTurn};
+use crate::position::Marks;
+use crate::side::SideRecords;
+use crate::stream::TurnStream;
+use crate::turn_id::{MessageId, TurnId};
+use crate::turning::{history, messages_from};
+use crate::usage::{ModelUsage, Used};
+use crate::{Error, Result};
+
+/// What is to be answered in no session.
+#[derive(Debug, Clone, Default)]
+pub struct StatelessRequest {
+    messages: Vec<ChatMessage>,
+    agent: Option<String>,
+    extensions: Extensions,
+}
+
+impl StatelessRequest {
+    /// Asks for the answer to a conversation: messages of all roles, all there is.
+    #[must_use]
+    pub fn new(messages: impl IntoIterator<Item = ChatMessage>) -> Self {
+        Self { messages: messages.into_iter().collect(), ..Self::default() }
+    }
+
+    /// Names the agent that answers; the first one otherwise.
+    #[must_use]
+    pub fn agent(mut self, agent: impl Into<String>) -> Self {
+        self.agent = Some(agent.into());
+        self
+    }
+
+    /// Hands values to the agent's nodes, by type.
+    #[must_use]
+    pub fn extensions(mut self, extensions: Extensions) -> Self {
+        self.extensions = extensions;
+        self
+    }
+}
+
+impl Chat {
+    /// Answers a list of messages once, in no session: one run of the abstract harness in stateless mode, of the graph that
+    /// the agent has for it ([`Agent::stateless`](crate::Agent::stateless)). No store is touched.
+    ///
+    /// What happens is told as it is of a turn, by events without ids: deltas and tool activity as they come, then the
+    /// messages that were added, the last event is the outcome. Who reads slowly gets the text so far in one piece. The
+    /// budgets of a turn hold: tool calls, tokens, time.
+    ///
+    /// # Errors
+    /// Before anything runs: `chat_agent_unknown`, `chat_session_required` when the agent answers in sessions only,
+    /// `chat_message_shape_invalid` when no model could answer the list, `chat_tenant_foreign`, `chat_shutting_down`. What
+    /// fails later is the outcome.
+    ///
+    /// # Cancellation
+    /// The run goes on while the stream is read; dropping it ends the run.
+    pub fn stateless(&self, request: StatelessRequest) -> Result<StatelessRun, Box<ErroredTurn>> {
+        let (answering, budget) = self.begin_stateless(request).map_err(|error| self.refused(&error))?;
+        let events = unfold(answering, |mut it| async move { it.next().await.map(|event| (event, it)) });
+        Ok(StatelessRun { events: Box::pin(events), budget })
+    }
+
+    fn begin_stateless(&self, request: StatelessRequest) -> Result<(Answering, TurnBudget)> {
+        let StatelessRequest { messages, agent, extensions } = request;
+        self.tenant()?;
+        if self.house.is_closing() {
+            return Err(Error::ShuttingDown);
+        }
+        let served = match &agent {
+            Some(agent) => self.house.served(agent)?,
+            None => self.house.any_served(),
+        };
+        let graph = served.agent.stateless.clone().ok_or_else(|| Error::SessionRequired {
+            agent: served.agent.name.clone(),
+            why: "it answers in sessions only".into(),
+        })?;
+        validate_messages(&messages).map_err(|it| Error::MessageShape { why: it.to_string() })?;
+        let len = messages.len() as u64;
+        let list: List = messages.into_iter().map(Item::from_typed).collect();
+        let teller = Teller::new(self, served.clone(), len)?;
+        let stream = teller.stream.clone();
+        let live = teller.feed.listen();
+        let budget = TurnBudget::new(served.bounds, Spent::default(), Used::default());
+        let extensions = extensions.with(stream).with(budget.clone()).with(teller.sides.clone());
+        let (Served { agent, .. }, counted) = (served.as_ref(), budget.clone());
+        let redact = agent.replies.redact.clone();
+        let harness = Harness::stateless(graph)
+            .state_builder(move |_| Update::new().with(HISTORY, Slot::Many(list.clone())))
+            .buckets(agent.buckets.clone())
+            .redact(move |text| redact(text))
+            .limits(self.house.limits.clone())
+            .ids(self.house.ids.clone())
+            .extensions(extensions)
+            .build();
+        let run = Box::pin(async move {
+            tokio::select! {
+                biased;
+                report = harness.handle(Inbound::default()) => Ended::Ran(report),
+                error = budget.run_out() => Ended::Late(error),
+            }
+        });
+        Ok((Answering { teller, live, run: Some(run), ready: VecDeque::new() }, counted))
+    }
+}
+
+/// An answer in no session, on its way: a stream of what happens, whose last event is the outcome.
+pub struct StatelessRun {
+    events: Pin<Box<dyn Stream<Item = ChatEvent> + Send>>,
+    budget: TurnBudget,
+}
+
+impl StatelessRun {
+    /// Returns what it has used of models so far, by model. Nobody else counts it.
+    #[must_use]
+    pub fn usage(&self) -> Vec<ModelUsage> {
+        self.budget.used().told()
+    }
+}
+
+impl Stream for StatelessRun {
+    type Item = ChatEvent;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<ChatEvent>> {
+        self.events.as_mut().poll_next(cx)
+    }
+}
+
+impl fmt::Debug for StatelessRun {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StatelessRun").finish_non_exhaustive()
+    }
+}
+
+enum Ended {
+    Ran(TurnReport<Snapshot>),
+    Late(Error),
+}
+
+/// A run while it is read.
+struct Answering {
+    teller: Teller,
+    live: Live,
+    run: Option<Pin<Box<dyn Future<Output = Ended> + Send>>>,
+    ready: VecDeque<ChatEvent>,
+}
+
+impl Answering {
+    async fn next(&mut self) -> Option<ChatEvent> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                return Some(event);
+            }
+            let run = self.run.as_mut()?;
+            tokio::select! {
+                biased;
+                heard = self.live.recv() => match heard {
+                    Ok(event) => return Some(event.as_ref().clone()),
+                    Err(RecvError::Lagged(_)) => {
+                        // The run stands still meanwhile: from here on nothing is missed, and nothing heard twice.
+                        self.live = self.live.resubscribe();
+                        self.ready.extend(self.teller.stream.so_far());
+                    }
+                    // The feed is held here and never ended.
+                    Err(RecvError::Closed) => return None,
+                },
+                ended = run => {
+                    self.run = None;
+                    while let Ok(event) = self.live.try_recv() {
+                        self.ready.push_back(event.as_ref().clone());
+                    }
+                    self.ready.extend(self.teller.ended(ended));
+                }
+            }
+        }
+    }
+}
+
+/// Tells what comes of a run.
+struct Teller {
+    served: Arc<Served>,
+    chat: Chat,
+    session: SessionId,
+    turn: TurnId,
+    feed: Feed,
+    stream: TurnStream,
+    sides: SideRecords,
+    /// How many messages there were.
+    given: u64,
+}
+
+impl Teller {
+    fn new(chat: &Chat, served: Arc<Served>, given: u64) -> Result<Self> {
+        let (house, name) = (&chat.house, chat.house.ids.uuid());
+        let unfit = |it: singletree_durable::IdError| Error::SessionId { why: it.to_string() };
+        let session = SessionId::parse(&name).map_err(unfit)?;
+        let turn = TurnId::new(InvocationId::parse(&name).map_err(unfit)?, 0);
+        let feed = Feed::new(house.limits.feed_backlog);
+        let sides = SideRecords::default();
+        let shown = (feed.clone(), house.limits.shown_bytes, sides.clone());
+        let stream = TurnStream::new(session.clone(), turn.clone(), 0, shown, house.clock.clone());
+        stream.begin_at(Marks { first: given, boundary: given, announced: given });
+        Ok(Self {
+            served,
+            chat: chat.clone(),
+            session,
+            turn,
+            feed,
+            stream,
+            sides: SideRecords::default(),
+            given,
+        })
+    }
+
+    fn event(&self, what: ChatEventKind) -> ChatEvent {
+        let at = self.chat.house.now();
+        ChatEvent { id: None, session: self.session.clone(), turn: self.turn.clone(), at, what }
+    }
+
+    fn ended(&self, ended: Ended) -> Vec<ChatEvent> {
+        let told = match ended {
+            Ended::Late(error) => Err(self.errored(&error)),
+            Ended::Ran(report) => match report.outcome {
+                HarnessOutcome::Completed(done) => {
+                    self.completed(&done.state).map_err(|it| self.errored(&it))
+                }
+                HarnessOutcome::Suspended(_) => Err(self.errored(&self.waits())),
+                HarnessOutcome::Errored(failure) => {
+                    let errored = self.errored(&failure.error);
+                    let reply = self.served.agent.replies.shown(failure.bucket, &errored.diagnostic);
+                    Err(ErroredTurn { error_bucket: failure.bucket, reply, ..errored })
+                }
+            },
+        };
+        told.unwrap_or_else(|errored| {
+            let outcome = Arc::new(ChatTurnOutcome::Errored(errored));
+            vec![self.event(ChatEventKind::TurnErrored { outcome })]
+        })
+    }
+
+    fn completed(&self, state: &Snapshot) -> Result<Vec<ChatEvent>, Error> {
+        let replies = messages_from(&history(state), self.given)?;
+        let appended = (0..).zip(&replies).map(|(k, message)| {
+            let (id, side) = (MessageId { turn: self.turn.clone(), k }, self.sides.of(self.given + k));
+            self.event(ChatEventKind::MessageAppended { id, message: message.clone(), side })
+        });
+        let mut events: Vec<_> = appended.collect();
+        let (turn, path) = (self.turn.clone(), DispatchPath::Stateless);
+        let outcome = CompletedTurn { turn, replies, final_state: Some(state.clone()), path };
+        let outcome = Arc::new(ChatTurnOutcome::Completed(outcome));
+        events.push(self.event(ChatEventKind::TurnCompleted { outcome }));
+        Ok(events)
+    }
+
+    fn waits(&self) -> Error {
+        Error::SessionRequired {
+            agent: self.served.agent.name.clone(),
+            why: "it waits for a signal, which only a session can".into(),
+        }
+    }
+
+    fn errored(&self, error: &Error) -> ErroredTurn {
+        let errored = self.served.errored(&self.chat.house.limits, Some(self.turn.clone()), error);
+        ErroredTurn { recorded: false, ..errored }
+    }
+}

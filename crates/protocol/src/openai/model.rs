@@ -1,0 +1,36 @@
+//! Who can be asked.
+
+use serde::{Deserialize, Serialize};
+
+/// Someone who can be asked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Model {
+    /// The name to ask by.
+    pub id: String,
+    /// What it is.
+    pub object: ModelObject,
+    /// Since when, in seconds since the Unix epoch; 0 where nobody said.
+    pub created: i64,
+    /// Whose it is.
+    pub owned_by: String,
+}
+
+/// What a model is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ModelObject {
+    /// A model.
+    #[default]
+    Model,
+    /// Several.
+    List,
+}
+
+/// All who can be asked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelList {
+    /// What it is: a list.
+    pub object: ModelObject,
+    /// Who.
+    pub data: Vec<Model>,
+}

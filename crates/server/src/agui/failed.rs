@@ -1,0 +1,82 @@
+//! Why a run failed.
+
+use serde_json::json;
+use singletree_harness::{Bucket, ErroredTurn};
+use singletree_http::Redactor;
+use singletree_protocol::agui::Event;
+
+use super::ours;
+use crate::problem::Problem;
+
+/// Why a run failed.
+#[derive(Debug)]
+pub(super) struct Failed {
+    message: String,
+    category: String,
+    bucket: Bucket,
+    retry_safe: bool,
+}
+
+impl Failed {
+    /// Nothing waits for the answer that was given.
+    pub(super) fn unknown(why: &str) -> Self {
+        Self::correctable("harness_signal_correlation_failed", why.to_owned())
+    }
+
+    /// The answer is not of the form that waits take.
+    pub(super) fn no_object() -> Self {
+        Self::correctable("suspension_resume_payload_invalid", "the payload has to be an object".to_owned())
+    }
+
+    /// A message was sent so often, and failed, that it is not sent again under its id.
+    pub(super) fn tried_too_often(attempts: u32) -> Self {
+        let why = format!("this message has failed {attempts} times; send it under another id");
+        Self::correctable("chat_idempotency_conflict", why)
+    }
+
+    fn correctable(category: &str, message: String) -> Self {
+        let (category, bucket) = (category.to_owned(), Bucket::UserCorrectable);
+        Self { message, category, bucket, retry_safe: false }
+    }
+
+    /// Returns the event that tells of it (INV-16).
+    pub(super) fn event(self, redactor: &Redactor, turn: Option<String>) -> Event {
+        let metadata = ours(json!({
+            "bucket": self.bucket.as_str(),
+            "retry_safe": self.retry_safe,
+            "turn": turn,
+        }));
+        let message = redactor.redact(&self.message).into_owned();
+        Event::RunError { message, code: self.category, metadata }
+    }
+}
+
+impl From<&ErroredTurn> for Failed {
+    fn from(turn: &ErroredTurn) -> Self {
+        Self {
+            message: turn.reply.text().into_owned(),
+            category: turn.error_category.clone(),
+            bucket: turn.error_bucket,
+            retry_safe: turn.retry_safe,
+        }
+    }
+}
+
+impl From<Box<ErroredTurn>> for Failed {
+    fn from(turn: Box<ErroredTurn>) -> Self {
+        turn.as_ref().into()
+    }
+}
+
+impl From<singletree_harness::Error> for Failed {
+    fn from(error: singletree_harness::Error) -> Self {
+        Problem::of(&error).into()
+    }
+}
+
+impl From<Problem> for Failed {
+    fn from(problem: Problem) -> Self {
+        let Problem { message, category, bucket, .. } = problem;
+        Self { message, category, bucket, retry_safe: false }
+    }
+}

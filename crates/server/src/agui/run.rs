@@ -1,0 +1,303 @@
+//! One run: what a client asked for, from its first event to its last.
+
+use std::sync::Arc;
+
+use futures_core::Stream;
+use futures_util::FutureExt;
+use serde_json::json;
+use sha2::{Digest, Sha256};
+use singletree_harness::{Chat, ChatTurnOutcome, EventId, SendOptions, SignalAddress, Turn, TurnId};
+use singletree_protocol::agui::{Event, Interrupt, Message, Outcome, PROTOCOL_VERSION};
+
+use super::failed::Failed;
+use super::interrupt;
+use super::mirror::{self, Mirror};
+use super::ours;
+use super::said::{Answered, Asked, Said, object};
+use super::telling;
+use super::truth::Truth;
+use super::turns::Since;
+use super::view::{self, CLIENT_ID};
+use crate::caller::Caller;
+use crate::pictures;
+use crate::shared::Shared;
+use crate::sse::Frame;
+use crate::told::{Teller, told};
+
+/// The name under which the run that a message came with stands beside it (D17).
+const RUN_ID: &str = "run_id";
+
+/// How often a message whose turn failed can be sent again under its id.
+const ATTEMPTS: u32 = 32;
+
+/// Returns the frames of a run. Who goes away stops nothing: the turn is kept, and the same run again finds it.
+pub(super) fn frames(
+    shared: Arc<Shared>,
+    caller: Caller,
+    asked: Asked,
+) -> impl Stream<Item = Frame> + Send + 'static {
+    told(move |teller| async move {
+        let chat = shared.chat(&caller);
+        let posted = Some(asked.held.clone());
+        let mirror = Mirror::of(&asked.held);
+        Run {
+            shared,
+            chat,
+            caller,
+            asked,
+            teller,
+            posted,
+            mirror,
+            begun_after: None,
+            narrated_after: None,
+            turn: None,
+        }
+        .go()
+        .await;
+    })
+}
+
+/// One run.
+pub(super) struct Run {
+    pub(super) shared: Arc<Shared>,
+    pub(super) chat: Chat,
+    pub(super) caller: Caller,
+    pub(super) asked: Asked,
+    teller: Teller<Frame>,
+    /// What the client posted, until it was compared with the transcript.
+    posted: Option<Vec<singletree_protocol::agui::Held>>,
+    /// What the client has.
+    mirror: Mirror,
+    /// The last event before the run.
+    pub(super) begun_after: Option<EventId>,
+    /// The last that was narrated before the run.
+    pub(super) narrated_after: Option<String>,
+    /// The turn that was told of last.
+    pub(super) turn: Option<TurnId>,
+}
+
+/// How a run ends that does not fail.
+#[derive(Debug)]
+pub(super) enum End {
+    Success,
+    Interrupt(Vec<Interrupt>),
+    Cancelled,
+}
+
+/// What came of the answers to interrupts.
+enum Answering {
+    /// The turn that goes on, and since when.
+    Resumed(Turn, Since),
+    /// The turn was given up.
+    GivenUp,
+    /// What is given up is over already.
+    Over,
+}
+
+impl Run {
+    async fn go(mut self) {
+        let (thread_id, run_id) = (self.asked.thread.clone(), self.asked.run.clone());
+        self.tell(Event::RunStarted {
+            thread_id: thread_id.clone(),
+            run_id: run_id.clone(),
+            protocol_version: PROTOCOL_VERSION.to_owned(),
+            parent_run_id: self.asked.parent.clone(),
+        })
+        .await;
+        let ended = self.work().await;
+        let turn = self.turn.as_ref().map(ToString::to_string);
+        let last = match ended {
+            Ok(end) => {
+                let outcome = match end {
+                    End::Success => Outcome::Success,
+                    End::Interrupt(interrupts) => Outcome::Interrupt { interrupts },
+                    End::Cancelled => Outcome::Cancelled,
+                };
+                let metadata = turn.map(|it| ours(json!({ "turn": it }))).unwrap_or_default();
+                Event::RunFinished { thread_id, run_id, outcome, metadata }
+            }
+            Err(failed) => failed.event(&self.shared.redactor, turn),
+        };
+        self.tell(last).await;
+    }
+
+    /// Tells an event, and notes what the client makes of it.
+    pub(super) async fn tell(&mut self, event: Event) {
+        if let Some(id) = telling::makes(&event) {
+            self.mirror.add(id);
+        }
+        let data = serde_json::to_string(&event).expect("an event of strings and JSON is JSON");
+        self.teller.tell(Frame::data(data)).await;
+    }
+
+    async fn work(&mut self) -> Result<End, Failed> {
+        let view = self.shared.narration_of(&self.caller.tenant, &self.asked.thread);
+        self.narrated_after = view.held(None).pop().map(|it| it.id);
+        let truth = self.truth().await?;
+        self.begun_after.clone_from(&truth.last_event);
+        let user = self.asked.user.take().filter(|it| !truth.knows(&it.id));
+        let answers = std::mem::take(&mut self.asked.answers);
+        if !answers.is_empty() {
+            let ended = match self.answer(answers).await {
+                Ok(Answering::Resumed(turn, since)) => self.follow(turn, since, None).await,
+                Ok(Answering::GivenUp) if user.is_none() => self.restate(&[]).await.map(|()| End::Cancelled),
+                Ok(Answering::GivenUp | Answering::Over) => Ok(End::Success),
+                Err(failed) => Err(failed),
+            };
+            match (&ended, &user) {
+                (Ok(End::Success), _) => {}
+                (_, None) => return ended,
+                (_, Some(user)) => {
+                    // It was not said: the client keeps it.
+                    self.restate(&[user.as_held()]).await?;
+                    return ended;
+                }
+            }
+        }
+        match user {
+            Some(user) => self.say(user).await,
+            None => self.look().await,
+        }
+    }
+
+    /// Answers what an earlier run waits for. A session waits for one thing at a time.
+    async fn answer(&self, answers: Vec<Answered>) -> Result<Answering, Failed> {
+        let session = self.asked.thread.clone();
+        let [Answered { named: Some(named), payload }] = <[Answered; 1]>::try_from(answers)
+            .map_err(|_| Failed::unknown("a session waits for one answer at a time"))?
+        else {
+            return Err(Failed::unknown("there is no interrupt of this id"));
+        };
+        let pending = self.chat.pending(Some(&session), 1).await?;
+        let wait = pending.into_iter().find(|it| named.is(it));
+        let Some(payload) = payload else {
+            let Some(wait) = wait else { return Ok(Answering::Over) };
+            self.chat.cancel(&TurnId::new(wait.invocation, 0)).await?.outcome().await;
+            return Ok(Answering::GivenUp);
+        };
+        let payload = object(payload).ok_or_else(Failed::no_object)?;
+        let address = SignalAddress::Session { session, signal: named.signal.clone() };
+        let answer = named.answer(payload).from(self.caller.name.clone());
+        let turn = self.chat.answer(address, answer).await?;
+        // Where it was pending just now, whoever has answered it has begun the turn since.
+        Ok(Answering::Resumed(turn, if wait.is_some() { Since::Run } else { Since::Before }))
+    }
+
+    /// Sends what the user says, unless it was sent before, and follows its turn.
+    async fn say(&mut self, user: Said) -> Result<End, Failed> {
+        let message = pictures::kept(&self.chat, &self.asked.thread, user.message).await?;
+        let user = Said { message, ..user };
+        let turn = self.sent(&user).await?;
+        if turn.is_parked() {
+            self.restate(&[user.as_held()]).await?;
+            return self.interrupted().await;
+        }
+        let since = if turn.is_new() { Since::Itself } else { Since::Before };
+        self.follow(turn, since, Some(user.as_held())).await
+    }
+
+    /// Sends a message under a key made of its id, so that it is answered once (D3). One whose turn has failed, with another run,
+    /// is sent again: that is what another run with it asks for (D11).
+    async fn sent(&self, user: &Said) -> Result<Turn, Failed> {
+        for attempt in 1..=ATTEMPTS {
+            let options = SendOptions::new()
+                .key(key(&user.id, attempt))
+                .note(CLIENT_ID, user.id.as_str())
+                .note(RUN_ID, self.asked.run.as_str())
+                .listen();
+            let options = match &self.asked.agent {
+                Some(agent) => options.agent(agent),
+                None => options,
+            };
+            let turn = self.chat.submit(&self.asked.thread, user.message.clone(), options).await?;
+            let failed = turn.outcome().now_or_never().is_some_and(|it| failed(&it));
+            if turn.is_new() || !failed || self.is_of_this_run(&turn).await? {
+                return Ok(turn);
+            }
+        }
+        Err(Failed::tried_too_often(ATTEMPTS))
+    }
+
+    async fn is_of_this_run(&self, turn: &Turn) -> Result<bool, Failed> {
+        let message = turn.message().await?;
+        let side = message.and_then(|(_, side)| side);
+        Ok(side.is_some_and(|it| it.get(RUN_ID).is_some_and(|it| *it == *self.asked.run)))
+    }
+
+    /// The client says nothing new: shows it what there is, and joins the turn that runs, if one does.
+    async fn look(&mut self) -> Result<End, Failed> {
+        let open = match self.chat.open_turns(&self.asked.thread).await {
+            Err(singletree_harness::Error::SessionUnknown { .. }) => Vec::new(),
+            open => open?,
+        };
+        if let Some(first) = open.first() {
+            let turn = self.chat.turn(&first.id).await?;
+            if !turn.is_parked() {
+                return self.follow(turn, Since::Before, None).await;
+            }
+        }
+        self.restate(&[]).await?;
+        let pending = self.chat.pending(Some(&self.asked.thread), 1).await?;
+        if pending.is_empty() { Ok(End::Success) } else { self.interrupted().await }
+    }
+
+    /// Ends the run with what the session waits for.
+    pub(super) async fn interrupted(&self) -> Result<End, Failed> {
+        let pending = self.chat.pending(Some(&self.asked.thread), 1).await?;
+        match pending.first() {
+            Some(wait) => Ok(End::Interrupt(vec![interrupt::of_wait(wait)])),
+            None => Ok(End::Success),
+        }
+    }
+
+    /// Reads the transcript.
+    pub(super) async fn truth(&self) -> Result<Truth, Failed> {
+        Ok(Truth::read(&self.chat, &self.asked.thread).await?)
+    }
+
+    /// Makes the client have the transcript, and these messages behind it.
+    pub(super) async fn restate(&mut self, behind: &[Message]) -> Result<(), Failed> {
+        let truth = self.truth().await?;
+        let all = truth.all;
+        self.sync(truth.messages().chain(behind.iter().cloned()).collect(), all).await;
+        Ok(())
+    }
+
+    /// Makes the client have exactly these messages; where they are not all there are, these last.
+    pub(super) async fn sync(&mut self, mut messages: Vec<Message>, all: bool) {
+        let in_sync = match self.posted.take() {
+            Some(posted) => {
+                let has = mirror::has(&posted, &messages, all);
+                if !has {
+                    mirror::with_own_copies(&posted, &mut messages);
+                }
+                has
+            }
+            None => self.mirror.has(&messages, all),
+        };
+        if !in_sync {
+            for event in self.mirror.restate(messages) {
+                self.tell(event).await;
+            }
+        }
+    }
+}
+
+impl Said {
+    /// Returns it as the client has it, as far as it is looked at.
+    pub(super) fn as_held(&self) -> Message {
+        Message::User { id: self.id.clone(), content: view::content(&self.message) }
+    }
+}
+
+/// Tells whether a turn failed so that its message may be sent again.
+fn failed(outcome: &ChatTurnOutcome) -> bool {
+    matches!(outcome, ChatTurnOutcome::Errored(it) if it.error_category != "chat_turn_cancelled")
+}
+
+/// Makes the idempotency key of a client's message: short, whatever its id.
+fn key(message: &str, attempt: u32) -> String {
+    let digest = Sha256::digest(message.as_bytes());
+    let digest: String = digest.iter().take(16).map(|it| format!("{it:02x}")).collect();
+    format!("agui:{digest}:{attempt}")
+}

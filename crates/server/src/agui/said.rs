@@ -1,0 +1,127 @@
+//! What a client posts, and what of it is taken.
+
+use serde_json::{Map, Value};
+use singletree_llm::{ChatMessage, Content, ContentBlock, ImageSource};
+use singletree_protocol::agui::{
+    self, Held, KnownPart, Part, PartSource, ResumeEntry, ResumeStatus, RunAgentInput,
+};
+
+use super::interrupt::Named;
+use crate::caller::{Caller, Scope};
+use crate::problem::Problem;
+
+/// The most bytes that a client's id for a run or a message may have.
+const ID_BYTES: usize = 256;
+
+/// What a client asks for.
+#[derive(Debug)]
+pub(super) struct Asked {
+    pub(super) thread: String,
+    pub(super) run: String,
+    pub(super) parent: Option<String>,
+    /// The agent that answers, in a new session.
+    pub(super) agent: Option<String>,
+    /// The conversation as the client has it.
+    pub(super) held: Vec<Held>,
+    /// What the user says last, as the client has it.
+    pub(super) user: Option<Said>,
+    /// The answers to what ended an earlier run.
+    pub(super) answers: Vec<Answered>,
+}
+
+/// What the user says, under the client's id.
+#[derive(Debug, Clone)]
+pub(super) struct Said {
+    pub(super) id: String,
+    pub(super) message: ChatMessage,
+}
+
+/// An answer to an interrupt.
+#[derive(Debug)]
+pub(super) struct Answered {
+    /// What it answers; none when that is no interrupt of ours.
+    pub(super) named: Option<Named>,
+    /// The answer; none when the interrupt is given up.
+    pub(super) payload: Option<Value>,
+}
+
+/// Reads what was posted.
+///
+/// # Errors
+/// `server_request_invalid`, `server_forbidden`.
+pub(super) fn read(caller: &Caller, agent: Option<String>, input: RunAgentInput) -> Result<Asked, Problem> {
+    let RunAgentInput { thread_id, run_id, parent_run_id, messages, resume, forwarded_props } = input;
+    fits("runId", &run_id)?;
+    let answers: Vec<_> = resume.unwrap_or_default().into_iter().map(answered).collect();
+    if !answers.is_empty() {
+        caller.may(Scope::Approve)?;
+    }
+    let named = forwarded_props.get("agent").and_then(Value::as_str).map(str::to_owned);
+    let user = last_of_user(&messages)?;
+    let (thread, run, parent) = (thread_id, run_id, parent_run_id);
+    Ok(Asked { thread, run, parent, agent: agent.or(named), held: messages, user, answers })
+}
+
+fn fits(name: &str, id: &str) -> Result<(), Problem> {
+    if id.is_empty() || id.len() > ID_BYTES {
+        return Err(Problem::invalid(format!("{name} must have 1 to {ID_BYTES} bytes")).field(name));
+    }
+    Ok(())
+}
+
+fn answered(entry: ResumeEntry) -> Answered {
+    let payload = match entry.status {
+        ResumeStatus::Resolved => Some(entry.payload),
+        ResumeStatus::Cancelled => None,
+    };
+    Answered { named: Named::read(&entry.interrupt_id), payload }
+}
+
+/// Finds the last message of the user. Whatever else the client holds, no other message of it is taken (D16).
+fn last_of_user(held: &[Held]) -> Result<Option<Said>, Problem> {
+    let last = held.iter().enumerate().rev().find(|(_, it)| it.role() == Some("user"));
+    let Some((at, held)) = last else { return Ok(None) };
+    let field = |name: &str| format!("messages[{at}].{name}");
+    let id = held.id().unwrap_or_default();
+    fits(&field("id"), id)?;
+    let content = held.0.get("content").cloned().unwrap_or_default();
+    let content: agui::Content = serde_json::from_value(content).map_err(|_| {
+        Problem::invalid("what the user says is text, or a list of parts").field(field("content"))
+    })?;
+    let message = ChatMessage::user(taken(content, &field("content"))?);
+    Ok(Some(Said { id: id.to_owned(), message }))
+}
+
+/// Takes what the user says, as far as models can be told.
+fn taken(content: agui::Content, field: &str) -> Result<Content, Problem> {
+    let parts = match content {
+        agui::Content::Text(text) => return Ok(Content::Text(text)),
+        agui::Content::Parts(parts) => parts,
+    };
+    let mut blocks = Vec::with_capacity(parts.len());
+    for (at, part) in parts.into_iter().enumerate() {
+        let wrong = |why: String| Err(Problem::invalid(why).field(format!("{field}[{at}]")));
+        blocks.push(match part {
+            Part::Known(KnownPart::Text { text }) => ContentBlock::text_of(text),
+            Part::Known(KnownPart::Image { source: PartSource::Url { value, mime_type } }) => {
+                let source = ImageSource::Url { url: value };
+                ContentBlock::Image { source, media_type: mime_type, detail: None }
+            }
+            Part::Known(KnownPart::Image { source: PartSource::Data { value, mime_type } }) => {
+                let source = ImageSource::Inline { base64_data: value };
+                ContentBlock::Image { source, media_type: Some(mime_type), detail: None }
+            }
+            Part::Unknown(it) => return wrong(format!("a part of the kind `{}` is not taken here", it.kind)),
+        });
+    }
+    Ok(Content::from_blocks(blocks))
+}
+
+/// Returns a payload as an object, which is what waits take.
+pub(super) fn object(payload: Value) -> Option<Map<String, Value>> {
+    match payload {
+        Value::Object(map) => Some(map),
+        Value::Null => Some(Map::new()),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => None,
+    }
+}

@@ -1,0 +1,145 @@
+//! Pieces of messages as AG-UI events.
+
+use singletree_protocol::agui::{Event, Message, TextRole, ToolRole};
+
+use super::view;
+use crate::fold::{Piece, ToolAnswer, agent_of};
+
+/// What is told of one turn so far.
+#[derive(Debug, Default)]
+pub(super) struct Telling {
+    /// The messages that are on their way.
+    texts: Vec<Text>,
+    /// The messages of the turn that are recorded and were told.
+    pub(super) told: Vec<Message>,
+    /// How many messages of the turn are recorded.
+    pub(super) recorded: u64,
+    /// Whether the client was told something that is void: it has to be told anew what there is.
+    pub(super) stale: bool,
+}
+
+#[derive(Debug)]
+struct Text {
+    id: String,
+    agent: Option<String>,
+    begun: bool,
+}
+
+impl Telling {
+    /// Returns what a piece adds. Turns begin and end elsewhere.
+    pub(super) fn piece(&mut self, piece: Piece) -> Vec<Event> {
+        match piece {
+            // A message that is tried again keeps its name here: what was void is gone before it begins.
+            Piece::Begin { showing, agent } => {
+                self.texts.push(Text { id: showing.message.to_string(), agent, begun: false });
+                Vec::new()
+            }
+            Piece::Text { showing, delta } => self.text(showing.message.to_string(), delta),
+            Piece::Call { message, id, name, arguments } => {
+                let parent_message_id = message.to_string();
+                let mut events = self.end_text(&parent_message_id);
+                let delta = serde_json::Value::Object(arguments).to_string();
+                events.extend([
+                    Event::ToolCallStart {
+                        tool_call_id: id.clone(),
+                        tool_call_name: name,
+                        parent_message_id,
+                    },
+                    Event::ToolCallArgs { tool_call_id: id.clone(), delta },
+                    Event::ToolCallEnd { tool_call_id: id },
+                ]);
+                events
+            }
+            Piece::End { showing, message, side } => {
+                let id = showing.message.to_string();
+                let mut events = Vec::new();
+                if message.tool_calls.is_empty() {
+                    // A message that says nothing is one, too.
+                    events.extend(self.begin_text(&id));
+                }
+                events.extend(self.end_text(&id));
+                self.record(view::message(id, &message, agent_of(side.as_ref())));
+                events
+            }
+            Piece::Retract { showing } => {
+                self.stale = true;
+                self.end_text(&showing.message.to_string())
+            }
+            Piece::Answer(answer) | Piece::Recorded(answer) => self.answer(answer),
+            Piece::User { id, message, side } => {
+                let id = view::client_id(side.as_ref()).map_or_else(|| id.to_string(), str::to_owned);
+                let told = view::message(id.clone(), &message, None);
+                self.record(told);
+                user(id, message.text().into_owned())
+            }
+            Piece::TurnBegin { .. } | Piece::Signal { .. } | Piece::TurnEnd { .. } => Vec::new(),
+        }
+    }
+
+    fn record(&mut self, message: Option<Message>) {
+        self.recorded += 1;
+        self.told.extend(message);
+    }
+
+    fn text(&mut self, message_id: String, delta: String) -> Vec<Event> {
+        let mut events: Vec<_> = self.begin_text(&message_id).into_iter().collect();
+        events.push(Event::TextMessageContent { message_id, delta });
+        events
+    }
+
+    /// Begins the text of a message on its way, unless that was done.
+    fn begin_text(&mut self, id: &str) -> Option<Event> {
+        let text = self.texts.iter_mut().find(|it| it.id == id && !it.begun)?;
+        text.begun = true;
+        let (message_id, name) = (text.id.clone(), text.agent.clone());
+        Some(Event::TextMessageStart { message_id, role: TextRole::Assistant, name })
+    }
+
+    /// Ends the text of a message, if it is open.
+    fn end_text(&mut self, id: &str) -> Vec<Event> {
+        let ended = self.texts.extract_if(.., |it| it.id == id).filter(|it| it.begun);
+        ended.map(|it| Event::TextMessageEnd { message_id: it.id }).collect()
+    }
+
+    /// Ends what is open.
+    pub(super) fn end(&mut self) -> Vec<Event> {
+        let open = self.texts.drain(..).filter(|it| it.begun);
+        open.map(|it| Event::TextMessageEnd { message_id: it.id }).collect()
+    }
+
+    /// What a call gave is told under the name of its message, once that is known.
+    fn answer(&mut self, answer: ToolAnswer) -> Vec<Event> {
+        let ToolAnswer { call, content, message: Some(message), .. } = answer else { return Vec::new() };
+        let (id, tool_call_id) = (message.to_string(), call);
+        let told =
+            Message::Tool { id: id.clone(), tool_call_id: tool_call_id.clone(), content: content.clone() };
+        self.record(Some(told));
+        vec![Event::ToolCallResult { message_id: id, tool_call_id, content, role: ToolRole::Tool }]
+    }
+}
+
+/// Returns what tells of a user's message.
+pub(super) fn user(id: String, text: String) -> Vec<Event> {
+    let begin = Event::TextMessageStart { message_id: id.clone(), role: TextRole::User, name: None };
+    let said = (!text.is_empty()).then(|| Event::TextMessageContent { message_id: id.clone(), delta: text });
+    [Some(begin), said, Some(Event::TextMessageEnd { message_id: id })].into_iter().flatten().collect()
+}
+
+/// Returns the id of the message that a client makes when it is told of this, if it makes one.
+pub(super) fn makes(event: &Event) -> Option<&str> {
+    match event {
+        Event::TextMessageStart { message_id, .. } | Event::ToolCallResult { message_id, .. } => {
+            Some(message_id)
+        }
+        Event::ToolCallStart { parent_message_id, .. } => Some(parent_message_id),
+        Event::RunStarted { .. }
+        | Event::TextMessageContent { .. }
+        | Event::TextMessageEnd { .. }
+        | Event::ToolCallArgs { .. }
+        | Event::ToolCallEnd { .. }
+        | Event::MessagesSnapshot { .. }
+        | Event::Custom { .. }
+        | Event::RunFinished { .. }
+        | Event::RunError { .. } => None,
+    }
+}

@@ -1,0 +1,196 @@
+//! Following a turn: what there is before it, its pieces as they come, its end.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use futures_core::Stream;
+use futures_util::{FutureExt, StreamExt};
+use singletree_harness::{ChatEvent, ChatTurnOutcome, ErroredTurn, Result as ChatResult, Turn};
+use singletree_protocol::agui::{Event, Message};
+
+use super::failed::Failed;
+use super::interrupt;
+use super::run::{End, Run};
+use super::telling::Telling;
+use super::truth::Truth;
+use super::view;
+use crate::fold::{Fold, Piece};
+
+/// The name of the events that narrate.
+const NARRATION: &str = "dev.singletree.narration";
+
+type Events = Pin<Box<dyn Stream<Item = ChatResult<ChatEvent>> + Send>>;
+
+/// Since when a turn is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Since {
+    /// It is this run's: who has it has heard it from its beginning.
+    Itself,
+    /// It began after the run did.
+    Run,
+    /// It was there before, and may be over.
+    Before,
+}
+
+/// What comes after a turn.
+enum Then {
+    /// The run ends.
+    End(End),
+    /// The turn that resumes: its signal had come before it was awaited.
+    Next(Turn),
+}
+
+impl Run {
+    /// Tells a turn, and those that go on with it at once, to the end. `own` is the message that it answers, where the client
+    /// has it.
+    pub(super) async fn follow(
+        &mut self,
+        turn: Turn,
+        since: Since,
+        own: Option<Message>,
+    ) -> Result<End, Failed> {
+        let (mut turn, mut since, mut own) = (turn, since, own);
+        loop {
+            match self.one(&turn, since, own.take()).await? {
+                Then::End(end) => return Ok(end),
+                Then::Next(next) if since == Since::Before => turn = next,
+                Then::Next(next) => (turn, since) = (next, Since::Run),
+            }
+        }
+    }
+
+    async fn one(&mut self, turn: &Turn, since: Since, own: Option<Message>) -> Result<Then, Failed> {
+        self.turn = Some(turn.id().clone());
+        let own = match own {
+            Some(own) => Some(own),
+            None => theirs(turn).await?,
+        };
+        if let Some(outcome) = turn.outcome().now_or_never().filter(|_| since == Since::Before) {
+            return self.ended(&outcome, own, true).await;
+        }
+        let truth = self.truth().await?;
+        let (before, len) = truth.before(turn.id());
+        self.sync(before.into_iter().chain(own.clone()).collect(), truth.all).await;
+        let mut events = self.events(turn, since, &truth).await?;
+        let (mut fold, mut telling) = (Fold::default(), Telling::default());
+        let mut narrated = self.narrated();
+        loop {
+            let event = tokio::select! {
+                biased;
+                event = events.next() => event,
+                Some(said) = narrated.next() => {
+                    self.tell(said).await;
+                    continue;
+                }
+            };
+            let Some(event) = event else { break };
+            for piece in fold.event(&event?) {
+                if let Piece::TurnEnd { outcome, .. } = piece {
+                    while let Some(Some(said)) = narrated.next().now_or_never() {
+                        self.tell(said).await;
+                    }
+                    for event in telling.end() {
+                        self.tell(event).await;
+                    }
+                    let now = len + u64::from(own.is_some()) + telling.recorded;
+                    let differs = telling.stale || self.truth_len().await? != now;
+                    return self.ended(&outcome, own, differs).await;
+                }
+                if let (Piece::Begin { .. }, true) = (&piece, telling.stale) {
+                    // What was void goes before it is said anew.
+                    let mut messages = truth.before(turn.id()).0;
+                    messages.extend(own.iter().chain(&telling.told).cloned());
+                    self.sync(messages, truth.all).await;
+                    telling.stale = false;
+                }
+                for event in telling.piece(piece) {
+                    self.tell(event).await;
+                }
+            }
+        }
+        // A stream of events ends with the outcome, or with an error.
+        let outcome = turn.outcome().await;
+        self.ended(&outcome, own, true).await
+    }
+
+    /// Returns what happens in a turn, from its beginning.
+    async fn events(&self, turn: &Turn, since: Since, truth: &Truth) -> Result<Events, Failed> {
+        // Not from the beginning of a log that may be long.
+        let after = match since {
+            Since::Itself => return Ok(Box::pin(turn.events())),
+            Since::Run => &self.begun_after,
+            Since::Before => &truth.last_event,
+        };
+        let (session, id) = (&self.asked.thread, turn.id().clone());
+        let events = self.chat.events(session, after.clone()).await?;
+        Ok(Box::pin(events.filter(move |it| {
+            let ours = it.as_ref().map_or(true, |it| it.turn == id);
+            std::future::ready(ours)
+        })))
+    }
+
+    /// Returns what is narrated from the run's beginning on: for people to read, and no part of any message (INV-9).
+    fn narrated(&self) -> Pin<Box<dyn Stream<Item = Event> + Send>> {
+        let view = self.shared.narration_of(&self.caller.tenant, &self.asked.thread);
+        Box::pin(view.follow(self.narrated_after.as_deref()).map(|it| {
+            let value = serde_json::to_value(it.narration.as_ref());
+            Event::Custom { name: NARRATION.to_owned(), value: value.expect("narration is texts") }
+        }))
+    }
+
+    async fn truth_len(&self) -> Result<u64, Failed> {
+        match self.chat.session(&self.asked.thread).await {
+            Err(singletree_harness::Error::SessionUnknown { .. }) => Ok(0),
+            info => Ok(info?.messages),
+        }
+    }
+
+    /// Tells the end of a turn. `differs` says that the client may have something else than the transcript.
+    async fn ended(
+        &mut self,
+        outcome: &Arc<ChatTurnOutcome>,
+        own: Option<Message>,
+        differs: bool,
+    ) -> Result<Then, Failed> {
+        match outcome.as_ref() {
+            ChatTurnOutcome::Completed(_) => {
+                if differs {
+                    self.restate(&[]).await?;
+                }
+                Ok(Then::End(End::Success))
+            }
+            ChatTurnOutcome::Suspended(suspended) => {
+                if differs {
+                    self.restate(&[]).await?;
+                }
+                match &suspended.resumed_by {
+                    Some(next) => Ok(Then::Next(self.chat.turn(next).await?)),
+                    None => Ok(Then::End(End::Interrupt(vec![interrupt::of_turn(suspended)]))),
+                }
+            }
+            ChatTurnOutcome::Errored(errored) => self.failed(errored, own).await.map(Then::End),
+        }
+    }
+
+    async fn failed(&mut self, errored: &ErroredTurn, own: Option<Message>) -> Result<End, Failed> {
+        if errored.error_category == "chat_turn_cancelled" {
+            self.restate(&[]).await?;
+            return Ok(End::Cancelled);
+        }
+        // What failed is no part of the transcript (D11); the client keeps what it wanted to say, to say it again.
+        self.restate(own.as_slice()).await?;
+        if errored.error_category == "chat_session_suspended"
+            && let end @ End::Interrupt(_) = self.interrupted().await?
+        {
+            return Ok(end);
+        }
+        Err(errored.into())
+    }
+}
+
+/// Returns the message that a turn answers, as clients have it; none for one that resumes.
+async fn theirs(turn: &Turn) -> Result<Option<Message>, Failed> {
+    let Some((message, side)) = turn.message().await? else { return Ok(None) };
+    let id = view::client_id(side.as_ref()).map_or_else(|| format!("{}/0", turn.id()), str::to_owned);
+    Ok(view::message(id, &message, None))
+}

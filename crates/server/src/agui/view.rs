@@ -1,0 +1,72 @@
+//! The transcript as an AG-UI client has it.
+
+use serde_json::Value;
+use singletree_harness::TranscriptEntry;
+use singletree_llm::{ChatMessage, ContentBlock, ImageSource, Role};
+use singletree_protocol::agui::{Content, FunctionCall, FunctionType, Message, Part, PartSource, ToolCall};
+
+use crate::fold::agent_of;
+
+/// The name under which the id that a client gave its message stands beside it (D17).
+pub(super) const CLIENT_ID: &str = "client_id";
+
+/// Returns the id that a client gave its message, if one did.
+pub(super) fn client_id(side: Option<&Value>) -> Option<&str> {
+    side?.get(CLIENT_ID)?.as_str()
+}
+
+/// Returns a message of the transcript; none for one that sets the stage, which is for models.
+pub(super) fn entry(entry: &TranscriptEntry) -> Option<Message> {
+    let side = entry.side.as_ref();
+    let theirs = client_id(side).filter(|_| entry.message.role == Role::User).map(str::to_owned);
+    let id = theirs.or_else(|| entry.id.as_ref().map(ToString::to_string));
+    message(id.unwrap_or_else(|| format!("seq_{}", entry.seq)), &entry.message, agent_of(side))
+}
+
+/// Returns a message under an id. What the model thought is no part of it (D19).
+pub(super) fn message(id: String, message: &ChatMessage, agent: Option<&str>) -> Option<Message> {
+    match message.role {
+        Role::System => None,
+        Role::User => Some(Message::User { id, content: content(message) }),
+        Role::Assistant => {
+            let text = message.text().into_owned();
+            let tool_calls: Vec<_> = message.tool_calls.iter().map(call).collect();
+            let name = agent.filter(|_| !text.is_empty()).map(str::to_owned);
+            let content = (!text.is_empty() || tool_calls.is_empty()).then_some(text);
+            Some(Message::Assistant { id, name, content, tool_calls })
+        }
+        Role::Tool => {
+            let tool_call_id = message.tool_call_id.clone().unwrap_or_default();
+            Some(Message::Tool { id, tool_call_id, content: message.text().into_owned() })
+        }
+    }
+}
+
+/// Returns what a user's message says.
+pub(super) fn content(message: &ChatMessage) -> Content {
+    let pictures = message.content.blocks().iter().any(|it| matches!(it, ContentBlock::Image { .. }));
+    if !pictures {
+        return Content::Text(message.text().into_owned());
+    }
+    Content::Parts(message.content.blocks().iter().filter_map(part).collect())
+}
+
+fn part(block: &ContentBlock) -> Option<Part> {
+    match block {
+        ContentBlock::Text { text, .. } => Some(Part::text(text)),
+        ContentBlock::Image { source, media_type, .. } => Some(Part::image(match source {
+            ImageSource::Url { url } => PartSource::Url { value: url.clone(), mime_type: media_type.clone() },
+            ImageSource::Inline { base64_data } => {
+                let mime_type = media_type.clone().unwrap_or_else(|| "application/octet-stream".to_owned());
+                PartSource::Data { value: base64_data.clone(), mime_type }
+            }
+        })),
+        ContentBlock::Thinking { .. } | ContentBlock::RedactedThinking { .. } => None,
+    }
+}
+
+fn call(call: &singletree_llm::ToolCall) -> ToolCall {
+    let arguments = Value::Object(call.arguments.clone().unwrap_or_default()).to_string();
+    let function = FunctionCall { name: call.name.clone(), arguments };
+    ToolCall { id: call.id.clone(), kind: FunctionType::Function, function }
+}

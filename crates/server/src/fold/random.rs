@@ -1,0 +1,336 @@
+//! Random turns, told in every way in which a stream may tell them.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use serde_json::json;
+use singletree_harness::{ChatEvent, ChatEventKind, MessageId};
+use singletree_llm::{ChatMessage, Role, ToolCall};
+
+use super::tests::{completed, errored, event, turn};
+use super::*;
+
+/// One message of the truth.
+#[derive(Debug, Clone)]
+struct Said {
+    text: String,
+    calls: usize,
+    agent: Option<&'static str>,
+    /// What runs before the last one said of it, each as how much of which text.
+    before: Vec<(String, usize)>,
+    /// After how many characters a piece ends.
+    cut: usize,
+    noise: Noise,
+}
+
+/// What goes wrong with the pieces of one message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Noise {
+    Nothing,
+    /// Nobody listens.
+    Silent,
+    /// A piece is lost.
+    Hole,
+    /// All pieces come twice.
+    Twice,
+    /// The beginning is one piece.
+    SoFar,
+    /// The speaker is known with the record only.
+    Unnamed,
+}
+
+fn said() -> impl Strategy<Value = Said> {
+    let noise = prop_oneof![
+        3 => Just(Noise::Nothing), 1 => Just(Noise::Silent), 1 => Just(Noise::Hole), 1 => Just(Noise::Twice),
+        1 => Just(Noise::SoFar), 1 => Just(Noise::Unnamed),
+    ];
+    let before = proptest::collection::vec(("[ab]{1,6}", 1_usize..6), 0..3);
+    let agent = prop_oneof![Just(None), Just(Some("x")), Just(Some("y"))];
+    ("[ab]{0,8}", 0_usize..3, agent, before, 1_usize..4, noise)
+        .prop_map(|(text, calls, agent, before, cut, noise)| Said { text, calls, agent, before, cut, noise })
+}
+
+/// All that one turn tells, in any of the ways in which a stream may tell it, up to its end.
+pub(crate) fn a_turn() -> impl Strategy<Value = Vec<ChatEvent>> {
+    let messages = proptest::collection::vec(said(), 0..5);
+    let end = prop_oneof![3 => Just(0), 1 => Just(1), 1 => Just(2)];
+    (messages, any::<bool>(), end).prop_map(|(messages, steps, end)| {
+        let mut telling = Telling::new(steps);
+        telling.tell(true, ChatEventKind::TurnAccepted { message: Some(Arc::new(ChatMessage::user("m"))) });
+        messages.iter().for_each(|it| telling.message(it));
+        telling.record();
+        let outcome = match end {
+            0 => completed(turn("t")),
+            1 => errored(turn("t"), "provider_unavailable"),
+            _ => errored(turn("t"), "chat_budget_exhausted"),
+        };
+        telling.tell(true, outcome);
+        telling.events
+    })
+}
+
+/// Collects what one turn tells.
+struct Telling {
+    events: Vec<ChatEvent>,
+    at: u64,
+    k: u64,
+    /// Whether each node is recorded when it completes, or all of them at the end.
+    steps: bool,
+    unrecorded: Vec<ChatEventKind>,
+}
+
+impl Telling {
+    fn new(steps: bool) -> Self {
+        Self { events: Vec::new(), at: 0, k: 1, steps, unrecorded: Vec::new() }
+    }
+
+    /// Records what a node has made.
+    fn complete(&mut self) {
+        if self.steps {
+            self.record();
+        }
+    }
+
+    fn record(&mut self) {
+        for record in std::mem::take(&mut self.unrecorded) {
+            self.tell(true, record);
+        }
+    }
+
+    fn tell(&mut self, durable: bool, what: ChatEventKind) {
+        self.at += 1;
+        self.events.push(event(self.at, durable, turn("t"), what));
+    }
+
+    fn id(&self) -> MessageId {
+        MessageId { turn: turn("t"), k: self.k }
+    }
+
+    fn pieces(&mut self, said: &Said) {
+        if said.noise == Noise::Silent {
+            return;
+        }
+        let unrecorded = self.unrecorded.len() as u64;
+        let last = (said.text.clone(), said.text.len());
+        for (run, (text, len)) in (1..).zip(said.before.iter().chain([&last])) {
+            let text: Vec<char> = text.chars().take(*len).collect();
+            let chunks: Vec<String> = text.chunks(said.cut).map(|it| it.iter().collect()).collect();
+            for (n, text) in (0..).zip(&chunks) {
+                let side =
+                    said.agent.filter(|_| said.noise != Noise::Unnamed).map(|it| json!({ "agent": it }));
+                let (id, so_far) = (self.id(), false);
+                let delta = ChatEventKind::Delta {
+                    id,
+                    run,
+                    n,
+                    text: text.clone(),
+                    so_far,
+                    side: side.clone(),
+                    unrecorded,
+                };
+                let is_second = n == 1;
+                match said.noise {
+                    Noise::Hole if is_second => continue,
+                    Noise::Twice => self.tell(false, delta.clone()),
+                    Noise::SoFar if n == 0 => continue,
+                    Noise::SoFar if is_second => {
+                        let (id, text) = (self.id(), chunks[..2].concat());
+                        let so_far =
+                            ChatEventKind::Delta { id, run, n, text, so_far: true, side, unrecorded };
+                        self.tell(false, so_far);
+                        continue;
+                    }
+                    Noise::Nothing | Noise::Silent | Noise::Hole | Noise::SoFar | Noise::Unnamed => {}
+                }
+                // The first piece of a run says that it is said again; a second one of the same kind would, too.
+                if n > 0 || said.noise != Noise::Twice {
+                    self.tell(false, delta);
+                }
+            }
+        }
+    }
+
+    fn message(&mut self, said: &Said) {
+        self.pieces(said);
+        let call = |at: usize| ToolCall::new(format!("c{at}"), "look", serde_json::Map::new());
+        let text = if said.text.is_empty() && said.calls == 0 { "-" } else { &said.text };
+        let message = ChatMessage::assistant(text).with_tool_calls((0..said.calls).map(call));
+        let side = said.agent.map(|it| json!({ "agent": it }));
+        let record = ChatEventKind::MessageAppended { id: self.id(), message: Arc::new(message), side };
+        self.unrecorded.push(record);
+        self.k += 1;
+        self.complete();
+        for at in 0..said.calls {
+            let (call, name) = (format!("c{at}"), "look".to_owned());
+            self.tell(false, ChatEventKind::ToolStarted { call, name, arguments: json!({}) });
+        }
+        for at in (0..said.calls).rev() {
+            let (call, name, content) = (format!("c{at}"), "look".to_owned(), at.to_string());
+            self.tell(false, ChatEventKind::ToolFinished { call, name, success: true, content });
+        }
+        for at in 0..said.calls {
+            let message = Arc::new(ChatMessage::tool(format!("c{at}"), at.to_string()));
+            self.unrecorded.push(ChatEventKind::MessageAppended { id: self.id(), message, side: None });
+            self.k += 1;
+        }
+        self.complete();
+    }
+}
+
+/// Holds what is shown against the order that wires rely on, and returns the text of each message as it stands in the end.
+fn shown(pieces: &[Piece]) -> HashMap<MessageId, String> {
+    let mut open: HashMap<String, String> = HashMap::new();
+    let mut texts = HashMap::new();
+    let mut void = HashSet::new();
+    let mut calls: HashMap<(MessageId, String), bool> = HashMap::new();
+    let mut last = 0;
+    for piece in pieces {
+        match piece {
+            Piece::Begin { showing, .. } => {
+                let name = showing.to_string();
+                assert!(
+                    !void.contains(&name) && !texts.contains_key(&showing.message),
+                    "{name} begins again"
+                );
+                assert!(open.insert(name, String::new()).is_none());
+                // Only what was shown wrongly comes again behind what comes after it.
+                assert!(showing.attempt > 1 || showing.message.k > last, "messages begin in their order");
+                last = last.max(showing.message.k);
+            }
+            Piece::Text { showing, delta } => {
+                assert!(!delta.is_empty());
+                open.get_mut(&showing.to_string()).expect("a message begins before its text").push_str(delta);
+            }
+            Piece::Retract { showing } => {
+                open.remove(&showing.to_string()).expect("only what was shown is void");
+                void.insert(showing.to_string());
+            }
+            Piece::End { showing, .. } => {
+                let text = open.remove(&showing.to_string()).expect("only what was shown ends");
+                assert!(texts.insert(showing.message.clone(), text).is_none());
+            }
+            Piece::Call { message, id, .. } => {
+                assert!(calls.insert((message.clone(), id.clone()), false).is_none(), "a call is told once");
+            }
+            Piece::Answer(answer) | Piece::Recorded(answer) => {
+                let called = calls.iter_mut().filter(|((_, id), over)| *id == answer.call && !**over).count();
+                assert!(called > 0, "a call is told before what it gave");
+                if answer.message.is_some() {
+                    let mut open: Vec<_> =
+                        calls.iter_mut().filter(|((_, id), over)| *id == answer.call && !**over).collect();
+                    open.sort_by(|a, b| a.0.cmp(b.0));
+                    *open.pop().expect("counted above").1 = true;
+                }
+            }
+            Piece::TurnBegin { .. } | Piece::User { .. } | Piece::Signal { .. } => {}
+            Piece::TurnEnd { .. } => {
+                assert!(open.is_empty(), "nothing is open when a turn has ended: {open:?}")
+            }
+        }
+    }
+    texts
+}
+
+/// What a stream begins with that is opened when so much was told: the text so far of the message on its way.
+fn so_far(told: &[ChatEvent]) -> Option<ChatEvent> {
+    let last = told.iter().rev().find_map(|it| match &it.what {
+        ChatEventKind::Delta { id, run, .. } => Some(Some((id.clone(), *run))),
+        ChatEventKind::MessageAppended { .. } => Some(None),
+        _ => None,
+    });
+    let (of, in_run) = last.flatten()?;
+    let (mut all, mut last) = (String::new(), 0);
+    for event in told {
+        if let ChatEventKind::Delta { id, run, n, text, so_far, .. } = &event.what
+            && (id, run) == (&of, &in_run)
+        {
+            if *so_far {
+                all.clone_from(text)
+            } else {
+                all.push_str(text)
+            }
+            last = *n;
+        }
+    }
+    let what = ChatEventKind::Delta {
+        id: of.clone(),
+        run: in_run,
+        n: last,
+        text: all,
+        so_far: true,
+        side: None,
+        unrecorded: 0,
+    };
+    Some(event(u64::MAX >> 16, false, of.turn, what))
+}
+
+proptest! {
+    // A stream that is lost at any point and taken up at any later one is one stream.
+    #[test]
+    fn what_two_streams_show_is_what_is_recorded(
+        messages in proptest::collection::vec(said(), 1..5),
+        lost in 0_usize..60,
+        gone in 0_usize..20,
+    ) {
+        let quiet = |it: &Said| Said { noise: Noise::Nothing, ..it.clone() };
+        let mut telling = Telling::new(true);
+        messages.iter().for_each(|it| telling.message(&quiet(it)));
+        telling.tell(true, completed(turn("t")));
+        let events = telling.events;
+        let lost = lost.min(events.len());
+        let back = (lost + gone).min(events.len());
+        let mut fold = Fold::default();
+        let mut pieces: Vec<Piece> = events[..lost].iter().flat_map(|it| fold.event(it)).collect();
+        let mut fold = Fold::resumed(fold.marks());
+        let missed = events[lost..back].iter().filter(|it| it.id.is_some()).cloned();
+        let rest: Vec<ChatEvent> = missed.chain(so_far(&events[..back])).chain(events[back..].iter().cloned()).collect();
+        // What a tool gave is told again where that was lost: it is the same.
+        pieces.extend(rest.iter().flat_map(|it| fold.event(it)).filter(|it| !matches!(it, Piece::Answer(_))));
+        pieces.retain(|it| !matches!(it, Piece::Answer(_) | Piece::Recorded(_)));
+        let recorded: HashMap<MessageId, String> = events.iter().filter_map(|it| match &it.what {
+            ChatEventKind::MessageAppended { id, message, .. } if message.role == Role::Assistant => {
+                Some((id.clone(), message.text().into_owned()))
+            }
+            _ => None,
+        }).collect();
+        prop_assert_eq!(shown(&pieces), recorded);
+    }
+
+    #[test]
+    fn what_is_shown_is_what_is_recorded(
+        messages in proptest::collection::vec(said(), 0..5),
+        steps in any::<bool>(),
+        dropped in 0_usize..40,
+        from in 0_usize..4,
+    ) {
+        let mut telling = Telling::new(steps);
+        messages.iter().for_each(|it| telling.message(it));
+        telling.record();
+        telling.tell(true, completed(turn("t")));
+        // Somebody who loses a provisional event, and who comes late.
+        let events: Vec<_> = telling.events.iter().enumerate()
+            .filter(|(at, it)| it.id.is_some() || (*at != dropped && *at >= from))
+            .map(|(_, it)| it.clone()).collect();
+        let mut fold = Fold::default();
+        let pieces: Vec<Piece> = events.iter().flat_map(|it| fold.event(it)).collect();
+        let texts = shown(&pieces);
+        let recorded: HashMap<MessageId, String> = events.iter().filter_map(|it| match &it.what {
+            ChatEventKind::MessageAppended { id, message, .. } if message.role == Role::Assistant => {
+                Some((id.clone(), message.text().into_owned()))
+            }
+            _ => None,
+        }).collect();
+        prop_assert_eq!(texts, recorded);
+        let owners: Vec<_> = pieces.iter().filter_map(|it| match it {
+            Piece::Begin { showing, agent } => Some((showing.to_string(), agent.clone())),
+            _ => None,
+        }).collect();
+        for piece in &pieces {
+            if let Piece::End { showing, side, .. } = piece {
+                let agent = owners.iter().find(|it| it.0 == showing.to_string()).and_then(|it| it.1.clone());
+                prop_assert_eq!(agent.as_deref(), agent_of(side.as_ref()));
+            }
+        }
+    }
+}

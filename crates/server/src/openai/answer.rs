@@ -1,0 +1,107 @@
+//! Answers, whole and piece by piece.
+
+use serde_json::{Map, Value};
+use singletree_harness::ModelUsage;
+use singletree_protocol::openai::{
+    Choice, Chunk, ChunkChoice, ChunkObject, Completion, CompletionObject, Delta, DeltaCall, FinishReason,
+    PromptTokensDetails, Reply, ReplyRole, ToolCall, Usage,
+};
+
+use crate::sse::Frame;
+
+/// What ends a stream.
+const DONE: &str = "[DONE]";
+
+/// What all pieces of an answer say.
+#[derive(Debug, Clone)]
+pub(super) struct Head {
+    pub(super) id: String,
+    pub(super) created: i64,
+    pub(super) model: String,
+    /// Whether the last piece says what was used.
+    pub(super) tells_usage: bool,
+}
+
+/// How an answer ends.
+#[derive(Debug)]
+pub(super) struct Ending {
+    pub(super) reason: FinishReason,
+    pub(super) calls: Vec<ToolCall>,
+    pub(super) usage: Option<Usage>,
+    pub(super) ours: Map<String, Value>,
+}
+
+impl Head {
+    /// Returns the whole answer.
+    pub(super) fn whole(self, text: String, ending: Ending) -> Completion {
+        let Ending { reason, calls, usage, ours } = ending;
+        let content = (!text.is_empty() || calls.is_empty()).then_some(text);
+        let message = Reply { role: ReplyRole::Assistant, content, refusal: None, tool_calls: calls };
+        Completion {
+            id: self.id,
+            object: CompletionObject::Completion,
+            created: self.created,
+            model: self.model,
+            choices: vec![Choice { index: 0, message, logprobs: None, finish_reason: reason }],
+            usage,
+            singletree: ours,
+        }
+    }
+
+    /// Returns the first piece.
+    pub(super) fn begin(&self) -> Frame {
+        let role = Some(ReplyRole::Assistant);
+        self.piece(Delta { role, content: Some(String::new()), ..Delta::default() }, None, Map::new())
+    }
+
+    /// Returns a piece of text.
+    pub(super) fn text(&self, text: String) -> Frame {
+        self.piece(Delta { content: Some(text), ..Delta::default() }, None, Map::new())
+    }
+
+    /// Returns the last pieces.
+    pub(super) fn end(&self, ending: Ending) -> Vec<Frame> {
+        let Ending { reason, calls, usage, ours } = ending;
+        let mut frames = Vec::new();
+        if !calls.is_empty() {
+            let tool_calls = (0..).zip(calls).map(|(index, call)| DeltaCall { index, call }).collect();
+            frames.push(self.piece(Delta { tool_calls, ..Delta::default() }, None, Map::new()));
+        }
+        frames.push(self.piece(Delta::default(), Some(reason), ours));
+        if self.tells_usage {
+            let chunk = Chunk { usage: Some(usage), ..self.chunk(Vec::new(), Map::new()) };
+            frames.push(frame(&chunk));
+        }
+        frames.push(Frame::data(DONE));
+        frames
+    }
+
+    fn piece(&self, delta: Delta, finish_reason: Option<FinishReason>, ours: Map<String, Value>) -> Frame {
+        frame(&self.chunk(vec![ChunkChoice { index: 0, delta, logprobs: None, finish_reason }], ours))
+    }
+
+    fn chunk(&self, choices: Vec<ChunkChoice>, singletree: Map<String, Value>) -> Chunk {
+        let Self { id, created, model, tells_usage } = self.clone();
+        let (object, usage) = (ChunkObject::Chunk, tells_usage.then_some(None));
+        Chunk { id, object, created, model, choices, usage, singletree }
+    }
+}
+
+fn frame(chunk: &Chunk) -> Frame {
+    Frame::data(serde_json::to_string(chunk).expect("a chunk of strings, numbers and JSON is JSON"))
+}
+
+/// Sums up what was used of all models; none where no provider said.
+pub(super) fn usage(used: &[ModelUsage]) -> Option<Usage> {
+    if used.is_empty() {
+        return None;
+    }
+    let sum = |of: fn(&ModelUsage) -> u64| used.iter().map(of).fold(0, u64::saturating_add);
+    let (prompt_tokens, completion_tokens) = (sum(|it| it.prompt_tokens), sum(|it| it.completion_tokens));
+    Some(Usage {
+        prompt_tokens,
+        completion_tokens,
+        total_tokens: prompt_tokens.saturating_add(completion_tokens),
+        prompt_tokens_details: PromptTokensDetails { cached_tokens: sum(|it| it.cached_tokens) },
+    })
+}

@@ -1,0 +1,122 @@
+//! What a client asks for.
+
+use axum::http::HeaderMap;
+use serde_json::Value;
+use singletree_agent::ClientTools;
+use singletree_llm::{ChatMessage, Role};
+use singletree_protocol::openai::CompletionRequest;
+
+use super::{conversation, tools};
+use crate::problem::Problem;
+
+/// The header that names a session.
+const SESSION_HEADER: &str = "x-session-id";
+
+/// The header under which a message is sent once.
+const KEY_HEADER: &str = "idempotency-key";
+
+/// What a client asks for.
+#[derive(Debug)]
+pub(super) struct Asked {
+    /// Who answers; whoever answers first otherwise.
+    pub(super) agent: Option<String>,
+    pub(super) what: What,
+    /// Whether the answer comes piece by piece.
+    pub(super) streams: bool,
+    /// Whether the last piece says what was used.
+    pub(super) tells_usage: bool,
+}
+
+/// What is to be answered.
+#[derive(Debug)]
+pub(super) enum What {
+    /// A conversation that belongs to no session.
+    Conversation { messages: Vec<ChatMessage>, tools: Option<ClientTools> },
+    /// A message in a session.
+    Message { session: String, message: ChatMessage, key: Option<String> },
+}
+
+/// Reads a request.
+///
+/// # Errors
+/// `server_request_invalid`, with the parameter that is not taken here.
+pub(super) fn read(headers: &HeaderMap, request: CompletionRequest) -> Result<Asked, Problem> {
+    refuse(&request)?;
+    let session = session(headers, &request)?;
+    let tools = tools::read(request.tools.unwrap_or_default(), request.tool_choice)?;
+    let mut messages = conversation::read(request.messages)?;
+    let what = match session {
+        None => What::Conversation { messages, tools },
+        Some(_) if tools.is_some() => {
+            let why = "in a session the agent runs its own tools: leave `tools` out, or the session";
+            return Err(Problem::invalid(why).field("tools"));
+        }
+        Some(session) => {
+            let last = messages.pop().filter(|it| it.role == Role::User);
+            let message = last.ok_or_else(|| {
+                let why = "in a session the last message is what the user says; no other one is taken";
+                Problem::invalid(why).field("messages")
+            })?;
+            What::Message { session, message, key: key(headers)? }
+        }
+    };
+    Ok(Asked {
+        agent: request.model.filter(|it| !it.is_empty()),
+        what,
+        streams: request.stream.unwrap_or_default(),
+        tells_usage: request.stream_options.and_then(|it| it.include_usage).unwrap_or_default(),
+    })
+}
+
+/// Refuses what would mean something else if it were ignored. How a model samples is the agent's own, and ignored.
+fn refuse(request: &CompletionRequest) -> Result<(), Problem> {
+    let plain = |it: &Value| it.is_null() || it.get("type").is_some_and(|it| it == "text");
+    let refused = [
+        (request.n.is_some_and(|it| it != 1), "n", "there is one answer"),
+        (
+            request.response_format.as_ref().is_some_and(|it| !plain(it)),
+            "response_format",
+            "the form of the answer is the agent's own",
+        ),
+        (request.stop.as_ref().is_some_and(|it| !it.is_empty()), "stop", "an answer is not cut off"),
+        (request.logprobs == Some(true), "logprobs", "there are no probabilities"),
+        (
+            request.modalities.as_ref().is_some_and(|it| it.iter().any(|it| it != "text")),
+            "modalities",
+            "the answer is text",
+        ),
+        (request.functions.as_ref().is_some_and(|it| !it.is_null()), "functions", "functions are `tools`"),
+    ];
+    match refused.into_iter().find(|(is_asked, _, _)| *is_asked) {
+        Some((_, parameter, why)) => {
+            Err(Problem::invalid(format!("{why}: leave `{parameter}` out")).field(parameter))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Finds out which session is named.
+fn session(headers: &HeaderMap, request: &CompletionRequest) -> Result<Option<String>, Problem> {
+    let header = headers.get(SESSION_HEADER).map(|it| {
+        it.to_str().map(str::to_owned).map_err(|_| Problem::invalid("X-Session-ID has to be plain ASCII"))
+    });
+    let header = header.transpose()?;
+    let said = request.metadata.as_ref().and_then(|it| it.get("session_id"));
+    let said = match said {
+        None | Some(Value::Null) => None,
+        Some(Value::String(said)) => Some(said.clone()),
+        Some(_) => return Err(Problem::invalid("a session's name is text").field("metadata.session_id")),
+    };
+    match (header, said) {
+        (Some(header), Some(said)) if header != said => {
+            let why = "the header X-Session-ID names another session";
+            Err(Problem::invalid(why).field("metadata.session_id"))
+        }
+        (header, said) => Ok(header.or(said)),
+    }
+}
+
+fn key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
+    let key = headers.get(KEY_HEADER).map(|it| it.to_str().map(str::to_owned));
+    key.transpose().map_err(|_| Problem::invalid("Idempotency-Key has to be plain ASCII"))
+}

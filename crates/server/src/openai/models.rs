@@ -1,0 +1,53 @@
+//! The agents, as models.
+
+use std::sync::Arc;
+use std::time::UNIX_EPOCH;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use singletree_protocol::openai::{Model, ModelList, ModelObject};
+
+use crate::caller::Scope;
+use crate::problem::Problem;
+use crate::section::Route;
+use crate::shared::Shared;
+
+/// Whose the agents are.
+const OWNER: &str = "singletree";
+
+/// Returns the routes about models.
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        Route::get("/v1/models", list).needs(Scope::Read),
+        Route::get("/v1/models/{model}", show).needs(Scope::Read),
+    ]
+}
+
+async fn list(State(shared): State<Arc<Shared>>) -> Json<ModelList> {
+    Json(ModelList { object: ModelObject::List, data: all(&shared).collect() })
+}
+
+async fn show(State(shared): State<Arc<Shared>>, Path(model): Path<String>) -> Result<Json<Model>, Problem> {
+    let found = all(&shared).find(|it| it.id == model);
+    found.map(Json).ok_or_else(|| unknown(&model))
+}
+
+/// There is no such agent.
+pub(super) fn unknown(model: &str) -> Problem {
+    Problem::not_found("chat_agent_unknown", format!("there is no agent `{model}`")).field("model")
+}
+
+/// Returns the agents that are not put away.
+fn all(shared: &Shared) -> impl Iterator<Item = Model> {
+    shared.chat.agents().filter_map(|name| {
+        let record = shared.agents.iter().find(|it| it.id == name);
+        if record.is_some_and(|it| it.is_archived == Some(true)) {
+            return None;
+        }
+        let created = record.and_then(|it| humantime::parse_rfc3339_weak(&it.created_at).ok());
+        let created = created.and_then(|it| it.duration_since(UNIX_EPOCH).ok());
+        let created = created.and_then(|it| i64::try_from(it.as_secs()).ok()).unwrap_or_default();
+        let (id, owned_by) = (name.to_owned(), OWNER.to_owned());
+        Some(Model { id, object: ModelObject::Model, created, owned_by })
+    })
+}

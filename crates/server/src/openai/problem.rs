@@ -1,0 +1,51 @@
+//! Problems as OpenAI's clients expect them.
+
+use axum::Json;
+use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use singletree_harness::{Bucket, BucketTable, Surface};
+use singletree_protocol::openai::{ErrorBody, ErrorDetail};
+
+use crate::problem::Problem;
+use crate::section::Asked;
+
+/// Tells the clients of OpenAI's own SDKs, which try again by the status alone, whether they should.
+const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
+
+/// Words a problem.
+pub(super) fn render(problem: &Problem, _asked: &Asked) -> Response {
+    let retry = HeaderValue::from_static(if is_safe_again(problem) { "true" } else { "false" });
+    let mut response = Json(body(problem)).into_response();
+    response.headers_mut().insert(SHOULD_RETRY, retry);
+    response
+}
+
+/// Returns the body that tells of a problem.
+pub(super) fn body(problem: &Problem) -> ErrorBody {
+    let message = match &problem.hint {
+        Some(hint) => format!("{} ({hint})", problem.message),
+        None => problem.message.clone(),
+    };
+    let (param, code) = (problem.field.clone(), Some(problem.category.clone()));
+    ErrorBody { error: ErrorDetail { message, kind: kind(problem.status).to_owned(), param, code } }
+}
+
+/// Returns OpenAI's word for what kind of error a status tells of.
+fn kind(status: StatusCode) -> &'static str {
+    match status {
+        StatusCode::UNAUTHORIZED => "authentication_error",
+        StatusCode::FORBIDDEN => "permission_error",
+        StatusCode::TOO_MANY_REQUESTS => "rate_limit_error",
+        it if it.is_client_error() => "invalid_request_error",
+        _ => "server_error",
+    }
+}
+
+/// Tells whether asking the same again does nothing twice.
+fn is_safe_again(problem: &Problem) -> bool {
+    let ours = problem.category.starts_with("server_") && problem.bucket == Bucket::RetryableTransient;
+    // A turn that is kept goes on by itself when the server is there again: the same again would be another one.
+    let kept = problem.turn().is_some() && problem.category == "chat_shutting_down";
+    let known = BucketTable::default().look_up(&problem.category, Surface::Chat).retry_safe;
+    (ours || known) && !kept && problem.bucket != Bucket::SessionTerminating
+}

@@ -1,0 +1,259 @@
+//! An answer on its way: of a turn in a session, or of a run in none.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::response::{IntoResponse, Response};
+use futures_core::Stream;
+use futures_util::StreamExt;
+use serde_json::{Map, Value, json};
+use singletree_agent::ClientTools;
+use singletree_engine::Extensions;
+use singletree_harness::{
+    Chat, ChatEvent, ChatTurnOutcome, Error, ErroredTurn, SendOptions, StatelessRequest, StatelessRun,
+    SuspendedTurn, Turn,
+};
+use singletree_protocol::openai::{FinishReason, FunctionCall, ToolCall, ToolKind};
+
+use super::answer::{self, Ending, Head};
+use super::asked::{Asked, What};
+use super::models;
+use super::problem;
+use super::speech::{Added, Speech};
+use crate::fold::Fold;
+use crate::native::View;
+use crate::pictures;
+use crate::problem::Problem;
+use crate::shared::Shared;
+use crate::sse::{self, Frame};
+use crate::told::{Teller, told};
+
+/// How long a stream waits for its first word before it begins: until then a failure is a status, which clients know how to try
+/// again after.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// An answer on its way.
+pub(super) struct Running {
+    source: Source,
+    head: Head,
+    streams: bool,
+    speech: Speech,
+    fold: Fold,
+    /// What was told and not handed out.
+    ready: std::collections::VecDeque<Added>,
+}
+
+/// Where an answer comes from.
+enum Source {
+    /// A run in no session; it is given up with whoever reads it.
+    Run(StatelessRun, Option<ClientTools>),
+    /// A turn, which goes on whoever reads it.
+    Turn(Turn, Pin<Box<dyn Stream<Item = Result<ChatEvent, Error>> + Send>>),
+}
+
+/// Begins to answer.
+///
+/// # Errors
+/// What is refused before anything runs.
+pub(super) async fn begin(shared: &Shared, chat: &Chat, asked: Asked) -> Result<Running, Problem> {
+    let Asked { agent, what, streams, tells_usage } = asked;
+    if let Some(agent) = agent.as_deref().filter(|name| chat.agents().all(|it| it != *name)) {
+        return Err(models::unknown(agent));
+    }
+    let (source, id, model) = match what {
+        What::Conversation { messages, tools } => {
+            let request = StatelessRequest::new(messages);
+            let request = agent.iter().fold(request, |it, agent| it.agent(agent));
+            let extensions = tools.iter().cloned().fold(Extensions::default(), Extensions::with);
+            let run = chat.stateless(request.extensions(extensions)).map_err(|it| Problem::of_turn(&it))?;
+            let model = agent.unwrap_or_else(|| chat.default_agent().to_owned());
+            (Source::Run(run, tools), shared.ids.uuid(), model)
+        }
+        What::Message { session, message, key } => {
+            let message = pictures::kept(chat, &session, message).await?;
+            let options = SendOptions::new().listen();
+            let options = key.iter().fold(options, |it, key| it.key(key));
+            let options = agent.iter().fold(options, |it, agent| it.agent(agent));
+            let turn = chat.submit(&session, message, options).await.map_err(|it| Problem::of_turn(&it))?;
+            // A session keeps its agent, whatever a request names.
+            let model = chat.session(&session).await.map(|it| it.agent).map_err(|it| Problem::of(&it))?;
+            let (id, events) = (turn.id().to_string(), Box::pin(turn.events()));
+            (Source::Turn(turn, events), id, model)
+        }
+    };
+    let created = shared.now().as_millis().div_euclid(1000);
+    let head = Head { id: format!("chatcmpl-{id}"), created, model, tells_usage };
+    let (speech, fold, ready) = (Speech::default(), Fold::default(), std::collections::VecDeque::new());
+    Ok(Running { source, head, streams, speech, fold, ready })
+}
+
+impl Running {
+    /// Answers as it was asked.
+    pub(super) async fn answer(mut self, shared: &Arc<Shared>) -> Result<Response, Problem> {
+        if !self.streams {
+            return self.whole().await;
+        }
+        // What fails before anything is said fails as a whole: then a status tells of it.
+        let first = match tokio::time::timeout(PATIENCE, self.next()).await {
+            Ok(first) => Some(first?),
+            Err(_) => None,
+        };
+        if let Some(Added::End(outcome)) = &first
+            && let ChatTurnOutcome::Errored(errored) = outcome.as_ref()
+        {
+            return Err(Problem::of_turn(errored));
+        }
+        let redactor = shared.redactor.clone();
+        let frames = told(move |teller| async move {
+            if let Err(problem) = self.tell(first, &teller).await {
+                let mut body = problem::body(&problem);
+                // The frame around all sections does not look into streams (INV-16).
+                body.error.message = redactor.redact(&body.error.message).into_owned();
+                let body = serde_json::to_string(&body).expect("an error of strings is JSON");
+                teller.tell(Frame::data(body)).await;
+            }
+        });
+        Ok(sse::stream(shared, frames))
+    }
+
+    async fn whole(mut self) -> Result<Response, Problem> {
+        let outcome = loop {
+            match self.next().await? {
+                Added::End(outcome) => break outcome,
+                Added::Nothing | Added::Life | Added::Text(_) => {}
+            }
+        };
+        let (note, ending) = self.ending(&outcome).await?;
+        let text = note.iter().fold(self.speech.text(), |text, note| text + note);
+        Ok(Json(self.head.whole(text, ending)).into_response())
+    }
+
+    /// Tells the answer piece by piece.
+    async fn tell(&mut self, first: Option<Added>, teller: &Teller<Frame>) -> Result<(), Problem> {
+        teller.tell(self.head.begin()).await;
+        let mut added = match first {
+            Some(first) => first,
+            None => self.next().await?,
+        };
+        loop {
+            match added {
+                Added::Text(text) => teller.tell(self.head.text(text)).await,
+                Added::Nothing | Added::Life => {}
+                Added::End(outcome) => {
+                    let (note, ending) = self.ending(&outcome).await?;
+                    for frame in note.map(|it| self.head.text(it)).into_iter().chain(self.head.end(ending)) {
+                        teller.tell(frame).await;
+                    }
+                    return Ok(());
+                }
+            }
+            added = self.next().await?;
+        }
+    }
+
+    /// Waits for the next that is added, whatever it is.
+    async fn next(&mut self) -> Result<Added, Problem> {
+        loop {
+            if let Some(added) = self.ready.pop_front() {
+                return Ok(added);
+            }
+            let event = match &mut self.source {
+                Source::Run(run, _) => run.next().await.map(Ok),
+                Source::Turn(_, events) => events.next().await,
+            };
+            let event = match event {
+                Some(event) => event.map_err(|it| Problem::of(&it))?,
+                // Neither ends without an outcome or an error.
+                None => return Err(Problem::of(&Error::ShuttingDown)),
+            };
+            let (fold, speech) = (&mut self.fold, &mut self.speech);
+            let added = fold.event(&event).into_iter().map(|it| speech.piece(it));
+            self.ready.extend(added.filter(|it| !matches!(it, Added::Nothing)));
+        }
+    }
+
+    /// Returns how the answer ends, and what is said of that.
+    async fn ending(&mut self, outcome: &ChatTurnOutcome) -> Result<(Option<String>, Ending), Problem> {
+        match outcome {
+            ChatTurnOutcome::Completed(_) => Ok((None, self.completed().await)),
+            ChatTurnOutcome::Suspended(suspended) => {
+                let note = self.speech.note(&waits(suspended, self.session()));
+                let mut ending = self.completed().await;
+                let told = serde_json::to_value(View::default().outcome(self.session(), outcome));
+                let wait = told.ok().and_then(|mut it| it.get_mut("wait").map(Value::take));
+                ending.ours.extend([
+                    ("outcome".to_owned(), json!("suspended")),
+                    ("wait".to_owned(), wait.unwrap_or_default()),
+                ]);
+                Ok((Some(note), Ending { reason: FinishReason::Stop, ..ending }))
+            }
+            ChatTurnOutcome::Errored(errored) => Err(self.errored(errored)),
+        }
+    }
+
+    fn errored(&self, errored: &ErroredTurn) -> Problem {
+        match &self.source {
+            Source::Turn(..) if !errored.recorded => {
+                Problem::of_turn(errored).hint("the turn is kept: ask again with the same Idempotency-Key")
+            }
+            Source::Run(..) | Source::Turn(..) => Problem::of_turn(errored),
+        }
+    }
+
+    fn session(&self) -> &str {
+        match &self.source {
+            Source::Turn(turn, _) => turn.session(),
+            Source::Run(..) => "",
+        }
+    }
+
+    async fn completed(&mut self) -> Ending {
+        let mut ours = Map::new();
+        if self.streams && self.speech.is_void {
+            // What was told cannot be taken back: it is said again, and this says so.
+            ours.insert("superseded".into(), true.into());
+        }
+        let (calls, used) = match &self.source {
+            Source::Run(run, tools) => (self.theirs(tools.as_ref()), run.usage()),
+            Source::Turn(turn, _) => {
+                ours.insert("session".into(), turn.session().into());
+                ours.insert("turn".into(), turn.id().to_string().into());
+                // What was used is told where it can be read.
+                (Vec::new(), turn.usage().await.unwrap_or_default())
+            }
+        };
+        let reason = if calls.is_empty() { self.speech.reason() } else { FinishReason::ToolCalls };
+        Ending { reason, calls, usage: answer::usage(&used), ours }
+    }
+
+    /// Returns the calls that are the client's to run. Of a message that calls the agent's own tools, too, those were not run.
+    fn theirs(&self, tools: Option<&ClientTools>) -> Vec<ToolCall> {
+        let calls = self.speech.calls().iter().filter(|it| tools.is_some_and(|tools| tools.runs(it)));
+        let call = |it: &singletree_llm::ToolCall| {
+            let arguments = Value::Object(it.arguments.clone().unwrap_or_default()).to_string();
+            let function = FunctionCall { name: it.name.clone(), arguments };
+            ToolCall { id: it.id.clone(), kind: ToolKind::Function, function }
+        };
+        calls.map(call).collect()
+    }
+}
+
+/// Says what waits, and where it is answered.
+fn waits(suspended: &SuspendedTurn, session: &str) -> String {
+    let signal = &suspended.signal_descriptor.signal_id;
+    let metadata = suspended.signal_descriptor.metadata.as_ref();
+    let said = |name: &str| metadata.and_then(|it| it.get(name));
+    let what = match (said("tool").and_then(Value::as_str), &suspended.wait.action) {
+        (Some(tool), Some(_)) => {
+            let arguments = said("arguments").map(ToString::to_string).unwrap_or_default();
+            format!("Before the tool `{tool}` is run with {arguments}, somebody has to approve it.")
+        }
+        (_, Some(_)) => "Before this goes on, somebody has to approve it.".to_owned(),
+        (_, None) => "This waits for an answer.".to_owned(),
+    };
+    format!(
+        "{what} It is answered at POST /v1/sessions/{session}/signals/{signal}, and is listed at GET /v1/pending."
+    )
+}

@@ -1,0 +1,106 @@
+//! What an agent says, as one text: OpenAI's clients know one message for each answer.
+
+use std::sync::Arc;
+
+use singletree_harness::ChatTurnOutcome;
+use singletree_llm::ToolCall;
+use singletree_protocol::openai::FinishReason;
+
+use crate::fold::{Piece, Showing};
+
+/// What stands between two messages of one answer.
+const BETWEEN: &str = "\n\n";
+
+/// What was said so far.
+#[derive(Debug, Default)]
+pub(super) struct Speech {
+    said: Vec<Said>,
+    /// Why the last message ended, where that is not as usual.
+    reason: Option<FinishReason>,
+    /// The calls of the last message.
+    calls: Vec<ToolCall>,
+    /// Whether something that was said is void.
+    pub(super) is_void: bool,
+}
+
+#[derive(Debug)]
+struct Said {
+    showing: Showing,
+    text: String,
+}
+
+/// What a piece adds.
+#[derive(Debug)]
+pub(super) enum Added {
+    /// Nothing that is told.
+    Nothing,
+    /// A sign of life: something happens that is not told.
+    Life,
+    /// More text.
+    Text(String),
+    /// The end.
+    End(Arc<ChatTurnOutcome>),
+}
+
+impl Speech {
+    /// Takes the next piece.
+    pub(super) fn piece(&mut self, piece: Piece) -> Added {
+        match piece {
+            Piece::Text { showing, delta } => {
+                let known = self.said.last().is_some_and(|it| it.showing == showing);
+                let begins = !known && !self.said.is_empty();
+                if !known {
+                    self.said.push(Said { showing, text: String::new() });
+                }
+                if let Some(said) = self.said.last_mut() {
+                    said.text.push_str(&delta);
+                }
+                Added::Text(if begins { format!("{BETWEEN}{delta}") } else { delta })
+            }
+            Piece::Retract { showing } => {
+                let before = self.said.len();
+                self.said.retain(|it| it.showing != showing);
+                self.is_void |= self.said.len() < before;
+                Added::Nothing
+            }
+            Piece::End { message, side, .. } => {
+                let reason = side.as_ref().and_then(|it| it.get("finish_reason")?.as_str());
+                self.reason = match reason {
+                    Some("length") => Some(FinishReason::Length),
+                    Some("content_filter") => Some(FinishReason::ContentFilter),
+                    Some(_) | None => None,
+                };
+                self.calls.clone_from(&message.tool_calls);
+                Added::Life
+            }
+            Piece::TurnEnd { outcome, .. } => Added::End(outcome),
+            Piece::TurnBegin { .. } => Added::Nothing,
+            Piece::Begin { .. }
+            | Piece::Call { .. }
+            | Piece::Answer(_)
+            | Piece::Recorded(_)
+            | Piece::User { .. }
+            | Piece::Signal { .. } => Added::Life,
+        }
+    }
+
+    /// Returns all that was said and is not void.
+    pub(super) fn text(&self) -> String {
+        self.said.iter().map(|it| it.text.as_str()).collect::<Vec<_>>().join(BETWEEN)
+    }
+
+    /// Returns why the answer ended.
+    pub(super) fn reason(&self) -> FinishReason {
+        self.reason.unwrap_or(FinishReason::Stop)
+    }
+
+    /// Returns the calls of the last message.
+    pub(super) fn calls(&self) -> &[ToolCall] {
+        &self.calls
+    }
+
+    /// Adds words of ours behind what was said.
+    pub(super) fn note(&self, note: &str) -> String {
+        if self.said.is_empty() { note.to_owned() } else { format!("{BETWEEN}{note}") }
+    }
+}

@@ -1,0 +1,60 @@
+//! Tools that a client brings and runs itself.
+
+use serde_json::json;
+use singletree_agent::ClientTools;
+use singletree_llm as llm;
+use singletree_protocol::openai::{Tool, ToolChoice, ToolChoiceMode};
+
+use crate::problem::Problem;
+
+/// Reads what the client brings; none where that is nothing.
+///
+/// # Errors
+/// `server_request_invalid`, with the place.
+pub(super) fn read(tools: Vec<Tool>, choice: Option<ToolChoice>) -> Result<Option<ClientTools>, Problem> {
+    let choice = match choice {
+        Some(ToolChoice::Mode(ToolChoiceMode::None)) => return Ok(None),
+        None | Some(ToolChoice::Mode(ToolChoiceMode::Auto)) => None,
+        Some(ToolChoice::Mode(ToolChoiceMode::Required)) => Some(llm::ToolChoice::Required),
+        Some(ToolChoice::Named { function }) => Some(llm::ToolChoice::Tool(function.name)),
+    };
+    let mut definitions = Vec::with_capacity(tools.len());
+    for (at, tool) in tools.into_iter().enumerate() {
+        definitions.push(definition(tool).map_err(|it| it.field(format!("tools[{at}]")))?);
+    }
+    let known = |name: &str| definitions.iter().any(|it: &llm::ToolDefinition| it.name() == name);
+    let is_known = match &choice {
+        None => true,
+        Some(llm::ToolChoice::Tool(name)) => known(name),
+        Some(llm::ToolChoice::Auto | llm::ToolChoice::Required | llm::ToolChoice::None) => {
+            !definitions.is_empty()
+        }
+    };
+    if !is_known {
+        return Err(Problem::invalid("there is no such tool among `tools`").field("tool_choice"));
+    }
+    if definitions.is_empty() {
+        return Ok(None);
+    }
+    let tools = ClientTools::new(definitions);
+    let tools = tools.map_err(|it| Problem::invalid(source(&it)).field("tools"))?;
+    Ok(Some(match choice {
+        Some(choice) => tools.choice(choice),
+        None => tools,
+    }))
+}
+
+fn definition(tool: Tool) -> Result<llm::ToolDefinition, Problem> {
+    let function = tool.function.filter(|_| tool.kind == "function");
+    let function = function.ok_or_else(|| Problem::invalid("a tool is a function"))?;
+    let nothing = || json!({ "type": "object", "properties": {} });
+    let parameters = function.parameters.filter(|it| !it.is_null()).unwrap_or_else(nothing);
+    let description = function.description.unwrap_or_default();
+    let definition = llm::ToolDefinition::new(&function.name, &description, parameters);
+    definition.map_err(|it| Problem::invalid(it.to_string()))
+}
+
+/// Says what is behind an error.
+fn source(error: &dyn std::error::Error) -> String {
+    error.source().map_or_else(|| error.to_string(), ToString::to_string)
+}

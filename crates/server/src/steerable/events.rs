@@ -1,0 +1,116 @@
+//! Listening to a chat: all its turns, as they happen, and those of other clients, too.
+
+use std::collections::VecDeque;
+
+use axum::extract::Path;
+use axum::response::Response;
+use futures_core::Stream;
+use futures_util::StreamExt;
+use futures_util::stream::unfold;
+use serde::Deserialize;
+use singletree_harness::{ChatEvent, Error};
+use singletree_protocol::steerable::{EventType, SseEvent};
+
+use super::resume_id::{ResumeId, Within};
+use super::send::frame;
+use super::wire::Wire;
+use crate::fold::{Fold, Mark};
+use crate::native::{Params, Telling};
+use crate::problem::Problem;
+use crate::sse::{self, Frame};
+
+/// From where on to listen. What is not known is ignored.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct EventQuery {
+    /// From behind the event of this id, as `Last-Event-ID`, which counts more.
+    after: Option<String>,
+}
+
+/// Streams what happens in a chat: from behind what the reader has seen; else from the beginning of the turn that has not ended,
+/// or from now on.
+pub(super) async fn follow(
+    telling: Telling,
+    Path(chat): Path<String>,
+    Params(query): Params<EventQuery>,
+) -> Result<Response, Problem> {
+    let all = telling.chat();
+    let seen =
+        telling.headers.get("last-event-id").map(|it| String::from_utf8_lossy(it.as_bytes()).into_owned());
+    let from = match seen.or(query.after).filter(|it| !it.is_empty()) {
+        Some(seen) => ResumeId::read(&seen)?,
+        None => {
+            let now = all.transcript(&chat, 0, 0).await.map_err(|it| Problem::of(&it))?;
+            ResumeId { event: now.last_event, within: Within::default() }
+        }
+    };
+    // Who listens to what is not there would wait for ever.
+    all.session(&chat).await.map_err(|it| Problem::of(&it))?;
+    let events = all.events(&chat, from.event.clone()).await.map_err(|it| Problem::of(&it))?;
+    let mut wire = Wire::new(telling.shared.clone(), chat).spoken_by(from.within.speaker.clone());
+    wire.echo = true;
+    let reader = Reader { fold: Fold::resumed(from.within.marks.clone()), wire, at: from };
+    let open = futures_util::stream::once(std::future::ready(Frame::comment("open")));
+    Ok(sse::stream(&telling.shared, open.chain(frames(events, reader))))
+}
+
+/// One reader, and where it is.
+struct Reader {
+    fold: Fold,
+    wire: Wire,
+    at: ResumeId,
+}
+
+impl Reader {
+    /// Returns the frames of an event that were not told, each with the id from which the reader goes on.
+    fn event(&mut self, event: &ChatEvent) -> Vec<Frame> {
+        let before = self.marks();
+        let told: Vec<_> = self.fold.event(event).into_iter().collect();
+        let told: Vec<SseEvent> = told.into_iter().flat_map(|it| self.wire.piece(it, event.at)).collect();
+        let count = told.len();
+        let mut frames: Vec<Frame> = told.iter().map(frame).collect();
+        let Some(id) = &event.id else {
+            // What is provisional is told whole or again.
+            if let Some(last) = frames.last_mut() {
+                self.at.within.marks = self.marks();
+                self.at.within.speaker = self.wire.speaker().map(str::to_owned);
+                last.id = self.at.write();
+            }
+            return frames;
+        };
+        let skipped = std::mem::take(&mut self.at.within.told).min(count);
+        for (at, frame) in frames.iter_mut().enumerate() {
+            let within = Within { told: at + 1, marks: before.clone(), ..self.at.within.clone() };
+            frame.id = ResumeId { within, ..self.at.clone() }.write();
+        }
+        let speaker = self.wire.speaker().map(str::to_owned);
+        self.at =
+            ResumeId { event: Some(id.clone()), within: Within { told: 0, marks: self.marks(), speaker } };
+        if frames.is_empty() {
+            // An id needs an event to come with.
+            frames.push(frame(&SseEvent::new(EventType::Keepalive)));
+        }
+        if let Some(last) = frames.last_mut() {
+            last.id = self.at.write();
+        }
+        frames.split_off(skipped)
+    }
+
+    fn marks(&self) -> Vec<Mark> {
+        self.fold.marks()
+    }
+}
+
+fn frames(
+    events: impl Stream<Item = Result<ChatEvent, Error>> + Send + 'static,
+    reader: Reader,
+) -> impl Stream<Item = Frame> + Send + 'static {
+    unfold((Box::pin(events), reader, VecDeque::new()), |(mut events, mut reader, mut ready)| async move {
+        while ready.is_empty() {
+            match events.next().await? {
+                Ok(event) => ready.extend(reader.event(&event)),
+                Err(error) => ready.extend(reader.wire.broken(&error).iter().map(frame)),
+            }
+        }
+        ready.pop_front().map(|it| (it, (events, reader, ready)))
+    })
+}

@@ -1,0 +1,167 @@
+//! Messages of a history, as the specification has them. A projection: what it lacks in a history it never adds.
+
+use serde_json::{Map, Value};
+use singletree_durable::Timestamp;
+use singletree_harness::TranscriptEntry;
+use singletree_llm as llm;
+use singletree_protocol::steerable::{ChatMessage, ContentPart, Role, ToolCall, ToolResult};
+
+use crate::fold::{agent_of, success};
+use crate::native::time;
+
+/// Writes messages of one chat, in their order.
+#[derive(Debug)]
+pub(super) struct Projection<'a> {
+    chat: &'a str,
+    /// When the last one was made. Times never go back: a message that waited its place is as late as what it waited for.
+    at: Timestamp,
+}
+
+impl<'a> Projection<'a> {
+    /// Begins with a time before which no message was made.
+    pub(super) fn new(chat: &'a str, at: Timestamp) -> Self {
+        Self { chat, at }
+    }
+
+    /// Writes a message; none of what sets the stage for a model and is not part of what is shown.
+    pub(super) fn entry(&mut self, entry: &TranscriptEntry) -> Option<ChatMessage> {
+        self.at = self.at.max(entry.at.unwrap_or(self.at));
+        // Without the record of its turn a message has its place, which stays, too.
+        let id =
+            entry.id.as_ref().map_or_else(|| format!("{}:{}", self.chat, entry.seq), ToString::to_string);
+        self.message(id, &entry.message, entry.side.as_ref())
+    }
+
+    /// Writes a message of this id.
+    pub(super) fn message(
+        &self,
+        id: String,
+        message: &llm::ChatMessage,
+        side: Option<&Value>,
+    ) -> Option<ChatMessage> {
+        let role = match message.role {
+            llm::Role::User => Role::User,
+            llm::Role::Assistant => Role::Assistant,
+            llm::Role::Tool => Role::Tool,
+            llm::Role::System => return None,
+        };
+        let content = message.text().into_owned();
+        let tool_result =
+            message.tool_call_id.as_deref().map(|call| result(call, success(message, side), &content));
+        let owner = agent_of(side).filter(|_| role != Role::User);
+        let known = ["interrupted", "finish_reason", "metadata"];
+        let beside = known.into_iter().filter_map(|name| Some((name.to_owned(), side?.get(name)?.clone())));
+        Some(ChatMessage {
+            id,
+            role,
+            content,
+            created_at: time(self.at).0,
+            chat_id: Some(self.chat.to_owned()),
+            agent_id: owner.map(str::to_owned),
+            tool_calls: message.tool_calls.iter().map(call).collect(),
+            tool_result,
+            tool_call_id: message.tool_call_id.clone(),
+            updated_at: None,
+            parts: parts(&message.content),
+            other: beside.collect(),
+        })
+    }
+}
+
+fn call(call: &llm::ToolCall) -> ToolCall {
+    let arguments = call.arguments.clone().unwrap_or_default();
+    ToolCall { id: call.id.clone(), name: call.name.clone(), arguments }
+}
+
+/// Returns the blocks of a message that has more than text.
+fn parts(content: &llm::Content) -> Vec<ContentPart> {
+    let blocks = content.blocks();
+    if !blocks.iter().any(|it| matches!(it, llm::ContentBlock::Image { .. })) {
+        return Vec::new();
+    }
+    blocks.iter().filter_map(part).collect()
+}
+
+fn part(block: &llm::ContentBlock) -> Option<ContentPart> {
+    match block {
+        llm::ContentBlock::Text { text, .. } => {
+            let (kind, text) = ("text".to_owned(), Some(text.clone()));
+            Some(ContentPart { kind, text, url: None, media_type: None })
+        }
+        llm::ContentBlock::Image { source, media_type, .. } => {
+            let url = match source {
+                llm::ImageSource::Url { url } => Some(url.clone()),
+                llm::ImageSource::Inline { .. } => None,
+            };
+            Some(ContentPart { kind: "image".to_owned(), text: None, url, media_type: media_type.clone() })
+        }
+        // D19
+        llm::ContentBlock::Thinking { .. } | llm::ContentBlock::RedactedThinking { .. } => None,
+    }
+}
+
+/// Writes what a call gave. A call that failed is no end of the run, since the model is told and goes on; one that was closed
+/// with its turn is (spec: steerable tools, Completion semantics).
+pub(super) fn result(call: &str, success: bool, content: &str) -> ToolResult {
+    let object = serde_json::from_str::<Map<String, Value>>(content).ok();
+    let closed = object.as_ref().and_then(|it| it.get("status")).and_then(Value::as_str);
+    let over = closed.is_some_and(|it| it == "cancelled" || it == "failed");
+    let data = object.unwrap_or_else(|| Map::from_iter([("value".to_owned(), content.into())]));
+    ToolResult {
+        success,
+        needs_followup: (!success && !over).then_some(true),
+        error: (!success).then(|| content.to_owned()),
+        data: success.then_some(data),
+        call_id: Some(call.to_owned()),
+        ..ToolResult::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    // spec: steerable tools, ToolResult
+    #[test]
+    fn what_a_call_gave_is_an_object_and_a_failure_says_why() {
+        let check = |success: bool, content: &str, expected: Value, terminal: bool| {
+            let result = result("c", success, content);
+            assert_eq!(result.is_terminal(), terminal, "{content}");
+            assert_eq!(serde_json::to_value(result).unwrap(), expected);
+        };
+        check(true, "7", json!({ "success": true, "data": { "value": "7" }, "callId": "c" }), false);
+        check(true, r#"{"a":1}"#, json!({ "success": true, "data": { "a": 1 }, "callId": "c" }), false);
+        check(
+            false,
+            "no",
+            json!({ "success": false, "needsFollowup": true, "error": "no", "callId": "c" }),
+            false,
+        );
+        let cancelled = r#"{"status":"cancelled"}"#;
+        check(false, cancelled, json!({ "success": false, "error": cancelled, "callId": "c" }), true);
+    }
+
+    #[test]
+    fn times_never_go_back_and_the_stage_is_not_shown() {
+        let entry = |seq: u64, at: Option<i64>, message: llm::ChatMessage| TranscriptEntry {
+            seq,
+            id: None,
+            at: at.map(Timestamp::from_millis),
+            message: message.into(),
+            side: None,
+        };
+        let mut projection = Projection::new("s", Timestamp::from_millis(1000));
+        let entries = [
+            entry(0, Some(2000), llm::ChatMessage::user("a")),
+            entry(1, Some(5000), llm::ChatMessage::assistant("b")),
+            entry(2, None, llm::ChatMessage::system("c")),
+            entry(3, Some(3000), llm::ChatMessage::user("d")),
+        ];
+        let shown: Vec<_> = entries.iter().filter_map(|it| projection.entry(it)).collect();
+        let shown: Vec<_> = shown.iter().map(|it| (it.id.as_str(), it.created_at.as_str())).collect();
+        let late = "1970-01-01T00:00:05.000Z";
+        assert_eq!(shown, [("s:0", "1970-01-01T00:00:02.000Z"), ("s:1", late), ("s:3", late)]);
+    }
+}

@@ -1,0 +1,163 @@
+//! Sending: the answer is the stream of the turn.
+
+use std::collections::VecDeque;
+
+use axum::Json;
+use axum::extract::Path;
+use axum::http::HeaderMap;
+use axum::response::Response;
+use futures_core::Stream;
+use futures_util::StreamExt;
+use futures_util::stream::unfold;
+use serde_json::{Map, Value, json};
+use singletree_harness::{ChatEvent, Error, SendOptions, Turn};
+use singletree_llm::ChatMessage;
+use singletree_protocol::native::{SendBlock, SendContent, SendImageSource};
+use singletree_protocol::steerable::{SendBody, SentMessage, SentPart, SseEvent};
+
+use super::wire::Wire;
+use crate::body::Sent;
+use crate::fold::Fold;
+use crate::native::Telling;
+use crate::problem::Problem;
+use crate::sse::{self, Frame};
+
+/// What a client says, as the harness takes it.
+struct Said {
+    message: ChatMessage,
+    options: SendOptions,
+}
+
+/// Accepts a message and streams its turn. `{"content": "", "metadata": {"resume": true}}` accepts nothing: the newest turn is
+/// streamed again, from its beginning.
+pub(super) async fn send(
+    telling: Telling,
+    Path(chat): Path<String>,
+    Sent(body): Sent<SendBody>,
+) -> Result<Response, Problem> {
+    let resumes = body.metadata.as_ref().is_some_and(|it| it.get("resume") == Some(&Value::Bool(true)));
+    if resumes && body.message.is_none() && body.content.as_deref().is_none_or(str::is_empty) {
+        let turn = newest(&telling, &chat).await?;
+        return Ok(stream(&telling, &turn));
+    }
+    let Said { message, options } = said(&telling, &chat, body).await?;
+    let turn = telling.chat().submit(&chat, message, options.listen()).await;
+    Ok(stream(&telling, &turn.map_err(|it| Problem::of_turn(&it))?))
+}
+
+/// Accepts a message for the turn that runs; where none runs nothing is accepted, and the client sends it.
+pub(super) async fn steer(
+    telling: Telling,
+    Path(chat): Path<String>,
+    Sent(body): Sent<SendBody>,
+) -> Result<Json<Value>, Problem> {
+    let all = telling.chat();
+    let open = match all.open_turns(&chat).await {
+        Ok(open) => open,
+        // A chat in which nothing was said has no turn.
+        Err(Error::SessionUnknown { .. }) => Vec::new(),
+        Err(error) => return Err(Problem::of(&error)),
+    };
+    if open.is_empty() {
+        return Ok(Json(json!({ "steered": false })));
+    }
+    let Said { message, options } = said(&telling, &chat, body).await?;
+    let turn = all.steer(&chat, message, options).await.map_err(|it| Problem::of_turn(&it))?;
+    Ok(Json(json!({ "steered": true, "turnId": turn.id().to_string() })))
+}
+
+async fn newest(telling: &Telling, chat: &str) -> Result<Turn, Problem> {
+    let all = telling.chat();
+    let newest = all.newest_turn(chat).await.map_err(|it| Problem::of(&it))?;
+    let none = || Problem::not_found("chat_turn_unknown", "there is no turn to resume");
+    all.turn(&newest.ok_or_else(none)?.id).await.map_err(|it| Problem::of(&it))
+}
+
+/// Reads what is sent: only what a user may say (D16).
+async fn said(telling: &Telling, chat: &str, body: SendBody) -> Result<Said, Problem> {
+    let mut options = options(&telling.headers)?;
+    let content = match body.message {
+        Some(SentMessage::Text(text)) => SendContent::Text(text),
+        Some(SentMessage::Message { id, role, content, parts }) => {
+            if role.as_deref().is_some_and(|it| it != "user") {
+                return Err(Problem::invalid("clients speak as `user`").field("message.role"));
+            }
+            if let Some(id) = id {
+                options = options.note("client_id", id);
+            }
+            match content {
+                Some(text) if parts.is_empty() => SendContent::Text(text),
+                Some(_) | None => SendContent::Blocks(blocks(parts)?),
+            }
+        }
+        None => SendContent::Text(body.content.unwrap_or_default()),
+    };
+    if content == SendContent::Text(String::new()) {
+        return Err(Problem::invalid("there is nothing said").field("content"));
+    }
+    let metadata = body.metadata.unwrap_or_default();
+    if let Some(agent) = metadata.get("agentId").and_then(Value::as_str) {
+        options = options.agent(agent);
+    }
+    let message = telling.said(chat, content).await?;
+    Ok(Said { message, options: noted(options, metadata) })
+}
+
+fn noted(options: SendOptions, metadata: Map<String, Value>) -> SendOptions {
+    if metadata.is_empty() { options } else { options.note("metadata", metadata) }
+}
+
+/// Reads the header under which a message is sent once.
+fn options(headers: &HeaderMap) -> Result<SendOptions, Problem> {
+    match headers.get("idempotency-key").map(|it| it.to_str()) {
+        None => Ok(SendOptions::new()),
+        Some(Ok(key)) => Ok(SendOptions::new().key(key)),
+        Some(Err(_)) => Err(Problem::invalid("Idempotency-Key has to be plain ASCII")),
+    }
+}
+
+fn blocks(parts: Vec<SentPart>) -> Result<Vec<SendBlock>, Problem> {
+    let block = |(at, part): (usize, SentPart)| match (part.kind.as_str(), part.text, part.url) {
+        ("text", Some(text), _) => Ok(SendBlock::Text { text }),
+        ("image", _, Some(url)) => {
+            let (source, media_type) = (SendImageSource::Url { url }, part.media_type);
+            Ok(SendBlock::Image { source, media_type, detail: None })
+        }
+        _ => Err(Problem::invalid("a part is a `text` with its `text`, or an `image` with its `url`")
+            .field(format!("message.parts[{at}]"))),
+    };
+    parts.into_iter().enumerate().map(block).collect()
+}
+
+/// Streams a turn up to its end.
+fn stream(telling: &Telling, turn: &Turn) -> Response {
+    let wire = Wire::new(telling.shared.clone(), turn.session());
+    let frames = frames(turn.events(), wire).chain(futures_util::stream::iter([Frame::data("[DONE]")]));
+    sse::stream(&telling.shared, frames)
+}
+
+/// Writes the events of a turn as frames: data only, one line each.
+fn frames(
+    events: impl Stream<Item = Result<ChatEvent, Error>> + Send + 'static,
+    wire: Wire,
+) -> impl Stream<Item = Frame> + Send + 'static {
+    let begin = (Box::pin(events), Fold::default(), wire, VecDeque::new());
+    unfold(begin, |(mut events, mut fold, mut wire, mut ready)| async move {
+        while ready.is_empty() {
+            match events.next().await? {
+                Ok(event) => {
+                    let told = fold.event(&event).into_iter().flat_map(|it| wire.piece(it, event.at));
+                    ready.extend(told.collect::<Vec<_>>());
+                }
+                Err(error) => ready.extend(wire.broken(&error)),
+            }
+        }
+        let next = ready.pop_front().map(|it| frame(&it))?;
+        Some((next, (events, fold, wire, ready)))
+    })
+}
+
+/// Writes an event on one line.
+pub(super) fn frame(event: &SseEvent) -> Frame {
+    Frame::data(serde_json::to_string(event).expect("an event of strings and JSON is JSON"))
+}

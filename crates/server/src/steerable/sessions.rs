@@ -1,0 +1,137 @@
+//! Agent sessions: a chat's session, as the framework records such. One chat has one session here, of the same id; its user is the
+//! tenant, since who the tenant's users are the server does not know: what clients say of a user is not looked at.
+
+use axum::Json;
+use axum::extract::Path;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use singletree_durable::TurnStatus;
+use singletree_harness::{Bucket, Chat, ChatTurnOutcome, CreateOptions, Error, SessionInfo};
+use singletree_protocol::steerable::{AgentSession, CreateAgentSession};
+
+use crate::body::Sent;
+use crate::native::{Params, Telling, limit, time};
+use crate::problem::Problem;
+
+/// Among how many sessions, in the order of their ids, the latest are looked for.
+const LOOKED_AT: u64 = 1000;
+
+/// The scenario that means any agent: the first.
+const ANY_SCENARIO: &str = "agent-entry";
+
+/// Which sessions to list. What is not known is ignored.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct SessionQuery {
+    /// Only that of this chat.
+    chat_id: Option<String>,
+    /// Only those that take turns.
+    #[serde(default)]
+    active_only: bool,
+    /// How many at most.
+    limit: Option<u64>,
+}
+
+/// Lists sessions, those first that were changed last.
+pub(super) async fn list(
+    telling: Telling,
+    Params(query): Params<SessionQuery>,
+) -> Result<Json<Vec<AgentSession>>, Problem> {
+    let limit = usize::try_from(limit(query.limit)?).unwrap_or(usize::MAX);
+    let chat = telling.chat();
+    let mut infos = match &query.chat_id {
+        Some(id) => match chat.session(id).await {
+            Ok(info) => vec![info],
+            Err(Error::SessionUnknown { .. }) => Vec::new(),
+            Err(error) => return Err(Problem::of(&error)),
+        },
+        None => chat.sessions(None, LOOKED_AT).await.map_err(|it| Problem::of(&it))?.items,
+    };
+    infos.sort_by_key(|it| std::cmp::Reverse(it.updated_at));
+    let mut sessions = Vec::new();
+    for info in infos {
+        if sessions.len() == limit {
+            break;
+        }
+        match record(&telling, &chat, &info).await {
+            Ok(it) if it.is_active || !query.active_only => sessions.push(it),
+            // One that was deleted meanwhile is none.
+            Ok(_) | Err(Error::SessionUnknown { .. }) => {}
+            Err(error) => return Err(Problem::of(&error)),
+        }
+    }
+    Ok(Json(sessions))
+}
+
+/// Shows one session.
+pub(super) async fn one(
+    telling: Telling,
+    Path(session): Path<String>,
+) -> Result<Json<AgentSession>, Problem> {
+    let chat = telling.chat();
+    let info = chat.session(&session).await.map_err(|it| Problem::of(&it))?;
+    record(&telling, &chat, &info).await.map(Json).map_err(|it| Problem::of(&it))
+}
+
+/// Makes a session, or answers with the one that the chat has.
+pub(super) async fn make(
+    telling: Telling,
+    Sent(wanted): Sent<CreateAgentSession>,
+) -> Result<Response, Problem> {
+    let mut options = CreateOptions::new();
+    if let Some(id) = &wanted.chat_id {
+        options = options.session(id);
+    }
+    if let Some(agent) = wanted.scenario.filter(|it| it != ANY_SCENARIO) {
+        options = options.agent(agent);
+    }
+    let chat = telling.chat();
+    let (status, info) = match (chat.create_session(options).await, &wanted.chat_id) {
+        (Ok(info), _) => (StatusCode::CREATED, info),
+        (Err(Error::SessionExists { .. }), Some(id)) => {
+            (StatusCode::OK, chat.session(id).await.map_err(|it| Problem::of(&it))?)
+        }
+        (Err(error), _) => return Err(Problem::of(&error)),
+    };
+    let session = record(&telling, &chat, &info).await.map_err(|it| Problem::of(&it))?;
+    Ok((status, Json(session)).into_response())
+}
+
+async fn record(telling: &Telling, chat: &Chat, info: &SessionInfo) -> Result<AgentSession, Error> {
+    let (stage, is_active) = stage(chat, &info.session).await?;
+    Ok(AgentSession {
+        id: None,
+        session_id: info.session.clone(),
+        user_id: telling.caller.tenant.to_string(),
+        project_id: None,
+        chat_id: info.session.clone(),
+        current_stage: stage,
+        next_stage: None,
+        scenario: info.agent.clone(),
+        stage_data: None,
+        is_active,
+        created_at: time(info.created_at).0,
+        updated_at: time(info.updated_at).0,
+    })
+}
+
+/// Tells how far a session is, and whether it takes turns: not after an error that ends it.
+async fn stage(chat: &Chat, session: &str) -> Result<(String, bool), Error> {
+    if !chat.open_turns(session).await?.is_empty() {
+        return Ok(("running".to_owned(), true));
+    }
+    if let Some(wait) = chat.pending(Some(session), 1).await?.first() {
+        return Ok((format!("suspended:{}", wait.descriptor.signal_id), true));
+    }
+    let newest = chat.newest_turn(session).await?.filter(|it| it.status == TurnStatus::Errored);
+    if let Some(newest) = newest {
+        let outcome = chat.turn(&newest.id).await?.outcome().await;
+        if let ChatTurnOutcome::Errored(it) = outcome.as_ref()
+            && it.error_bucket == Bucket::SessionTerminating
+        {
+            return Ok(("terminated".to_owned(), false));
+        }
+    }
+    Ok(("idle".to_owned(), true))
+}

@@ -1,0 +1,237 @@
+//! Pieces as events of the stream.
+//!
+//! Of one turn the order is `agent? (content | tool_call | tool_result | agent | orchestration)* (error | budget_exhausted)? done`.
+//! What a message says is its `content`s of one `messageId`, joined: exactly the message's text, unless an `orchestration` event
+//! `retracted` names that id.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+use singletree_durable::Timestamp;
+use singletree_harness::{ChatTurnOutcome, ErroredTurn, MessageId, TurnId};
+use singletree_protocol::steerable::{EventType, SseEvent};
+
+use super::project::{Projection, result};
+use crate::fold::{Piece, ToolAnswer};
+use crate::native::suspended;
+use crate::shared::Shared;
+
+/// Makes events of pieces.
+pub(super) struct Wire {
+    shared: Arc<Shared>,
+    chat: String,
+    /// Who was said to speak.
+    speaker: Option<String>,
+    /// Whose the messages are that have begun: they may be told by turns.
+    owners: Vec<(MessageId, Option<String>)>,
+    /// The messages that were recorded since a turn ended.
+    recorded: Vec<MessageId>,
+    /// Whether to tell what the user says: not to whom has just said it.
+    pub(super) echo: bool,
+}
+
+impl Wire {
+    pub(super) fn new(shared: Arc<Shared>, chat: impl Into<String>) -> Self {
+        Self {
+            shared,
+            chat: chat.into(),
+            speaker: None,
+            owners: Vec::new(),
+            recorded: Vec::new(),
+            echo: false,
+        }
+    }
+
+    /// Goes on as this agent, which the reader was told of.
+    pub(super) fn spoken_by(mut self, speaker: Option<String>) -> Self {
+        self.speaker = speaker;
+        self
+    }
+
+    /// Returns who was said to speak.
+    pub(super) fn speaker(&self) -> Option<&str> {
+        self.speaker.as_deref()
+    }
+
+    /// Returns the events of a piece that was told at a time.
+    pub(super) fn piece(&mut self, piece: Piece, at: Timestamp) -> Vec<SseEvent> {
+        match piece {
+            Piece::TurnBegin { turn, message } => {
+                let shown = message.filter(|_| self.echo).and_then(|message| {
+                    // The user's own message is the turn's first.
+                    let id = MessageId { turn: turn.clone(), k: 0 }.to_string();
+                    Projection::new(&self.chat, at).message(id, &message, None)
+                });
+                let mut payload = json!({ "turnId": turn.to_string() });
+                if let Some(message) = shown {
+                    payload["message"] = serde_json::to_value(message).expect("a message is JSON");
+                }
+                vec![around("accepted", &turn, payload)]
+            }
+            Piece::Begin { showing, agent } => {
+                self.owners.push((showing.message, agent.clone()));
+                self.speak(agent).into_iter().collect()
+            }
+            Piece::Text { showing, delta } => {
+                let message_id = Some(showing.to_string());
+                let text = SseEvent { content: Some(delta), message_id, ..SseEvent::new(EventType::Content) };
+                self.owned(&showing.message, text)
+            }
+            Piece::Call { message, id, name, arguments } => {
+                let payload = object(json!({ "id": id, "name": name, "arguments": arguments }));
+                let message_id = Some(message.to_string());
+                let call =
+                    SseEvent { message_id, payload: Some(payload), ..SseEvent::new(EventType::ToolCall) };
+                self.owned(&message, call)
+            }
+            Piece::End { showing, .. } => {
+                self.owners.retain(|(id, _)| *id != showing.message);
+                self.recorded.push(showing.message);
+                Vec::new()
+            }
+            Piece::Retract { showing } => {
+                self.owners.retain(|(id, _)| *id != showing.message);
+                let id = showing.to_string();
+                let payload = json!({ "messageId": id });
+                vec![SseEvent { message_id: Some(id), ..around("retracted", &showing.message.turn, payload) }]
+            }
+            Piece::Answer(answer) => {
+                self.recorded.extend(answer.message.clone());
+                vec![answered(&answer)]
+            }
+            Piece::Recorded(answer) => {
+                self.recorded.extend(answer.message);
+                Vec::new()
+            }
+            Piece::User { id, message, side } => {
+                self.recorded.push(id.clone());
+                let shown = Projection::new(&self.chat, at).message(id.to_string(), &message, side.as_ref());
+                let payload = json!({ "message": shown });
+                let event = around("user_message", &id.turn, payload);
+                vec![SseEvent { message_id: Some(id.to_string()), ..event }]
+            }
+            Piece::Signal { turn, signal, wait, how } => {
+                let payload =
+                    json!({ "turnId": turn.to_string(), "signal": signal, "wait": wait, "how": how });
+                vec![around("signal", &turn, payload)]
+            }
+            Piece::TurnEnd { turn, outcome } => self.end(&turn, &outcome),
+        }
+    }
+
+    /// Tells something of a message, behind whose it is where that was not said last.
+    fn owned(&mut self, message: &MessageId, event: SseEvent) -> Vec<SseEvent> {
+        let owner = self.owners.iter().find(|(id, _)| id == message).map(|(_, agent)| agent.clone());
+        let speaks = owner.and_then(|it| self.speak(it));
+        speaks.into_iter().chain([event]).collect()
+    }
+
+    /// Says who speaks, unless that was said (spec: steerable chat, Conversational ownership).
+    fn speak(&mut self, agent: Option<String>) -> Option<SseEvent> {
+        if self.speaker == agent {
+            return None;
+        }
+        let known = agent.as_ref().and_then(|id| self.shared.agents.iter().find(|it| it.id == *id));
+        let mut payload = json!({ "agentId": agent });
+        if let Some(id) = &agent {
+            payload["name"] = known.map_or(id.as_str(), |it| it.name.as_str()).into();
+        }
+        for (name, value) in [
+            ("icon", known.and_then(|it| it.icon.as_ref())),
+            ("color", known.and_then(|it| it.color.as_ref())),
+        ] {
+            if let Some(value) = value {
+                payload[name] = value.as_str().into();
+            }
+        }
+        self.speaker.clone_from(&agent);
+        let payload = Some(object(payload));
+        Some(SseEvent { agent_id: agent, payload, ..SseEvent::new(EventType::Agent) })
+    }
+
+    fn end(&mut self, turn: &TurnId, outcome: &ChatTurnOutcome) -> Vec<SseEvent> {
+        let (own, others): (Vec<_>, _) =
+            std::mem::take(&mut self.recorded).into_iter().partition(|it| it.turn == *turn);
+        self.recorded = others;
+        let mut own: Vec<String> = own.iter().map(ToString::to_string).collect();
+        let mut done = json!({ "outcome": outcome.as_str(), "turnId": turn.to_string() });
+        let mut events = Vec::new();
+        match outcome {
+            ChatTurnOutcome::Completed(_) => {}
+            ChatTurnOutcome::Suspended(it) => {
+                let wait = serde_json::to_value(suspended(&self.chat, it)).expect("a wait is JSON");
+                events.push(around("suspended", turn, wait));
+            }
+            ChatTurnOutcome::Errored(it) => {
+                // What a failed turn made is no part of the conversation; what a cancelled one showed is (D10, D11).
+                if it.error_category != "chat_turn_cancelled" {
+                    own.clear();
+                }
+                done["category"] = it.error_category.as_str().into();
+                done["retrySafe"] = it.retry_safe.into();
+                events.push(self.failed(it));
+            }
+        }
+        done["messageIds"] = own.into();
+        events.push(SseEvent { payload: Some(object(done)), ..SseEvent::new(EventType::Done) });
+        events
+    }
+
+    fn failed(&self, turn: &ErroredTurn) -> SseEvent {
+        let text = self.shared.redactor.redact(&turn.reply.text()).into_owned();
+        let bucket = json!({ "errorBucket": crate::native::bucket(turn.error_bucket) });
+        let (kind, code) = match turn.error_category.as_str() {
+            "chat_budget_exhausted" => (EventType::BudgetExhausted, budget_code(turn.budget())),
+            category => (EventType::Error, category.to_owned()),
+        };
+        SseEvent {
+            message: Some(text),
+            code: Some(code),
+            payload: Some(object(bucket)),
+            ..SseEvent::new(kind)
+        }
+    }
+
+    /// Tells that the stream itself broke, and ends it.
+    pub(super) fn broken(&self, error: &singletree_harness::Error) -> [SseEvent; 2] {
+        let text = self.shared.redactor.redact(&error.to_string()).into_owned();
+        let done = json!({ "outcome": "errored", "category": error.category(), "messageIds": [] });
+        let code = Some(error.category().to_owned());
+        [
+            SseEvent { message: Some(text), code, ..SseEvent::new(EventType::Error) },
+            SseEvent { payload: Some(object(done)), ..SseEvent::new(EventType::Done) },
+        ]
+    }
+}
+
+/// Tells which budget is used up, in the framework's form.
+fn budget_code(budget: Option<&str>) -> String {
+    match budget {
+        Some(budget) => format!("E_BUDGET_{}", budget.to_uppercase()),
+        None => "E_BUDGET".to_owned(),
+    }
+}
+
+fn answered(answer: &ToolAnswer) -> SseEvent {
+    let payload = result(&answer.call, answer.success, &answer.content);
+    let payload = object(serde_json::to_value(payload).expect("a result is JSON"));
+    let message_id = answer.of.as_ref().or(answer.message.as_ref()).map(ToString::to_string);
+    SseEvent { message_id, payload: Some(payload), ..SseEvent::new(EventType::ToolResult) }
+}
+
+/// Tells what happens around the conversation of an invocation.
+fn around(event: &str, turn: &TurnId, payload: Value) -> SseEvent {
+    SseEvent {
+        event: Some(event.to_owned()),
+        task_id: Some(turn.invocation.to_string()),
+        payload: Some(object(payload)),
+        ..SseEvent::new(EventType::Orchestration)
+    }
+}
+
+fn object(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(map) => map,
+        other => Map::from_iter([("value".to_owned(), other)]),
+    }
+}

@@ -1,0 +1,78 @@
+//! A stream of what a future tells on its way: for work that is easier said as a sequence of steps than as a stream.
+
+use std::future::Future;
+use std::task::Poll;
+
+use futures_core::Stream;
+use futures_util::stream::poll_fn;
+use tokio::sync::mpsc;
+
+/// What work tells its reader with.
+#[derive(Debug)]
+pub(crate) struct Teller<T>(mpsc::Sender<T>);
+
+impl<T> Teller<T> {
+    /// Tells something. It goes on when the reader has taken what was told before.
+    pub(crate) async fn tell(&self, what: T) {
+        // Without a reader the work is not polled: there is nobody to be told that nobody listens.
+        drop(self.0.send(what).await);
+    }
+}
+
+/// Returns what work tells, until it is done. It goes on while the stream is read, and is given up with the stream.
+pub(crate) fn told<T, F>(work: impl FnOnce(Teller<T>) -> F) -> impl Stream<Item = T> + Send
+where
+    T: Send + 'static,
+    F: Future<Output = ()> + Send + 'static,
+{
+    let (teller, mut heard) = mpsc::channel(1);
+    let mut work = Some(Box::pin(work(Teller(teller))));
+    poll_fn(move |cx| {
+        if let Poll::Ready(Some(it)) = heard.poll_recv(cx) {
+            return Poll::Ready(Some(it));
+        }
+        if work.as_mut().is_some_and(|it| it.as_mut().poll(cx).is_ready()) {
+            // With the work goes its teller: what was told last comes still, and then the end.
+            work = None;
+        }
+        heard.poll_recv(cx)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::StreamExt;
+
+    #[tokio::test]
+    async fn all_that_is_told_comes_in_order_and_then_the_end() {
+        let stream = told(|teller| async move {
+            for it in 0..5 {
+                teller.tell(it).await;
+                if it % 2 == 0 {
+                    tokio::task::yield_now().await;
+                }
+            }
+        });
+        assert_eq!(stream.collect::<Vec<_>>().await, [0, 1, 2, 3, 4]);
+        assert_eq!(told(|_: Teller<()>| async {}).collect::<Vec<_>>().await, []);
+    }
+
+    #[tokio::test]
+    async fn work_goes_no_further_than_it_is_read() {
+        let (far, mut seen) = mpsc::unbounded_channel();
+        let mut stream = Box::pin(told(|teller| async move {
+            for it in 0..10 {
+                far.send(it).unwrap();
+                teller.tell(it).await;
+            }
+        }));
+        assert_eq!(stream.next().await, Some(0));
+        drop(stream);
+        let mut reached = Vec::new();
+        while let Some(it) = seen.recv().await {
+            reached.push(it);
+        }
+        assert!(reached.len() <= 3, "{reached:?}");
+    }
+}

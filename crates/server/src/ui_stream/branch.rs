@@ -1,0 +1,44 @@
+//! Which session a page's chat is.
+//!
+//! At first a chat is the session of its id. Saying something otherwise and asking for another answer are forks (D12): nothing of
+//! the old session changes, and what is said goes on in a new one. The page knows nothing of that and keeps its chat's id, so
+//! that id stands for the newest branch from then on. The old one stays a session as before, for all other clients.
+
+use serde::{Deserialize, Serialize};
+use singletree_durable::{Change, DocumentKey, Expect, Json, SessionId, TenantId};
+
+use crate::native::Telling;
+use crate::problem::Problem;
+
+/// The kind of document that says which session a chat is. It belongs to that session: with it goes the branch.
+const KIND: &str = "ui_branch";
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Branch {
+    session: String,
+}
+
+fn key(tenant: &TenantId, chat: &str) -> DocumentKey {
+    DocumentKey::new(tenant.clone(), KIND, chat)
+}
+
+/// Returns the session that a chat is now.
+pub(super) async fn session_of(telling: &Telling, chat: &str) -> Result<String, Problem> {
+    let key = key(&telling.caller.tenant, chat);
+    let document = telling.shared.documents.document(&key).await.map_err(|it| Problem::of(&it.into()))?;
+    let branch = document.and_then(|it| it.body.decode::<Branch>().ok());
+    Ok(branch.map_or_else(|| chat.to_owned(), |it| it.session))
+}
+
+/// Lets a chat be another session from now on.
+pub(super) async fn go_on_in(telling: &Telling, chat: &str, session: &str) -> Result<(), Problem> {
+    let owner = SessionId::parse(session).map_err(|it| Problem::invalid(it.to_string()))?;
+    let change = Change::Write {
+        key: key(&telling.caller.tenant, chat),
+        expect: Expect::Any,
+        session: Some(owner),
+        body: Json::from(&serde_json::json!(Branch { session: session.to_owned() })),
+        expires_at: None,
+    };
+    telling.shared.documents.change(vec![change]).await.map_err(|it| Problem::of(&it.into()))
+}

@@ -1,0 +1,129 @@
+//! Posting: what is asked for, and the stream of its turn.
+
+use std::collections::VecDeque;
+
+use axum::http::{HeaderName, HeaderValue};
+use axum::response::Response;
+use futures_core::Stream;
+use futures_util::StreamExt;
+use futures_util::stream::unfold;
+use singletree_durable::InvocationId;
+use singletree_harness::{
+    Answer, ChatEvent, Error, ErroredTurn, MessageAt, MessageId, SendOptions, SignalAddress, Turn, TurnId,
+};
+use singletree_protocol::ui_stream::{GivenAnswer, HEADER, Posted, StreamPart, VERSION};
+
+use super::branch::{go_on_in, session_of};
+use super::messages::before;
+use super::posted::{Asked, Named, Said, asked};
+use super::wire::Wire;
+use crate::body::Sent;
+use crate::caller::Scope;
+use crate::fold::Fold;
+use crate::native::Telling;
+use crate::problem::Problem;
+use crate::sse::{self, Frame};
+
+/// Does what a page asks for, and streams the turn that this is.
+pub(super) async fn post(telling: Telling, Sent(posted): Sent<Posted>) -> Result<Response, Problem> {
+    let chat_id = posted.session_id.clone().or_else(|| posted.id.clone());
+    let chat_id = chat_id.ok_or_else(|| Problem::invalid("the body names no chat").field("id"))?;
+    let session = session_of(&telling, &chat_id).await?;
+    let agent = posted.agent.clone();
+    let chat = telling.chat();
+    let turn = match asked(&telling, &session, posted).await? {
+        Asked::Send(said) => {
+            let key = said.id.as_ref().map(|it| format!("ui:{it}"));
+            let options = key.into_iter().fold(options(&said, agent), SendOptions::key);
+            chat.submit(&session, said.message, options).await
+        }
+        Asked::Again(said) => {
+            let options = options(&said, agent);
+            chat.submit(&session, said.message, options).await
+        }
+        Asked::Otherwise(place, said) => chat.edit(&session, place, said.message, None).await,
+        Asked::Regenerate(named) => chat.regenerate(&session, at(named)?, None).await,
+        Asked::Answer(given) => return answer(&telling, &session, given).await,
+    };
+    let turn = turn.map_err(refused)?;
+    if turn.session() != session {
+        go_on_in(&telling, &chat_id, turn.session()).await?;
+    }
+    let wire = Wire::new(telling.shared.clone(), turn.session(), turn.id().clone());
+    Ok(stream(&telling, &turn, wire, Vec::new()))
+}
+
+fn refused(errored: Box<ErroredTurn>) -> Problem {
+    Problem::of_turn(&errored)
+}
+
+fn options(said: &Said, agent: Option<String>) -> SendOptions {
+    let options = SendOptions::new().listen();
+    let options = said.id.iter().fold(options, |options, id| options.note("client_id", id.as_str()));
+    agent.into_iter().fold(options, SendOptions::agent)
+}
+
+/// Returns the message whose answer is asked for again: the user's own of an invocation, or a user's itself.
+fn at(named: Option<Named>) -> Result<Option<MessageAt>, Problem> {
+    Ok(match named {
+        None => None,
+        Some(Named::Place(place)) => Some(place.into()),
+        Some(Named::Invocation(id)) => {
+            let unknown = |_| Problem::not_found("chat_message_unknown", "there is no such message");
+            let invocation = InvocationId::parse(id).map_err(unknown)?;
+            Some(MessageId { turn: TurnId::new(invocation, 0), k: 0 }.into())
+        }
+    })
+}
+
+/// Answers what waits: the page's message goes on with what comes of it.
+async fn answer(telling: &Telling, session: &str, given: GivenAnswer) -> Result<Response, Problem> {
+    telling.caller.may(Scope::Approve)?;
+    let answer = Answer::new(given.payload).from(telling.caller.name.as_str());
+    let answer = match (given.wait, given.action) {
+        (Some(wait), Some(action)) => answer.to(wait, action),
+        (None, None) => answer,
+        (Some(_), None) | (None, Some(_)) => {
+            return Err(Problem::invalid("wait and action are said together, or neither is").field("answer"));
+        }
+    };
+    let chat = telling.chat();
+    let address = SignalAddress::Session { session: session.to_owned(), signal: given.signal };
+    let turn = chat.answer(address, answer).await.map_err(refused)?;
+    let before = before(&chat, session, turn.id()).await.map_err(|it| Problem::of(&it))?;
+    let wire = Wire::new(telling.shared.clone(), session, turn.id().clone());
+    let wire = before.iter().fold(wire, Wire::going_on);
+    Ok(stream(telling, &turn, wire, Vec::new()))
+}
+
+/// Streams a turn up to its end, behind these parts.
+pub(super) fn stream(telling: &Telling, turn: &Turn, wire: Wire, first: Vec<StreamPart>) -> Response {
+    let frames =
+        frames(turn.events(), wire, first).chain(futures_util::stream::iter([Frame::data("[DONE]")]));
+    let mut response = sse::stream(&telling.shared, frames);
+    let version = (HeaderName::from_static(HEADER), HeaderValue::from_static(VERSION));
+    response.headers_mut().insert(version.0, version.1);
+    response
+}
+
+fn frames(
+    events: impl Stream<Item = Result<ChatEvent, Error>> + Send + 'static,
+    wire: Wire,
+    first: Vec<StreamPart>,
+) -> impl Stream<Item = Frame> + Send + 'static {
+    let begin = (Box::pin(events), Fold::default(), wire, VecDeque::from(first));
+    unfold(begin, |(mut events, mut fold, mut wire, mut ready)| async move {
+        while ready.is_empty() {
+            match events.next().await? {
+                Ok(event) => {
+                    let pieces = fold.event(&event);
+                    ready.extend(pieces.into_iter().flat_map(|it| wire.piece(it)).collect::<Vec<_>>());
+                }
+                Err(error) => ready.extend(wire.broken(&error)),
+            }
+        }
+        let part = ready.pop_front()?;
+        let frame = Frame::data(serde_json::to_string(&part).expect("a part of strings and JSON is JSON"));
+        Some((frame, (events, fold, wire, ready)))
+    })
+}

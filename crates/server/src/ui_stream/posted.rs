@@ -1,0 +1,143 @@
+//! What a body asks for. Of all that a page posts the newest message of the user is taken, and nothing else: the messages before
+//! it are the page's picture of what is kept here (D16).
+
+use singletree_harness::{Chat, Error};
+use singletree_llm::{ChatMessage, Role};
+use singletree_protocol::native::{SendBlock, SendContent, SendImageSource};
+use singletree_protocol::ui_stream::{GivenAnswer, GivenMessage, GivenPart, Posted, Trigger};
+
+use super::project::id_of;
+use crate::native::Telling;
+use crate::problem::Problem;
+
+/// How many messages of a history are looked at for the one that is said otherwise, or answered again.
+const LOOKED_AT: u64 = 2000;
+
+/// How many of them at once.
+const WINDOW: u64 = 200;
+
+/// What is asked for.
+pub(super) enum Asked {
+    /// An answer to a message that is new.
+    Send(Said),
+    /// The same, where its turn has failed: then it is no part of the history, and sent again.
+    Again(Said),
+    /// Another message in the place of one that was said.
+    Otherwise(u64, Said),
+    /// Another answer to what stands here; to the last message, when nothing is named.
+    Regenerate(Option<Named>),
+    /// That what waits goes on.
+    Answer(GivenAnswer),
+}
+
+/// A message that is named.
+pub(super) enum Named {
+    /// A user's, by its place.
+    Place(u64),
+    /// An assistant's, by its id in the page.
+    Invocation(String),
+}
+
+/// What the user says.
+pub(super) struct Said {
+    pub(super) message: ChatMessage,
+    /// The client's id for it.
+    pub(super) id: Option<String>,
+}
+
+/// Settles what is asked for.
+pub(super) async fn asked(telling: &Telling, session: &str, posted: Posted) -> Result<Asked, Problem> {
+    if let Some(answer) = posted.answer {
+        return Ok(Asked::Answer(answer));
+    }
+    let newest = posted.message.or_else(|| posted.messages.into_iter().next_back());
+    let newest = newest.filter(|it| it.role == "user");
+    let chat = telling.chat();
+    match (posted.trigger, newest) {
+        (Trigger::SubmitMessage, None) => {
+            Err(Problem::invalid("the last message is not the user's: nothing is said")
+                .hint("to answer what waits, post it as `answer`")
+                .field("messages"))
+        }
+        (Trigger::SubmitMessage, Some(newest)) => {
+            let known = match &posted.message_id {
+                Some(id) => find(&chat, session, id).await?,
+                None => None,
+            };
+            let said = said(telling, session, newest).await?;
+            Ok(match (known, posted.message_id) {
+                (Some(place), _) => Asked::Otherwise(place, said),
+                // What is said otherwise was never answered.
+                (None, Some(_)) => Asked::Again(said),
+                (None, None) => Asked::Send(said),
+            })
+        }
+        (Trigger::RegenerateMessage, Some(GivenMessage { id: Some(id), role, parts })) => {
+            match find(&chat, session, &id).await? {
+                Some(place) => Ok(Asked::Regenerate(Some(Named::Place(place)))),
+                None => {
+                    said(telling, session, GivenMessage { id: Some(id), role, parts }).await.map(Asked::Again)
+                }
+            }
+        }
+        (Trigger::RegenerateMessage, _) => Ok(Asked::Regenerate(match posted.message_id {
+            None => None,
+            Some(id) => Some(match find(&chat, session, &id).await? {
+                Some(place) => Named::Place(place),
+                None => Named::Invocation(id),
+            }),
+        })),
+    }
+}
+
+/// Finds a user's message of the history by its id in the page.
+async fn find(chat: &Chat, session: &str, id: &str) -> Result<Option<u64>, Problem> {
+    let len = match chat.session(session).await {
+        Ok(info) => info.messages,
+        Err(Error::SessionUnknown { .. }) => 0,
+        Err(error) => return Err(Problem::of(&error)),
+    };
+    let mut to = len;
+    while to > len.saturating_sub(LOOKED_AT) {
+        let from = to.saturating_sub(WINDOW);
+        let part = chat.transcript(session, from, to - from).await.map_err(|it| Problem::of(&it))?;
+        let found =
+            part.items.iter().rev().find(|it| it.message.role == Role::User && id_of(session, it) == id);
+        if let Some(found) = found {
+            return Ok(Some(found.seq));
+        }
+        to = from;
+    }
+    Ok(None)
+}
+
+/// Reads a user's message.
+async fn said(telling: &Telling, session: &str, given: GivenMessage) -> Result<Said, Problem> {
+    let mut blocks = Vec::new();
+    for (at, part) in given.parts.into_iter().enumerate() {
+        blocks.extend(block(part).map_err(|it| it.field(format!("message.parts[{at}]")))?);
+    }
+    let content = match blocks.as_mut_slice() {
+        [] => return Err(Problem::invalid("there is nothing said").field("message.parts")),
+        [SendBlock::Text { text }] => SendContent::Text(std::mem::take(text)),
+        _ => SendContent::Blocks(blocks),
+    };
+    let message = telling.said(session, content).await?;
+    Ok(Said { message, id: given.id })
+}
+
+/// Reads a part; none of what is the page's own, and of no text.
+fn block(part: GivenPart) -> Result<Option<SendBlock>, Problem> {
+    let is_picture = part.media_type.as_ref().is_some_and(|it| it.starts_with("image/"));
+    match (part.kind.as_str(), part.text, part.url) {
+        ("text", Some(text), _) => Ok((!text.is_empty()).then_some(SendBlock::Text { text })),
+        ("file", _, Some(url)) if is_picture => {
+            let (source, media_type) = (SendImageSource::Url { url }, part.media_type);
+            Ok(Some(SendBlock::Image { source, media_type, detail: None }))
+        }
+        ("text" | "file", _, _) => Err(Problem::invalid(
+            "a part is a `text` with its `text`, or a `file` that is a picture, with its `url`",
+        )),
+        _ => Ok(None),
+    }
+}

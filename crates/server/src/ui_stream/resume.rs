@@ -1,0 +1,52 @@
+//! Coming back to a turn that runs: the whole message again, then what happens.
+
+use axum::extract::Path;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use singletree_harness::{Error, TurnInfo};
+
+use super::branch::session_of;
+use super::messages::before;
+use super::post::stream;
+use super::wire::Wire;
+use crate::native::{Params, Telling};
+use crate::problem::Problem;
+
+/// Which turn to come back to. What is not known is ignored.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct ResumeQuery {
+    /// The newest turn, also if it is over.
+    #[serde(default)]
+    last: bool,
+}
+
+/// Streams the message of the turn that was accepted last and has not ended; 204 when there is none, and when there is no such
+/// chat: a page that comes back asks before it has said anything.
+pub(super) async fn resume(
+    telling: Telling,
+    Path(chat): Path<String>,
+    Params(query): Params<ResumeQuery>,
+) -> Result<Response, Problem> {
+    let session = session_of(&telling, &chat).await?;
+    let found = match newest(&telling, &session, query.last).await {
+        Err(Error::SessionUnknown { .. }) => None,
+        found => found.map_err(|it| Problem::of(&it))?,
+    };
+    let Some(info) = found else { return Ok(StatusCode::NO_CONTENT.into_response()) };
+    let chat = telling.chat();
+    let turn = chat.turn(&info.id).await.map_err(|it| Problem::of(&it))?;
+    let before = before(&chat, &session, turn.id()).await.map_err(|it| Problem::of(&it))?;
+    let mut wire = Wire::new(telling.shared.clone(), session, turn.id().clone());
+    let first = before.map(|it| wire.replay(it)).unwrap_or_default();
+    Ok(stream(&telling, &turn, wire, first))
+}
+
+async fn newest(telling: &Telling, session: &str, last: bool) -> Result<Option<TurnInfo>, Error> {
+    let chat = telling.chat();
+    let open = chat.open_turns(session).await?.pop();
+    match open {
+        None if last => chat.newest_turn(session).await,
+        open => Ok(open),
+    }
+}

@@ -1,0 +1,171 @@
+//! Answers in no session (D16).
+
+use serde_json::{Value, json};
+
+use super::{PATH, ask, both, message, says, stream};
+use crate::support::Rig;
+use crate::support::agents::CANARY;
+use crate::support::rig::within;
+
+#[tokio::test]
+async fn a_list_of_messages_is_answered_whole_or_piece_by_piece_and_forgotten() {
+    let mut body = says("say one two");
+    body["stream_options"] = json!({ "include_usage": true });
+    let (whole, streamed) = both(&body).await;
+    assert_eq!((&whole["object"], &whole["model"]), (&json!("chat.completion"), &json!("scripted")));
+    assert_eq!(whole["created"], 1_767_225_600);
+    assert!(whole["id"].as_str().unwrap().starts_with("chatcmpl-"));
+    let message = json!({ "role": "assistant", "content": "You said: one two", "refusal": null });
+    assert_eq!(whole["choices"][0]["message"], message);
+    assert_eq!(whole["choices"][0]["finish_reason"], "stop");
+    let usage = &whole["usage"];
+    let [prompt, completion, total] = ["prompt_tokens", "completion_tokens", "total_tokens"];
+    let sum = usage[prompt].as_u64().unwrap() + usage[completion].as_u64().unwrap();
+    assert!(sum > 0 && usage[total] == sum, "{usage}");
+    assert_eq!(streamed.usage.as_ref(), Some(usage));
+    assert!(whole.get("singletree").is_none());
+
+    let rig = Rig::start().await;
+    ask(&rig.client(), &body).await;
+    assert!(rig.chat.sessions(None, 9).await.unwrap().items.is_empty());
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn all_roles_are_the_whole_input() {
+    let rig = Rig::start().await;
+    let mut body = says("");
+    body["messages"] = json!([
+        { "role": "system", "content": "Be kind." },
+        { "role": "user", "content": "my name is Ann" },
+        { "role": "assistant", "content": "Hello." },
+        { "role": "user", "content": [{ "type": "text", "text": "say hi" }] },
+    ]);
+    assert_eq!(message(&ask(&rig.client(), &body).await)["content"], "You said: hi");
+    let asked = rig.world.asked();
+    let texts: Vec<_> = asked[0].messages.iter().map(|it| it.text().into_owned()).collect();
+    assert_eq!(texts, ["Do as you are told.\n\nBe kind.", "my name is Ann", "Hello.", "say hi"]);
+    rig.stop().await;
+}
+
+// D16
+#[tokio::test]
+async fn tools_that_read_are_run_and_those_that_change_something_are_off() {
+    let (whole, _) = both(&says("look")).await;
+    assert_eq!(whole["choices"][0]["message"]["content"], "All done.");
+    let rig = Rig::start().await;
+    ask(&rig.client(), &says("look")).await;
+    assert_eq!(rig.world.done(), ["look a"]);
+    let refused = ask(&rig.client(), &says("act")).await;
+    assert_eq!(
+        (refused.status, &refused.json()["error"]["code"]),
+        (400, &json!("provider_invalid_response"))
+    );
+    assert_eq!(rig.world.done(), ["look a"]);
+    assert!(rig.world.asked().iter().all(|it| it.tools.iter().all(|it| it.name() == "look")));
+    rig.stop().await;
+}
+
+fn tool(name: &str) -> Value {
+    json!({ "type": "function", "function": { "name": name, "description": "Theirs.", "parameters": {
+        "type": "object", "properties": { "what": { "type": "string" } } } } })
+}
+
+#[tokio::test]
+async fn tools_that_the_client_brings_are_the_clients_to_run() {
+    let mut body = says("send");
+    body["tools"] = json!([tool("send")]);
+    body["tool_choice"] = json!({ "type": "function", "function": { "name": "send" } });
+    let (whole, streamed) = both(&body).await;
+    let choice = &whole["choices"][0];
+    assert_eq!(
+        (&choice["finish_reason"], &choice["message"]["content"]),
+        (&json!("tool_calls"), &Value::Null)
+    );
+    let call = &choice["message"]["tool_calls"][0];
+    assert_eq!(call["function"], json!({ "name": "send", "arguments": "{\"what\":\"a\"}" }));
+    let mut piece = call.clone();
+    piece["index"] = 0.into();
+    assert_eq!(streamed.calls, [piece]);
+
+    // The client runs it and asks again.
+    let rig = Rig::start().await;
+    body["tool_choice"] = "auto".into();
+    body["messages"] = json!([
+        { "role": "user", "content": "send" },
+        choice["message"],
+        { "role": "tool", "tool_call_id": call["id"], "content": "did it" },
+    ]);
+    assert_eq!(message(&ask(&rig.client(), &body).await)["content"], "All done.");
+    assert!(rig.world.done().is_empty());
+    body["tool_choice"] = "none".into();
+    ask(&rig.client(), &body).await;
+    let offered: Vec<_> = rig.world.asked().iter().map(|it| it.tools.len()).collect();
+    assert_eq!(offered, [2, 1]);
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn what_fails_is_a_status_and_a_body_also_where_pieces_were_asked_for() {
+    let rig = Rig::start().await;
+    for (text, status, kind, code, again) in [
+        ("fail retryable", 503, "server_error", "provider_unavailable", "true"),
+        ("fail correctable", 400, "invalid_request_error", "provider_invalid_request", "false"),
+        ("canary", 400, "invalid_request_error", "provider_invalid_request", "false"),
+    ] {
+        for stream in [false, true] {
+            let mut body = says(text);
+            body["stream"] = stream.into();
+            let answer = ask(&rig.client(), &body).await;
+            let error = answer.json()["error"].clone();
+            assert_eq!((answer.status, &error["type"], &error["code"]), (status, &json!(kind), &json!(code)));
+            assert_eq!(answer.header("x-should-retry"), again);
+            assert!(!answer.text().contains(CANARY), "{}", answer.text());
+        }
+    }
+    let broken = stream(&rig.client(), &says("fail halfway")).await;
+    assert_eq!(broken.text, "Half a");
+    assert_eq!(broken.error.unwrap()["code"], "provider_unavailable");
+    assert!(!broken.done, "half an answer does not end as a whole one");
+    rig.stop().await;
+}
+
+// harness §2: who does not wait for the answer does not get one, and nobody pays for it.
+#[tokio::test]
+async fn who_goes_away_ends_the_run() {
+    let rig = Rig::start().await;
+    let mut body = says("wait and look");
+    body["stream"] = true.into();
+    rig.pace.pass(2);
+    let mut events = rig.client().post_events(PATH, &body).await;
+    while !within(events.json()).await.unwrap().to_string().contains("One") {}
+    drop(events);
+    // The server hears of it at once; then no pause that may pass makes it go on.
+    while rig.pace.waiting() {
+        tokio::task::yield_now().await;
+    }
+    rig.pace.run_free();
+    let world = rig.world.clone();
+    rig.stop().await;
+    assert_eq!((world.done(), world.asked().len()), (Vec::<String>::new(), 1));
+}
+
+#[tokio::test]
+async fn the_agents_are_the_models() {
+    let rig = Rig::start().await;
+    let list = rig.client().get("/v1/models").await.json();
+    let ids: Vec<_> = list["data"].as_array().unwrap().iter().map(|it| it["id"].clone()).collect();
+    assert_eq!((&list["object"], ids), (&json!("list"), vec![json!("brief"), json!("scripted")]));
+    let brief = rig.client().get("/v1/models/brief").await.json();
+    let expect =
+        json!({ "id": "brief", "object": "model", "created": 1_767_225_600, "owned_by": "singletree" });
+    assert_eq!(brief, expect);
+    assert_eq!(list["data"][0], expect);
+    let unknown = rig.client().get("/v1/models/nobody").await;
+    assert_eq!((unknown.status, &unknown.json()["error"]["code"]), (404, &json!("chat_agent_unknown")));
+    // A request that names none is answered by the first.
+    let mut body = says("look");
+    body.as_object_mut().unwrap().remove("model");
+    assert_eq!(ask(&rig.client(), &body).await.json()["model"], "scripted");
+    rig.stop().await;
+}
