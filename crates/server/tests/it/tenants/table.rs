@@ -82,9 +82,6 @@ pub(crate) const TABLE: &[Entry] = &[
     of("POST", "/v1/sessions/{session}/regenerate").body(r#"{"reply": "{turn}/1", "id": "fork"}"#),
     // Blobs.
     of("POST", "/v1/sessions/{session}/blobs").body(r#""no picture""#).alike(),
-    // Usage.
-    of("GET", "/v1/sessions/{session}/usage"),
-    of("GET", "/v1/usage"),
     // Narration.
     // The page.
     of("GET", "/").alike(),
