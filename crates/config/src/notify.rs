@@ -70,7 +70,7 @@ impl NotifyTable {
             ("url", "an address that takes POST, as in \"https://hooks.example.com/singletree\""),
             (
                 "secret",
-                "write { env = \"NAME\" } or { file = \"PATH\" }; `openssl rand -base64 32` makes one",
+                "write { env = \"NAME\" } or { file = \"PATH\" }; `echo whsec_$(openssl rand -base64 32)` makes one",
             ),
         ] {
             if section.raw(key).is_none() {
@@ -183,7 +183,7 @@ fn check_secret(secret: &Secret, source: &SecretSource, key: &str, faults: &Faul
     if bytes >= SECRET_BYTES_MIN {
         return Some(secret.clone());
     }
-    let hint = "`openssl rand -base64 32` makes one".to_owned();
+    let hint = "`echo whsec_$(openssl rand -base64 32)` makes one".to_owned();
     let what = format!("the secret of `{key}` must have {SECRET_BYTES_MIN} bytes or more");
     faults.add(source.at(), MistakeKind::Value, what, hint);
     None

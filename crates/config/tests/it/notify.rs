@@ -55,7 +55,7 @@ fn what_is_wrong_about_notices_is_told() {
             "3:9: `notify.default.url` is missing",
             "hint: an address that takes POST, as in \"https://hooks.example.com/singletree\"",
             "3:9: `notify.default.secret` is missing",
-            "hint: write { env = \"NAME\" } or { file = \"PATH\" }; `openssl rand -base64 32` makes one",
+            "hint: write { env = \"NAME\" } or { file = \"PATH\" }; `echo whsec_$(openssl rand -base64 32)` makes one",
             "4:9: a name in `notify` is made of letters, digits, `_` and `-`, 64 at most",
         ],
     );
@@ -64,7 +64,7 @@ fn what_is_wrong_about_notices_is_told() {
         &[
             "4:7: `notify.t.url` must begin with https://, unless it is on this machine",
             "5:18: the secret of `notify.t.secret` must have 24 bytes or more",
-            "hint: `openssl rand -base64 32` makes one",
+            "hint: `echo whsec_$(openssl rand -base64 32)` makes one",
             "6:11: `notify.t.events` must be made of \"suspended\", \"expiring\", \"resumed\", \"errored\"",
             "hint: did you mean `suspended`?",
             "7:1: `notify.t.give_up_after` must be 7d or less: notices are not kept longer",

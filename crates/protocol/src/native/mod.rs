@@ -16,6 +16,7 @@ mod send;
 mod session;
 mod time;
 mod turn;
+mod usage;
 mod wait;
 
 pub use agent::{Agent, AgentList};
@@ -42,4 +43,5 @@ pub use session::{
 };
 pub use time::Time;
 pub use turn::{Completed, Errored, Outcome, Suspended, Turn, TurnKind, TurnList, TurnQuery, TurnStatus};
+pub use usage::{ModelUsage, Usage, UsageCounts};
 pub use wait::{KeptSignal, Wait, WaitList, WaitQuery};

@@ -18,6 +18,7 @@ mod said;
 mod sessions;
 mod signals;
 mod turns;
+mod usage;
 
 pub(crate) use answering::Telling;
 pub(crate) use ask::{Params, is_session_id, limit, wants_events};
@@ -37,6 +38,7 @@ pub(crate) fn section() -> Section {
         signals::routes(),
         branches::routes(),
         blobs::routes(),
+        usage::routes(),
     ];
     Section::new("native", render, tables.into_iter().flatten().collect())
 }

@@ -13,6 +13,7 @@ mod keys;
 mod narration;
 mod native;
 mod notify;
+mod notify_page;
 mod openai;
 mod openharness;
 mod operating;

@@ -19,7 +19,11 @@ pub(crate) struct HandClock(AtomicI64, Notify);
 
 impl HandClock {
     pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self(AtomicI64::new(BEGIN), Notify::new()))
+        Self::at(Timestamp::from_millis(BEGIN))
+    }
+
+    pub(crate) fn at(now: Timestamp) -> Arc<Self> {
+        Arc::new(Self(AtomicI64::new(now.as_millis()), Notify::new()))
     }
 
     pub(crate) fn advance(&self, span: Duration) {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use singletree_durable::{Documents, Journal, MemoryStore, Upkeep};
+use singletree_engine::{Clock, SystemClock};
 use singletree_harness::{Agent, BlobLimits, Blobs, Chat, ChatBuilder, Limits, Redact};
 use singletree_http::{Redactor, Secret};
 use singletree_llm::Pace;
@@ -161,6 +162,12 @@ impl RigBuilder {
     /// Holds what is narrated in this log.
     pub(crate) fn narration(mut self, log: NarrationLog) -> Self {
         self.narration = Some(log);
+        self
+    }
+
+    /// Begins at the present time, for those who look at a clock of their own.
+    pub(crate) fn now(mut self) -> Self {
+        self.clock = HandClock::at(SystemClock.now());
         self
     }
 

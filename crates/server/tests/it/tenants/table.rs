@@ -56,6 +56,8 @@ pub(crate) const TABLE: &[Entry] = &[
     of("DELETE", "/v1/sessions/{session}").alike(),
     of("POST", "/v1/sessions/{session}/blobs").body("{}").alike(),
     of("GET", "/v1/sessions/{session}/blobs/{digest}"),
+    of("GET", "/v1/sessions/{session}/usage"),
+    of("GET", "/v1/usage"),
     of("POST", "/v1/sessions/{session}/messages").body(r#"{"content": "say hello"}"#),
     of("POST", "/v1/sessions/{session}/messages").events().body(r#"{"content": "say hello"}"#),
     of("GET", "/v1/sessions/{session}/messages"),
