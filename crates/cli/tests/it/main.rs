@@ -10,6 +10,7 @@ mod terminal;
 
 mod agents_file;
 mod agents_together;
+mod api_guide;
 mod bare_model;
 mod branches;
 mod colours;
