@@ -48,7 +48,8 @@ fn usage(used: Vec<ModelUsage>) -> native::Usage {
 }
 
 fn of_model(used: ModelUsage) -> native::ModelUsage {
-    let ModelUsage { model, calls, prompt_tokens, completion_tokens, cached_tokens, cache_creation_tokens } = used;
+    let ModelUsage { model, calls, prompt_tokens, completion_tokens, cached_tokens, cache_creation_tokens } =
+        used;
     let counts =
         native::UsageCounts { calls, prompt_tokens, completion_tokens, cached_tokens, cache_creation_tokens };
     native::ModelUsage { model, counts }
