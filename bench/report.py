@@ -43,6 +43,16 @@ FIGURES = [
     ("streams", "full_peak_rss_mib", "the same, `full`", "<= 300", "{:.0f}"),
     ("w5", "wall_ms", "w5: start, one durable turn, exit, ms", "<= 15", "{:.1f}"),
     ("w5", "peak_rss_mib", "w5: peak memory, MiB", "<= 15", "{:.1f}"),
+    ("server", "turns_per_s", "the server: turns a second over HTTP, 1,000 sessions of 5 turns, 64 at a time", None, "{:,.0f}"),
+    ("server", "by_inside", "the same, by w2 `full` in-process", ">= 0.25", "{:.2f}"),
+    ("server", "p99_ms", "the same: a turn, ms (99th percentile)", "<= 50", "{:.1f}"),
+    ("server", "cpu_ms_per_turn", "the same: CPU of the server a turn, ms", None, "{:.3f}"),
+    ("server", "streamed_by_inside", "the same with 2,000 event streams open on these sessions: turns a second, by w2 in-process", None, "{:.2f}"),
+    ("server", "streamed_p99_ms", "the same: a turn, ms (99th percentile)", "<= 50", "{:.1f}"),
+    ("server", "rss_mib_streams", "the server's memory with 2,000 streams that are silent, MiB", None, "{:.0f}"),
+    ("server", "peak_rss_mib", "its peak with 2,000 streams that tell every turn, MiB", None, "{:.0f}"),
+    ("server", "memory_by_bound", "the same, by 150 MB and 20 KB for each stream", "<= 1", "{:.2f}"),
+    ("server", "start_ms", "the server: from the start of the process until it listens, ms", "<= 100", "{:.0f}"),
 ]
 COMMAND = {"w1/wal-full-2": "w1", "w1/wal-full": "w1", "w4-suspend": "w4", "w4-resume": "w4"}
 
@@ -66,7 +76,7 @@ def table():
             continue
         row = newest[figure]
         verdict = "" if bound is None else "holds" if holds(row[key], bound) else "**missed**"
-        command = f"`bench/floor.sh {COMMAND.get(figure, figure)}`"
+        command = "`bench/server.sh`" if figure == "server" else f"`bench/floor.sh {COMMAND.get(figure, figure)}`"
         lines.append(f"| {what} | {form.format(row[key])} | {bound or ''} | {verdict} | {command} | {row['at']} | {row['load']:.1f} |")
     return "\n".join(lines)
 

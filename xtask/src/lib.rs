@@ -7,11 +7,13 @@
 mod doc;
 mod lock;
 mod packages;
+mod release;
 mod repo;
 mod rust_source;
 mod std_paths;
 mod tidy;
 
 pub use doc::document;
+pub use release::release;
 pub use repo::Repo;
 pub use tidy::{Finding, edges, missing_pages, tidy};

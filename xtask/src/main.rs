@@ -1,4 +1,4 @@
-//! The command line of the chores: `cargo xtask tidy|edges|errors|doc`.
+//! The command line of the chores: `cargo xtask tidy|edges|errors|doc|release`.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -12,6 +12,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   edges    print the crate edges as they are
   errors   list the error categories that have no page in docs/errors
   doc      build the documentation, warnings denied
+  release  build and pack the binary: an archive, a Debian package, checksums
 ";
 
 fn main() -> io::Result<ExitCode> {
@@ -26,6 +27,11 @@ fn main() -> io::Result<ExitCode> {
         }
         "errors" => errors(&Repo::open(&root)?, &mut out),
         "doc" => Ok(if xtask::document(&root)? { ExitCode::SUCCESS } else { ExitCode::FAILURE }),
+        "release" => {
+            let packed = xtask::release(&root.canonicalize()?, env!("CARGO_PKG_VERSION"))?;
+            writeln!(out, "{}", packed.display())?;
+            Ok(ExitCode::SUCCESS)
+        }
         _ => {
             write!(out, "{USAGE}")?;
             Ok(ExitCode::from(2))

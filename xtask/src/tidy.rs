@@ -4,6 +4,7 @@ mod absences;
 mod edges;
 mod errors;
 mod external;
+mod inert;
 mod invariants;
 mod lock_ceiling;
 mod marks;
@@ -47,9 +48,10 @@ impl fmt::Display for Finding {
 /// Runs every check and returns what they found, rule by rule.
 #[must_use]
 pub fn tidy(repo: &Repo) -> Vec<Finding> {
-    let checks: [fn(&Repo) -> Vec<Finding>; 11] = [
+    let checks: [fn(&Repo) -> Vec<Finding>; 12] = [
         edges::check,
         external::check,
+        inert::check,
         plan::check,
         absences::check,
         modules::check,

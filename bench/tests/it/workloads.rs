@@ -50,7 +50,7 @@ fn every_variant_of_w1_has_its_figures_and_marks() {
         let mark = &line["marks"]["30"];
         assert_keys(mark, &["ms_per_turn", "cpu_ms_per_turn", "file_bytes", "elapsed_s"]);
         let stored = mark["db_bytes"].as_u64().unwrap();
-        assert_eq!(stored > 0 && stored.is_multiple_of(4096), variant != "memory", "{line}");
+        assert_eq!(stored > 0 && stored.is_multiple_of(2048), variant != "memory", "{line}");
     }
 }
 

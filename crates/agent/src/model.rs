@@ -40,13 +40,13 @@ pub(crate) async fn model(parts: Arc<Parts>, cx: Ctx<AgentState>) -> NodeResult<
         None => prompt::shown(member, parts.compaction.as_ref(), (&state.messages, state.summary.0.as_ref())),
     };
     let request = request(member, &kit, shown.into_iter().chain(steered.iter().cloned().map(Arc::new)));
-    let request = match cx.extension::<TurnPictures>() {
-        Some(pictures) => request.with_pictures(pictures),
-        None => request,
-    };
     let clients = cx.extension::<ClientTools>().filter(|_| parts.stateless);
     let request = match &clients {
         Some(clients) => clients.offered(request, state.answers == 0),
+        None => request,
+    };
+    let request = match cx.extension::<TurnPictures>() {
+        Some(pictures) => request.with_pictures(pictures),
         None => request,
     };
     let stream = cx.extension::<TurnStream>().filter(|_| is_outermost);

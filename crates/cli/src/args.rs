@@ -1,13 +1,16 @@
 //! The command line.
 
+mod serving;
+
 use std::path::PathBuf;
 use std::str::FromStr;
-use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use serde_json::{Map, Value};
 use singletree::TurnId;
 use singletree::durable::SessionId;
+
+pub(crate) use serving::{Keys, KeysOf, ScopeName, Serve, Shell, Switch};
 
 use crate::who::Who;
 
@@ -65,6 +68,12 @@ pub(crate) enum Command {
     /// Make, list, rotate and revoke the keys of a server. Works beside a running one.
     #[command(subcommand)]
     Keys(Keys),
+    /// Talk with an OpenHarness engine, of this server or another, as a strict shell: it shows texts, asks what the engine asks,
+    /// and does nothing else. From a pipe, one line is one intent.
+    ///
+    /// `/approve` and `/reject` decide what was left open, `/quit` leaves. Exit codes: 0 done, 1 the engine failed, 2 wrong usage,
+    /// 3 a question is open.
+    Shell(Shell),
     /// Copy the database to a new file. Works beside a running chat.
     Backup(Backup),
     /// Kill a chat of its own again and again under load, and look what is left.
@@ -74,6 +83,11 @@ pub(crate) enum Command {
     /// What `torture` kills.
     #[command(hide = true)]
     TortureChild(TortureChild),
+    /// Print what makes a shell complete this command line.
+    Completions(Completions),
+    /// Write the manual pages, one for each command.
+    #[command(hide = true)]
+    Man(Man),
 }
 
 /// Where the conversations are.
@@ -339,93 +353,6 @@ pub(crate) struct Doctor {
     pub(crate) common: Common,
 }
 
-/// `singletree serve`.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Serve {
-    /// Where to listen; by default as the file says, else 127.0.0.1:8787. Port 0 is a free one.
-    #[arg(long, value_name = "HOST:PORT")]
-    pub(crate) listen: Option<String>,
-    /// Ask everybody for a key; where others than this machine reach the server, it is a must.
-    #[arg(long)]
-    pub(crate) auth: bool,
-    #[command(flatten)]
-    pub(crate) who: Who,
-    #[command(flatten)]
-    pub(crate) db: Db,
-}
-
-/// `singletree keys`.
-#[derive(Debug, Subcommand)]
-pub(crate) enum Keys {
-    /// Make a key, and print it: it is never shown again.
-    Create {
-        /// What people call it.
-        #[arg(long, value_name = "NAME", default_value = "key")]
-        name: String,
-        /// What it may do; by default read, write and approve.
-        #[arg(long = "scope", value_name = "SCOPE", value_enum)]
-        scopes: Vec<ScopeName>,
-        /// After what time it is good no more, as in 90d; never otherwise.
-        #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
-        expires: Option<Duration>,
-        #[command(flatten)]
-        of: KeysOf,
-    },
-    /// List keys, without their secrets.
-    List {
-        #[command(flatten)]
-        of: KeysOf,
-    },
-    /// Give a key another secret, and print it; the old one stays good for a while.
-    Rotate {
-        /// The key's id.
-        #[arg(value_name = "ID")]
-        id: String,
-        /// For how long the old secret stays good; 0s ends it at once.
-        #[arg(long, value_name = "TIME", default_value = "24h", value_parser = humantime::parse_duration)]
-        grace: Duration,
-        #[command(flatten)]
-        of: KeysOf,
-    },
-    /// Take a key back, for good.
-    Revoke {
-        /// The key's id.
-        #[arg(value_name = "ID")]
-        id: String,
-        #[command(flatten)]
-        of: KeysOf,
-    },
-}
-
-/// Whose keys, and where.
-#[derive(Debug, Clone, clap::Args)]
-pub(crate) struct KeysOf {
-    /// Whose keys; by default those of `default`, whose conversations `chat` and `send` have. With --url, by default the key's own.
-    #[arg(long, value_name = "TENANT")]
-    pub(crate) tenant: Option<String>,
-    /// A server elsewhere, asked with a key that may `admin`.
-    #[arg(long, value_name = "URL", conflicts_with = "db", requires = "key_env")]
-    pub(crate) url: Option<String>,
-    /// The environment variable of that key.
-    #[arg(long, value_name = "NAME", requires = "url")]
-    pub(crate) key_env: Option<String>,
-    #[command(flatten)]
-    pub(crate) common: Common,
-}
-
-/// What a key may do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ScopeName {
-    /// Read sessions, turns, events, agents.
-    Read,
-    /// Send messages, cancel, steer, fork, upload.
-    Write,
-    /// Answer what waits for a person.
-    Approve,
-    /// Delete sessions, read usage and audits, pair devices, manage the tenant's keys.
-    Admin,
-}
-
 /// `singletree backup`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Backup {
@@ -468,6 +395,22 @@ pub(crate) struct TortureChild {
     /// Do not sync commits: what the audit must notice.
     #[arg(long)]
     pub(crate) relaxed: bool,
+}
+
+/// `singletree completions`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Completions {
+    /// Which shell.
+    #[arg(value_enum, value_name = "SHELL")]
+    pub(crate) shell: clap_complete::Shell,
+}
+
+/// `singletree man`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Man {
+    /// Where to: a folder that exists.
+    #[arg(value_name = "DIR")]
+    pub(crate) folder: PathBuf,
 }
 
 /// What a person answers.
@@ -520,23 +463,11 @@ impl Command {
             Self::Graph(Graph::Show { format, .. }) => *format == GraphFormat::Json,
             Self::Turn(Turn::Show { format, .. }) => *format == TurnFormat::Json,
             Self::Doctor(it) => it.common.json,
-            Self::Serve(_) => false,
+            Self::Serve(_) | Self::Shell(_) => false,
             Self::Keys(it) => it.of().common.json,
             Self::Backup(it) => it.common.json,
             Self::Torture(it) => it.json,
-            Self::TortureChild(_) => false,
-        }
-    }
-}
-
-impl Keys {
-    /// Returns whose keys, and where.
-    pub(crate) fn of(&self) -> &KeysOf {
-        match self {
-            Self::Create { of, .. }
-            | Self::List { of }
-            | Self::Rotate { of, .. }
-            | Self::Revoke { of, .. } => of,
+            Self::TortureChild(_) | Self::Completions(_) | Self::Man(_) => false,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What waits for an answer: how it is shown, and how it is answered.
 
+use std::collections::BTreeSet;
 use std::io;
 
 use serde_json::Value;
@@ -54,6 +55,17 @@ pub(crate) fn show_how(wait: &PendingWait, again: &str, screen: &mut Screen) -> 
 /// Returns what waits in a session, or in all of them.
 pub(crate) async fn waiting(chat: &Chat, session: Option<&str>) -> Result<Vec<PendingWait>> {
     Ok(chat.pending(session, WAITS_MAX).await?)
+}
+
+/// Says how much waits, and in how many sessions; `other` stands before those.
+pub(crate) fn count(waits: &[PendingWait], other: &str) -> String {
+    let sessions: BTreeSet<&str> = waits.iter().map(|it| it.session.as_str()).collect();
+    let more = if waits.len() as u64 >= WAITS_MAX { " or more" } else { "" };
+    match (waits.len(), sessions.len()) {
+        (1, _) => format!("1 waits for an answer, in 1 {other}session"),
+        (count, 1) => format!("{count}{more} wait for an answer, in 1 {other}session"),
+        (count, sessions) => format!("{count}{more} wait for an answer, in {sessions} {other}sessions"),
+    }
 }
 
 /// Answers a wait that was seen: an approval is bound to what it showed.

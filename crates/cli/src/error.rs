@@ -89,6 +89,9 @@ pub(crate) enum Error {
     /// A server that runs cannot be asked.
     #[error(transparent)]
     Http(#[from] singletree::http::Error),
+    /// An engine or a server of somebody's cannot be talked to.
+    #[error(transparent)]
+    Client(#[from] singletree_client::Error),
     /// A torture came to no verdict.
     #[error(transparent)]
     Torture(Box<singletree_torture::Error>),
@@ -115,6 +118,7 @@ impl Error {
             Self::Server(error) => error.category(),
             Self::Answered { category, .. } => category,
             Self::Http(error) => error.category(),
+            Self::Client(error) => error.category(),
             Self::Torture(error) => error.category(),
             Self::Output(_) => "output_unavailable",
         }
@@ -141,6 +145,7 @@ impl Error {
             | Self::Server(_)
             | Self::Answered { .. }
             | Self::Http(_)
+            | Self::Client(_)
             | Self::Torture(_)
             | Self::Output(_) => ERRORED,
         }

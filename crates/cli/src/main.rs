@@ -7,6 +7,7 @@ mod args;
 mod error;
 mod exit;
 mod json;
+mod log;
 mod operator;
 mod place;
 mod print;

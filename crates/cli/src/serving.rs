@@ -1,39 +1,142 @@
-//! From what a file says of serving to a server.
+//! From agents, a database and what is said of serving to a server.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use singletree::config::{Serving, TokenSettings};
-use singletree_server::{AccessPolicy, Server, ServerLimits, TokenPolicy};
+use singletree::config::{NotifySettings, Serving, TokenSettings};
+use singletree::durable::TenantId;
+use singletree::engine::{RandomIds, SystemClock};
+use singletree::harness::{BlobLimits, Blobs, Notices, Redact};
+use singletree::http::{HttpClient, HttpLimits, Redactor};
+use singletree::{Chat, SqliteStore};
+use singletree_server::{
+    AccessPolicy, NarrationLimits, NarrationLog, Server, ServerLimits, Telemetry, TokenPolicy, Webhook,
+};
 
-use crate::error::Result;
-use crate::wire::House;
+use crate::args::{Serve, Switch};
+use crate::error::{Error, Result};
+use crate::log::ErrorLog;
+use crate::place::Place;
+use crate::who::Cast;
+use crate::wire::open_store;
 
 /// Where a server listens of which nothing is said.
 const LISTEN: &str = "127.0.0.1:8787";
 
-/// What the command line says beside the file.
-#[derive(Debug, Clone)]
-pub(crate) struct Said {
-    pub(crate) listen: Option<String>,
-    pub(crate) auth: bool,
+/// A server over an open database.
+#[derive(Debug)]
+pub(crate) struct Served {
+    pub(crate) server: Server,
+    /// Where it is to listen.
+    pub(crate) listen: String,
+    /// Where its metrics are to be had, if not beside everything else.
+    pub(crate) metrics: Option<String>,
+    /// Who answers, and where they come from; none for the demo.
+    pub(crate) about: Option<String>,
+    /// Whether everybody is asked for a key.
+    pub(crate) asks: bool,
+    store: SqliteStore,
 }
 
-/// Makes the server of a house, and tells where it is to listen.
-pub(crate) fn server(house: &House, said: &Said) -> Result<(Server, String)> {
-    let serving = &house.serving;
-    let listen = said.listen.as_ref().or(serving.listen.as_ref()).cloned();
-    let policy = AccessPolicy {
-        required: said.auth || serving.key_required,
-        origins: serving.origins.clone(),
-        tokens: serving.tokens.as_ref().map(tokens),
+impl Served {
+    /// Opens the database and makes the server.
+    pub(crate) async fn open(place: &Place, args: &Serve, cast: Cast) -> Result<Self> {
+        let Cast { agents, listed, limits, serving, notify, redactor, environments, about, .. } = cast;
+        let asks = args.auth || serving.key_required;
+        let bounds = server_limits(&serving);
+        let telemetry = telemetry(&serving, &redactor)?;
+        let store = open_store(place, "serve").await?;
+        let documents = Arc::new(store.clone());
+        let narration = match args.narration {
+            Switch::On => {
+                let (clock, bounds) = (Arc::new(SystemClock), NarrationLimits::default());
+                NarrationLog::new(bounds, redactor.clone(), clock, &RandomIds)
+            }
+            Switch::Off => NarrationLog::off(),
+        };
+        let known = redactor.clone();
+        let clean: Redact = Arc::new(move |it| known.redact(it).into_owned());
+        let chat = agents
+            .into_iter()
+            .map(|agent| agent.redacting(clean.clone()))
+            .fold(Chat::builder(), |chat, agent| chat.agent(agent))
+            .limits(limits)
+            .narration(narration.sink())
+            .blobs(Blobs::new(store.clone()).limits(blob_limits(&serving)))
+            .notices(notices(&notify)?)
+            .audit(bounds.audit_kept)
+            .watcher(telemetry.watcher())
+            .open(telemetry.metered(documents.clone()))?;
+        let policy = AccessPolicy {
+            required: asks,
+            origins: serving.origins.clone(),
+            tokens: serving.tokens.as_ref().map(tokens),
+        };
+        let server = Server::builder(chat, documents)
+            .agents(listed)
+            .limits(bounds)
+            .redactor(redactor)
+            .narration(narration)
+            .fetching(Arc::new(HttpClient::guarded(HttpLimits::fetching())?))
+            .environments(environments)
+            .webhooks(notify.iter().map(webhook).collect::<Result<Vec<_>>>()?)
+            .access(policy)
+            .telemetry(telemetry)
+            .build()?;
+        let listen = args.listen.clone().or_else(|| serving.listen.clone());
+        let listen = listen.unwrap_or_else(|| LISTEN.to_owned());
+        Ok(Self { server, listen, metrics: serving.metrics, about, asks, store })
+    }
+
+    /// Closes the database, after the server has ended.
+    pub(crate) async fn close(self) {
+        let Self { server, store, .. } = self;
+        drop(server);
+        store.close().await;
+    }
+}
+
+fn telemetry(serving: &Serving, redactor: &Redactor) -> Result<Telemetry> {
+    if serving.log == Some(false) {
+        return Ok(Telemetry::silent());
+    }
+    Ok(Telemetry::new(ErrorLog::start().map_err(Error::Output)?, redactor.clone()))
+}
+
+/// Says how much is kept of pictures and files.
+pub(crate) fn blob_limits(serving: &Serving) -> BlobLimits {
+    let usual = BlobLimits::default();
+    let bytes = |it: u64| usize::try_from(it).unwrap_or(usize::MAX);
+    BlobLimits {
+        bytes: serving.blob_bytes.map_or(usual.bytes, bytes),
+        session_bytes: serving.session_blob_bytes.unwrap_or(usual.session_bytes),
+        types: serving.blob_types.clone().unwrap_or(usual.types),
+        ..usual
+    }
+}
+
+/// Says which notices are written.
+pub(crate) fn notices(settings: &[NotifySettings]) -> Result<Notices> {
+    settings
+        .iter()
+        .try_fold(Notices::new(), |notices, it| Ok(notices.of(tenant(it)?, it.events.iter().copied())))
+}
+
+fn webhook(settings: &NotifySettings) -> Result<Webhook> {
+    let webhook = Webhook::new(tenant(settings)?, &settings.url, &settings.secret)?
+        .types(settings.events.iter().copied())
+        .private_network(settings.private_network);
+    let webhook = match &settings.old_secret {
+        Some(secret) => webhook.old_secret(secret)?,
+        None => webhook,
     };
-    let server = Server::builder(house.chat.clone(), Arc::new(house.store.clone()))
-        .agents(house.listed.clone())
-        .limits(limits(serving))
-        .redactor(house.redactor.clone())
-        .access(policy)
-        .build()?;
-    Ok((server, listen.unwrap_or_else(|| LISTEN.to_owned())))
+    let webhook = settings.expiring_before.into_iter().fold(webhook, Webhook::expiring_before);
+    let webhook = settings.give_up_after.into_iter().fold(webhook, Webhook::give_up_after);
+    Ok(settings.link.iter().fold(webhook, Webhook::link))
+}
+
+fn tenant(settings: &NotifySettings) -> Result<TenantId> {
+    TenantId::parse(&settings.tenant).map_err(|it| Error::Usage(it.to_string()))
 }
 
 fn tokens(settings: &TokenSettings) -> TokenPolicy {
@@ -48,22 +151,22 @@ fn tokens(settings: &TokenSettings) -> TokenPolicy {
     }
 }
 
-fn limits(serving: &Serving) -> ServerLimits {
+fn size(bytes: Option<u64>, usual: usize) -> usize {
+    bytes.map_or(usual, |it| usize::try_from(it).unwrap_or(usize::MAX))
+}
+
+fn server_limits(serving: &Serving) -> ServerLimits {
     let usual = ServerLimits::default();
-    let size = |bytes: Option<u64>, usual: usize| {
-        bytes.map_or(usual, |it| usize::try_from(it).unwrap_or(usize::MAX))
-    };
+    let time = |said: Option<Duration>, usual: Duration| said.unwrap_or(usual);
     ServerLimits {
         body_bytes: size(serving.body_bytes, usual.body_bytes),
-        blob_bytes: size(serving.blob_bytes, usual.blob_bytes),
-        session_blob_bytes: serving.session_blob_bytes.unwrap_or(usual.session_blob_bytes),
         header_bytes: size(serving.header_bytes, usual.header_bytes),
         connections: size(serving.connections, usual.connections),
-        request_time: serving.request_time.unwrap_or(usual.request_time),
-        write_time: serving.write_time.unwrap_or(usual.write_time),
-        heartbeat: serving.heartbeat.unwrap_or(usual.heartbeat),
-        grace: serving.grace.unwrap_or(usual.grace),
-        audit_kept: serving.audit_kept.unwrap_or(usual.audit_kept),
+        request_time: time(serving.request_time, usual.request_time),
+        write_time: time(serving.write_time, usual.write_time),
+        heartbeat: time(serving.heartbeat, usual.heartbeat),
+        grace: time(serving.grace, usual.grace),
+        audit_kept: time(serving.audit_kept, usual.audit_kept),
         ..usual
     }
 }

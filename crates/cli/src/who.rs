@@ -7,11 +7,12 @@ use std::sync::Arc;
 use singletree::Agent;
 use singletree::agent::ChatAgent;
 use singletree::agent::demo::{self, DemoParts};
-use singletree::config::{BareModel, Config, Means, Serving, Surroundings};
+use singletree::config::{BareModel, Config, Means, NotifySettings, Serving, Surroundings};
 use singletree::engine::{Clock, Ids, RandomIds, SystemClock};
 use singletree::harness::Limits;
 use singletree::http::{Redactor, Secret};
 use singletree::providers::Wire;
+use singletree_server::Environments;
 
 use crate::error::{Error, Result};
 use crate::place::Place;
@@ -75,8 +76,12 @@ pub(crate) struct Cast {
     pub(crate) limits: Limits,
     /// How they are served, as far as their file says that.
     pub(crate) serving: Serving,
+    /// Where people are told that something waits for them.
+    pub(crate) notify: Vec<NotifySettings>,
     /// Takes their keys out of what is printed.
     pub(crate) redactor: Redactor,
+    /// Where the states of devices are that talk to them.
+    pub(crate) environments: Arc<Environments>,
     /// Whom a person may ask for, and where they come from; none for the demo.
     pub(crate) about: Option<String>,
     /// What to add to a command so that the same ones answer.
@@ -114,21 +119,46 @@ impl Cast {
             ..ChatAgent::new(demo::NAME, "Demo", MADE_AT)
         }];
         let (limits, serving, redactor) = (Limits::default(), Serving::default(), Redactor::default());
-        Ok(Self { agents: vec![agent], listed, limits, serving, redactor, about: None, again: String::new() })
+        let (notify, environments) = (Vec::new(), Arc::default());
+        let (about, again) = (None, String::new());
+        Ok(Self {
+            agents: vec![agent],
+            listed,
+            limits,
+            serving,
+            notify,
+            redactor,
+            environments,
+            about,
+            again,
+        })
     }
 
     fn built(config: &Config, place: &Place, (about, again): (String, String)) -> Result<Self> {
+        let environments = Arc::new(Environments::default());
         let means = Means {
             data: place.folder().to_owned(),
             now: Arc::new(|| SystemClock.now().to_system_time()),
             pace: Arc::new(RealPace),
             fraction: Arc::new(fraction),
+            snapshots: Some(environments.clone()),
         };
         let built = config.build(&means)?;
         let serving = config.serving().clone();
         let redactor = config.redactor();
         let (agents, listed, limits) = (built.agents, built.listed, built.limits);
-        Ok(Self { agents, listed, limits, serving, redactor, about: Some(about), again })
+        let notify = config.notify().to_vec();
+        Ok(Self {
+            agents,
+            listed,
+            limits,
+            serving,
+            notify,
+            redactor,
+            environments,
+            about: Some(about),
+            again,
+        })
     }
 }
 

@@ -2,17 +2,16 @@
 
 use std::time::Duration;
 
-use singletree::agent::ChatAgent;
-use singletree::config::Serving;
 use singletree::durable::{Journal, SessionId, SessionKey, TenantId, WaitQuery};
 use singletree::engine::{Ids, Outline, RandomIds};
 use singletree::harness;
 use singletree::http::Redactor;
 use singletree::llm::{BoxFuture, Pace};
-use singletree::{Agent, Chat, SqliteStore};
+use singletree::{Agent, Blobs, Chat, SqliteStore};
 
 use crate::error::{Error, Result};
 use crate::place::Place;
+use crate::serving::{blob_limits, notices};
 use crate::who::{Cast, Who};
 
 /// How long turns that still run may take to end before the process does; what is left is finished by the next one.
@@ -29,17 +28,14 @@ pub(crate) struct House {
     pub(crate) about: Option<String>,
     /// What to add to a command so that the same ones answer.
     pub(crate) again: String,
-    /// How clients of a server list those who answer, and how they are served.
-    pub(crate) listed: Vec<ChatAgent>,
-    pub(crate) serving: Serving,
     pub(crate) store: SqliteStore,
 }
 
 impl House {
     /// Opens the database for writing; a second process that would is refused. `command` is what that one is told.
     pub(crate) async fn open(place: &Place, who: &Who, command: &str) -> Result<Self> {
-        // A wrong file is told before anything is made.
-        let cast = Cast::of(who, place).await?;
+        // A wrong file is told before anything is made. Who sits before a terminal sees what waits: nobody else is told.
+        let cast = Cast { notify: Vec::new(), ..Cast::of(who, place).await? };
         Self::write(place, cast, command).await
     }
 
@@ -55,16 +51,17 @@ impl House {
     }
 
     async fn write(place: &Place, cast: Cast, command: &str) -> Result<Self> {
-        place.make()?;
-        let options = SqliteStore::options(place.db()).command(format!("singletree {command}"));
-        Self::over(cast, options.open().await.map_err(|source| Error::Open { source })?)
+        Self::over(cast, open_store(place, command).await?)
     }
 
     fn over(cast: Cast, store: SqliteStore) -> Result<Self> {
-        let Cast { agents, listed, limits, serving, redactor, about, again } = cast;
-        let chat = agents.into_iter().fold(Chat::builder().limits(limits), |chat, agent| chat.agent(agent));
-        let chat = chat.open(store.clone())?;
-        Ok(Self { chat, redactor, about, again, listed, serving, store })
+        let Cast { agents, limits, serving, notify, redactor, about, again, .. } = cast;
+        let builder = Chat::builder()
+            .limits(limits)
+            .blobs(Blobs::new(store.clone()).limits(blob_limits(&serving)))
+            .notices(notices(&notify)?);
+        let chat = agents.into_iter().fold(builder, |chat, agent| chat.agent(agent)).open(store.clone())?;
+        Ok(Self { chat, redactor, about, again, store })
     }
 
     /// Chooses the conversation: the one that is named; else the last one, if the agent that is asked for answers there,
@@ -120,6 +117,14 @@ impl House {
         drop(chat);
         store.close().await;
     }
+}
+
+/// Opens a database for writing, and makes it if there is none; a second process that would is refused. `command` is what that one
+/// is told.
+pub(crate) async fn open_store(place: &Place, command: &str) -> Result<SqliteStore> {
+    place.make()?;
+    let options = SqliteStore::options(place.db()).command(format!("singletree {command}"));
+    options.open().await.map_err(|source| Error::Open { source })
 }
 
 /// Describes the graph of an agent. Nothing of the agent runs, so that it does not matter where its tools would reach.

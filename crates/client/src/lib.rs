@@ -1,1 +1,47 @@
-//! A client.
+//! A typed client of the server, and a strict OpenHarness shell.
+//!
+//! # Vocabulary
+//! A *connection* is a server and a key. [`Client`] speaks the native API over one, [`EngineClient`] OpenHarness. A *shell* decides
+//! what an engine's answer makes it do: a *plan* of steps. A *person* reads and decides; *hands* carry actions out.
+//!
+//! # Inside
+//! `connection` sends and reads; `client` and `events` are the native API, `engine` is OpenHarness over HTTP with `retry`. In
+//! `shell`, `plan` is pure: answer in, steps out. Nothing there acts, so what a shell would do can be asked of any answer;
+//! `conversation` acts, through a person and hands that its caller brings.
+//!
+//! # Example
+//! ```no_run
+//! use std::sync::Arc;
+//! use singletree_client::{Client, Connection};
+//! use singletree_http::{HttpClient, HttpLimits, Secret};
+//!
+//! # async fn talk() -> singletree_client::Result<()> {
+//! let transport = Arc::new(HttpClient::new(HttpLimits::standard())?);
+//! let connection = Connection::new(transport, "http://127.0.0.1:8787", Some(Secret::new("st_...")))?;
+//! let outcome = Client::new(connection).send("ann", "What time is it?", None).await?;
+//! println!("{outcome:?}");
+//! # Ok(())
+//! # }
+//! ```
+
+mod error;
+
+mod connection;
+
+mod client;
+mod engine;
+mod events;
+mod retry;
+
+mod shell;
+
+pub use client::{Answered, Client};
+pub use connection::Connection;
+pub use engine::{Claimed, EngineClient};
+pub use error::{Error, Refused, Result};
+pub use events::EventStream;
+pub use retry::Retry;
+pub use shell::{
+    Confirmation, Conversation, ConversationParts, Ended, Hands, NoHands, Note, Performance, Person, Plan,
+    Question, Shell, ShellProfile, Step, plain,
+};

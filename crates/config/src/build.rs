@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use singletree_agent::{AgentLoop, AgentLoopBuilder, Approve, ChatAgent};
+use singletree_agent::{AgentLoop, AgentLoopBuilder, Approve, ChatAgent, SnapshotSource};
 use singletree_harness::{Agent, Limits};
 use singletree_llm::Pace;
 
@@ -36,6 +36,8 @@ pub struct Means {
     pub pace: Arc<dyn Pace>,
     /// Draws from 0 up to 1, for the jitter of those pauses.
     pub fraction: Arc<dyn Fn() -> f64 + Send + Sync>,
+    /// Where the state comes from that models are shown with commands; none otherwise.
+    pub snapshots: Option<Arc<dyn SnapshotSource>>,
 }
 
 impl fmt::Debug for Means {
@@ -120,6 +122,9 @@ impl Config {
         }
         if let Some(window) = table.window {
             agent = agent.window(window);
+        }
+        if let Some(snapshots) = &means.snapshots {
+            agent = agent.snapshots(snapshots.clone());
         }
         let approval = table.approval.as_ref().or(self.file.approval.as_ref());
         agent = agent.approve(approval.map(|it| self.approve(it)).unwrap_or_default());

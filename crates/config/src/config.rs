@@ -10,6 +10,7 @@ use crate::check;
 use crate::error::{Error, Result};
 use crate::file::File;
 use crate::model::{Backend, HttpModel, Model, ModelRetry, ModelTime, sampling_of};
+use crate::notify::NotifySettings;
 use crate::prompt;
 use crate::report::{Faults, Report};
 use crate::resolve::{ReadyBackend, ReadyModel, Resolved, read_text, resolve};
@@ -136,6 +137,12 @@ impl Config {
         &self.file.serving
     }
 
+    /// Returns where notices are told, of each tenant that has some told.
+    #[must_use]
+    pub fn notify(&self) -> &[NotifySettings] {
+        &self.resolved.notify
+    }
+
     /// Returns what takes the secrets of this configuration out of a text.
     #[must_use]
     pub fn redactor(&self) -> Redactor {
@@ -145,6 +152,8 @@ impl Config {
         });
         let settings = self.resolved.servers.iter().flat_map(|it| &it.settings);
         let secrets = settings.filter(|(_, _, secret)| *secret).map(|(_, value, _)| value.clone());
-        Redactor::new(keys.chain(secrets).collect::<Vec<Secret>>())
+        let signing =
+            self.resolved.notify.iter().flat_map(|it| [&it.secret].into_iter().chain(&it.old_secret));
+        Redactor::new(keys.chain(secrets).chain(signing.cloned()).collect::<Vec<Secret>>())
     }
 }

@@ -10,6 +10,7 @@ use crate::agent::AgentTable;
 use crate::approval::Approval;
 use crate::limits;
 use crate::model::Model;
+use crate::notify::NotifyTable;
 use crate::report::{Faults, MistakeKind};
 use crate::section::Section;
 use crate::server::Server;
@@ -34,6 +35,7 @@ pub(crate) struct File {
     pub(crate) prompts: Option<At<PathBuf>>,
     pub(crate) limits: Limits,
     pub(crate) serving: Serving,
+    pub(crate) notify: Vec<NotifyTable>,
     pub(crate) default_agent: Option<At<String>>,
 }
 
@@ -73,6 +75,7 @@ fn read(table: &Spanned<DeTable<'_>>, folder: &Path, faults: &Faults) -> File {
         prompts: section.path("prompts"),
         limits: section.section("limits").map(limits::read).unwrap_or_default(),
         serving: serving::read(&mut section, folder),
+        notify: section.named("notify").into_iter().map(NotifyTable::read).collect(),
         default_agent: section.text("default_agent"),
     };
     section.end();

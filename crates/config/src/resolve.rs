@@ -10,6 +10,7 @@ use singletree_llm::Script;
 use crate::check::model_of;
 use crate::file::File;
 use crate::model::{Backend, HttpModel, Model};
+use crate::notify::NotifySettings;
 use crate::prompt::Rendered;
 use crate::report::{Faults, MistakeKind};
 use crate::secret_source::SecretSource;
@@ -50,6 +51,7 @@ pub(crate) struct ReadyServer {
 pub(crate) struct Resolved {
     pub(crate) models: Vec<ReadyModel>,
     pub(crate) servers: Vec<ReadyServer>,
+    pub(crate) notify: Vec<NotifySettings>,
     /// Rendered prompts, by the names of their agents.
     pub(crate) prompts: BTreeMap<String, Rendered>,
 }
@@ -96,6 +98,7 @@ pub(crate) fn resolve(file: &File, around: &Surroundings<'_>, faults: &Faults) -
             resolved.servers.push(ReadyServer { index, settings, inherited });
         }
     }
+    resolved.notify = file.notify.iter().filter_map(|it| it.resolve(around, faults)).collect();
     resolved
 }
 

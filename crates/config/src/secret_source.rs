@@ -82,6 +82,14 @@ impl SecretSource {
         }
     }
 
+    /// Returns where it stands.
+    pub(crate) fn at(&self) -> usize {
+        match self {
+            Self::Env(name) => name.at,
+            Self::File(path) => path.at,
+        }
+    }
+
     /// Fetches the secret. What cannot be had is a mistake.
     pub(crate) fn fetch(&self, around: &Surroundings<'_>, faults: &Faults) -> Option<Secret> {
         let found = match self {

@@ -27,6 +27,8 @@ pub struct Serving {
     pub blob_bytes: Option<u64>,
     /// Bytes of the blobs that one session uses.
     pub session_blob_bytes: Option<u64>,
+    /// The media types of blobs that are kept.
+    pub blob_types: Option<Vec<String>>,
     /// Bytes of all headers of a request.
     pub header_bytes: Option<u64>,
     /// Connections at once.
@@ -104,6 +106,7 @@ fn server(mut section: Section<'_>, serving: &mut Serving) -> Option<At<String>>
     serving.body_bytes = section.bytes("body_bytes");
     serving.blob_bytes = section.bytes("blob_bytes");
     serving.session_blob_bytes = section.bytes("session_blob_bytes");
+    serving.blob_types = blob_types(&mut section);
     serving.header_bytes = section.bytes("header_bytes");
     if serving.header_bytes.is_some_and(|it| it < HEADER_BYTES_MIN)
         && let Some((at, _)) = section.raw("header_bytes")
@@ -119,6 +122,23 @@ fn server(mut section: Section<'_>, serving: &mut Serving) -> Option<At<String>>
     serving.audit_kept = section.duration("audit_kept");
     section.end();
     listen
+}
+
+/// Reads which media types are kept, without parameters.
+fn blob_types(section: &mut Section<'_>) -> Option<Vec<String>> {
+    let types = section.texts("blob_types")?;
+    let is_token = |it: &str| {
+        let fits = |it: char| it.is_ascii_lowercase() || it.is_ascii_digit() || "+-._".contains(it);
+        !it.is_empty() && it.chars().all(fits)
+    };
+    for it in &types {
+        if !it.value.split_once('/').is_some_and(|(kind, rest)| is_token(kind) && is_token(rest)) {
+            let what =
+                format!("`{}` must be made of media types as \"image/png\"", section.called("blob_types"));
+            section.faults().plain(it.at, MistakeKind::Value, what);
+        }
+    }
+    Some(types.into_iter().map(|it| it.value).collect())
 }
 
 fn auth(mut section: Section<'_>, serving: &mut Serving, folder: &Path) {

@@ -77,6 +77,7 @@ impl Layer for WatchedJournal {
             | Read::Positions
             | Read::Records
             | Read::Events
+            | Read::Recent
             | Read::Usage
             | Read::Tenants
             | Read::Ownerless

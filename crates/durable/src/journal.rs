@@ -144,6 +144,16 @@ pub trait Journal: fmt::Debug + Send + Sync {
         limit: u64,
     ) -> BoxFuture<'a, Result<SessionPage>>;
 
+    /// Reads a tenant's sessions, the one whose state was written last first, and of several that were written at one time the
+    /// one with the greater id first; from past such a place on, at most `limit`. For people who look for what they said
+    /// last: a store may go through all sessions of the tenant.
+    fn recent<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        past: Option<&'a (Timestamp, SessionId)>,
+        limit: u64,
+    ) -> BoxFuture<'a, Result<Vec<SessionRow>>>;
+
     /// Reads items.
     fn items<'a>(&'a self, key: &'a SessionKey, range: &'a ItemRange) -> BoxFuture<'a, Result<Vec<ItemRow>>>;
 

@@ -19,6 +19,8 @@ pub enum Read {
     Numbers,
     /// [`Journal::sessions`].
     Sessions,
+    /// [`Journal::recent`].
+    Recent,
     /// [`Journal::items`].
     Items,
     /// [`Journal::turns`].
@@ -106,6 +108,15 @@ impl<L: Layer> Journal for L {
         limit: u64,
     ) -> BoxFuture<'a, Result<SessionPage>> {
         self.read(Read::Sessions, self.journal().sessions(tenant, from, limit))
+    }
+
+    fn recent<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        past: Option<&'a (Timestamp, SessionId)>,
+        limit: u64,
+    ) -> BoxFuture<'a, Result<Vec<SessionRow>>> {
+        self.read(Read::Recent, self.journal().recent(tenant, past, limit))
     }
 
     fn items<'a>(&'a self, key: &'a SessionKey, range: &'a ItemRange) -> BoxFuture<'a, Result<Vec<ItemRow>>> {

@@ -159,6 +159,15 @@ impl Journal for MemoryStore {
         now(Ok(read::sessions(&self.state(), tenant, from, limit)))
     }
 
+    fn recent<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        past: Option<&'a (Timestamp, SessionId)>,
+        limit: u64,
+    ) -> BoxFuture<'a, Result<Vec<SessionRow>>> {
+        now(Ok(read::recent(&self.state(), tenant, past, limit)))
+    }
+
     fn items<'a>(&'a self, key: &'a SessionKey, range: &'a ItemRange) -> BoxFuture<'a, Result<Vec<ItemRow>>> {
         now(Ok(read::items(&self.state(), key, range)))
     }

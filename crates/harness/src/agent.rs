@@ -6,7 +6,7 @@ use singletree_engine::{Graph, Migrations, Snapshot};
 
 use crate::bucket::BucketTable;
 use crate::budget::Budget;
-use crate::reply::Replies;
+use crate::reply::{Redact, Replies};
 use crate::resumed::ResumedReply;
 use crate::window::Window;
 use crate::{Error, history};
@@ -208,6 +208,13 @@ impl Agent {
     #[must_use]
     pub fn replies(mut self, replies: Replies) -> Self {
         self.replies = replies;
+        self
+    }
+
+    /// Sets what takes secrets out of its diagnostics, whatever its texts (INV-16).
+    #[must_use]
+    pub fn redacting(mut self, redact: Redact) -> Self {
+        self.replies.redact = redact;
         self
     }
 

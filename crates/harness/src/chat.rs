@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_core::Stream;
 use singletree_durable::{Journal, SessionId, SessionKey, TenantId, Upkeep};
-use singletree_engine::{Clock, Graph, Ids, RandomIds, SystemClock};
+use singletree_engine::{Clock, Graph, Ids, Outline, RandomIds, SystemClock};
 use singletree_llm::ChatMessage;
 use singletree_narration::{Locale, NarrationSink, NoNarration};
 
@@ -324,6 +324,14 @@ impl Chat {
     #[must_use]
     pub fn default_agent(&self) -> &str {
         &self.house.default_agent
+    }
+
+    /// Describes the graph of an agent.
+    ///
+    /// # Errors
+    /// `chat_agent_unknown`.
+    pub fn outline(&self, agent: &str) -> Result<Outline> {
+        Ok(self.house.served(agent)?.agent.graph.outline())
     }
 
     /// Returns the names of the agents that this chat has.

@@ -6,7 +6,7 @@ use singletree_durable::{AuditRow, Put};
 
 use crate::chat::Chat;
 use crate::hot::{Hot, Queued, Work};
-use crate::narrator::whose;
+use crate::narrator::forget;
 use crate::{Error, Result, waits};
 
 impl Chat {
@@ -29,14 +29,14 @@ impl Chat {
             self.cancel_all(&hot).await?;
             // Before as well as after: what a process that dies in between leaves is a session without narration, and never
             // the narration of one that is gone.
-            self.house.narration.forget(whose(&hot.key));
+            forget(self.house.narration.as_ref(), &hot.key);
             let deleted = self.delete(&hot, by).await;
             hot.release();
             match deleted {
                 // A message was accepted before the deletion took its place: it belongs to the session, and goes with it.
                 Ok(false) => {}
                 other => {
-                    self.house.narration.forget(whose(&hot.key));
+                    forget(self.house.narration.as_ref(), &hot.key);
                     self.house.kick(&hot);
                     return other.map(drop);
                 }

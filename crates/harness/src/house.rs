@@ -22,7 +22,7 @@ use crate::hot::{Desk, Hot};
 use crate::limit::Limits;
 use crate::mail::{self, Mailbox};
 use crate::narrate::Said;
-use crate::narrator::{Narrator, whose};
+use crate::narrator::{Narrator, emit};
 use crate::notice::Notice;
 use crate::noticing::{Notices, Noticing};
 use crate::outcome::ErroredTurn;
@@ -358,7 +358,7 @@ impl House {
     fn narrate(&self, hot: &Hot, event: &ChatEvent) {
         if let Some(Said { role, kind, content }) = narrate::controller(&event.what, self.locale) {
             let timestamp = event.at.to_system_time();
-            self.narration.emit(whose(&hot.key), Narration { timestamp, role, kind, content });
+            emit(self.narration.as_ref(), &hot.key, Narration { timestamp, role, kind, content });
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Through which an agent says why it proposes something (agent-chat-output §5.2).
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use singletree_durable::SessionKey;
@@ -65,12 +66,22 @@ impl Narrator {
     pub(crate) fn say(&self, said: Said) {
         let Said { role, kind, content } = said;
         let timestamp = self.clock.now().to_system_time();
-        self.sink.emit(whose(&self.key), Narration { timestamp, role, kind, content });
+        emit(self.sink.as_ref(), &self.key, Narration { timestamp, role, kind, content });
     }
 }
 
+/// Hands narration on. What becomes of it is nobody's business here, not even that a sink panics (INV-9).
+pub(crate) fn emit(sink: &dyn NarrationSink, key: &SessionKey, narration: Narration) {
+    drop(catch_unwind(AssertUnwindSafe(|| sink.emit(whose(key), narration))));
+}
+
+/// Has everything dropped that was said about a session.
+pub(crate) fn forget(sink: &dyn NarrationSink, key: &SessionKey) {
+    drop(catch_unwind(AssertUnwindSafe(|| sink.forget(whose(key)))));
+}
+
 /// Names whose narration it is.
-pub(crate) fn whose(key: &SessionKey) -> Whose<'_> {
+fn whose(key: &SessionKey) -> Whose<'_> {
     Whose { tenant: key.tenant.as_str(), session: key.session.as_str() }
 }
 

@@ -202,7 +202,7 @@ impl Notice {
     /// The kind of the documents that notices are.
     pub const KIND: &'static str = "notice";
 
-    /// Tells that the deadline of a wait is near. The epoch is that of the log ([`Chat::log_epoch`]).
+    /// Tells that the deadline of a wait is near. The epoch is that of the log ([`Chat::log_epoch`](crate::Chat::log_epoch)).
     #[must_use]
     pub fn expiring(tenant: TenantId, pending: &PendingWait, epoch: &str, at: Timestamp) -> Option<Self> {
         let session = SessionId::parse(&pending.session).ok()?;

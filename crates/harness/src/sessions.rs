@@ -125,6 +125,36 @@ impl Chat {
         Ok(SessionList { items: items?, next: page.next.map(|it: SessionId| it.to_string()) })
     }
 
+    /// Lists sessions, the one whose state was written last first, at most `limit`. `from` is the `next` of the page before;
+    /// a session that is written meanwhile comes to the front, and is not in the pages that are left.
+    ///
+    /// What it costs grows with the number of sessions that the tenant has: for people who look for what they said last,
+    /// not for going through everything ([`Chat::sessions`]).
+    ///
+    /// # Errors
+    /// `harness_session_id_unresolved` when `from` is no such place; `store_unavailable` and its kin.
+    pub async fn recent_sessions(&self, from: Option<&str>, limit: u64) -> Result<SessionList> {
+        let past = from.map(|it| self.recent_place(it)).transpose()?;
+        let tenant = self.tenant()?;
+        let rows = self.house.journal.recent(tenant, past.as_ref(), limit.saturating_add(1));
+        let mut rows = self.house.read(rows).await?;
+        let fits = usize::try_from(limit).unwrap_or(usize::MAX);
+        let is_more = rows.len() > fits;
+        rows.truncate(fits);
+        let last = rows.last().filter(|_| is_more);
+        let next = last.map(|it| format!("{}.{}", it.head.updated_at.as_millis(), it.key.session));
+        let items: Result<_> = rows.iter().map(info).collect();
+        Ok(SessionList { items: items?, next })
+    }
+
+    /// Reads the name of a place between two sessions: when the one before it was written, and its id.
+    fn recent_place(&self, from: &str) -> Result<(Timestamp, SessionId)> {
+        let parts = from.split_once('.').and_then(|(at, id)| Some((at.parse().ok()?, id)));
+        let (at, id) =
+            parts.ok_or_else(|| Error::SessionId { why: "it names no place in a listing".into() })?;
+        Ok((Timestamp::from_millis(at), self.key(id)?.session))
+    }
+
     /// Shows one session.
     ///
     /// # Errors

@@ -39,6 +39,21 @@ impl From<Host> for String {
     }
 }
 
+/// Says whether an address names this machine itself: `localhost`, or a loopback address. What other names resolve to is not
+/// asked.
+///
+/// # Errors
+///
+/// `http_request_invalid` when it is no address that can be called.
+pub fn is_this_machine(url: &str) -> Result<bool> {
+    Ok(match read(url)?.host() {
+        Some(url::Host::Domain(name)) => name.eq_ignore_ascii_case("localhost"),
+        Some(url::Host::Ipv4(it)) => it.is_loopback(),
+        Some(url::Host::Ipv6(it)) => it.is_loopback(),
+        None => false,
+    })
+}
+
 /// Reads an address: absolute, `http` or `https`, with a host and without a credential.
 pub(crate) fn read(text: &str) -> Result<Url> {
     let problem = |problem: &str| Error::Request { problem: problem.to_owned() };
@@ -60,4 +75,25 @@ pub(crate) fn check(url: &Url) -> Result<()> {
         return problem("the address must not hold a user or a password");
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_machine_is_known_by_its_names() {
+        let check = |url: &str, here: bool| assert_eq!(is_this_machine(url).unwrap(), here, "{url}");
+        check("http://127.0.0.1:8787/x", true);
+        check("http://127.1.2.3", true);
+        check("http://2130706433/", true);
+        check("https://LOCALHOST", true);
+        check("http://[::1]:1", true);
+        check("http://localhost.example.com", false);
+        check("http://10.0.0.1", false);
+        check("http://0.0.0.0", false);
+        for wrong in ["", "ftp://localhost", "http://user@localhost", "localhost:8787"] {
+            assert_eq!(is_this_machine(wrong).unwrap_err().category(), "http_request_invalid", "{wrong}");
+        }
+    }
 }

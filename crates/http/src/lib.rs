@@ -25,6 +25,7 @@ mod retry_after;
 mod sse;
 mod transport;
 
+pub use address::is_this_machine;
 pub use client::HttpClient;
 pub use egress::reserved;
 pub use error::{BoxError, Error, Result};

@@ -9,11 +9,19 @@ use serde::de::DeserializeOwned;
 
 use crate::problem::Problem;
 
+/// How deep JSON may nest; deeper is `server_request_invalid` (INV-12). No shape of any protocol here comes near it.
+const DEPTH_MAX: usize = 64;
+
 /// Reads a body as JSON of a shape.
 ///
 /// # Errors
 /// `server_request_invalid` with the place of the mistake.
 pub(crate) fn json<T: DeserializeOwned>(body: &Bytes) -> Result<T, Problem> {
+    // A list of its fields' values would pass for a shape, too.
+    if body.trim_ascii_start().first() != Some(&b'{') {
+        return Err(Problem::invalid("the body is not what is expected: it has to be a JSON object"));
+    }
+    check_depth(body)?;
     let mut reader = serde_json::Deserializer::from_slice(body);
     let value = serde_path_to_error::deserialize(&mut reader).map_err(|it| {
         let place = it.path().to_string();
@@ -22,6 +30,28 @@ pub(crate) fn json<T: DeserializeOwned>(body: &Bytes) -> Result<T, Problem> {
     })?;
     reader.end().map_err(|_| Problem::invalid("the body goes on behind its JSON"))?;
     Ok(value)
+}
+
+/// Refuses JSON that nests too deep, before anything is made of it. What is no JSON is told by who reads it.
+///
+/// # Errors
+/// `server_request_invalid`.
+pub(crate) fn check_depth(body: &[u8]) -> Result<(), Problem> {
+    let (mut depth, mut in_text, mut escaped) = (0_usize, false, false);
+    for byte in body {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_text => escaped = true,
+            b'"' => in_text = !in_text,
+            b'[' | b'{' if !in_text => depth += 1,
+            b']' | b'}' if !in_text => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth > DEPTH_MAX {
+            return Err(Problem::invalid(format!("the body nests deeper than {DEPTH_MAX}")));
+        }
+    }
+    Ok(())
 }
 
 /// The body of a request as JSON of a shape, as an argument of a handler. No body at all is `{}`.
@@ -48,8 +78,27 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Sent<T> {
     }
 }
 
-fn is_json(headers: &HeaderMap) -> bool {
+/// Tells whether a body is called JSON.
+pub(crate) fn is_json(headers: &HeaderMap) -> bool {
     let kind = headers.get(CONTENT_TYPE).and_then(|it| it.to_str().ok()).unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     kind == "application/json" || (kind.starts_with("application/") && kind.ends_with("+json"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn depth_is_counted_outside_texts() {
+        let check = |body: &str, fit: bool| assert_eq!(check_depth(body.as_bytes()).is_ok(), fit, "{body}");
+        let nested = |deep: usize| format!("{}1{}", "[".repeat(deep), "]".repeat(deep));
+        check(&nested(DEPTH_MAX), true);
+        check(&nested(DEPTH_MAX + 1), false);
+        check(&"{\"a\":".repeat(DEPTH_MAX + 1), false);
+        check(&"[],".repeat(DEPTH_MAX + 1), true);
+        check(&format!("[\"{}\"]", "[".repeat(DEPTH_MAX + 1)), true);
+        check(&format!("[\"\\\"{}\"]", "[".repeat(DEPTH_MAX + 1)), true);
+        check(&format!("[\"\\\\\",{}", "[".repeat(DEPTH_MAX)), false);
+    }
 }

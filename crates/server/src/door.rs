@@ -17,6 +17,7 @@ use tower::ServiceExt;
 
 use crate::patient::Patient;
 use crate::settings::ServerLimits;
+use crate::telemetry::Metrics;
 
 /// How long to wait when a connection cannot be accepted, such as for want of file descriptors.
 const BREATH: Duration = Duration::from_millis(50);
@@ -30,10 +31,11 @@ pub(crate) struct Door {
     /// Becomes true when connections are to end with what is asked on them.
     leaving: watch::Sender<bool>,
     inside: JoinSet<()>,
+    metrics: Arc<Metrics>,
 }
 
 impl Door {
-    pub(crate) fn new(router: Router, limits: &ServerLimits) -> Self {
+    pub(crate) fn new(router: Router, limits: &ServerLimits, metrics: Arc<Metrics>) -> Self {
         let mut http = http1::Builder::new();
         http.timer(TokioTimer::new())
             .header_read_timeout(limits.request_time)
@@ -41,7 +43,7 @@ impl Door {
             .keep_alive(true);
         let slots = Arc::new(Semaphore::new(limits.connections));
         let (leaving, _) = watch::channel(false);
-        Self { http, router, slots, patience: limits.write_time, leaving, inside: JoinSet::new() }
+        Self { http, router, slots, patience: limits.write_time, leaving, inside: JoinSet::new(), metrics }
     }
 
     /// Lets connections in until `stop` is ready.
@@ -75,6 +77,7 @@ impl Door {
         let router = self.router.clone().map_request(|it: Request<Incoming>| it.map(axum::body::Body::new));
         let connection = self.http.serve_connection(io, TowerToHyperService::new(router));
         let mut leaving = self.leaving.subscribe();
+        let counted = self.metrics.connection();
         self.inside.spawn(async move {
             tokio::pin!(connection);
             let left = async move { drop(leaving.wait_for(|it| *it).await) };
@@ -86,7 +89,7 @@ impl Door {
                     drop(connection.await);
                 }
             }
-            drop(slot);
+            drop((slot, counted));
         });
     }
 

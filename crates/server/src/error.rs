@@ -29,6 +29,14 @@ pub enum Error {
         /// Why not.
         why: String,
     },
+    /// The notices of a tenant cannot be told so.
+    #[error("the notices of {tenant:?} cannot be told so: {why}")]
+    Webhook {
+        /// Whose notices.
+        tenant: String,
+        /// Why not.
+        why: String,
+    },
     /// A tenant cannot have this name.
     #[error("{tenant:?} is no name for a tenant: {why}")]
     Tenant {
@@ -68,6 +76,7 @@ impl Error {
             Self::Open { .. } => "server_open",
             Self::Listen { .. } => "server_listen_failed",
             Self::KeySet { .. } => "server_key_set_invalid",
+            Self::Webhook { .. } => "server_webhook_invalid",
             Self::Tenant { .. } => "server_tenant_invalid",
             Self::KeyInvalid { .. } => "server_key_invalid",
             Self::KeyUnknown { .. } => "server_key_unknown",

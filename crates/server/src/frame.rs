@@ -1,5 +1,6 @@
 //! What stands around every section: who asks, under which id, how long a body may take, and how a problem is told.
 
+use std::any::Any;
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -10,12 +11,19 @@ use axum::http::{HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::Response;
 use futures_util::FutureExt;
+use tokio::time::Instant;
 
 use crate::arriving::{Arrival, arriving};
+use crate::caller::Caller;
 use crate::problem::{Kind, Problem};
 use crate::request_id;
 use crate::section::{Access, Asked, Render, Section};
 use crate::shared::Shared;
+use crate::telemetry::{self, Line};
+use crate::trace;
+
+/// Characters of a path that the log shows.
+const PATH_SHOWN: usize = 512;
 
 /// Where the paths begin that the operator may use.
 const OPERATED: [&str; 2] = ["/v1/keys", "/v1/audit"];
@@ -30,8 +38,10 @@ pub(crate) struct Frame {
 }
 
 /// What is known of a section by a path alone.
+#[derive(Clone, Copy)]
 struct Outline {
     prefix: &'static str,
+    section: &'static str,
     render: Render,
 }
 
@@ -41,11 +51,13 @@ impl Frame {
         let mut outlines: Vec<Outline> = sections
             .iter()
             .flat_map(|section| {
-                section.routes.iter().map(|it| Outline { prefix: fixed(it.path), render: section.render })
+                let outline = |prefix| Outline { prefix, section: section.name, render: section.render };
+                section.routes.iter().map(move |it| outline(fixed(it.path)))
             })
             .collect();
         outlines.sort_by_key(|it| std::cmp::Reverse(it.prefix.len()));
-        outlines.extend(sections.first().map(|it| Outline { prefix: "", render: it.render }));
+        let first = |it: &Section| Outline { prefix: "", section: it.name, render: it.render };
+        outlines.extend(sections.first().map(first));
         let mut access = HashMap::<_, Vec<_>>::new();
         for route in sections.iter().flat_map(|it| &it.routes) {
             access.entry(route.path).or_default().push((route.method.clone(), route.access));
@@ -53,13 +65,13 @@ impl Frame {
         Self { shared, outlines, access }
     }
 
-    /// Returns how the section words a problem to which a path belongs, be it one of its routes or not.
-    fn render(&self, path: &str) -> Render {
+    /// Returns the section to which a path belongs, be it one of its routes or not.
+    fn outline(&self, path: &str) -> Outline {
         let within = |prefix: &str| {
             path.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
         let outline = self.outlines.iter().find(|it| within(it.prefix));
-        outline.expect("the last one, of the empty prefix, fits every path").render
+        *outline.expect("the last one, of the empty prefix, fits every path")
     }
 
     /// Settles who asks, when the route is one for callers.
@@ -82,34 +94,80 @@ impl Frame {
     }
 }
 
+/// What of a request is taken down.
+struct Noted {
+    asked: Asked,
+    trace: Option<String>,
+    method: Method,
+    path: String,
+    begun: Instant,
+}
+
 /// Runs a request within the frame.
 pub(crate) async fn run(State(frame): State<Arc<Frame>>, mut request: Request, next: Next) -> Response {
-    let render = frame.render(request.uri().path());
+    let outline = frame.outline(request.uri().path());
     let asked = Asked { request_id: request_id::of(&request, frame.shared.ids.as_ref()) };
-    request.extensions_mut().insert(asked.clone());
-    let (answer, arrival) = match frame.admit(&mut request).await {
+    let noted = Noted {
+        asked: asked.clone(),
+        trace: trace::of(request.headers()).map(ToOwned::to_owned),
+        method: request.method().clone(),
+        path: request.uri().path().chars().take(PATH_SHOWN).collect(),
+        begun: Instant::now(),
+    };
+    request.extensions_mut().insert(asked);
+    let admitted = frame.admit(&mut request).await;
+    let caller = request.extensions().get::<Caller>().cloned();
+    let mut panicked = None;
+    let answer = match admitted {
         Ok(()) => {
             let (request, arrival) = arriving(request, frame.shared.limits.request_time);
-            let answer = AssertUnwindSafe(next.run(request)).catch_unwind().await;
-            let answer = answer.map_err(|_| {
-                Problem::of_kind(Kind::Failed, Kind::Failed.message())
-                    .hint(format!("the server's log says more, under the id {}", asked.request_id))
-            });
-            (answer, arrival)
+            match AssertUnwindSafe(next.run(request)).catch_unwind().await {
+                Ok(answer) => match problem_of(&answer, &arrival) {
+                    Some(problem) => Err((problem, answer.headers().get(ALLOW).cloned())),
+                    None => Ok(answer),
+                },
+                Err(payload) => {
+                    panicked = Some(words_of(payload.as_ref()));
+                    let hint = format!("the server's log says more, under the id {}", noted.asked.request_id);
+                    let problem = Problem::of_kind(Kind::Failed, Kind::Failed.message()).hint(hint);
+                    Err((problem, None))
+                }
+            }
         }
-        Err(problem) => (Err(problem), Arrival::default()),
+        Err(problem) => Err((problem, None)),
     };
+    let category = answer.as_ref().err().map(|(problem, _)| problem.category.clone());
     let mut response = match answer {
-        Ok(answer) => match problem_of(&answer, &arrival) {
-            Some(problem) => told(&frame.shared, &problem, &asked, render, answer.headers().get(ALLOW)),
-            None => answer,
-        },
-        Err(problem) => told(&frame.shared, &problem, &asked, render, None),
+        Ok(answer) => answer,
+        Err((problem, allow)) => told(&frame.shared, &problem, &noted.asked, outline.render, allow),
     };
-    if let Ok(id) = HeaderValue::from_str(&asked.request_id) {
+    if let Ok(id) = HeaderValue::from_str(&noted.asked.request_id) {
         response.headers_mut().insert(request_id::HEADER, id);
     }
+    let took = noted.begun.elapsed().as_secs_f64();
+    let line = Line {
+        at: telemetry::now(frame.shared.clock.as_ref()),
+        kind: "request",
+        request: &noted.asked.request_id,
+        trace: noted.trace.as_deref(),
+        section: outline.section,
+        method: noted.method.as_str(),
+        path: &noted.path,
+        status: response.status().as_u16(),
+        ms: (took * 100_000.0).round() / 100.0,
+        tenant: caller.as_ref().map(|it| it.tenant.as_str()),
+        who: caller.as_ref().map(|it| it.name.as_str()),
+        category: category.as_deref(),
+        panic: panicked.as_deref(),
+    };
+    frame.shared.telemetry.request(&line, took);
     response
+}
+
+/// Returns what a panic said.
+fn words_of(payload: &(dyn Any + Send)) -> String {
+    let text = payload.downcast_ref::<&str>().copied();
+    text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("a panic").to_owned()
 }
 
 /// Returns the problem that an answer tells: one of ours, or what a library says by a status and a text of its own.
@@ -135,7 +193,7 @@ fn told(
     problem: &Problem,
     asked: &Asked,
     render: Render,
-    allow: Option<&HeaderValue>,
+    allow: Option<HeaderValue>,
 ) -> Response {
     let clean = |text: &str| shared.redactor.redact(text).into_owned();
     let problem = Problem {
@@ -154,7 +212,7 @@ fn told(
         headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
     if let Some(allow) = allow {
-        headers.insert(ALLOW, allow.clone());
+        headers.insert(ALLOW, allow);
     }
     response
 }

@@ -27,13 +27,18 @@ pub(crate) struct Problem {
     /// What to do about it.
     pub(crate) hint: Option<String>,
     /// After how many seconds to try again.
-    pub(crate) retry_after: Option<u64>,
+    pub(crate) retry_after: Option<u32>,
     /// Where in the body the mistake is, such as `context.session_id`.
     pub(crate) field: Option<String>,
-    /// The turn that is kept all the same, or may be.
-    pub(crate) turn: Option<String>,
-    /// The oldest event that is kept, where an older one was asked for (D9).
-    pub(crate) oldest_event: Option<String>,
+    /// What of the conversation it names; few do.
+    pub(crate) names: Option<Box<Names>>,
+}
+
+/// What of a conversation a problem names.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Names {
+    turn: Option<String>,
+    oldest_event: Option<String>,
 }
 
 impl Problem {
@@ -47,8 +52,18 @@ impl Problem {
         let retry_after = (status == StatusCode::TOO_MANY_REQUESTS
             || status == StatusCode::SERVICE_UNAVAILABLE)
             .then_some(RETRY_AFTER);
-        let (hint, field, turn, oldest_event) = (None, None, None, None);
-        Self { status, category, bucket, message, hint, retry_after, field, turn, oldest_event }
+        let (hint, field, names) = (None, None, None);
+        Self { status, category, bucket, message, hint, retry_after, field, names }
+    }
+
+    /// Returns the turn that is kept all the same, or may be.
+    pub(crate) fn turn(&self) -> Option<&str> {
+        self.names.as_ref().and_then(|it| it.turn.as_deref())
+    }
+
+    /// Returns the oldest event that is kept, where an older one was asked for (D9).
+    pub(crate) fn oldest_event(&self) -> Option<&str> {
+        self.names.as_ref().and_then(|it| it.oldest_event.as_deref())
     }
 
     /// Adds what to do about it.
@@ -58,7 +73,7 @@ impl Problem {
     }
 
     /// Says after how many seconds to try again.
-    pub(crate) fn retry_after(mut self, seconds: u64) -> Self {
+    pub(crate) fn retry_after(mut self, seconds: u32) -> Self {
         self.retry_after = Some(seconds);
         self
     }
@@ -110,7 +125,9 @@ impl Problem {
     pub(crate) fn of_turn(errored: &ErroredTurn) -> Self {
         let status = status(&errored.error_category, errored.error_bucket);
         let problem = Self::new(status, &errored.error_category, errored.error_bucket, errored.reply.text());
-        Self { turn: errored.turn.as_ref().map(ToString::to_string), ..problem }
+        let turn = errored.turn.as_ref().map(ToString::to_string);
+        let names = turn.map(|it| Box::new(Names { turn: Some(it), ..Names::default() }));
+        Self { names, ..problem }
     }
 
     /// What the harness failed at.
@@ -119,11 +136,13 @@ impl Problem {
         let bucket = singletree_harness::BucketTable::default()
             .look_up(category, singletree_harness::Surface::Chat)
             .bucket;
-        let oldest_event = match error {
-            singletree_harness::Error::EventsExpired { oldest } => Some(oldest.clone()),
+        let names = match error {
+            singletree_harness::Error::EventsExpired { oldest } => {
+                Some(Box::new(Names { oldest_event: Some(oldest.clone()), ..Names::default() }))
+            }
             _ => None,
         };
-        Self { oldest_event, ..Self::new(status(category, bucket), category, bucket, error.to_string()) }
+        Self { names, ..Self::new(status(category, bucket), category, bucket, error.to_string()) }
     }
 }
 
@@ -138,7 +157,7 @@ impl From<crate::Error> for Problem {
                 (StatusCode::BAD_REQUEST, Bucket::UserCorrectable)
             }
             Error::Store(_) => (StatusCode::SERVICE_UNAVAILABLE, Bucket::RetryableTransient),
-            Error::Open { .. } | Error::Listen { .. } | Error::KeySet { .. } => {
+            Error::Open { .. } | Error::Listen { .. } | Error::KeySet { .. } | Error::Webhook { .. } => {
                 (StatusCode::INTERNAL_SERVER_ERROR, Bucket::RetryableTransient)
             }
         };
@@ -155,7 +174,7 @@ impl IntoResponse for Problem {
 }
 
 /// After how many seconds to try again what may succeed then, where nothing better is known.
-const RETRY_AFTER: u64 = 1;
+const RETRY_AFTER: u32 = 1;
 
 /// Returns the status of a category: those that say something special, else that of the bucket.
 pub(crate) fn status(category: &str, bucket: Bucket) -> StatusCode {

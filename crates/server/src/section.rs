@@ -11,7 +11,6 @@
 //!     .documented(
 //!         Operation::new("uploadBlob", "Uploads a blob")   // the operation's id and summary
 //!             .tag("blobs")
-//!             .path("digest", "The blob's digest.")        // names in the path, except the usual ones
 //!             .header("X-Name", "What it is called.")      // headers, except Accept, Content-Type, Authorization
 //!             .query::<native::UploadQuery>()              // one parameter for each property of the type
 //!             .bytes("application/octet-stream")           // or `.body::<T>()` for JSON

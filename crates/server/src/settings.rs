@@ -18,13 +18,8 @@ pub struct ServerLimits {
     pub write_time: Duration,
     /// Connections at once; one more waits to be accepted.
     pub connections: usize,
-    /// How deep JSON may nest; deeper is `server_request_invalid`.
-    pub json_depth: usize,
     /// How often a silent stream says that it lives.
     pub heartbeat: Duration,
-    /// Frames that wait for a slow reader of a stream; one that falls further behind is dropped, and comes again with the id it
-    /// saw last. Never does it hold a turn up.
-    pub stream_backlog: usize,
     /// How long the audit is kept.
     pub audit_kept: Duration,
     /// How long turns and streams get at shutdown.
@@ -40,9 +35,7 @@ impl Default for ServerLimits {
             request_time: Duration::from_secs(15),
             write_time: Duration::from_secs(30),
             connections: 4096,
-            json_depth: 64,
             heartbeat: Duration::from_secs(15),
-            stream_backlog: 256,
             audit_kept: Duration::from_hours(365 * 24),
             grace: Duration::from_secs(10),
         }

@@ -8,14 +8,18 @@ use singletree_agent::ChatAgent;
 use singletree_durable::{Documents, TenantId, Timestamp};
 use singletree_engine::{Clock, Ids};
 use singletree_harness::Chat;
-use singletree_http::Redactor;
+use singletree_http::{Redactor, Transport};
+use singletree_llm::Pace;
 use tokio::sync::{Semaphore, watch};
 
 use crate::caller::Caller;
 use crate::entropy::Entropy;
 use crate::keys::{Access, Audit};
 use crate::narration::{NarrationLog, NarrationView};
+use crate::notify::Endpoint;
+use crate::openharness::Environments;
 use crate::settings::ServerLimits;
+use crate::telemetry::Telemetry;
 
 /// What all sections share.
 pub(crate) struct Shared {
@@ -35,14 +39,24 @@ pub(crate) struct Shared {
     pub(crate) entropy: Arc<dyn Entropy>,
     /// What keeps secrets out of texts (INV-16).
     pub(crate) redactor: Redactor,
+    /// What fetches from addresses that callers name; where there is none, nothing is fetched.
+    pub(crate) fetch: Option<Arc<dyn Transport>>,
+    /// What devices say of themselves while their requests are answered.
+    pub(crate) environments: Arc<Environments>,
     /// What people are told beside the conversations.
     pub(crate) narration: NarrationLog,
+    /// Where notices are told.
+    pub(crate) endpoints: Vec<Endpoint>,
+    /// Lets time pass.
+    pub(crate) pace: Arc<dyn Pace>,
     /// How many more blobs may be in memory.
     pub(crate) blobs: Arc<Semaphore>,
     /// Who may ask.
     pub(crate) access: Access,
     /// Who did what.
     pub(crate) audit: Arc<Audit>,
+    /// What an operator sees.
+    pub(crate) telemetry: Telemetry,
     /// Becomes true when what a process before this one left was taken over.
     pub(crate) ready: AtomicBool,
     /// Becomes true when streams are to end: what runs has ended, or had its time.

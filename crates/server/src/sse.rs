@@ -76,15 +76,16 @@ const RETRY: u64 = 1000;
 /// last frame says when to come again.
 pub(crate) fn stream(shared: &Shared, frames: impl Stream<Item = Frame> + Send + 'static) -> Response {
     let heartbeat = shared.limits.heartbeat;
-    let begin = Some((Box::pin(frames), Box::pin(shared.closed())));
+    let counted = shared.telemetry.metrics().stream();
+    let begin = Some((Box::pin(frames), Box::pin(shared.closed()), counted));
     let beating = futures_util::stream::unfold(begin, move |going| async move {
-        let (mut frames, mut closed) = going?;
+        let (mut frames, mut closed, counted) = going?;
         // What is there goes first: the end is for those who wait.
         tokio::select! {
             biased;
             frame = tokio::time::timeout(heartbeat, frames.next()) => match frame {
-                Ok(frame) => frame.map(|it| (it, Some((frames, closed)))),
-                Err(_) => Some((Frame::comment("ka"), Some((frames, closed)))),
+                Ok(frame) => frame.map(|it| (it, Some((frames, closed, counted)))),
+                Err(_) => Some((Frame::comment("ka"), Some((frames, closed, counted)))),
             },
             () = &mut closed => Some((Frame::retry(RETRY), None)),
         }

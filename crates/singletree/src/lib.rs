@@ -61,6 +61,9 @@
 //! (tools of servers), [`agent`] (the ready agent loop, teams and the demo), [`config`] (agents as files), [`durable`] (what
 //! stores promise), [`prompts`] (templates rendered to messages), [`draw`] (pictures of graphs and turns), [`narration`].
 
+#[cfg(doctest)]
+mod pages;
+
 pub use singletree_agent as agent;
 #[cfg(feature = "config")]
 pub use singletree_config as config;

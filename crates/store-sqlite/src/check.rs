@@ -6,6 +6,7 @@ use rusqlite::{Connection, Result as Found};
 use singletree_durable::Result;
 
 use crate::error::translate;
+use crate::format::{self, SHELF};
 use crate::{SqliteStore, open};
 
 /// Something in the file that nobody here could have written.
@@ -83,6 +84,14 @@ fn references(snapshot: &Connection) -> Found<Vec<Damage>> {
             snapshot.prepare(&sql)?.query_map([], |row| row.get(0))?.collect::<Found<_>>()?;
         found.extend(lines.into_iter().map(Damage::Reference));
     }
+    if format::read(snapshot)?.version < SHELF {
+        return Ok(found);
+    }
+    let unkept = "SELECT 'blob_use: no blob ' || digest FROM blob_use \
+        WHERE (tenant, digest) NOT IN (SELECT tenant, digest FROM blob) LIMIT 100";
+    let lines: Vec<String> =
+        snapshot.prepare(unkept)?.query_map([], |row| row.get(0))?.collect::<Found<_>>()?;
+    found.extend(lines.into_iter().map(Damage::Reference));
     Ok(found)
 }
 

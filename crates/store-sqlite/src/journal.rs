@@ -2,8 +2,8 @@
 
 use singletree_durable::{
     Batch, BoxFuture, Counters, Dossier, EventRow, Fence, InvocationId, ItemRange, ItemRow, Journal, MailRow,
-    PositionRow, RecordRow, Result, SessionId, SessionKey, SessionPage, SessionRow, TenantId, TurnQuery,
-    TurnRow, UsageOf, UsageRow, WaitQuery, WaitRow,
+    PositionRow, RecordRow, Result, SessionId, SessionKey, SessionPage, SessionRow, TenantId, Timestamp,
+    TurnQuery, TurnRow, UsageOf, UsageRow, WaitQuery, WaitRow,
 };
 
 use crate::writer::Work;
@@ -46,6 +46,16 @@ impl Journal for SqliteStore {
     ) -> BoxFuture<'a, Result<SessionPage>> {
         let (tenant, from) = (tenant.clone(), from.cloned());
         self.query(move |snapshot| read::session::page(snapshot, &tenant, from.as_ref(), limit))
+    }
+
+    fn recent<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        past: Option<&'a (Timestamp, SessionId)>,
+        limit: u64,
+    ) -> BoxFuture<'a, Result<Vec<SessionRow>>> {
+        let (tenant, past) = (tenant.clone(), past.cloned());
+        self.query(move |snapshot| read::session::recent(snapshot, &tenant, past.as_ref(), limit))
     }
 
     fn items<'a>(&'a self, key: &'a SessionKey, range: &'a ItemRange) -> BoxFuture<'a, Result<Vec<ItemRow>>> {

@@ -58,6 +58,7 @@ mod read;
 mod reader;
 mod store;
 mod upkeep;
+mod usual;
 mod word;
 mod writer;
 

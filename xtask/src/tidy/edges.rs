@@ -27,7 +27,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("torture", &["audit", "agent", "harness", "engine", "durable", "llm", "tools"]),
     ("agent", &["harness", "engine", "durable", "macros", "llm", "narration", "tools"]),
     ("config", &["agent", "providers", "mcp", "harness", "engine", "http", "llm", "tools", "prompts"]),
-    ("server", &["harness", "agent", "engine", "durable", "http", "llm", "protocol", "narration"]),
+    ("server", &["harness", "agent", "draw", "engine", "durable", "http", "llm", "protocol", "narration"]),
 ];
 
 /// What any store may depend on.

@@ -84,6 +84,16 @@ impl Journal for Gated {
         self.read("sessions", async move { store.sessions(&tenant, from.as_ref(), limit).await })
     }
 
+    fn recent<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        past: Option<&'a (Timestamp, SessionId)>,
+        limit: u64,
+    ) -> BoxFuture<'a, Result<Vec<SessionRow>>> {
+        let (store, tenant, past) = (self.store.clone(), tenant.clone(), past.cloned());
+        self.read("recent", async move { store.recent(&tenant, past.as_ref(), limit).await })
+    }
+
     fn items<'a>(&'a self, key: &'a SessionKey, range: &'a ItemRange) -> BoxFuture<'a, Result<Vec<ItemRow>>> {
         let store = self.store.clone();
         let (key, range) = (key.clone(), range.clone());

@@ -90,6 +90,12 @@ impl Conversation<'_> {
             screen.styled(Style::Dim, &format!("agents:   {about}"))?;
         }
         screen.styled(Style::Dim, &format!("session:  {} ({known})", self.session))?;
+        let mut others = ask::waiting(self.chat, None).await?;
+        others.retain(|it| it.session != self.session);
+        if !others.is_empty() {
+            let count = ask::count(&others, "other ");
+            screen.styled(Style::Strong, &format!("waiting:  {count}: singletree pending"))?;
+        }
         Ok(())
     }
 

@@ -5,17 +5,20 @@ mod backup;
 mod cancel;
 mod chat;
 mod check;
+mod completions;
 mod doctor;
 mod fork;
 mod graph;
 mod init;
 mod keys;
+mod man;
 mod pending;
 mod piped;
 mod retain;
 mod send;
 mod serve;
 mod sessions;
+mod shell;
 mod slash;
 mod torture;
 mod torture_child;
@@ -48,10 +51,13 @@ pub(crate) async fn run(command: Command) -> Result<u8> {
         Command::Turn(args) => turn::run(args).await,
         Command::Doctor(args) => doctor::run(args).await,
         Command::Serve(args) => serve::run(args).await,
+        Command::Shell(args) => shell::run(args).await,
         Command::Keys(args) => keys::run(args).await,
         Command::Backup(args) => backup::run(args).await,
         Command::Torture(args) => torture::run(args).await,
         Command::TortureChild(args) => torture_child::run(args).await,
+        Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => man::run(&args),
     }
 }
 

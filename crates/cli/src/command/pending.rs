@@ -24,6 +24,8 @@ pub(crate) async fn run(args: Pending) -> Result<u8> {
     }
     if waits.is_empty() {
         screen.line("nothing waits for an answer")?;
+    } else {
+        screen.line(&ask::count(&waits, ""))?;
     }
     Ok(COMPLETED)
 }

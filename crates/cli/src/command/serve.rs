@@ -8,19 +8,24 @@ use crate::exit::{COMPLETED, ERRORED};
 use crate::operator::{Sign, reachable};
 use crate::place::Place;
 use crate::print::{Screen, Style};
-use crate::serving::{Said, server};
-use crate::wire::House;
+use crate::serving::Served;
+use crate::who::Cast;
 
 /// Runs the command.
 pub(crate) async fn run(args: Serve) -> Result<u8> {
     let place = Place::of(args.db.db.as_deref())?;
-    let house = House::open(&place, &args.who, "serve").await?;
-    let served = serve(&house, &place, Said { listen: args.listen, auth: args.auth }).await;
-    let served = house.clean(served);
-    if matches!(served, Ok(End::Graceful)) {
-        house.close().await;
-    }
-    served.map(End::code)
+    // A wrong file is told before anything is made.
+    let cast = Cast::of(&args.who, &place).await?;
+    let redactor = cast.redactor.clone();
+    let ended = async {
+        let served = Served::open(&place, &args, cast).await?;
+        let end = serve(&served, &place).await?;
+        if end == End::Graceful {
+            served.close().await;
+        }
+        Ok(end.code())
+    };
+    ended.await.map_err(|it: Error| it.redacted(&redactor))
 }
 
 /// How serving ended.
@@ -41,18 +46,28 @@ impl End {
     }
 }
 
-async fn serve(house: &House, place: &Place, said: Said) -> Result<End> {
-    let (server, address) = server(house, &said)?;
-    let listener = server.listen(&address).await?;
+async fn serve(served: &Served, place: &Place) -> Result<End> {
+    let listener = served.server.listen(&served.listen).await?;
+    let metrics = match &served.metrics {
+        Some(address) => Some(served.server.listen(address).await?),
+        None => None,
+    };
     let at = listener.local_addr().map_err(|source| Error::Input { source })?;
-    let sign = Sign::put_up(place, at, &server.operator_key())?;
+    let sign = Sign::put_up(place, at, &served.server.operator_key())?;
     let mut signals = Signals::new()?;
-    greet(house, place, at)?;
+    greet(served, place, at)?;
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-    let serving = server.serve(listener, async move { drop(stopped.await) });
-    tokio::pin!(serving);
+    let serving = served.server.serve(listener, async move { drop(stopped.await) });
+    let measured = async {
+        match metrics {
+            Some(metrics) => served.server.serve_metrics(metrics).await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::pin!(serving, measured);
     tokio::select! {
         () = &mut serving => return Ok(End::Graceful),
+        () = &mut measured => {}
         () = signals.next() => {}
     }
     Screen::err().styled(Style::Dim, "ending; once more ends at once")?;
@@ -66,20 +81,23 @@ async fn serve(house: &House, place: &Place, said: Said) -> Result<End> {
 }
 
 /// Says where the server is, who answers there, and how to talk to them.
-fn greet(house: &House, place: &Place, at: SocketAddr) -> Result<()> {
+fn greet(served: &Served, place: &Place, at: SocketAddr) -> Result<()> {
     let mut screen = Screen::out();
     let url = reachable(at);
-    let about = house.about.as_deref().unwrap_or("the demo agent, which needs no key and no network");
+    let about = served.about.as_deref().unwrap_or("the demo agent, which needs no key and no network");
     screen.line(&format!("singletree listens at {url}"))?;
-    screen.styled(Style::Dim, &format!("  answering: {about}"))?;
-    screen.styled(Style::Dim, &format!("  database:  {}", place.db().display()))?;
-    screen.styled(Style::Dim, &format!("  the API:   {url}/docs"))?;
-    screen.styled(
-        Style::Dim,
-        &format!(
-            "  try:       curl {url}/v1/sessions/hello/messages --json '{{\"content\": \"what time is it?\"}}'"
-        ),
-    )?;
+    let key = if served.asks { " -H \"Authorization: Bearer $KEY\"" } else { "" };
+    let say = "{\"content\": \"what time is it?\"}";
+    let mut lines = vec![
+        format!("answering: {about}"),
+        format!("database:  {}", place.db().display()),
+        format!("the API:   {url}/docs"),
+    ];
+    if served.asks {
+        lines.push("a key:     KEY=$(singletree keys create)".to_owned());
+    }
+    lines.push(format!("try:       curl {url}/v1/sessions/hello/messages{key} --json '{say}'"));
+    lines.iter().try_for_each(|it| screen.styled(Style::Dim, &format!("  {it}")))?;
     if !at.ip().is_loopback() {
         let plain = "  others reach it, and it speaks plain HTTP: put a proxy with TLS before it";
         screen.styled(Style::Strong, plain)?;

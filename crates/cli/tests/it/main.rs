@@ -1,5 +1,6 @@
 //! End-to-end tests: the real binary, in a terminal, in a pipe, and from scripts.
 #![expect(clippy::unwrap_used, reason = "a test may unwrap")]
+#![expect(clippy::print_stderr, reason = "a test that lacks its program says so")]
 
 mod desk;
 mod home;
@@ -9,14 +10,17 @@ mod terminal;
 
 mod agents_file;
 mod agents_together;
+mod api_guide;
 mod bare_model;
 mod branches;
 mod colours;
 mod doctor;
+mod page;
 mod piped;
 mod refused;
 mod scripts;
 mod sessions;
+mod shell;
 mod show;
 mod slash;
 mod story;

@@ -4,6 +4,7 @@
 mod broken;
 mod docs;
 mod names;
+mod notify;
 mod outside;
 mod property;
 mod serving;

@@ -59,7 +59,7 @@ scope_prefix = "chat:"
 #[test]
 fn what_is_wrong_about_the_server_is_told() {
     check(
-        "[server]\nlisten = \"8787\"\norigins = [\"*\", \"https://a.example.com/\", \"\"]\nconnections = 0\nheader_bytes = 100\nport = 1\ngrace = 3\n",
+        "[server]\nlisten = \"8787\"\norigins = [\"*\", \"https://a.example.com/\", \"\"]\nconnections = 0\nheader_bytes = 100\nport = 1\ngrace = 3\nblob_types = [\"image/png\", \"PNG\", \"image/*\"]\n",
         &[
             "4:10: `server.listen` must be a host and a port as in \"127.0.0.1:8787\"",
             "5:12: `server.origins` must begin with http:// or https://",
@@ -72,6 +72,8 @@ fn what_is_wrong_about_the_server_is_told() {
             "8:1: `server` has no key `port`",
             "hint: write `listen = \"127.0.0.1:8787\"`",
             "9:9: `server.grace` must be a length of time as in \"30s\" (ms, s, m, h, d), not this whole number",
+            "10:28: `server.blob_types` must be made of media types as \"image/png\"",
+            "10:35: `server.blob_types` must be made of media types as \"image/png\"",
         ],
     );
     check(

@@ -93,6 +93,14 @@ impl Tile {
 }
 
 impl Face {
+    /// Returns the whole name of what it stands for.
+    pub(super) fn title(&self) -> Option<&str> {
+        match self {
+            Self::Start | Self::End | Self::Mark(_) => None,
+            Self::Node(tile) | Self::Cluster(tile, ..) => Some(&tile.title),
+        }
+    }
+
     pub(super) fn size(&self) -> Size {
         match self {
             Self::Start => Size { width: 14.0, height: 14.0 },

@@ -31,13 +31,21 @@ use singletree_engine::Outline;
 pub struct GraphPicture<'a> {
     title: &'a str,
     outline: &'a Outline,
+    live: Option<&'a str>,
 }
 
 impl<'a> GraphPicture<'a> {
     /// Begins a picture under a title.
     #[must_use]
     pub fn new(title: &'a str, outline: &'a Outline) -> Self {
-        Self { title, outline }
+        Self { title, outline, live: None }
+    }
+
+    /// Lights one of the graph's own nodes in the SVG: the one that works now.
+    #[must_use]
+    pub fn live(mut self, node: Option<&'a str>) -> Self {
+        self.live = node;
+        self
     }
 
     /// Draws it as a flowchart for Mermaid.
@@ -55,6 +63,6 @@ impl<'a> GraphPicture<'a> {
     /// Draws it as an SVG that stands alone.
     #[must_use]
     pub fn svg(&self) -> String {
-        svg::draw(self.title, self.outline)
+        svg::draw(self.title, self.outline, self.live)
     }
 }

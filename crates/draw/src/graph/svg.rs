@@ -17,8 +17,10 @@ const FOOT: f64 = 34.0;
 
 /// How it looks in the light and in the dark. Without variables, for not every viewer knows them.
 const STYLE: &str = include_str!("style.css");
+/// How the node looks that works now: an outline that is seen in the light and in the dark.
+const LIVE: &str = ".live > .box, .live > g > .box { stroke: #e07b1f; stroke-width: 3; }";
 
-pub(super) fn draw(title: &str, outline: &Outline) -> String {
+pub(super) fn draw(title: &str, outline: &Outline, live: Option<&str>) -> String {
     let board = Board::of(outline);
     let mut legend = Legend::default();
     legend.see(&board);
@@ -30,11 +32,12 @@ pub(super) fn draw(title: &str, outline: &Outline) -> String {
     let foot = if legend.width() > 0.0 { FOOT + 14.0 } else { MARGIN * 0.5 };
     let height = MARGIN + HEAD + inner.height + foot + MARGIN * 0.5;
     let size = Size { width, height };
-    let mut svg = Svg::new(size, &format!("Graph of {}", shown(title)), STYLE);
+    let style = live.map_or_else(|| STYLE.to_owned(), |_| format!("{}\n{LIVE}", STYLE.trim()));
+    let mut svg = Svg::new(size, &format!("Graph of {}", shown(title)), &style);
     svg.rect("page", Point::default(), Size { width: width.ceil(), height: height.ceil() }, 12.0);
     svg.text("title", Point { x: MARGIN, y: MARGIN + 12.0 }, Anchor::Start, &name);
     svg.text("note", Point { x: MARGIN, y: MARGIN + 30.0 }, Anchor::Start, &about);
-    paint(&mut svg, &board, Point { x: (width - inner.width) / 2.0, y: MARGIN + HEAD });
+    paint(&mut svg, &board, Point { x: (width - inner.width) / 2.0, y: MARGIN + HEAD }, live);
     legend.draw(&mut svg, Point { x: MARGIN, y: height - MARGIN * 0.5 - FOOT / 2.0 });
     svg.finish()
 }
@@ -46,10 +49,11 @@ fn about(outline: &Outline) -> String {
     cut(&shown(&text), 90).into_owned()
 }
 
-fn paint(svg: &mut Svg, board: &Board, at: Point) {
+fn paint(svg: &mut Svg, board: &Board, at: Point, live: Option<&str>) {
     let moved = |it: &Point| Point { x: it.x + at.x, y: it.y + at.y };
     for (face, corner) in board.faces.iter().zip(&board.arranged.corners) {
-        paint_face(svg, face, moved(corner));
+        let lit = face.title().is_some_and(|it| live.is_some_and(|live| shown(live) == it));
+        paint_face(svg, face, moved(corner), lit);
     }
     for (arrow, path) in board.arrows.iter().zip(&board.arranged.paths) {
         let class = match (arrow.chosen, path.is_back) {
@@ -62,7 +66,7 @@ fn paint(svg: &mut Svg, board: &Board, at: Point) {
     }
 }
 
-fn paint_face(svg: &mut Svg, face: &Face, at: Point) {
+fn paint_face(svg: &mut Svg, face: &Face, at: Point, lit: bool) {
     let size = face.size();
     let middle = Point { x: at.x + size.width / 2.0, y: at.y + size.height / 2.0 };
     match face {
@@ -76,7 +80,7 @@ fn paint_face(svg: &mut Svg, face: &Face, at: Point) {
             svg.text("marktext", Point { y: middle.y + 3.7, ..middle }, Anchor::Middle, text);
         }
         Face::Node(tile) => {
-            svg.open("node", &tile.title);
+            svg.open(if lit { "node live" } else { "node" }, &tile.title);
             svg.rect("box", at, size, 8.0);
             svg.text("name", Point { x: middle.x, y: at.y + 22.5 }, Anchor::Middle, &tile.name);
             for (line, note) in tile.notes.iter().enumerate() {
@@ -85,7 +89,15 @@ fn paint_face(svg: &mut Svg, face: &Face, at: Point) {
             }
             svg.close();
         }
-        Face::Cluster(tile, kind, content) => paint_cluster(svg, (tile, *kind, content), at),
+        Face::Cluster(tile, kind, content) => {
+            if lit {
+                svg.open("live", &tile.title);
+            }
+            paint_cluster(svg, (tile, *kind, content), at);
+            if lit {
+                svg.close();
+            }
+        }
     }
 }
 
@@ -109,13 +121,13 @@ fn paint_cluster(svg: &mut Svg, (tile, kind, content): (&Tile, Kind, &Content), 
     match content {
         Content::Graph(board) => {
             let x = at.x + (size.width - board.arranged.size.width) / 2.0;
-            paint(svg, board, Point { x, y });
+            paint(svg, board, Point { x, y }, None);
         }
         Content::Row(row) => {
             let right = row.iter().map(|(corner, face)| corner.x + face.size().width);
             let x = at.x + (size.width - right.fold(0.0, f64::max)) / 2.0;
             for (corner, face) in row {
-                paint_face(svg, face, Point { x: x + corner.x, y: y + corner.y });
+                paint_face(svg, face, Point { x: x + corner.x, y: y + corner.y }, false);
             }
         }
     }

@@ -113,6 +113,7 @@ clauses! {
     // Journal: reads.
     FieldsOrdered, reads::fields_ordered, "A session's fields are ordered by name.";
     SessionsPaged, reads::sessions_paged, "Sessions come in pages, ordered by id, and none is missed.";
+    SessionsRecent, reads::sessions_recent, "Sessions come the one that was written last first, at most so many.";
     ItemsOfList, reads::items_of_list, "A list is read by range and limit, ordered by sequence number.";
     ItemsByNumber, reads::items_by_number, "Items are read by range of numbers, placed or not.";
     ItemsOfTurn, reads::items_of_turn, "The items of a turn are read in order of their numbers.";

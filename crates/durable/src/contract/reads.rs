@@ -3,9 +3,10 @@
 use super::Stores;
 use super::bench::{Bench, Verdict, same};
 use super::rows::{
-    apply, ended, event, field, head, invocation, item, key, make, place, record, session, tenant, turn,
+    apply, at, ended, event, field, head, invocation, item, key, key_of, make, place, record, session,
+    tenant, turn,
 };
-use crate::{ItemRange, ItemRow, Put, Result, SessionKey, TurnQuery, TurnRow, TurnStatus};
+use crate::{Head, ItemRange, ItemRow, Put, Result, SessionKey, TurnQuery, TurnRow, TurnStatus};
 
 pub(super) async fn fields_ordered(bench: &dyn Bench) -> Verdict {
     let (stores, s) = (bench.open().await?, key("s"));
@@ -193,6 +194,28 @@ pub(super) async fn events_from(bench: &dyn Bench) -> Verdict {
         let found = stores.journal.events(&s, from, limit).await?;
         let expected = expected.into_iter().map(event).collect();
         same(&format!("{limit} events from {from}"), &found, &expected)?;
+    }
+    Ok(())
+}
+
+pub(super) async fn sessions_recent(bench: &dyn Bench) -> Verdict {
+    let stores = bench.open().await?;
+    for (session, millis) in [("a", 10), ("b", 30), ("c", 20), ("d", 20), ("e", 5)] {
+        apply(&stores, &key(session), [Put::Head(Head { updated_at: at(millis), ..head(1) })]).await?;
+    }
+    apply(&stores, &key("e"), [Put::Head(Head { updated_at: at(15), ..head(2) })]).await?;
+    make(&stores, &key_of("tenant-b", "z"), []).await?;
+    let (c, b) = ((at(20), key("c").session), (at(30), key("b").session));
+    for (past, limit, expected) in [
+        (None, 9, vec!["b", "d", "c", "e", "a"]),
+        (None, 2, vec!["b", "d"]),
+        (Some(&b), 1, vec!["d"]),
+        (Some(&c), 9, vec!["e", "a"]),
+        (Some(&(at(0), key("x").session)), 9, vec![]),
+    ] {
+        let found = stores.journal.recent(&tenant("tenant-a"), past, limit).await?;
+        let found: Vec<_> = found.iter().map(|it| it.key.session.as_str()).collect();
+        same(&format!("{limit} sessions past {past:?}"), &found, &expected)?;
     }
     Ok(())
 }

@@ -37,6 +37,15 @@ impl<S: Journal + ?Sized> Journal for FailAt<S> {
         self.inner.sessions(tenant, from, limit)
     }
 
+    fn recent<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        past: Option<&'a (Timestamp, SessionId)>,
+        limit: u64,
+    ) -> BoxFuture<'a, Result<Vec<SessionRow>>> {
+        self.inner.recent(tenant, past, limit)
+    }
+
     fn items<'a>(&'a self, key: &'a SessionKey, range: &'a ItemRange) -> BoxFuture<'a, Result<Vec<ItemRow>>> {
         self.inner.items(key, range)
     }

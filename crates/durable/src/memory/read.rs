@@ -24,6 +24,21 @@ fn row(key: SessionKey, session: &Session) -> Option<SessionRow> {
     })
 }
 
+pub(super) fn recent(
+    state: &State,
+    tenant: &TenantId,
+    past: Option<&(Timestamp, SessionId)>,
+    limit: u64,
+) -> Vec<SessionRow> {
+    let sessions = state.sessions.get(tenant).into_iter().flatten();
+    let place = |(id, it): (&SessionId, &Session)| Some((it.head.as_ref()?.updated_at, id.clone()));
+    let mut places: Vec<_> =
+        sessions.filter_map(place).filter(|it| past.is_none_or(|past| it < past)).collect();
+    places.sort_unstable_by(|a, b| b.cmp(a));
+    let rows = places.into_iter().map(|(_, id)| SessionKey::new(tenant.clone(), id));
+    rows.filter_map(|key| session(state, &key)).take(size(limit)).collect()
+}
+
 pub(super) fn sessions(
     state: &State,
     tenant: &TenantId,

@@ -7,14 +7,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use singletree_engine::Signal;
-use singletree_harness::{Agent, Chat, Doctor, Durability, SendOptions, WhileSuspended};
+use singletree_durable::{Blob, Change, DocumentKey, Documents, Expect, Json, TenantId, Timestamp};
+use singletree_engine::{Ctx, Graph, Signal};
+use singletree_harness::{Agent, Chat, Doctor, Durability, SendOptions, TurnBudget, WhileSuspended};
+use singletree_llm::Usage;
 use singletree_store_sqlite::SqliteStore;
 
-use crate::bench::{Log, approve, asking, at, calling, history, key, line, name, plain, user};
+use crate::bench::{
+    Log, Talk, approve, asking, at, calling, chain, history, key, line, name, plain, says, user,
+};
 
 /// The format version that this build writes.
-const NEWEST: &str = "v2.db";
+const NEWEST: &str = "v3.db";
 
 fn corpus() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus")
@@ -31,11 +35,39 @@ fn chat(store: &SqliteStore) -> Chat {
                 .early_signals(["later"]),
         )
         .agent(agent("calling", &calling(&log, Signal::new("go"))))
+        .agent(agent("counting", &counting()))
         .open(store.clone())
         .unwrap()
 }
 
-/// Talks so that every table has rows: turns, keys, events, a wait, a position, a parked message, a fork, an audit row.
+/// A graph that reports the use of a model.
+fn counting() -> Graph<Talk> {
+    let count = |cx: Ctx<Talk>| async move {
+        let usage = Usage { prompt_tokens: Some(7), completion_tokens: Some(2), ..Usage::default() };
+        if let Some(budget) = cx.extension::<TurnBudget>() {
+            budget.model_call("m", &usage).unwrap();
+        }
+        Ok(says("counted"))
+    };
+    chain(Graph::builder().node("count", count), &["count"])
+}
+
+fn document(id: &str) -> DocumentKey {
+    DocumentKey::new(TenantId::single(), "kind", id)
+}
+
+fn written(id: &str, session: Option<&str>) -> Change {
+    let (key, session) = (document(id), session.map(|it| name(it).session));
+    let body = Json::from_text(r#"{"kept":true}"#);
+    Change::Write { key, expect: Expect::Absent, session, body, expires_at: Some(Timestamp::from_millis(9)) }
+}
+
+fn picture() -> Blob {
+    Blob { digest: "d1".into(), media_type: "image/png".into(), bytes: vec![1, 2, 3] }
+}
+
+/// Talks so that every table has rows: turns, keys, events, a wait, a position, a parked message, a fork, an audit row,
+/// documents, a blob that two sessions use, the use of a model.
 async fn make(path: &Path) {
     let store = SqliteStore::open(path).await.unwrap();
     let chat = chat(&store);
@@ -49,6 +81,11 @@ async fn make(path: &Path) {
     assert_eq!(chat.send_with("open", user("call"), to("calling")).await.as_str(), "suspended");
     assert_eq!(chat.send("gone", user("forget me")).await.as_str(), "completed");
     chat.delete_session("gone", None).await.unwrap();
+    assert_eq!(chat.send_with("counted", user("how much?"), to("counting")).await.as_str(), "completed");
+    store.change(vec![written("free", None), written("of talk", Some("talk"))]).await.unwrap();
+    for session in ["talk", "paused"] {
+        store.keep_blob(&name(session), picture()).await.unwrap();
+    }
     assert!(chat.shutdown(Duration::from_secs(5)).await);
     store.close().await;
 }
@@ -105,5 +142,23 @@ async fn check(file: &Path) {
     let paused = history(&chat, "paused").await;
     assert_eq!(paused[..4], ["u:may I?", "a:ask", "a:done", "u:and then?"], "{paused:?}");
     assert!(history(&chat, "gone").await.is_empty());
+    if !["v1.db", "v2.db"].iter().any(|it| file.ends_with(it)) {
+        kept_beside(&store, &chat).await;
+    }
     store.close().await;
+}
+
+/// What format 3 keeps beside the conversations.
+async fn kept_beside(store: &SqliteStore, chat: &Chat) {
+    let used = chat.usage("counted").await.unwrap();
+    assert_eq!((used[0].model.as_str(), used[0].prompt_tokens, used[0].completion_tokens), ("m", 7, 2));
+    assert_eq!(chat.usage_of_tenant().await.unwrap(), used);
+    let kept = store.documents(&TenantId::single(), "kind", None, 9).await.unwrap();
+    let kept: Vec<_> = kept.iter().map(|it| (it.key.id.as_str(), it.session.is_some(), it.version)).collect();
+    assert_eq!(kept, [("free", false, 1), ("of talk", true, 1)]);
+    chat.delete_session("talk", None).await.unwrap();
+    assert_eq!(store.document(&document("of talk")).await.unwrap(), None);
+    assert_eq!(store.blob(&name("talk"), "d1").await.unwrap(), None);
+    assert_eq!(store.blob(&name("paused"), "d1").await.unwrap(), Some(picture()));
+    assert_eq!(store.expire(Timestamp::from_millis(10), 9).await.unwrap(), 1);
 }

@@ -6,8 +6,8 @@ use singletree_engine::{Ctx, END, FieldSpec, Graph, Reducer, Schema, Shape, Sign
 use singletree_harness::{Agent, Chat, ForkOptions, MESSAGE_SHAPE};
 
 use crate::bench::{
-    Door, Log, Talk, approve, asking, at, category, chain, chat_of, check_rows, history, key, line, name,
-    plain, says, user,
+    Door, Log, Talk, TokioClock, approve, asking, at, category, chain, chat_of, check_rows, history, key,
+    line, name, plain, says, user,
 };
 
 // D25
@@ -181,4 +181,30 @@ async fn an_old_session_is_migrated_when_its_next_turn_begins() {
     // What ended before still says what it said.
     assert_eq!(line(&chat.send_with("s", user("m"), key("k")).await), "completed 3.1 [a:hello]");
     check_rows(&store, "s").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn sessions_are_listed_the_last_written_first() {
+    let clock = TokioClock::new();
+    let chat = chat_of(&plain(&Log::default())).clock(clock).open(MemoryStore::new()).unwrap();
+    for session in ["a", "b.c", "d", "a"] {
+        chat.send(session, user("m")).await;
+        tokio::time::advance(std::time::Duration::from_millis(5)).await;
+    }
+    let (mut seen, mut from) = (Vec::new(), None::<String>);
+    loop {
+        let page = chat.recent_sessions(from.as_deref(), 2).await.unwrap();
+        seen.extend(page.items.into_iter().map(|it| it.session));
+        from = page.next;
+        if from.is_none() {
+            break;
+        }
+    }
+    assert_eq!(seen, ["a", "d", "b.c"]);
+    let whole = chat.recent_sessions(None, 3).await.unwrap();
+    assert_eq!((whole.items.len(), whole.next), (3, None));
+    for from in ["", "a", "x.a", "5.", "5.a\nb"] {
+        let refused = chat.recent_sessions(Some(from), 2).await.unwrap_err();
+        assert_eq!(refused.category(), "harness_session_id_unresolved", "{from:?}");
+    }
 }

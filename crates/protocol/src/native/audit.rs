@@ -13,8 +13,9 @@ pub struct AuditEntry {
     pub id: String,
     /// When.
     pub at: Time,
-    /// Who did it: the id of a key, the subject of a token, `local` or `operator`.
-    pub who: String,
+    /// Who did it, when known: the id of a key, the subject of a token, `local` or `operator`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub who: Option<String>,
     /// What was done, such as `key.created`, `signal.answered`, `session.deleted`.
     pub action: String,
     /// To what: an id.

@@ -11,10 +11,12 @@ mod event;
 mod key;
 mod message;
 mod narration;
+mod operation;
 mod send;
 mod session;
 mod time;
 mod turn;
+mod usage;
 mod wait;
 
 pub use agent::{Agent, AgentList};
@@ -30,6 +32,7 @@ pub use message::{
     ToolCall,
 };
 pub use narration::{Narration, NarrationKind, NarrationList, NarrationQuery, NarrationRole};
+pub use operation::{Ready, Version};
 pub use send::{
     EditMessage, MessageAt, RegenerateReply, SendBlock, SendContent, SendImageSource, SendMessage,
     SenderRole, SignalAnswer,
@@ -40,4 +43,5 @@ pub use session::{
 };
 pub use time::Time;
 pub use turn::{Completed, Errored, Outcome, Suspended, Turn, TurnKind, TurnList, TurnQuery, TurnStatus};
+pub use usage::{ModelUsage, Usage, UsageCounts};
 pub use wait::{KeptSignal, Wait, WaitList, WaitQuery};

@@ -1,3 +1,5 @@
+//! The shapes of Steerable chat, held against its schemas.
+
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 

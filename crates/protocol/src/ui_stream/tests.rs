@@ -1,3 +1,5 @@
+//! The shapes of the UI message stream.
+
 use serde_json::{Value, json};
 
 use super::*;

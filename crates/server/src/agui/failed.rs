@@ -70,7 +70,13 @@ impl From<Box<ErroredTurn>> for Failed {
 
 impl From<singletree_harness::Error> for Failed {
     fn from(error: singletree_harness::Error) -> Self {
-        let Problem { message, category, bucket, .. } = Problem::of(&error);
+        Problem::of(&error).into()
+    }
+}
+
+impl From<Problem> for Failed {
+    fn from(problem: Problem) -> Self {
+        let Problem { message, category, bucket, .. } = problem;
         Self { message, category, bucket, retry_safe: false }
     }
 }

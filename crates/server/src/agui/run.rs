@@ -19,6 +19,7 @@ use super::truth::Truth;
 use super::turns::Since;
 use super::view::{self, CLIENT_ID};
 use crate::caller::Caller;
+use crate::pictures;
 use crate::shared::Shared;
 use crate::sse::Frame;
 use crate::told::{Teller, told};
@@ -39,15 +40,28 @@ pub(super) fn frames(
         let chat = shared.chat(&caller);
         let posted = Some(asked.held.clone());
         let mirror = Mirror::of(&asked.held);
-        Run { shared, chat, caller, asked, teller, posted, mirror, begun_after: None, turn: None }.go().await;
+        Run {
+            shared,
+            chat,
+            caller,
+            asked,
+            teller,
+            posted,
+            mirror,
+            begun_after: None,
+            narrated_after: None,
+            turn: None,
+        }
+        .go()
+        .await;
     })
 }
 
 /// One run.
 pub(super) struct Run {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     pub(super) chat: Chat,
-    caller: Caller,
+    pub(super) caller: Caller,
     pub(super) asked: Asked,
     teller: Teller<Frame>,
     /// What the client posted, until it was compared with the transcript.
@@ -56,6 +70,8 @@ pub(super) struct Run {
     mirror: Mirror,
     /// The last event before the run.
     pub(super) begun_after: Option<EventId>,
+    /// The last that was narrated before the run.
+    pub(super) narrated_after: Option<String>,
     /// The turn that was told of last.
     pub(super) turn: Option<TurnId>,
 }
@@ -115,6 +131,8 @@ impl Run {
     }
 
     async fn work(&mut self) -> Result<End, Failed> {
+        let view = self.shared.narration_of(&self.caller.tenant, &self.asked.thread);
+        self.narrated_after = view.held(None).pop().map(|it| it.id);
         let truth = self.truth().await?;
         self.begun_after.clone_from(&truth.last_event);
         let user = self.asked.user.take().filter(|it| !truth.knows(&it.id));
@@ -167,6 +185,8 @@ impl Run {
 
     /// Sends what the user says, unless it was sent before, and follows its turn.
     async fn say(&mut self, user: Said) -> Result<End, Failed> {
+        let message = pictures::kept(&self.chat, &self.asked.thread, user.message).await?;
+        let user = Said { message, ..user };
         let turn = self.sent(&user).await?;
         if turn.is_parked() {
             self.restate(&[user.as_held()]).await?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures_core::Stream;
 use futures_util::{FutureExt, StreamExt};
 use singletree_harness::{ChatEvent, ChatTurnOutcome, ErroredTurn, Result as ChatResult, Turn};
-use singletree_protocol::agui::Message;
+use singletree_protocol::agui::{Event, Message};
 
 use super::failed::Failed;
 use super::interrupt;
@@ -15,6 +15,9 @@ use super::telling::Telling;
 use super::truth::Truth;
 use super::view;
 use crate::fold::{Fold, Piece};
+
+/// The name of the events that narrate.
+const NARRATION: &str = "dev.singletree.narration";
 
 type Events = Pin<Box<dyn Stream<Item = ChatResult<ChatEvent>> + Send>>;
 
@@ -70,9 +73,22 @@ impl Run {
         self.sync(before.into_iter().chain(own.clone()).collect(), truth.all).await;
         let mut events = self.events(turn, since, &truth).await?;
         let (mut fold, mut telling) = (Fold::default(), Telling::default());
-        while let Some(event) = events.next().await {
+        let mut narrated = self.narrated();
+        loop {
+            let event = tokio::select! {
+                biased;
+                event = events.next() => event,
+                Some(said) = narrated.next() => {
+                    self.tell(said).await;
+                    continue;
+                }
+            };
+            let Some(event) = event else { break };
             for piece in fold.event(&event?) {
                 if let Piece::TurnEnd { outcome, .. } = piece {
+                    while let Some(Some(said)) = narrated.next().now_or_never() {
+                        self.tell(said).await;
+                    }
                     for event in telling.end() {
                         self.tell(event).await;
                     }
@@ -111,6 +127,15 @@ impl Run {
             let ours = it.as_ref().map_or(true, |it| it.turn == id);
             std::future::ready(ours)
         })))
+    }
+
+    /// Returns what is narrated from the run's beginning on: for people to read, and no part of any message (INV-9).
+    fn narrated(&self) -> Pin<Box<dyn Stream<Item = Event> + Send>> {
+        let view = self.shared.narration_of(&self.caller.tenant, &self.asked.thread);
+        Box::pin(view.follow(self.narrated_after.as_deref()).map(|it| {
+            let value = serde_json::to_value(it.narration.as_ref());
+            Event::Custom { name: NARRATION.to_owned(), value: value.expect("narration is texts") }
+        }))
     }
 
     async fn truth_len(&self) -> Result<u64, Failed> {

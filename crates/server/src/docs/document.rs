@@ -7,7 +7,7 @@ use super::schemas::Schemas;
 use crate::section::{Access, Answer, Content, Operation, Route, schema_of};
 
 /// What is said of the API as a whole.
-const ABOUT: &str = include_str!("about.md");
+const ABOUT: &str = include_str!("about.txt");
 
 /// Makes the document of all routes that are documented.
 pub(super) fn document(routes: &[Route]) -> Value {
@@ -89,7 +89,7 @@ fn parameters(route: &Route, operation: &Operation, schemas: &mut Schemas) -> Ve
     let names = route.path.split('/').filter_map(|it| it.strip_prefix('{')?.strip_suffix('}'));
     let mut all: Vec<Value> = names
         .map(|name| {
-            let about = operation.paths.iter().find(|it| it.0 == name).map_or_else(|| named(name), |it| it.1);
+            let about = named(name);
             let schema = json!({ "type": "string", "minLength": 1, "maxLength": 512 });
             json!({ "name": name, "in": "path", "required": true, "description": about, "schema": schema })
         })

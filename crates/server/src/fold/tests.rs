@@ -1,3 +1,5 @@
+//! The fold from events to pieces.
+
 use std::sync::Arc;
 
 use serde_json::{Value, json};

@@ -12,6 +12,7 @@ use subtle::ConstantTimeEq;
 
 use super::key_text::{self, BEGIN, OPERATOR, digest};
 use super::keyring::Keyring;
+use super::page_session::PageSessions;
 use super::token::{TokenPolicy, Tokens};
 use crate::Result;
 use crate::caller::Caller;
@@ -35,6 +36,7 @@ pub(crate) struct Access {
     required: bool,
     origins: Vec<String>,
     keyring: Arc<Keyring>,
+    page_sessions: PageSessions,
     tokens: Option<Tokens>,
     /// The key of whoever runs the server, drawn at its start.
     operator: Secret,
@@ -46,7 +48,7 @@ impl Access {
     /// `server_key_set_invalid`.
     pub(crate) fn open(
         policy: AccessPolicy,
-        keyring: Arc<Keyring>,
+        (keyring, page_sessions): (Arc<Keyring>, PageSessions),
         clock: Arc<dyn Clock>,
         entropy: &dyn Entropy,
     ) -> Result<Self> {
@@ -54,7 +56,7 @@ impl Access {
         let tokens = tokens.map(|it| Tokens::open(it, clock)).transpose()?;
         let drawn = key_text::draw_secret(entropy, OPERATOR);
         let (operator, operator_digest) = (drawn.text, drawn.digest);
-        Ok(Self { required, origins, keyring, tokens, operator, operator_digest })
+        Ok(Self { required, origins, keyring, page_sessions, tokens, operator, operator_digest })
     }
 
     /// Tells whether everybody is asked.
@@ -72,9 +74,20 @@ impl Access {
         &self.keyring
     }
 
+    /// Returns who signed in on the page.
+    pub(crate) fn page_sessions(&self) -> &PageSessions {
+        &self.page_sessions
+    }
+
     /// Returns who a request comes from.
     pub(crate) async fn caller(&self, uri: &Uri, headers: &HeaderMap) -> Result<Caller, Problem> {
         let shown = shown(headers)?;
+        if shown.is_none()
+            && self.required
+            && let Some(caller) = self.page_sessions.caller(headers).await?
+        {
+            return Ok(caller);
+        }
         match shown {
             Some(text) if text.starts_with(BEGIN) => self.keyed(text).await,
             Some(text) if text.split('.').count() == 3 && self.tokens.is_some() => match &self.tokens {

@@ -1,45 +1,32 @@
 //! The audit: who did what that cannot be undone, or that lets others do something.
+//!
+//! Answers and deletions are recorded by the chat, in the commits that make them; what the server does is recorded here, in the
+//! same form and, where it changes documents, with them.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
-use singletree_durable::{Change, Document, DocumentKey, Documents, Expect, Json, TenantId, Timestamp};
+use serde_json::Value;
+use singletree_durable::{Change, Document, DocumentKey, Documents, Expect, TenantId, Timestamp};
 use singletree_engine::{Clock, Ids};
 use singletree_protocol::native::{AuditEntry, AuditList};
 
-use crate::Result;
 use crate::native::time;
+use crate::{Error, Result};
 
-/// The kind of its documents.
-const KIND: &str = "audit";
-
-/// Larger than every time in milliseconds: ids count down from it, so that what is later comes first.
-const END: i64 = 10_000_000_000_000;
-
-/// Something that was done.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Deed {
-    at: Timestamp,
-    who: String,
-    action: String,
-    subject: String,
-    #[serde(default, skip_serializing_if = "Map::is_empty")]
-    details: Map<String, Value>,
-}
+/// Something that is being done.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Deed(singletree_harness::Deed);
 
 impl Deed {
-    /// Says what somebody did to what.
+    /// Says what somebody does to what.
     pub(crate) fn new(who: &str, action: &str, subject: &str) -> Self {
-        let (who, action, subject) = (who.to_owned(), action.to_owned(), subject.to_owned());
-        Self { at: Timestamp::from_millis(0), who, action, subject, details: Map::new() }
+        Self(singletree_harness::Deed::new(Timestamp::from_millis(0), Some(who), action, subject))
     }
 
     /// Adds what else is worth knowing. No content of a conversation, no secret.
-    pub(crate) fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
-        self.details.insert(name.to_owned(), value.into());
-        self
+    pub(crate) fn with(self, name: &str, value: impl Into<Value>) -> Self {
+        Self(self.0.with(name, value))
     }
 }
 
@@ -63,15 +50,14 @@ impl Audit {
     }
 
     /// Returns the change that records a deed, to be made with what it records.
-    pub(super) fn entry(&self, tenant: &TenantId, deed: Deed) -> Change {
-        let at = self.clock.now();
-        let id = format!("{:013}-{}", END.saturating_sub(at.as_millis()), self.ids.uuid());
+    pub(crate) fn entry(&self, tenant: &TenantId, deed: Deed) -> Change {
+        let deed = singletree_harness::Deed { at: self.clock.now(), ..deed.0 };
         Change::Write {
-            key: DocumentKey::new(tenant.clone(), KIND, id),
+            key: DocumentKey::new(tenant.clone(), singletree_harness::Deed::KIND, deed.id(&self.ids.uuid())),
             expect: Expect::Absent,
             session: None,
-            body: Json::of(&Deed { at, ..deed }).expect("a deed is texts and values of JSON"),
-            expires_at: Some(at.after(self.kept)),
+            body: deed.body(),
+            expires_at: Some(deed.at.after(self.kept)),
         }
     }
 
@@ -88,10 +74,10 @@ impl Audit {
     /// # Errors
     /// `store_unavailable` and its kin.
     pub(super) async fn list(&self, tenant: &TenantId, from: Option<&str>, limit: u64) -> Result<AuditList> {
-        let found = self.documents.documents(tenant, KIND, from, limit + 1).await?;
+        let kind = singletree_harness::Deed::KIND;
+        let found = self.documents.documents(tenant, kind, from, limit + 1).await?;
         let (found, next) = page(found, limit);
-        let items = found.iter().map(shown).collect::<Result<_>>()?;
-        Ok(AuditList { items, next })
+        Ok(AuditList { items: found.iter().map(shown).collect::<Result<_>>()?, next })
     }
 }
 
@@ -105,10 +91,12 @@ pub(super) fn page(mut found: Vec<Document>, limit: u64) -> (Vec<Document>, Opti
 }
 
 fn shown(document: &Document) -> Result<AuditEntry> {
-    let Deed { at, who, action, subject, details } =
-        document.body.decode().map_err(|source| singletree_durable::Error::Corrupt {
+    let deed = singletree_harness::Deed::read(document).map_err(|error| {
+        Error::Store(singletree_durable::Error::Corrupt {
             what: format!("audit entry {}", document.key.id),
-            source: Some(source.into()),
-        })?;
+            source: Some(error.into()),
+        })
+    })?;
+    let singletree_harness::Deed { at, who, action, subject, details } = deed;
     Ok(AuditEntry { id: document.key.id.clone(), at: time(at), who, action, subject, details })
 }

@@ -47,6 +47,18 @@ pub(super) fn draw_secret(entropy: &dyn Entropy, id: &str) -> Drawn {
     Drawn { id: id.to_owned(), text: Secret::new(text), digest }
 }
 
+/// Draws what stands in a cookie: a secret without an id.
+pub(super) fn draw_token(entropy: &dyn Entropy) -> String {
+    let mut secret = [0; SECRET_BYTES];
+    entropy.fill(&mut secret);
+    base32(&secret)
+}
+
+/// Returns the digest of a secret, as it names what is kept of it.
+pub(super) fn digest_text(text: &str) -> String {
+    base32(&digest(text))
+}
+
 /// Returns the id in the text of a key, if it has the form of one.
 pub(super) fn id_of(text: &str) -> Option<&str> {
     let (id, secret) = text.strip_prefix(BEGIN)?.split_once('_')?;

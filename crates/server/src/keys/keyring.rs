@@ -194,6 +194,17 @@ impl Keyring {
         Ok(Caller { tenant, name: id.to_owned(), scopes: record.scopes() })
     }
 
+    /// Returns who holds a key, if it is still good: for those who showed it before.
+    pub(super) async fn holder(&self, id: &str) -> Result<Caller, Problem> {
+        let known = self.look_up(id).await.map_err(Problem::from)?;
+        let Known { tenant, record, .. } = known.ok_or_else(Problem::unauthorized)?;
+        match record.state(self.clock.now()) {
+            KeyState::Active => Ok(Caller { tenant, name: id.to_owned(), scopes: record.scopes() }),
+            KeyState::Expired => Err(Problem::stale(Kind::KeyExpired)),
+            KeyState::Revoked => Err(Problem::stale(Kind::KeyRevoked)),
+        }
+    }
+
     /// Takes down that a key was used, unless that is known well enough.
     fn note_use(self: &Arc<Self>, tenant: &TenantId, id: &str, record: &Record, now: Timestamp) {
         if record.last_used_at.is_some_and(|it| now.since(it) < USED_EVERY) {

@@ -12,12 +12,14 @@ mod access;
 mod audit;
 mod key_text;
 mod keyring;
+mod page_session;
 mod record;
 mod routes;
 mod token;
 
 pub(crate) use access::Access;
 pub(crate) use audit::{Audit, Deed};
+pub(crate) use page_session::PageSessions;
 pub(crate) use routes::section;
 
 pub use access::AccessPolicy;

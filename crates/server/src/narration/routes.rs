@@ -12,7 +12,7 @@ use singletree_protocol::native;
 
 use super::view::Told;
 use crate::caller::{By, Scope};
-use crate::native::{Params, render, time, wants_events};
+use crate::native::{Params, is_session_id, render, time, wants_events};
 use crate::problem::Problem;
 use crate::section::{Operation, Route, Section};
 use crate::shared::Shared;
@@ -31,7 +31,6 @@ pub(crate) fn section() -> Section {
              that is not there has no narration.",
         )
         .tag("narration")
-        .header("Accept", "`text/event-stream` for what is said, as it is said.")
         .header("Last-Event-ID", "The id of the last piece that was seen; as `after`.")
         .query::<native::NarrationQuery>()
         .answers::<native::NarrationList>(200, "What is held.")
@@ -57,6 +56,7 @@ async fn look(
     Params(query): Params<native::NarrationQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
+    is_session_id(&session)?;
     let view = shared.narration_of(&caller.tenant, &session);
     let seen = headers.get(LAST_EVENT_ID).map(|it| String::from_utf8_lossy(it.as_bytes()).into_owned());
     let after = seen.or(query.after);
@@ -72,9 +72,10 @@ async fn forget(
     State(shared): State<Arc<Shared>>,
     By(caller): By,
     Path(session): Path<String>,
-) -> StatusCode {
+) -> Result<StatusCode, Problem> {
+    is_session_id(&session)?;
     shared.narration.forget(Whose { tenant: caller.tenant.as_str(), session: &session });
-    StatusCode::NO_CONTENT
+    Ok(StatusCode::NO_CONTENT)
 }
 
 fn frame(told: &Told) -> Frame {

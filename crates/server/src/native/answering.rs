@@ -11,7 +11,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use futures_core::Stream;
 use futures_util::{StreamExt, stream};
-use singletree_harness::{Chat, ChatEvent, ChatTurnOutcome, Error, Turn};
+use singletree_harness::{Chat, ChatEvent, ChatTurnOutcome, Error, EventId, Turn};
 use singletree_protocol::native;
 
 use super::ask::Manner;
@@ -22,6 +22,9 @@ use crate::problem::Problem;
 use crate::section::Asked;
 use crate::shared::Shared;
 use crate::sse::{self, Frame};
+
+/// The header in which browsers say what they saw last.
+const LAST_EVENT_ID: &str = "last-event-id";
 
 const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
 
@@ -55,12 +58,24 @@ impl Telling {
         Manner::of(&self.headers)
     }
 
+    /// Returns what a browser says that it saw last; one that lost its stream says so by itself.
+    pub(super) fn last_event_id(&self) -> Option<String> {
+        let seen = self.headers.get(LAST_EVENT_ID)?;
+        Some(String::from_utf8_lossy(seen.as_bytes()).into_owned()).filter(|it| !it.is_empty())
+    }
+
+    /// Returns the event that was seen last, if it is one.
+    fn seen(&self) -> Option<EventId> {
+        self.last_event_id()?.parse().ok()
+    }
+
     /// Tells a turn that was accepted.
     pub(super) async fn tell(&self, turn: &Turn) -> Result<Response, Problem> {
         match self.manner() {
             Manner::Events => {
                 let view = self.view(turn.session()).await?;
-                Ok(sse::stream(&self.shared, framed(turn.events(), self.framing(view))))
+                let events = unseen(turn.events(), self.seen());
+                Ok(sse::stream(&self.shared, framed(events, self.framing(view))))
             }
             Manner::Outcome => {
                 let outcome = turn.outcome().await;
@@ -160,6 +175,19 @@ impl Framing {
             }
         }
     }
+}
+
+/// Leaves out the events up to the one that was seen last.
+fn unseen(
+    events: impl Stream<Item = Result<ChatEvent, Error>> + Send + 'static,
+    seen: Option<EventId>,
+) -> impl Stream<Item = Result<ChatEvent, Error>> + Send + 'static {
+    events.filter(move |event| {
+        let id = event.as_ref().ok().and_then(|it| it.id.as_ref());
+        let was =
+            id.zip(seen.as_ref()).is_some_and(|(id, seen)| id.epoch == seen.epoch && id.seq <= seen.seq);
+        std::future::ready(!was)
+    })
 }
 
 /// Writes events as frames, behind a comment that says that the stream is open. What breaks it is told in its last frame.

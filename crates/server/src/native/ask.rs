@@ -7,6 +7,7 @@ use axum::http::header::ACCEPT;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName};
 use serde::de::DeserializeOwned;
+use singletree_durable::SessionId;
 
 use crate::problem::Problem;
 
@@ -27,6 +28,15 @@ impl<S: Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
             }),
         }
     }
+}
+
+/// Checks an id that is not handed to the chat, which checks it itself.
+///
+/// # Errors
+/// `harness_session_id_unresolved`.
+pub(crate) fn is_session_id(session: &str) -> Result<(), Problem> {
+    let checked = SessionId::parse(session);
+    checked.map(drop).map_err(|it| Problem::of(&singletree_harness::Error::SessionId { why: it.to_string() }))
 }
 
 /// How many entries a page has where nothing is said of it.

@@ -9,9 +9,9 @@ use singletree_harness::{ForkOptions, MessageAt, MessageId};
 use singletree_protocol::native;
 
 use super::answering::Telling;
-use super::convert;
 use super::messages::starts_turn;
 use super::place::session_place;
+use super::{convert, said};
 use crate::body::Sent;
 use crate::caller::Scope;
 use crate::problem::Problem;
@@ -80,7 +80,7 @@ async fn edit_one(
     Sent(wanted): Sent<native::EditMessage>,
 ) -> Result<Response, Problem> {
     let at = place(wanted.message).map_err(|it| it.field("message"))?;
-    let message = telling.said(&session, wanted.content).await?;
+    let message = said::message(wanted.content)?;
     let turn = telling.chat().edit(&session, at, message, wanted.id.as_deref()).await;
     telling.tell(&turn.map_err(|it| Problem::of_turn(&it))?).await
 }

@@ -31,9 +31,6 @@ pub(super) fn routes() -> Vec<Route> {
     vec![Route::get("/v1/sessions/{session}/events", follow_session).needs(Scope::Read).documented(follow)]
 }
 
-/// The header in which browsers say what they saw last.
-const LAST_EVENT_ID: &str = "last-event-id";
-
 async fn follow_session(
     telling: Telling,
     Path(session): Path<String>,
@@ -42,9 +39,7 @@ async fn follow_session(
     let chat = telling.chat();
     // Who listens to what is not there would wait for ever.
     chat.session(&session).await.map_err(|it| Problem::of(&it))?;
-    let seen =
-        telling.headers.get(LAST_EVENT_ID).map(|it| String::from_utf8_lossy(it.as_bytes()).into_owned());
-    let after = seen.or(query.after).filter(|it| !it.is_empty());
+    let after = telling.last_event_id().or(query.after).filter(|it| !it.is_empty());
     let after = after.map(|it| it.parse::<EventId>()).transpose().map_err(|it| Problem::of(&it))?;
     let view = telling.view(&session).await?;
     let events = chat.events(&session, after).await.map_err(|it| Problem::of(&it))?;

@@ -9,7 +9,7 @@ use singletree_protocol::native;
 
 use super::answering::Telling;
 use super::ask::{Manner, Params, limit};
-use super::convert;
+use super::said;
 use crate::body::Sent;
 use crate::caller::Scope;
 use crate::problem::Problem;
@@ -30,6 +30,10 @@ pub(super) fn starts_turn(id: &'static str, summary: &'static str) -> Operation 
         .header(
             "Prefer",
             "`respond-async`, also with `wait=SECONDS`: an answer as soon as the turn is accepted.",
+        )
+        .header(
+            "Last-Event-ID",
+            "The id of the last event of the turn that was seen, where it is asked for again.",
         )
         .answers::<native::Outcome>(200, "How the turn ended.")
         .streams::<native::StreamItem>(200, "What happens in the turn, as it happens.")
@@ -74,7 +78,7 @@ async fn send_one(
     Path(session): Path<String>,
     Sent(sent): Sent<native::SendMessage>,
 ) -> Result<Response, Problem> {
-    let (message, options) = said(&telling, &session, sent).await?;
+    let (message, options) = said(&telling, sent)?;
     let turn = telling.chat().submit(&session, message, options).await;
     telling.tell(&turn.map_err(|it| Problem::of_turn(&it))?).await
 }
@@ -84,7 +88,7 @@ async fn steer_one(
     Path(session): Path<String>,
     Sent(sent): Sent<native::SendMessage>,
 ) -> Result<Response, Problem> {
-    let (message, options) = said(&telling, &session, sent).await?;
+    let (message, options) = said(&telling, sent)?;
     let turn = telling.chat().steer(&session, message, options).await;
     telling.tell(&turn.map_err(|it| Problem::of_turn(&it))?).await
 }
@@ -93,12 +97,8 @@ async fn steer_one(
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
 /// Reads a message that is sent, and what is said beside it.
-async fn said(
-    telling: &Telling,
-    session: &str,
-    sent: native::SendMessage,
-) -> Result<(ChatMessage, SendOptions), Problem> {
-    let message = telling.said(session, sent.content).await?;
+fn said(telling: &Telling, sent: native::SendMessage) -> Result<(ChatMessage, SendOptions), Problem> {
+    let message = said::message(sent.content)?;
     let mut options = SendOptions::new();
     if let Some(key) = telling.headers.get(IDEMPOTENCY_KEY) {
         let key = key.to_str().map_err(|_| Problem::invalid("Idempotency-Key has to be plain ASCII"))?;
@@ -108,7 +108,7 @@ async fn said(
         options = options.agent(agent);
     }
     if let Some(policy) = sent.prompt_policy {
-        options = options.policy(convert::policy(policy));
+        options = options.policy(super::convert::policy(policy));
     }
     if telling.manner() == Manner::Events {
         options = options.listen();

@@ -18,14 +18,14 @@ mod said;
 mod sessions;
 mod signals;
 mod turns;
+mod usage;
 
 pub(crate) use answering::Telling;
-pub(crate) use ask::{Params, limit, wants_events};
-pub(crate) use convert::View;
-pub(crate) use convert::{bucket, suspended, time, wait};
+pub(crate) use ask::{Params, is_session_id, limit, wants_events};
+pub(crate) use convert::{View, bucket, suspended, time, wait};
 pub(crate) use problem::render;
 
-use crate::section::{Route, Section};
+use crate::section::Section;
 
 /// Returns the native section.
 pub(crate) fn section() -> Section {
@@ -38,8 +38,7 @@ pub(crate) fn section() -> Section {
         signals::routes(),
         branches::routes(),
         blobs::routes(),
+        usage::routes(),
     ];
-    let mut routes = vec![Route::get("/healthz", async || "ok").open()];
-    routes.extend(tables.into_iter().flatten());
-    Section::new("native", render, routes)
+    Section::new("native", render, tables.into_iter().flatten().collect())
 }

@@ -15,6 +15,7 @@ pub(crate) fn render(problem: &Problem, asked: &Asked) -> Response {
 
 /// Returns a problem as the wire has it.
 pub(super) fn error(problem: &Problem, asked: &Asked) -> ApiError {
+    let (turn, oldest_event) = (problem.turn().map(str::to_owned), problem.oldest_event().map(str::to_owned));
     let problem = problem.clone();
     ApiError {
         category: problem.category,
@@ -23,8 +24,8 @@ pub(super) fn error(problem: &Problem, asked: &Asked) -> ApiError {
         hint: problem.hint,
         field: problem.field,
         request_id: asked.request_id.clone(),
-        retry_after: problem.retry_after,
-        turn: problem.turn,
-        oldest_event: problem.oldest_event,
+        retry_after: problem.retry_after.map(u64::from),
+        turn,
+        oldest_event,
     }
 }

@@ -23,8 +23,12 @@ pub(super) fn routes() -> Vec<Route> {
         .query::<native::TurnQuery>()
         .answers::<native::TurnList>(200, "A page of the turns, in the order in which they were accepted.");
     let show = Operation::new("showTurn", "Shows a turn")
-        .about("With its outcome, once it has one. With `Accept: text/event-stream`: what happened in it and what happens, up to its end.")
+        .about(
+            "With its outcome, once it has one. With `Accept: text/event-stream`: what happened in it and what happens, up to \
+             its end; from after the event that was seen last, when there is one.",
+        )
         .tag(TAG)
+        .header("Last-Event-ID", "The id of the last event that was seen.")
         .answers::<native::Turn>(200, "The turn.")
         .streams::<native::StreamItem>(200, "What happened in the turn and what happens, up to its end.")
         .fails(&[409]);

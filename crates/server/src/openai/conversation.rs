@@ -108,7 +108,6 @@ fn picture(picture: ImageUrl) -> Result<ContentBlock, Problem> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::{Value, json};
 
     fn read(messages: Value) -> Result<Vec<Value>, (String, Option<String>)> {

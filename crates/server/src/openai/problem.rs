@@ -44,8 +44,8 @@ fn kind(status: StatusCode) -> &'static str {
 /// Tells whether asking the same again does nothing twice.
 fn is_safe_again(problem: &Problem) -> bool {
     let ours = problem.category.starts_with("server_") && problem.bucket == Bucket::RetryableTransient;
-    // A turn that is kept goes on by itself.
-    let kept = problem.turn.is_some() && problem.status == StatusCode::INTERNAL_SERVER_ERROR;
+    // A turn that is kept goes on by itself when the server is there again: the same again would be another one.
+    let kept = problem.turn().is_some() && problem.category == "chat_shutting_down";
     let known = BucketTable::default().look_up(&problem.category, Surface::Chat).retry_safe;
-    (ours || known) && !kept
+    (ours || known) && !kept && problem.bucket != Bucket::SessionTerminating
 }

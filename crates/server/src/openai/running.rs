@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 use futures_core::Stream;
-use futures_util::{StreamExt, stream};
+use futures_util::StreamExt;
 use serde_json::{Map, Value, json};
 use singletree_agent::ClientTools;
 use singletree_engine::Extensions;
@@ -24,6 +24,7 @@ use super::problem;
 use super::speech::{Added, Speech};
 use crate::fold::Fold;
 use crate::native::View;
+use crate::pictures;
 use crate::problem::Problem;
 use crate::shared::Shared;
 use crate::sse::{self, Frame};
@@ -71,6 +72,7 @@ pub(super) async fn begin(shared: &Shared, chat: &Chat, asked: Asked) -> Result<
             (Source::Run(run, tools), shared.ids.uuid(), model)
         }
         What::Message { session, message, key } => {
+            let message = pictures::kept(chat, &session, message).await?;
             let options = SendOptions::new().listen();
             let options = key.iter().fold(options, |it, key| it.key(key));
             let options = agent.iter().fold(options, |it, agent| it.agent(agent));
@@ -196,9 +198,7 @@ impl Running {
             Source::Turn(..) if !errored.recorded => {
                 Problem::of_turn(errored).hint("the turn is kept: ask again with the same Idempotency-Key")
             }
-            // A run in no session leaves nothing behind.
-            Source::Run(..) => Problem { turn: None, ..Problem::of_turn(errored) },
-            Source::Turn(..) => Problem::of_turn(errored),
+            Source::Run(..) | Source::Turn(..) => Problem::of_turn(errored),
         }
     }
 

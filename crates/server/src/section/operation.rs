@@ -38,7 +38,6 @@ pub(crate) struct Operation {
     pub(crate) summary: &'static str,
     pub(crate) about: &'static str,
     pub(crate) tag: &'static str,
-    pub(crate) paths: Vec<(&'static str, &'static str)>,
     pub(crate) query: Option<SchemaOf>,
     pub(crate) headers: Vec<(&'static str, &'static str)>,
     pub(crate) body: Content,
@@ -51,9 +50,9 @@ pub(crate) struct Operation {
 impl Operation {
     /// Makes one of its id, which clients are generated with, and what it does in a few words.
     pub(crate) fn new(id: &'static str, summary: &'static str) -> Self {
-        let (paths, query, headers, body) = (Vec::new(), None, Vec::new(), Content::Empty);
+        let (query, headers, body) = (None, Vec::new(), Content::Empty);
         let (answers, fails, can_miss) = (Vec::new(), Vec::new(), true);
-        Self { id, summary, about: "", tag: "", paths, query, headers, body, answers, fails, can_miss }
+        Self { id, summary, about: "", tag: "", query, headers, body, answers, fails, can_miss }
     }
 
     /// Says more, in Markdown.
@@ -65,12 +64,6 @@ impl Operation {
     /// Puts it under a heading.
     pub(crate) fn tag(mut self, tag: &'static str) -> Self {
         self.tag = tag;
-        self
-    }
-
-    /// Says what a name in the path names, where it is not a usual one: session, turn, signal.
-    pub(crate) fn path(mut self, name: &'static str, about: &'static str) -> Self {
-        self.paths.push((name, about));
         self
     }
 

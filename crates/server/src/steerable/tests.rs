@@ -1,3 +1,5 @@
+//! The order of a Steerable stream, over random events.
+
 use std::collections::HashMap;
 use std::sync::Arc;
 

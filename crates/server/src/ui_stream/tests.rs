@@ -1,3 +1,5 @@
+//! The order of a UI message stream, over random events.
+
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 

@@ -99,7 +99,7 @@ async fn what_is_no_picture_or_too_large_is_refused() {
     // A body larger than any other may be, and no larger than a blob; and one whose length nobody said.
     let large = [PNG, &vec![0; 10 << 20][PNG.len()..]].concat();
     assert_eq!(keep(&client, "s", "image/png", &large).await.status, 201);
-    let head = "POST /v1/sessions/s/blobs HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n";
+    let head = "POST /v1/sessions/s/blobs HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n";
     let mut sent = head.as_bytes().to_vec();
     for _ in 0..11 {
         sent.extend(format!("{:x}\r\n", 1 << 20).bytes());
@@ -121,8 +121,10 @@ async fn only_so_many_blobs_are_in_memory_at_once() {
     let rig = Rig::builder().limits(ServerLimits { blobs: 1, ..ServerLimits::default() }).start().await;
     let client = rig.client();
     let mut slow = client.open().await;
-    let head =
-        format!("POST /v1/sessions/s/blobs HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n", PNG.len());
+    let head = format!(
+        "POST /v1/sessions/s/blobs HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\n\r\n",
+        PNG.len()
+    );
     slow.write_all(head.as_bytes()).await.unwrap();
     // Until the server has read the head, there is room.
     let refused = loop {

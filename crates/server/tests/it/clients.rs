@@ -23,9 +23,8 @@ pub(crate) fn installed(test: &str, file: &str) -> Option<(PathBuf, PathBuf)> {
         return missing("SINGLETREE_TOOLS is not set; .ci/run sets it");
     };
     let node = std::process::Command::new("node").arg("--version").output();
-    match (file.ends_with("python"), node) {
-        (false, Err(_)) => return missing("there is no node"),
-        (true, _) | (false, Ok(_)) => {}
+    if !file.ends_with("python") && node.is_err() {
+        return missing("there is no node");
     }
     let path = tools.join(file);
     if path.exists() { Some((tools, path)) } else { missing(&format!("{file} is not installed")) }

@@ -1,15 +1,24 @@
 //! The server over its wire: real connections to a real port.
 #![expect(clippy::unwrap_used, reason = "a test may unwrap")]
+#![expect(clippy::print_stderr, reason = "a test that lacks its program says so")]
 
 mod agui;
+mod bad_input;
 mod blobs;
+mod canary;
 mod clients;
+mod closing;
 mod frame;
 mod keys;
 mod narration;
 mod native;
+mod notify;
+mod notify_page;
 mod openai;
+mod openharness;
+mod operating;
 mod resume;
+mod schemathesis;
 mod steerable;
 mod support;
 mod tenants;

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::{FutureExt, StreamExt};
+use futures_util::StreamExt;
 use hyper::Method;
 use serde_json::{Value, json};
 use singletree_harness::{Chat, ChatEvent, ChatEventKind};

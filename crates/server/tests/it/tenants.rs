@@ -10,6 +10,8 @@ mod table;
 
 use std::collections::BTreeSet;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hyper::Method;
 use serde_json::{Value, json};
 use singletree_durable::{Blob, SessionId, SessionKey, TenantId};
@@ -45,9 +47,17 @@ impl Names {
     }
 
     fn fill(&self, template: &str) -> String {
-        self.all()
+        let filled = self
+            .all()
             .iter()
-            .fold(template.to_owned(), |text, (name, id)| text.replace(&format!("{{{name}}}"), id))
+            .fold(template.to_owned(), |text, (name, id)| text.replace(&format!("{{{name}}}"), id));
+        filled.replace("{interrupt}", &self.interrupt())
+    }
+
+    /// Returns the id of the interrupt that the wait is to front ends of AG-UI.
+    fn interrupt(&self) -> String {
+        let named = format!("0.{}.{}", self.action, self.signal);
+        format!("int_{}", URL_SAFE_NO_PAD.encode(named))
     }
 
     /// Returns names of the same form that nobody ever gave.
@@ -78,6 +88,7 @@ impl Names {
 
 /// A server that asks for keys, what A has there, and who asks.
 struct World {
+    #[expect(dead_code, reason = "it serves as long as it is there")]
     rig: Rig,
     a: Client,
     b: Client,
@@ -178,7 +189,10 @@ fn every_route_has_a_line_in_the_table() {
 // INV-14
 #[tokio::test]
 async fn a_key_of_another_tenant_is_answered_as_if_there_were_no_such_id() {
-    for entry in TABLE {
+    // The files of the page are the same for everybody, and so is what they happen to contain.
+    let is_file =
+        |path: &str| path == "/" || path.starts_with("/page/") && !path.contains('{') && path.contains('.');
+    for entry in TABLE.iter().filter(|it| !is_file(it.path)) {
         let (one, other) = (World::new().await, World::new().await);
         let foreign = one.ask(&one.b, entry, &one.names).await;
         let unknown = other.ask(&other.b, entry, &other.names.invented()).await;

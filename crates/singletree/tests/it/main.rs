@@ -4,6 +4,7 @@
 
 mod canary;
 mod examples;
+mod guide;
 mod orphans;
 mod readme;
 mod tool;

@@ -9,21 +9,15 @@ use crate::number::rows_of;
 
 /// Keeps a blob for a session. Its bytes are written when the tenant has none of its digest.
 pub(crate) fn keep(scribe: &Scribe<'_>, key: &SessionKey, blob: &Blob) -> Result<(), Failure> {
-    let tenant = Bind::Text(key.tenant.as_str());
-    let name = [tenant, (&blob.digest).into()];
-    let sql = "SELECT id FROM blob WHERE tenant = ? AND digest = ?";
-    let id = match scribe.find(sql, &name, |row| row.get::<_, i64>(0))? {
-        Some(id) => id,
-        None => {
-            let [tenant, digest] = name;
-            let values = [tenant, digest, (&blob.media_type).into(), Bind::Bytes(&blob.bytes)];
-            scribe
-                .write("INSERT INTO blob (tenant, digest, media_type, bytes) VALUES (?, ?, ?, ?)", &values)?;
-            scribe.added()
-        }
-    };
-    let values = [tenant, key.session.as_str().into(), id.into()];
-    scribe.write("INSERT OR IGNORE INTO blob_use (tenant, session, blob) VALUES (?, ?, ?)", &values)?;
+    let (tenant, digest) = (Bind::Text(key.tenant.as_str()), Bind::Text(&blob.digest));
+    let known =
+        scribe.find("SELECT 1 FROM blob WHERE tenant = ? AND digest = ?", &[tenant, digest], |_| Ok(()))?;
+    if known.is_none() {
+        let values = [tenant, digest, (&blob.media_type).into(), Bind::Bytes(&blob.bytes)];
+        scribe.write("INSERT INTO blob (tenant, digest, media_type, bytes) VALUES (?, ?, ?, ?)", &values)?;
+    }
+    let values = [tenant, key.session.as_str().into(), digest];
+    scribe.write("INSERT OR IGNORE INTO blob_use (tenant, session, digest) VALUES (?, ?, ?)", &values)?;
     Ok(())
 }
 
@@ -43,7 +37,7 @@ pub(super) fn inherit(scribe: &Scribe<'_>, target: &Target<'_>, from: &SessionId
     Ok(())
 }
 
-const INHERIT: &str = "INSERT OR IGNORE INTO blob_use (tenant, session, blob) SELECT ?1, ?2, b.id \
-    FROM blob_use u JOIN blob b ON b.id = u.blob WHERE u.tenant = ?1 AND u.session = ?3 AND (\
-    EXISTS (SELECT 1 FROM item i WHERE i.id >= ?4 AND i.id < ?5 AND instr(i.body, b.digest) > 0) \
-    OR EXISTS (SELECT 1 FROM field f WHERE f.session = ?6 AND instr(f.value, b.digest) > 0))";
+const INHERIT: &str = "INSERT OR IGNORE INTO blob_use (tenant, session, digest) SELECT ?1, ?2, u.digest \
+    FROM blob_use u WHERE u.tenant = ?1 AND u.session = ?3 AND (\
+    EXISTS (SELECT 1 FROM item i WHERE i.id >= ?4 AND i.id < ?5 AND instr(i.body, u.digest) > 0) \
+    OR EXISTS (SELECT 1 FROM field f WHERE f.session = ?6 AND instr(f.value, u.digest) > 0))";

@@ -68,8 +68,8 @@ const WRITE: &str = "INSERT INTO document (tenant, kind, id, session, version, e
 
 /// Removes documents whose time was over before, at most so many, the earliest first; returns how many.
 pub(crate) fn expire(scribe: &Scribe<'_>, before: Timestamp, limit: u64) -> Result<u64, Failure> {
-    let sql = "DELETE FROM document WHERE no IN (SELECT no FROM document INDEXED BY document_end \
-        WHERE expires_at < ? ORDER BY expires_at LIMIT ?)";
+    let sql = "DELETE FROM document WHERE (tenant, kind, id) IN (SELECT tenant, kind, id FROM document \
+        INDEXED BY document_end WHERE expires_at < ? ORDER BY expires_at LIMIT ?)";
     let removed = scribe.write(sql, &[before.into(), bound(limit).into()])?;
     Ok(removed as u64)
 }
@@ -84,11 +84,11 @@ pub(super) fn forget(scribe: &Scribe<'_>, key: &SessionKey) -> Result<(), Failur
     Ok(())
 }
 
-/// A blob that goes takes the last use of it along.
+/// Who else uses a blob is not indexed: where the session uses any, what the tenant's others use is gone through, once.
 const FORGET: [&str; 3] = [
     "DELETE FROM document INDEXED BY document_session WHERE tenant = ? AND session = ?",
-    "DELETE FROM blob WHERE id IN (SELECT blob FROM blob_use WHERE tenant = ?1 AND session = ?2) \
-     AND NOT EXISTS (SELECT 1 FROM blob_use AS other INDEXED BY blob_user \
-     WHERE other.blob = blob.id AND (other.tenant, other.session) <> (?1, ?2))",
+    "DELETE FROM blob WHERE tenant = ?1 \
+     AND digest IN (SELECT digest FROM blob_use WHERE tenant = ?1 AND session = ?2) \
+     AND digest NOT IN (SELECT digest FROM blob_use WHERE tenant = ?1 AND session <> ?2)",
     "DELETE FROM blob_use WHERE tenant = ? AND session = ?",
 ];

@@ -7,6 +7,7 @@ use crate::column;
 use crate::error::{Failure, refused};
 use crate::meter::{Bind, Scribe};
 use crate::number::{SESSIONS, rows_of, stored, stored_opt};
+use crate::usual;
 
 /// Finds the integer id of a session. Every write begins here, so that the tenant is part of every key (INV-14).
 pub(super) fn find(scribe: &Scribe<'_>, key: &SessionKey) -> Result<Option<i64>, Failure> {
@@ -45,12 +46,14 @@ fn name_in_file(scribe: &Scribe<'_>, text: &str) -> Result<i64, Failure> {
 
 /// Makes the session, or replaces its head, and returns its id.
 pub(super) fn head(scribe: &Scribe<'_>, target: &mut Target<'_>, head: &Head) -> Result<i64, Failure> {
+    let schema = usual::shorten(&head.schema_version, usual::SCHEMA);
+    let policy = usual::shorten(&head.prompt_policy, usual::POLICY);
     let values: [Bind<'_>; 9] = [
         name(scribe, &head.agent)?.into(),
         name(scribe, &head.graph)?.into(),
-        (&head.schema_version).into(),
+        schema.as_ref().into(),
         stored(head.version)?.into(),
-        (&head.prompt_policy).into(),
+        policy.as_ref().into(),
         head.parent.as_ref().map(|it| it.session.as_str()).into(),
         stored_opt(head.parent.as_ref().map(|it| it.offset))?.into(),
         head.created_at.into(),

@@ -59,18 +59,18 @@ fn document(row: &Row<'_>) -> Result<Document> {
 
 /// Reads a blob that a session uses.
 pub(crate) fn blob(connection: &Connection, key: &SessionKey, digest: &str) -> Result<Option<Blob>> {
-    let sql = "SELECT b.digest, b.media_type, b.bytes FROM blob b CROSS JOIN blob_use u ON u.blob = b.id \
-        WHERE b.tenant = ?1 AND b.digest = ?2 AND u.tenant = ?1 AND u.session = ?3";
-    let values = params![key.tenant.as_str(), digest, key.session.as_str()];
+    let sql = "SELECT b.digest, b.media_type, b.bytes FROM blob_use u CROSS JOIN blob b \
+        ON b.tenant = u.tenant AND b.digest = u.digest WHERE u.tenant = ? AND u.session = ? AND u.digest = ?";
+    let values = params![key.tenant.as_str(), key.session.as_str(), digest];
     let read = |row: &Row<'_>| Ok(Blob { digest: row.get(0)?, media_type: row.get(1)?, bytes: row.get(2)? });
     Ok(all(connection, sql, values, read)?.pop())
 }
 
 /// Says what a blob is that a session uses. Its bytes are not read.
 pub(crate) fn blob_info(connection: &Connection, key: &SessionKey, digest: &str) -> Result<Option<BlobInfo>> {
-    let sql = "SELECT b.digest, b.media_type, length(b.bytes) FROM blob b CROSS JOIN blob_use u ON u.blob = b.id \
-        WHERE b.tenant = ?1 AND b.digest = ?2 AND u.tenant = ?1 AND u.session = ?3";
-    let values = params![key.tenant.as_str(), digest, key.session.as_str()];
+    let sql = "SELECT b.digest, b.media_type, length(b.bytes) FROM blob_use u CROSS JOIN blob b \
+        ON b.tenant = u.tenant AND b.digest = u.digest WHERE u.tenant = ? AND u.session = ? AND u.digest = ?";
+    let values = params![key.tenant.as_str(), key.session.as_str(), digest];
     let read = |row: &Row<'_>| {
         Ok(BlobInfo { digest: row.get(0)?, media_type: row.get(1)?, bytes: column::number(row, 2)? })
     };
@@ -79,8 +79,8 @@ pub(crate) fn blob_info(connection: &Connection, key: &SessionKey, digest: &str)
 
 /// Returns how many bytes of blobs a session uses. The bytes themselves are not read.
 pub(crate) fn bytes(connection: &Connection, key: &SessionKey) -> Result<u64> {
-    let sql = "SELECT coalesce(sum(length(b.bytes)), 0) FROM blob_use u CROSS JOIN blob b ON b.id = u.blob \
-        WHERE u.tenant = ? AND u.session = ?";
+    let sql = "SELECT coalesce(sum(length(b.bytes)), 0) FROM blob_use u CROSS JOIN blob b \
+        ON b.tenant = u.tenant AND b.digest = u.digest WHERE u.tenant = ? AND u.session = ?";
     let values = params![key.tenant.as_str(), key.session.as_str()];
     Ok(all(connection, sql, values, |row| column::number(row, 0))?.pop().unwrap_or_default())
 }

@@ -3,11 +3,13 @@
 use rusqlite::{Connection, OptionalExtension, Result, Row, params};
 use singletree_durable::{
     Counters, FieldRow, FieldValue, Head, Parent, SessionId, SessionKey, SessionPage, SessionRow, TenantId,
+    Timestamp,
 };
 
 use super::{all, sweep};
 use crate::column;
 use crate::number::bound;
+use crate::usual;
 
 macro_rules! select {
     ($rest:literal) => {
@@ -61,6 +63,24 @@ pub(crate) fn page(
     Ok(SessionPage { sessions, next })
 }
 
+/// Reads sessions of a tenant, those written last first. It goes through all of them: nothing that a turn writes keeps them in
+/// this order.
+pub(crate) fn recent(
+    connection: &Connection,
+    tenant: &TenantId,
+    past: Option<&(Timestamp, SessionId)>,
+    limit: u64,
+) -> Result<Vec<SessionRow>> {
+    let (at, id) = past.map_or((i64::MAX, ""), |(at, id)| (at.as_millis(), id.as_str()));
+    let found = all(
+        connection,
+        select!("(s.updated_at, s.session) < (?, ?) ORDER BY s.updated_at DESC, s.session DESC LIMIT ?"),
+        params![tenant.as_str(), at, id, bound(limit)],
+        head,
+    )?;
+    found.into_iter().map(|(id, row)| with_fields(connection, id, row)).collect()
+}
+
 /// Reads the tenants that have sessions, past one. It steps from tenant to tenant, and sees one session of each.
 pub(crate) fn tenants(connection: &Connection, past: Option<&TenantId>, limit: u64) -> Result<Vec<TenantId>> {
     let sql = "WITH RECURSIVE found (tenant) AS ( \
@@ -81,9 +101,9 @@ fn head(row: &Row<'_>) -> Result<(i64, SessionRow)> {
     let head = Head {
         agent: row.get(3)?,
         graph: row.get(4)?,
-        schema_version: row.get(5)?,
+        schema_version: usual::lengthen(row.get(5)?, usual::SCHEMA),
         version: column::number(row, 6)?,
-        prompt_policy: row.get(7)?,
+        prompt_policy: usual::lengthen(row.get(7)?, usual::POLICY),
         parent,
         created_at: column::time(row, 10)?,
         updated_at: column::time(row, 11)?,

@@ -103,6 +103,7 @@ fn every_read(file: &Connection) {
     session::one(file, &key).unwrap();
     session::numbers(file, &key).unwrap();
     session::page(file, tenant, None, 1).unwrap();
+    session::recent(file, tenant, None, 1).unwrap();
     session::tenants(file, None, 1).unwrap();
     let named = singletree_durable::DocumentKey::new(tenant.clone(), "k", "a");
     document::one(file, &named).unwrap();

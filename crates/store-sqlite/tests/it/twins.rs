@@ -87,12 +87,19 @@ fn wait_status() -> impl Strategy<Value = WaitStatus> {
 
 fn head_row() -> impl Strategy<Value = Head> {
     let parent = (select(keys()), no()).prop_map(|(key, offset)| Parent { session: key.session, offset });
-    (no(), maybe(parent), time(), word()).prop_map(|(version, parent, created, agent)| Head {
-        agent,
-        parent,
-        created_at: at(created),
-        ..head(version)
-    })
+    // Those that nearly every session has, and those that could be taken for them.
+    let text =
+        || select(vec!["unversioned", "conversation", "command", "", " ", "x "]).prop_map(str::to_owned);
+    (no(), maybe(parent), time(), word(), (text(), text())).prop_map(
+        |(version, parent, created, agent, (schema_version, prompt_policy))| Head {
+            agent,
+            parent,
+            schema_version,
+            prompt_policy,
+            created_at: at(created),
+            ..head(version)
+        },
+    )
 }
 
 fn turn_row() -> impl Strategy<Value = TurnRow> {
@@ -339,6 +346,13 @@ async fn reads(journal: &dyn Journal, upkeep: &dyn Upkeep) -> Vec<String> {
         for limit in limits {
             let (tenant, from) = (&key.tenant, Some(&key.session));
             read.push(format!("{key:?} {limit}: {:?}", journal.sessions(tenant, from, limit).await.unwrap()));
+            let past = Some((at(0), key.session.clone()));
+            for past in [None, past.as_ref()] {
+                read.push(format!(
+                    "{limit} {past:?}: {:?}",
+                    journal.recent(tenant, past, limit).await.unwrap()
+                ));
+            }
             read.push(format!(
                 "{tenant} {limit}: {:?}",
                 journal.sessions(tenant, None, limit).await.unwrap()

@@ -275,6 +275,21 @@ impl Journal for TrickedJournal {
         })
     }
 
+    fn recent<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        past: Option<&'a (Timestamp, SessionId)>,
+        limit: u64,
+    ) -> BoxFuture<'a, Result<Vec<SessionRow>>> {
+        Box::pin(async move {
+            let mut rows = self.inner.recent(tenant, past, limit).await?;
+            if self.trick.breaks(Clause::SessionsRecent) {
+                rows.reverse();
+            }
+            Ok(rows)
+        })
+    }
+
     fn items<'a>(&'a self, key: &'a SessionKey, range: &'a ItemRange) -> BoxFuture<'a, Result<Vec<ItemRow>>> {
         Box::pin(async move {
             let mut range = range.clone();

@@ -1,3 +1,5 @@
+//! What a client is told to have its array equal the transcript.
+
 use super::*;
 use serde_json::json;
 

@@ -26,9 +26,10 @@ pub(crate) struct Ran {
 }
 
 impl Ran {
-    /// Returns the types of the events.
+    /// Returns the types of the events, without those that narrate.
     pub(crate) fn types(&self) -> Vec<&str> {
-        self.events.iter().map(|it| it["type"].as_str().unwrap()).collect()
+        let types = self.events.iter().map(|it| it["type"].as_str().unwrap());
+        types.filter(|it| *it != "CUSTOM").collect()
     }
 
     pub(crate) fn last(&self) -> &Value {

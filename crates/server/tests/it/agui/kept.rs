@@ -150,7 +150,7 @@ async fn a_turn_that_somebody_cancels_ends_cancelled_with_what_was_shown() {
 #[tokio::test]
 async fn a_message_that_the_session_keeps_behind_a_wait_is_answered_after_it_once() {
     let rig = Rig::builder()
-        .agent(|it| it.while_suspended(singletree_harness::WhileSuspended::Queue))
+        .each_agent(|it| it.while_suspended(singletree_harness::WhileSuspended::Queue))
         .start()
         .await;
     let mut front = Front::new(rig.client(), "t");

@@ -11,14 +11,11 @@ use serde_json::{Value, json};
 use singletree_harness::Chat;
 use singletree_llm::Role;
 
-pub(crate) use front::{Front, Ran, Reader};
+pub(crate) use front::{Front, Reader};
 
 /// Returns a session's transcript as front ends have it, of what the harness says.
 async fn transcript(chat: &Chat, session: &str) -> Vec<Value> {
-    let read = match chat.transcript(session, 0, 1000).await {
-        Ok(read) => read,
-        Err(_) => return Vec::new(),
-    };
+    let Ok(read) = chat.transcript(session, 0, 1000).await else { return Vec::new() };
     let entries = read.items.iter().filter(|it| it.message.role != Role::System).map(|it| {
         let mut message = json!({ "role": it.message.role });
         let theirs = it.side.as_ref().and_then(|it| it["client_id"].as_str().map(str::to_owned));

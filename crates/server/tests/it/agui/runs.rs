@@ -163,3 +163,57 @@ async fn a_message_that_says_nothing_and_a_thread_that_is_no_name_are_refused_by
     assert_eq!(front.send("u1", "say a").await.end(), "harness_session_id_unresolved");
     rig.stop().await;
 }
+
+/// The least picture there is.
+const PICTURE: &str =
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+
+#[tokio::test]
+async fn a_picture_in_a_message_is_kept_by_its_digest_and_stays_the_clients_own_copy() {
+    let rig = Rig::start().await;
+    let mut front = Front::new(rig.client(), "t");
+    let source = json!({ "type": "data", "value": PICTURE, "mimeType": "image/png" });
+    let content = json!([{ "type": "text", "text": "say see" }, { "type": "image", "source": source }]);
+    front.messages.push(json!({ "id": "u1", "role": "user", "content": content }));
+    assert_eq!(front.run().await.end(), "success");
+    let kept = rig.chat.history("t", 0, 1).await.unwrap();
+    let image = serde_json::to_value(&kept[0].message.content).unwrap()[1].clone();
+    assert!(image["source"]["url"].as_str().unwrap().starts_with("blob:"), "{image}");
+    // The client has what it had, also where it is told anew.
+    assert!(!front.send("u2", "say a").await.types().contains(&"MESSAGES_SNAPSHOT"));
+    rig.chat.send("t", singletree_llm::ChatMessage::user("say b")).await;
+    assert!(front.send("u3", "say c").await.types().contains(&"MESSAGES_SNAPSHOT"));
+    assert_eq!(front.messages[0]["content"], content);
+    // Who was not there is told by its name.
+    let mut other = Front::new(rig.client(), "t");
+    other.run().await;
+    assert_eq!(other.messages[0]["content"][1]["source"]["value"], image["source"]["url"]);
+
+    for (source, code) in [
+        (json!({ "type": "data", "value": "?", "mimeType": "image/png" }), "server_request_invalid"),
+        (json!({ "type": "url", "value": "http://example.com/a.png" }), "server_request_invalid"),
+        (json!({ "type": "url", "value": "blob:00" }), "chat_blob_unknown"),
+    ] {
+        let mut front = Front::new(rig.client(), "wrong");
+        let content = json!([{ "type": "image", "source": source }]);
+        front.messages.push(json!({ "id": "u", "role": "user", "content": content }));
+        assert_eq!(front.run().await.end(), code);
+    }
+    rig.stop().await;
+}
+
+// INV-9: narration is beside the messages, and none of them.
+#[tokio::test]
+async fn what_is_narrated_comes_beside_the_messages() {
+    let rig = Rig::start().await;
+    let mut front = Front::new(rig.client(), "t");
+    let ran = front.send("u1", "send").await;
+    let narrated: Vec<_> = ran.events.iter().filter(|it| it["type"] == "CUSTOM").collect();
+    assert!(!narrated.is_empty());
+    for it in narrated {
+        assert_eq!(it["name"], "dev.singletree.narration");
+        assert!(it["value"]["content"].is_string() && it["value"]["role"].is_string(), "{it}");
+    }
+    in_step(&front, &rig.chat).await;
+    rig.stop().await;
+}

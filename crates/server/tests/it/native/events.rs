@@ -157,6 +157,23 @@ async fn what_is_read_of_the_history_joins_what_is_streamed() {
 }
 
 #[tokio::test]
+async fn a_history_that_is_read_in_the_middle_of_a_turn_joins_all_of_that_turn() {
+    let rig = Rig::start().await;
+    let api = Api::of(&rig).await;
+    api.send("s", "say one").await;
+    let mut sender =
+        api.client.post_events("/v1/sessions/s/messages", &json!({ "content": "slow a b c" })).await;
+    rig.pace.pass(3);
+    while within(sender.json()).await.unwrap()["type"] != "delta" {}
+    let page = api.get("/v1/sessions/s/messages").await.json();
+    let mut events = api.follow("s", page["last_event"].as_str()).await;
+    rig.pace.run_free();
+    let kinds: Vec<_> = told(&mut events, 1).await.iter().map(|it| it["type"].clone()).collect();
+    // What the turn was asked is not history yet, and not lost for whoever comes now.
+    assert_eq!(kinds, ["turn.accepted", "message.appended", "turn.completed"]);
+}
+
+#[tokio::test]
 async fn streams_end_with_a_hint_when_the_server_does() {
     let mut rig = Rig::start().await;
     let api = Api::of(&rig).await;

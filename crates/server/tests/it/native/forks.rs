@@ -3,7 +3,6 @@
 use serde_json::{Value, json};
 
 use super::api::Api;
-use crate::support::Rig;
 
 async fn told(api: &Api, session: &str) -> Vec<Value> {
     let history = api.get(&format!("/v1/sessions/{session}/messages")).await.json();

@@ -8,3 +8,4 @@ mod sending;
 mod sessions;
 mod signals;
 mod turns;
+mod usage;

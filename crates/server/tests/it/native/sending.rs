@@ -173,7 +173,6 @@ async fn what_is_not_right_is_refused_and_nothing_is_stored() {
         (picture("http://example.com/a.png"), Some("content[0].source.url")),
         (picture("file:///etc/passwd"), Some("content[0].source.url")),
         (picture("https:"), Some("content[0].source.url")),
-        (picture("blob:0000"), Some("content[0].source.url")),
     ];
     for (body, field) in cases {
         let answer = api.post("/v1/sessions/s/messages", body.clone()).await;
@@ -224,12 +223,14 @@ async fn pictures_are_named_by_address_or_by_what_was_uploaded() {
     assert_eq!(sent.status, 202);
     let told = within(api.follow("s", None).await.json()).await.unwrap();
     assert_eq!(told["message"], json!({ "role": "user", "content": content }));
-    // To another session it is nothing.
-    let elsewhere = api.post("/v1/sessions/other/messages", json!({ "content": content })).await;
-    assert_eq!(
-        (elsewhere.status, elsewhere.json()["error"]["field"].clone()),
-        (400, json!("content[2].source.url"))
-    );
+    // To another session it is nothing; nor is what nobody uploaded.
+    for (session, name) in [("other", digest), ("s", "cd".repeat(32)), ("s", "0".into())] {
+        let content =
+            json!([{ "type": "image", "source": { "type": "url", "url": format!("blob:{name}") } }]);
+        let path = format!("/v1/sessions/{session}/messages");
+        let elsewhere = api.post(&path, json!({ "content": content })).await;
+        assert_eq!(category(&elsewhere), (400, json!("chat_blob_unknown")));
+    }
 }
 
 #[tokio::test]

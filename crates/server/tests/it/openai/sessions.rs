@@ -176,3 +176,22 @@ async fn a_stream_that_breaks_off_does_not_end_the_turn() {
     assert_eq!(texts(&rig, "s").await, ["user: slow one two", "assistant: You said: one two"]);
     rig.stop().await;
 }
+
+#[tokio::test]
+async fn a_picture_in_a_message_is_kept_by_its_digest() {
+    let rig = Rig::start().await;
+    let picture = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+    let mut body = says("");
+    body["messages"][0]["content"] = json!([
+        { "type": "text", "text": "say see" }, { "type": "image_url", "image_url": { "url": picture } } ]);
+    assert_eq!(message(&ask(&in_session(&rig, "s"), &body).await)["content"], "You said: see");
+    let kept = rig.chat.history("s", 0, 1).await.unwrap();
+    let image = serde_json::to_value(&kept[0].message.content).unwrap()[1].clone();
+    assert!(image["source"]["url"].as_str().unwrap().starts_with("blob:"), "{image}");
+    // In no session it is in the request, as it came.
+    assert_eq!(ask(&rig.client(), &body).await.status, 200);
+    let asked = rig.world.asked();
+    let sent = serde_json::to_value(&asked.last().unwrap().messages[1].content).unwrap();
+    assert_eq!(sent[1]["source"]["type"], "inline");
+    rig.stop().await;
+}

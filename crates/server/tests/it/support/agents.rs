@@ -21,6 +21,7 @@
 //! The agent `scripted` comes first; `brief` has no tools.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use singletree_agent::{AgentLoop, ChatAgent};
@@ -164,4 +165,12 @@ pub(crate) fn listed() -> Vec<ChatAgent> {
         ..ChatAgent::new(SCRIPTED, "Scripted", made)
     };
     vec![scripted, ChatAgent::new(BRIEF, "Brief", made)]
+}
+
+/// Makes an agent whose approvals expire.
+pub(crate) fn hasty(name: &str, expires_in: Duration) -> Agent {
+    let toolbox =
+        Toolbox::new(vec![tool("send", Effect::Destructive, &World::default())], ToolLimits::standard());
+    let hasty = AgentLoop::builder(Arc::new(ScriptedProvider::new(script()))).toolbox(toolbox.unwrap());
+    hasty.approval_expires_in(expires_in).agent(name).unwrap()
 }

@@ -8,22 +8,46 @@ use singletree_durable::Timestamp;
 use singletree_engine::{Clock, Ids};
 use singletree_llm::{BoxFuture, Pace};
 use singletree_server::Entropy;
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 
 /// 2026-01-01T00:00:00Z.
 const BEGIN: i64 = 1_767_225_600_000;
 
 /// A clock that moves when it is told to.
 #[derive(Debug)]
-pub(crate) struct HandClock(AtomicI64);
+pub(crate) struct HandClock(AtomicI64, Notify);
 
 impl HandClock {
     pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self(AtomicI64::new(BEGIN)))
+        Self::at(Timestamp::from_millis(BEGIN))
+    }
+
+    pub(crate) fn at(now: Timestamp) -> Arc<Self> {
+        Arc::new(Self(AtomicI64::new(now.as_millis()), Notify::new()))
     }
 
     pub(crate) fn advance(&self, span: Duration) {
         self.0.fetch_add(i64::try_from(span.as_millis()).unwrap(), Ordering::SeqCst);
+        self.1.notify_waiters();
+    }
+}
+
+/// A pace at which time passes as a clock says.
+#[derive(Debug)]
+pub(crate) struct ClockPace(pub(crate) Arc<HandClock>);
+
+impl Pace for ClockPace {
+    fn pause(&self, length: Duration) -> BoxFuture<'_, ()> {
+        let end = self.0.now().after(length);
+        Box::pin(async move {
+            loop {
+                let moved = self.0.1.notified();
+                if self.0.now() >= end {
+                    return;
+                }
+                moved.await;
+            }
+        })
     }
 }
 

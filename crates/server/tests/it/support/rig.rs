@@ -6,17 +6,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use singletree_durable::{Documents, Journal, MemoryStore, Upkeep};
-use singletree_harness::{Agent, Blobs, Chat, Limits};
+use singletree_engine::{Clock, SystemClock};
+use singletree_harness::{Agent, BlobLimits, Blobs, Chat, ChatBuilder, Limits, Redact};
 use singletree_http::{Redactor, Secret};
 use singletree_llm::Pace;
-use singletree_server::{AccessPolicy, NarrationLimits, NarrationLog, Server, ServerBuilder, ServerLimits};
+use singletree_server::{
+    AccessPolicy, NarrationLimits, NarrationLog, Server, ServerBuilder, ServerLimits, Telemetry,
+};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use super::agents::{self, CANARY, World};
 use super::client::Client;
-use super::inputs::{CountingEntropy, CountingIds, HandClock, HandPace};
+use super::inputs::{ClockPace, CountingEntropy, CountingIds, HandClock, HandPace};
 
 /// How long anything in a test may take before it has failed.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -42,15 +45,18 @@ pub(crate) struct Rig {
 pub(crate) struct RigBuilder {
     limits: ServerLimits,
     chat_limits: Limits,
+    blob_limits: BlobLimits,
     world: World,
     clock: Arc<HandClock>,
     ids: Arc<CountingIds>,
     entropy: Arc<CountingEntropy>,
-    agents: Vec<MakeAgent>,
     at: SocketAddr,
     narration: Option<NarrationLog>,
+    agents: Vec<MakeAgent>,
+    chat: Vec<Box<dyn FnOnce(ChatBuilder) -> ChatBuilder>>,
+    telemetry: Telemetry,
     server: Vec<Box<dyn FnOnce(ServerBuilder) -> ServerBuilder>>,
-    agent: Vec<Box<dyn Fn(Agent) -> Agent>>,
+    changes: Vec<Box<dyn Fn(Agent) -> Agent>>,
 }
 
 /// Makes an agent whose model speaks at a pace.
@@ -81,15 +87,18 @@ impl Rig {
         RigBuilder {
             limits: ServerLimits::default(),
             chat_limits: Limits::default(),
+            blob_limits: BlobLimits::default(),
             world: World::default(),
             clock: HandClock::new(),
             ids: Arc::default(),
             entropy: Arc::default(),
-            agents: Vec::new(),
             at: SocketAddr::from(([127, 0, 0, 1], 0)),
             narration: None,
+            agents: Vec::new(),
+            chat: Vec::new(),
+            telemetry: Telemetry::silent(),
             server: Vec::new(),
-            agent: Vec::new(),
+            changes: Vec::new(),
         }
     }
 
@@ -132,6 +141,12 @@ impl RigBuilder {
         self
     }
 
+    /// Changes the agents of [`agents`].
+    pub(crate) fn each_agent(mut self, change: impl Fn(Agent) -> Agent + 'static) -> Self {
+        self.changes.push(Box::new(change));
+        self
+    }
+
     /// Adds an agent behind those of [`agents`].
     pub(crate) fn also(mut self, make: impl FnOnce(&Arc<dyn Pace>) -> Agent + 'static) -> Self {
         self.agents.push(Box::new(make));
@@ -150,15 +165,33 @@ impl RigBuilder {
         self
     }
 
-    /// Changes the agents.
-    pub(crate) fn agent(mut self, change: impl Fn(Agent) -> Agent + 'static) -> Self {
-        self.agent.push(Box::new(change));
+    /// Begins at the present time, for those who look at a clock of their own.
+    pub(crate) fn now(mut self) -> Self {
+        self.clock = HandClock::at(SystemClock.now());
+        self
+    }
+
+    /// Changes what the chat is built of.
+    pub(crate) fn chat(mut self, change: impl FnOnce(ChatBuilder) -> ChatBuilder + 'static) -> Self {
+        self.chat.push(Box::new(change));
+        self
+    }
+
+    /// Counts and logs with this.
+    pub(crate) fn telemetry(mut self, telemetry: Telemetry) -> Self {
+        self.telemetry = telemetry;
         self
     }
 
     /// Changes what the server is built of.
     pub(crate) fn server(mut self, change: impl FnOnce(ServerBuilder) -> ServerBuilder + 'static) -> Self {
         self.server.push(Box::new(change));
+        self
+    }
+
+    /// Bounds its blobs.
+    pub(crate) fn blob_limits(mut self, limits: BlobLimits) -> Self {
+        self.blob_limits = limits;
         self
     }
 
@@ -175,26 +208,31 @@ impl RigBuilder {
         let store = Arc::new(store);
         let pace = HandPace::new();
         let shared_pace: Arc<dyn Pace> = pace.clone();
-        let more = self.agents.into_iter().map(|make| make(&shared_pace));
         let redactor = Redactor::new([Secret::new(CANARY)]);
+        let known = redactor.clone();
+        let clean: Redact = Arc::new(move |it| known.redact(it).into_owned());
         // Names of its own, so that what is narrated does not shift the others.
         let narrated = || {
             let (limits, clock) = (NarrationLimits::default(), self.clock.clone());
             NarrationLog::new(limits, redactor.clone(), clock, &CountingIds::default())
         };
         let narration = self.narration.clone().unwrap_or_else(narrated);
+        let more = self.agents.into_iter().map(|make| make(&shared_pace));
         let chat = agents::agents(&self.world, &shared_pace)
             .into_iter()
             .chain(more)
-            .map(|agent| self.agent.iter().fold(agent, |agent, change| change(agent)))
+            .map(|agent| self.changes.iter().fold(agent, |agent, change| change(agent)))
+            .map(|agent| agent.redacting(clean.clone()))
             .fold(Chat::builder(), |chat, agent| chat.agent(agent))
             .limits(self.chat_limits)
             .clock(self.clock.clone())
             .ids(self.ids.clone())
             .narration(narration.sink())
-            .blobs(Blobs::shared(store.clone()))
-            .open_shared(store.clone(), store.clone())
-            .unwrap();
+            .blobs(Blobs::shared(store.clone()).limits(self.blob_limits))
+            .audit(Duration::from_hours(24))
+            .watcher(self.telemetry.watcher());
+        let chat = self.chat.into_iter().fold(chat, |chat, change| change(chat));
+        let chat = chat.open(self.telemetry.metered(store.clone())).unwrap();
         chat.sweep().await.unwrap();
         let documents: Arc<dyn Documents> = store;
         let builder = Server::builder(chat.clone(), documents.clone())
@@ -204,6 +242,8 @@ impl RigBuilder {
             .ids(self.ids.clone())
             .entropy(self.entropy.clone())
             .narration(narration)
+            .pace(Arc::new(ClockPace(self.clock.clone())))
+            .telemetry(self.telemetry.clone())
             .redactor(redactor);
         let server =
             self.server.into_iter().fold(builder, |builder, change| change(builder)).build().unwrap();

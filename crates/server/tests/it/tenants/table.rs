@@ -1,7 +1,7 @@
 //! How each route is asked: one line a route at least, whatever section it is of.
 
-/// How one route is asked. `{session}`, `{turn}`, `{signal}`, `{action}`, `{digest}`, `{key}` and `{event}` stand for names that A
-/// has, in path, query and body.
+/// How one route is asked. `{session}`, `{turn}`, `{signal}`, `{action}`, `{digest}`, `{key}`, `{event}` and `{interrupt}` stand for
+/// names that A has, in path, query and body.
 pub(crate) struct Entry {
     pub(crate) method: &'static str,
     /// The path, as the route has it.
@@ -42,6 +42,9 @@ impl Entry {
 pub(crate) const TABLE: &[Entry] = &[
     // What describes the server.
     of("GET", "/healthz").alike(),
+    of("GET", "/readyz").alike(),
+    of("GET", "/version").alike(),
+    of("GET", "/metrics").alike(),
     of("GET", "/openapi.json").alike(),
     of("GET", "/docs").alike(),
     // The native API.
@@ -51,11 +54,17 @@ pub(crate) const TABLE: &[Entry] = &[
     of("GET", "/v1/sessions/{session}"),
     of("GET", "/v1/sessions/{session}/export"),
     of("DELETE", "/v1/sessions/{session}").alike(),
+    of("POST", "/v1/sessions/{session}/blobs").body("{}").alike(),
+    of("GET", "/v1/sessions/{session}/blobs/{digest}"),
+    of("GET", "/v1/sessions/{session}/usage"),
+    of("GET", "/v1/usage"),
     of("POST", "/v1/sessions/{session}/messages").body(r#"{"content": "say hello"}"#),
     of("POST", "/v1/sessions/{session}/messages").events().body(r#"{"content": "say hello"}"#),
     of("GET", "/v1/sessions/{session}/messages"),
     of("POST", "/v1/sessions/{session}/steer").body(r#"{"content": "say hello"}"#),
     of("GET", "/v1/sessions/{session}/events").query("?after={event}0"),
+    of("GET", "/v1/sessions/{session}/narration"),
+    of("DELETE", "/v1/sessions/{session}/narration").alike(),
     of("GET", "/v1/sessions/{session}/turns"),
     of("GET", "/v1/sessions/{session}/turns/{turn}"),
     of("GET", "/v1/sessions/{session}/turns/{turn}").events(),
@@ -71,12 +80,64 @@ pub(crate) const TABLE: &[Entry] = &[
     of("POST", "/v1/sessions/{session}/edit")
         .body(r#"{"message": "{turn}/0", "content": "say x", "id": "fork"}"#),
     of("POST", "/v1/sessions/{session}/regenerate").body(r#"{"reply": "{turn}/1", "id": "fork"}"#),
+    // Blobs.
+    of("POST", "/v1/sessions/{session}/blobs").body(r#""no picture""#).alike(),
+    // Narration.
+    // The page.
+    of("GET", "/").alike(),
+    of("GET", "/page/page.css").alike(),
+    of("GET", "/page/icon.svg").alike(),
+    of("GET", "/page/js/api.js").alike(),
+    of("GET", "/page/js/app.js").alike(),
+    of("GET", "/page/js/approval.js").alike(),
+    of("GET", "/page/js/composer.js").alike(),
+    of("GET", "/page/js/conversation.js").alike(),
+    of("GET", "/page/js/dom.js").alike(),
+    of("GET", "/page/js/inspector.js").alike(),
+    of("GET", "/page/js/markdown.js").alike(),
+    of("GET", "/page/js/sessions.js").alike(),
+    of("GET", "/page/js/sign_in.js").alike(),
+    of("GET", "/page/js/sse.js").alike(),
+    of("GET", "/page/js/turn_view.js").alike(),
+    of("GET", "/page/js/virtual.js").alike(),
+    of("GET", "/page/vendor/dompurify-3.4.18/purify.es.mjs").alike(),
+    of("GET", "/page/vendor/marked-18.2.1/marked.esm.js").alike(),
+    of("POST", "/page/sign-in").body(r#"{"key": "st_0000000000000000_x"}"#).alike(),
+    of("POST", "/page/sign-out").alike(),
+    of("GET", "/page/agents/{agent}/graph.svg").alike(),
+    of("GET", "/page/sessions/{session}/turns/{turn}/timeline"),
+    // AG-UI.
+    of("POST", "/v1/agui").body(AGUI_LOOKS),
+    of("POST", "/v1/agui").body(AGUI_SAYS),
+    of("POST", "/v1/agui").body(AGUI_ANSWERS),
+    of("POST", "/v1/agui").body(AGUI_GIVES_UP),
+    of("POST", "/v1/agui/{agent}").body(AGUI_LOOKS),
+    // OpenAI.
+    of("POST", "/v1/chat/completions").body(OPENAI_SAYS),
+    of("GET", "/v1/models").alike(),
+    of("GET", "/v1/models/{model}").alike(),
     // Keys and audit.
     of("POST", "/v1/keys").body(r#"{"name": "{key}"}"#),
     of("GET", "/v1/keys"),
     of("POST", "/v1/keys/{key}/rotate"),
     of("DELETE", "/v1/keys/{key}"),
     of("GET", "/v1/audit"),
+    // OpenHarness.
+    of("POST", "/v1/openharness").body(OPENHARNESS_SAYS),
+    of("POST", "/v1/openharness").body(OPENHARNESS_SHOWS),
+    of("POST", "/v1/openharness").body(OPENHARNESS_ATTACHES),
+    of("POST", "/openharness").body(OPENHARNESS_SAYS),
+    of("GET", "/v1/openharness/capabilities").alike(),
+    of("GET", "/openharness/capabilities").alike(),
+    // Each has a code of its own.
+    of("POST", "/v1/openharness/pair/create").body("{}"),
+    of("POST", "/v1/openharness/pair/confirm").body(r#"{"code": "AAAAAAAA"}"#).alike(),
+    of("POST", "/v1/openharness/pair/claim").body(r#"{"pairing_id": "{key}"}"#).alike(),
+    of("POST", "/v1/openharness/pair/revoke").body(r#"{"device_id": "{key}"}"#),
+    of("POST", "/pair/create").body("{}"),
+    of("POST", "/pair/confirm").body(r#"{"code": "AAAAAAAA"}"#).alike(),
+    of("POST", "/pair/claim").body(r#"{"pairing_id": "{key}"}"#).alike(),
+    of("POST", "/pair/revoke").body(r#"{"device_id": "{key}"}"#),
     // Steerable chat.
     of("POST", "/v1/chats/{session}/send").body(r#"{"content": "say hello"}"#),
     of("POST", "/v1/chats/{session}/send").body(r#"{"content": "", "metadata": {"resume": true}}"#),
@@ -96,3 +157,25 @@ pub(crate) const TABLE: &[Entry] = &[
     of("GET", "/v1/ui/{session}/stream").query("?last=true"),
     of("GET", "/v1/ui/{session}/messages"),
 ];
+
+const AGUI_LOOKS: &str = r#"{"threadId": "{session}", "runId": "r", "messages": []}"#;
+
+const AGUI_SAYS: &str = r#"{"threadId": "{session}", "runId": "r", "messages": [{"id": "u", "role": "user", "content": "say hello"}]}"#;
+
+const AGUI_ANSWERS: &str = r#"{"threadId": "{session}", "runId": "r", "messages": [], "resume": [
+    {"interruptId": "{interrupt}", "status": "resolved", "payload": {"approved": true}}]}"#;
+
+const AGUI_GIVES_UP: &str = r#"{"threadId": "{session}", "runId": "r", "messages": [], "resume": [
+    {"interruptId": "{interrupt}", "status": "cancelled"}]}"#;
+
+const OPENAI_SAYS: &str = r#"{"model": "scripted", "metadata": {"session_id": "{session}"},
+    "messages": [{"role": "user", "content": "say hello"}]}"#;
+
+const OPENHARNESS_SAYS: &str = r#"{"protocol_version": "1.0.0", "request_id": "r", "request": {
+    "context": {"session_id": "{session}", "user_intent": "say hello"}}}"#;
+
+const OPENHARNESS_SHOWS: &str = r#"{"protocol_version": "1.0.0", "request": {
+    "context": {"continuation": {"run_id": "{turn}"}}}}"#;
+
+const OPENHARNESS_ATTACHES: &str = r#"{"protocol_version": "1.0.0", "request": {
+    "context": {"session_id": "{session}", "user_intent": "say hello", "attachments": [{"ref_id": "{digest}"}]}}}"#;

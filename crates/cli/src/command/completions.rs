@@ -1,0 +1,16 @@
+//! `singletree completions SHELL`.
+
+use clap::CommandFactory;
+
+use crate::args::{Args, Completions};
+use crate::error::Result;
+use crate::exit::COMPLETED;
+use crate::print::Screen;
+
+/// Prints the script that makes a shell complete this command line.
+pub(super) fn run(args: &Completions) -> Result<u8> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Args::command(), "singletree", &mut script);
+    Screen::out().line(String::from_utf8_lossy(&script).trim_end())?;
+    Ok(COMPLETED)
+}

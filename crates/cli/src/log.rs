@@ -1,0 +1,49 @@
+//! The log of a server: lines on the standard error, written by a thread of their own.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+use singletree_server::LogSink;
+
+/// Lines that may wait to be written: where the standard error is read slowly, no turn waits for it.
+const LINES: usize = 4096;
+
+/// Lines on the standard error. What comes faster than it is read is dropped, and how much that was is said.
+#[derive(Debug)]
+pub(crate) struct ErrorLog {
+    lines: SyncSender<String>,
+    dropped: Arc<AtomicU64>,
+}
+
+impl ErrorLog {
+    /// Starts writing. It ends with the last line when the log is dropped.
+    pub(crate) fn start() -> io::Result<Arc<Self>> {
+        let (lines, waiting) = sync_channel(LINES);
+        let dropped = Arc::new(AtomicU64::new(0));
+        let counted = dropped.clone();
+        std::thread::Builder::new().name("log".to_owned()).spawn(move || write(&waiting, &counted))?;
+        Ok(Arc::new(Self { lines, dropped }))
+    }
+}
+
+impl LogSink for ErrorLog {
+    fn line(&self, line: &str) {
+        if self.lines.try_send(format!("{line}\n")).is_err() {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+fn write(waiting: &Receiver<String>, dropped: &AtomicU64) {
+    while let Ok(line) = waiting.recv() {
+        let mut text = line;
+        match dropped.swap(0, Ordering::Relaxed) {
+            0 => {}
+            lines => text += &format!("{{\"kind\":\"dropped\",\"lines\":{lines}}}\n"),
+        }
+        // Where nobody reads, nobody can be told.
+        io::stderr().lock().write_all(text.as_bytes()).unwrap_or_default();
+    }
+}

@@ -1,0 +1,156 @@
+// A server of ours that can be killed, a browser, and a model that says what a test wants.
+
+import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { createServer } from "node:http";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createRequire } from "node:module";
+
+const { SINGLETREE_TOOLS: tools, SINGLETREE_BIN: bin, SINGLETREE_CHROMIUM: chromium } = process.env;
+const require = createRequire(join(tools, "node_modules", "x.js"));
+
+/** The browser. */
+export async function browse() {
+  const { chromium: driver } = require("playwright-core");
+  return driver.launch({ executablePath: chromium, args: ["--no-sandbox", "--disable-gpu", "--force-color-profile=srgb"] });
+}
+
+/** The checker of accessibility, as a script for a page. */
+export const axe = () => require.resolve("axe-core/axe.min.js");
+
+/** A folder that is gone afterwards. */
+export function folder() {
+  const path = mkdtempSync(join(tmpdir(), "singletree-page-"));
+  process.on("exit", () => rmSync(path, { recursive: true, force: true }));
+  return path;
+}
+
+/** Runs a command of the program to its end and returns what it prints. */
+export function run(...args) {
+  const ran = spawnSync(bin, args, { encoding: "utf8" });
+  if (ran.status !== 0) throw new Error(`singletree ${args.join(" ")}: ${ran.status}\n${ran.stderr}`);
+  return ran.stdout;
+}
+
+/** A server over a database, on one port for all its lives. */
+export class House {
+  #process = null;
+  #args;
+
+  constructor(...args) {
+    this.db = join(folder(), "chat.db");
+    this.#args = args;
+    this.port = 0;
+  }
+
+  get url() {
+    return `http://127.0.0.1:${this.port}`;
+  }
+
+  async start() {
+    this.port ||= await freePort();
+    const args = ["serve", "--listen", `127.0.0.1:${this.port}`, "--db", this.db, ...this.#args];
+    this.#process = spawn(bin, args, { stdio: ["ignore", "pipe", "pipe"] });
+    let told = "";
+    this.#process.stderr.on("data", (it) => (told += it));
+    this.#process.stdout.resume();
+    const ended = once(this.#process, "exit").then(([code]) => Promise.reject(new Error(`the server ended with ${code}: ${told}`)));
+    ended.catch(() => {});
+    const ready = (async () => {
+      for (;;) {
+        const answer = await fetch(`${this.url}/healthz`).catch(() => null);
+        if (answer?.ok) return;
+        await new Promise((resolve) => setTimeout(resolve, 10));
+      }
+    })();
+    await Promise.race([ready, ended]);
+    return this;
+  }
+
+  /** Kills it, as a power cut would. */
+  async kill() {
+    const gone = once(this.#process, "exit");
+    this.#process.kill("SIGKILL");
+    await gone;
+  }
+
+  async json(path, init) {
+    const answer = await fetch(this.url + path, init);
+    if (!answer.ok) throw new Error(`${path}: ${answer.status} ${await answer.text()}`);
+    return answer.json();
+  }
+
+  /** The texts of a conversation as the server has it, of people and agents. */
+  async transcript(session) {
+    const { items } = await this.json(`/v1/sessions/${session}/messages?limit=1000`);
+    return items.filter((it) => it.role === "user" || (it.role === "assistant" && it.content)).map((it) => it.content);
+  }
+}
+
+async function freePort() {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address();
+  server.close();
+  await once(server, "close");
+  return port;
+}
+
+/** A model's server that streams `pieces(request)`, one each `every` milliseconds. */
+export async function model(pieces, every = 5) {
+  const server = createServer(async (request, response) => {
+    let body = "";
+    for await (const it of request) body += it;
+    response.writeHead(200, { "content-type": "text/event-stream" });
+    const say = (delta, reason = null) => response.write(`data: ${JSON.stringify({ id: "1", object: "chat.completion.chunk", created: 1, model: "m", choices: [{ index: 0, delta, finish_reason: reason }] })}\n\n`);
+    say({ role: "assistant", content: "" });
+    const began = performance.now();
+    let n = 0;
+    for (const piece of pieces(JSON.parse(body))) {
+      say({ content: piece });
+      n += 1;
+      const ahead = n * every - (performance.now() - began);
+      if (ahead > 1) await new Promise((resolve) => setTimeout(resolve, ahead));
+    }
+    say({}, "stop");
+    response.end("data: [DONE]\n\n");
+  }).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  server.unref();
+  return { url: `http://127.0.0.1:${server.address().port}`, stop: () => server.close() };
+}
+
+/** A configuration with one agent over a model's server. */
+export function config(url) {
+  const file = join(folder(), "singletree.toml");
+  writeFileSync(file, `[models.main]\nwire = "openai"\nname = "m"\nbase_url = "${url}"\n\n[agents.tester]\ninstructions = "You are tested."\n`);
+  return file;
+}
+
+/** Opens the page and keeps an eye on what goes wrong in it. */
+export async function open(browser, house, options = {}) {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 820 }, ...options });
+  const page = await context.newPage();
+  page.faults = [];
+  page.foreign = [];
+  page.on("pageerror", (it) => page.faults.push(it.message));
+  page.on("console", (it) => it.type() === "error" && !/Failed to load resource|net::ERR/.test(it.text()) && page.faults.push(it.text()));
+  page.on("request", (it) => it.url().startsWith(house.url) || page.foreign.push(it.url()));
+  await page.goto(house.url + (options.at ?? "/"));
+  return page;
+}
+
+export const say = async (page, text) => {
+  await page.fill(".composer textarea", text);
+  await page.press(".composer textarea", "Enter");
+};
+
+/** What the page shows of what was said, as text, when nothing is on its way. */
+export async function shown(page) {
+  await page.waitForFunction(() => document.querySelector(".text") && !document.querySelector(".on-its-way, .thinking, .queued"));
+  return page.$$eval(".text", (all) => all.map((it) => it.innerText.trim()));
+}
+
+export const sessionOf = (page) => decodeURIComponent(new URL(page.url()).hash.slice(4));

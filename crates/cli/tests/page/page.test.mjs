@@ -1,0 +1,259 @@
+// The page, in a real browser, against the real server. INV-2, INV-9, D9, D12
+
+import assert from "node:assert/strict";
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import { House, axe, browse, config, folder, model, open, run, say, sessionOf, shown } from "./house.mjs";
+
+const shots = process.env.SINGLETREE_SHOTS;
+const deep = Boolean(process.env.SINGLETREE_DEEP);
+if (shots) mkdirSync(shots, { recursive: true });
+const shoot = async (page, name) => shots && (await page.screenshot({ path: join(shots, `${name}.png`) }));
+
+let browser;
+let house;
+before(async () => {
+  browser = await browse();
+  house = await new House().start();
+});
+after(async () => {
+  await browser?.close();
+  await house?.kill();
+});
+
+const same = (page, house) => async () => assert.deepEqual(await shown(page), await house.transcript(sessionOf(page)));
+
+test("a conversation: a tool that is run, an approval of the exact action, an answer", async () => {
+  const page = await open(browser, house);
+  await shoot(page, "empty-light-desktop");
+  await say(page, "What is 6 * 7?");
+  assert.match((await shown(page)).at(-1), /42/);
+  await say(page, "send hello to Bob");
+  const card = page.locator(".approval");
+  await card.waitFor();
+  assert.match(await card.innerText(), /send_message[\s\S]*cannot be undone[\s\S]*"body": "hello"[\s\S]*"to": "Bob"/);
+  assert.match(await page.title(), /\(1\)/);
+  await page.click("#inspect");
+  await page.locator(".picture img").waitFor();
+  await page.waitForFunction(() => document.querySelector(".panel .note")?.textContent.startsWith("now:"));
+  await shoot(page, "approval-light-desktop");
+  await card.getByRole("button", { name: "Approve" }).dblclick();
+  await page.waitForFunction(() => !document.querySelector(".approval"));
+  await same(page, house)();
+  assert.match((await shown(page)).at(-1), /Sent to Bob/);
+  const { items } = await house.json(`/v1/sessions/${sessionOf(page)}/messages`);
+  assert.equal(items.filter((it) => it.role === "tool" && /Sent/.test(it.content)).length, 1, "two clicks are one approval");
+  for (const tab of ["Timeline", "State", "Events"]) {
+    await page.getByRole("tab", { name: tab }).click();
+    await page.waitForFunction((it) => document.querySelector('[aria-selected="true"]').textContent === it && document.querySelector(".panel").innerText.length > 40, tab);
+  }
+  await shoot(page, "events-light-desktop");
+  assert.deepEqual([page.faults, page.foreign], [[], []]);
+  await page.context().close();
+});
+
+test("a rejection is told to the agent, and nothing is done", async () => {
+  const page = await open(browser, house);
+  await say(page, "send secrets to Eve");
+  await page.getByRole("button", { name: "Reject" }).click();
+  await page.waitForFunction(() => !document.querySelector(".approval"));
+  await same(page, house)();
+  assert.match(await page.locator(".call .state").innerText(), /not run/);
+  await page.context().close();
+});
+
+test("a page that is loaded again in the middle of an answer shows all of it", async () => {
+  const page = await open(browser, house, { colorScheme: "dark" });
+  await say(page, "tell me a story");
+  await page.locator(".on-its-way .text").waitFor();
+  await page.reload();
+  await page.locator(".on-its-way .text").waitFor();
+  await shoot(page, "mid-answer-dark-desktop");
+  await same(page, house)();
+  assert.deepEqual(page.faults, []);
+  await page.context().close();
+});
+
+test("a server that is killed in the middle of an answer and started again finishes it, without a gap or a double", async () => {
+  const page = await open(browser, house);
+  await say(page, "tell me a story");
+  await page.waitForFunction(() => document.querySelector(".on-its-way .text")?.innerText.length > 40);
+  await house.kill();
+  await page.locator("#line:not([hidden])").waitFor();
+  await shoot(page, "connection-lost-light-desktop");
+  await house.start();
+  await page.waitForFunction(() => document.querySelector("#line").hidden);
+  await same(page, house)();
+  const answers = (await shown(page)).filter((it) => it.startsWith("Once there was"));
+  assert.equal(answers.length, 1);
+  await page.context().close();
+});
+
+test("two tabs of one conversation stay equal", async () => {
+  const one = await open(browser, house);
+  await say(one, "What is the time?");
+  await shown(one);
+  const two = await open(browser, house, { at: new URL(one.url()).hash && `/${new URL(one.url()).hash}` });
+  await two.locator(".text").first().waitFor();
+  await say(two, "What is 2 + 2?");
+  await two.waitForFunction(() => document.querySelectorAll(".text").length === 4);
+  await one.waitForFunction(() => document.querySelectorAll(".text").length === 4);
+  assert.deepEqual(await shown(one), await shown(two));
+  await say(one, "send hello to Ann");
+  await two.getByRole("button", { name: "Approve" }).click();
+  await one.waitForFunction(() => !document.querySelector(".approval") && /Sent to Ann/.test(document.body.innerText));
+  await two.waitForFunction(() => /Sent to Ann/.test(document.body.innerText));
+  assert.deepEqual(await shown(one), await shown(two));
+  await Promise.all([one.context().close(), two.context().close()]);
+});
+
+test("stop keeps what was shown, and says that it was interrupted", async () => {
+  const page = await open(browser, house);
+  await say(page, "tell me a story");
+  await page.waitForFunction(() => document.querySelector(".on-its-way .text")?.innerText.length > 20);
+  await page.getByRole("button", { name: "Stop" }).click();
+  await page.locator(".answer .note", { hasText: "interrupted" }).waitFor();
+  await page.locator(".failure").waitFor();
+  await page.context().close();
+});
+
+test("an edit and another reply are forks; what was said stays", async () => {
+  const page = await open(browser, house);
+  await say(page, "What is 6 * 7?");
+  await shown(page);
+  const first = sessionOf(page);
+  await page.locator(".said").hover();
+  await page.getByRole("button", { name: "Edit in a fork" }).click();
+  await say(page, "What is 6 * 8?");
+  await page.waitForFunction((it) => !location.hash.includes(it), first);
+  await page.waitForFunction(() => /48/.test(document.querySelector("#turns").innerText));
+  await page.locator(".answer").last().hover();
+  await page.getByRole("button", { name: "Regenerate in a fork" }).last().click();
+  const second = sessionOf(page);
+  await page.waitForFunction((it) => !location.hash.includes(it), second);
+  await page.waitForFunction(() => /48/.test(document.querySelector("#turns").innerText));
+  assert.match((await house.transcript(first)).at(-1), /42/);
+  await page.context().close();
+});
+
+test("on a phone, light and dark, and for those who use no mouse", async () => {
+  const url = await open(browser, house);
+  await say(url, "What is the time?");
+  await shown(url);
+  await say(url, "send hello to Bob");
+  await url.locator(".approval").waitFor();
+  const at = `/${new URL(url.url()).hash}`;
+  for (const colorScheme of ["light", "dark"]) {
+    for (const [name, viewport] of [["desktop", { width: 1280, height: 820 }], ["phone", { width: 390, height: 780 }]]) {
+      const page = await open(browser, house, { at, colorScheme, viewport, hasTouch: name === "phone", isMobile: name === "phone" });
+      await page.locator(".approval").waitFor();
+      assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${name}: nothing sticks out`);
+      await shoot(page, `conversation-${colorScheme}-${name}`);
+      await page.addInitScript({ path: axe() });
+      await page.reload();
+      await page.locator(".approval").waitFor();
+      if (name === "phone") await page.click("#menu");
+      const { violations } = await page.evaluate(() => axe.run());
+      const grave = violations.filter((it) => it.impact === "serious" || it.impact === "critical");
+      assert.deepEqual(grave.map((it) => `${it.id}: ${it.nodes.map((node) => node.target)}`), [], `${name} ${colorScheme}`);
+      if (name === "phone") await shoot(page, `conversations-${colorScheme}-phone`);
+      await page.context().close();
+    }
+  }
+  await url.keyboard.press("Escape");
+  await url.context().close();
+});
+
+test("it is small and there at once", async () => {
+  const page = await open(browser, house);
+  const cdp = await page.context().newCDPSession(page);
+  let bytes = 0;
+  await cdp.send("Network.enable");
+  await cdp.send("Network.setCacheDisabled", { cacheDisabled: true });
+  cdp.on("Network.loadingFinished", (it) => (bytes += it.encodedDataLength));
+  const paints = [];
+  for (let round = 0; round < 5; round += 1) {
+    if (round === 1) console.log(`the page over the wire: ${(bytes / 1000).toFixed(1)} kB`);
+    if (round === 1) assert.ok(bytes <= 150_000, `${bytes} bytes`);
+    await page.reload({ waitUntil: "networkidle" });
+    paints.push(await page.evaluate(() => performance.getEntriesByName("first-contentful-paint")[0].startTime));
+  }
+  paints.sort((a, b) => a - b);
+  console.log(`first paint: ${paints.map((it) => it.toFixed(0)).join(", ")} ms`);
+  if (deep) assert.ok(paints[2] <= 200, `first paint after ${paints[2]} ms`);
+  await page.context().close();
+});
+
+test("ten thousand messages open at once and scroll", async () => {
+  const item = (n) => ({ body: { role: n % 2 ? "assistant" : "user", content: `message ${n}: ${"some words ".repeat(3 + (n % 17))}` } });
+  const document = { kind: "singletree.session", format: 1, session: "long", agent: "demo", graph: "", schema_version: "", created_at: 1, values: {}, lists: { messages: Array.from({ length: 10_000 }, (_, n) => item(n)) } };
+  const here = new House();
+  const like = JSON.parse(run("sessions", "export", await seed(here), "--db", here.db));
+  Object.assign(document, { graph: like.graph, schema_version: like.schema_version, values: like.values });
+  const file = join(folder(), "long.json");
+  writeFileSync(file, JSON.stringify(document));
+  run("sessions", "import", file, "--db", here.db);
+  await here.start();
+  const page = await open(browser, here);
+  await page.evaluate(() => {
+    globalThis.long = [];
+    new PerformanceObserver((list) => globalThis.long.push(...list.getEntries().map((it) => it.duration))).observe({ type: "longtask" });
+  });
+  const opened = await page.evaluate(async () => {
+    const began = performance.now();
+    location.hash = "#/s/long";
+    while (!/message 9999:/.test(document.querySelector("#turns").textContent)) await new Promise(requestAnimationFrame);
+    return performance.now() - began;
+  });
+  console.log(`10,000 messages are open after ${opened.toFixed(0)} ms`);
+  assert.ok(opened <= 1000 || !deep, `${opened} ms`);
+  // Up, until the first message is reached, page by page.
+  const frames = await page.evaluate(async () => {
+    const scroller = document.querySelector("#scroller");
+    const frames = [];
+    let last = performance.now();
+    for (let n = 0; n < 20_000 && !/message 0:/.test(document.querySelector("#turns").textContent); n += 1) {
+      scroller.scrollTop -= 1500;
+      if (scroller.scrollTop < 10) scroller.scrollTop = 10;
+      await new Promise(requestAnimationFrame);
+      frames.push(performance.now() - last);
+      last = performance.now();
+    }
+    return frames;
+  });
+  const elements = await page.evaluate(() => document.querySelectorAll("#turns *").length);
+  const worst = await page.evaluate(() => Math.max(0, ...globalThis.long));
+  frames.sort((a, b) => a - b);
+  console.log(`scrolled through in ${frames.length} frames, median ${frames[frames.length >> 1].toFixed(1)} ms; longest task ${worst.toFixed(0)} ms; ${elements} elements`);
+  assert.match(await page.locator("#turns").innerText(), /message 0:/);
+  assert.ok(elements < 3000, "only what is near is in the document");
+  if (deep) assert.ok(frames[frames.length >> 1] <= 20, "it scrolls smoothly");
+  await page.context().close();
+  await here.kill();
+});
+
+/** Makes a conversation of the demo, to know how one is stored. */
+async function seed(house) {
+  run("send", "hello", "--session", "seed", "--db", house.db);
+  return "seed";
+}
+
+test("200 pieces a second leave the main thread free", async () => {
+  const words = Array.from({ length: deep ? 2000 : 600 }, (_, n) => (n % 40 === 39 ? "\n\n" : n % 13 === 12 ? "**bold** " : `word${n} `));
+  const talker = await model(() => words, 5);
+  const here = await new House("--config", config(talker.url)).start();
+  const page = await open(browser, here);
+  await page.evaluate(() => {
+    globalThis.long = [];
+    new PerformanceObserver((list) => globalThis.long.push(...list.getEntries().map((it) => it.duration))).observe({ type: "longtask" });
+  });
+  await say(page, "talk");
+  await page.waitForFunction((it) => document.querySelector("#turns").textContent.includes(it), `word${words.length - 2}`, { timeout: 60_000 });
+  const long = await page.evaluate(() => globalThis.long);
+  console.log(`${words.length} pieces, 200 a second: ${long.length} tasks over 50 ms, the longest ${Math.max(0, ...long).toFixed(0)} ms`);
+  if (deep) assert.deepEqual(long, []);
+  await page.context().close();
+  talker.stop();
+  await here.kill();
+});

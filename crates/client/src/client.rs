@@ -1,0 +1,255 @@
+//! The native API, call by call.
+
+use serde::Deserialize;
+use singletree_protocol::native::{
+    AgentList, CreateSession, EditMessage, ForkSession, KeptSignal, MessageList, Outcome, RegenerateReply,
+    SendContent, SendMessage, SenderRole, Session, SessionExport, SessionList, SignalAnswer, Turn, TurnList,
+    WaitList,
+};
+
+use crate::connection::{Asked, Connection};
+use crate::error::{Error, Result};
+use crate::events::EventStream;
+
+/// A client of the native API. Cheap to clone.
+///
+/// Every call can fail with any category of [`Error`]; where the server refused, it is the server's own.
+///
+/// # Cancellation
+/// Dropping a call ends it here. What the server has accepted by then is kept and goes on.
+#[derive(Debug, Clone)]
+pub struct Client {
+    connection: Connection,
+}
+
+/// What becomes of an answer to a wait.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(untagged)]
+pub enum Answered {
+    /// The turn that goes on ended like this.
+    Ended(Box<Outcome>),
+    /// Nothing waited for it yet: it is kept.
+    Kept(KeptSignal),
+}
+
+impl Client {
+    /// Makes a client over a connection.
+    #[must_use]
+    pub fn new(connection: Connection) -> Self {
+        Self { connection }
+    }
+
+    /// Lists the agents.
+    ///
+    /// # Errors
+    /// As all calls.
+    pub async fn agents(&self) -> Result<AgentList> {
+        self.connection.json(self.get(&["v1", "agents"])).await
+    }
+
+    /// Makes a session.
+    ///
+    /// # Errors
+    /// As all calls.
+    pub async fn create_session(&self, session: &CreateSession) -> Result<Session> {
+        self.connection.json(self.post(&["v1", "sessions"], session)?).await
+    }
+
+    /// Lists sessions by id, from the `next` of the page before on.
+    ///
+    /// # Errors
+    /// As all calls.
+    pub async fn sessions(&self, from: Option<&str>, limit: Option<u64>) -> Result<SessionList> {
+        let limit = limit.map(|it| it.to_string());
+        let asked = self.get(&["v1", "sessions"]).query("from", from).query("limit", limit.as_deref());
+        self.connection.json(asked).await
+    }
+
+    /// Shows a session.
+    ///
+    /// # Errors
+    /// As all calls.
+    pub async fn session(&self, session: &str) -> Result<Session> {
+        self.connection.json(self.get(&["v1", "sessions", session])).await
+    }
+
+    /// Writes a session out as one document.
+    ///
+    /// # Errors
+    /// As all calls.
+    pub async fn export_session(&self, session: &str) -> Result<SessionExport> {
+        self.connection.json(self.get(&["v1", "sessions", session, "export"])).await
+    }
+
+    /// Deletes a session and everything that is known of it. Doing so again succeeds.
+    ///
+    /// # Errors
+    /// As all calls.
+    pub async fn delete_session(&self, session: &str) -> Result<()> {
+        let url = self.connection.url(&["v1", "sessions", session]);
+        self.connection.whole(Asked::delete(url)).await.map(drop)
+    }
+
+    /// Makes a session with the beginning of another one.
+    ///
+    /// # Errors
+    /// As all calls.
+    pub async fn fork(&self, session: &str, fork: &ForkSession) -> Result<Session> {
+        self.connection.json(self.post(&["v1", "sessions", session, "fork"], fork)?).await
+    }
+
+    /// Says something otherwise, in a fork; waits for what comes of it.
+    ///
+    /// # Errors
+    /// As all calls.
+    pub async fn edit(&self, session: &str, edit: &EditMessage) -> Result<Outcome> {
+        self.connection.json(self.post(&["v1", "sessions", session, "edit"], edit)?).await
+    }
+
+    /// Asks for another reply, in a fork; waits for it.
+    ///
+    /// # Errors
+    /// As all calls.
+    pub async fn regenerate(&self, session: &str, reply: &RegenerateReply) -> Result<Outcome> {
+        self.connection.json(self.post(&["v1", "sessions", session, "regenerate"], reply)?).await
+    }
+
+    /// Says something and waits for what comes of it. Under a key it is said once, however often it is sent.
+    ///
+    /// # Errors
+    /// As all calls. A turn that failed is an outcome, and no error.
+    pub async fn send(&self, session: &str, text: &str, key: Option<&str>) -> Result<Outcome> {
+        self.send_message(session, &said(text), key).await
+    }
+
+    /// As [`Client::send`], with pictures, an agent or a policy.
+    ///
+    /// # Errors
+    /// As [`Client::send`].
+    pub async fn send_message(
+        &self,
+        session: &str,
+        message: &SendMessage,
+        key: Option<&str>,
+    ) -> Result<Outcome> {
+        let asked = self.post(&["v1", "sessions", session, "messages"], message)?;
+        self.connection.json(keyed(asked, key)).await
+    }
+
+    /// Says something and tells what happens in its turn, as it happens. The last event tells the outcome.
+    ///
+    /// # Errors
+    /// As all calls, here or in the stream.
+    pub async fn send_streaming(
+        &self,
+        session: &str,
+        message: &SendMessage,
+        key: Option<&str>,
+    ) -> Result<EventStream> {
+        let asked = self.post(&["v1", "sessions", session, "messages"], message)?;
+        EventStream::open(&self.connection, keyed(asked, key)).await
+    }
+
+    /// Says something to the turn that runs; waits for what comes of it.
+    ///
+    /// # Errors
+    /// As [`Client::send`].
+    pub async fn steer(&self, session: &str, message: &SendMessage, key: Option<&str>) -> Result<Outcome> {
+        let asked = self.post(&["v1", "sessions", session, "steer"], message)?;
+        self.connection.json(keyed(asked, key)).await
+    }
+
+    /// Reads the history, from a place on.
+    ///
+    /// # Errors
+    /// As all calls.
+    pub async fn messages(&self, session: &str, from: u64, limit: Option<u64>) -> Result<MessageList> {
+        let (from, limit) = (from.to_string(), limit.map(|it| it.to_string()));
+        let asked = self.get(&["v1", "sessions", session, "messages"]).query("from", Some(&from));
+        self.connection.json(asked.query("limit", limit.as_deref())).await
+    }
+
+    /// Lists the turns of a session, from the `next` of the page before on.
+    ///
+    /// # Errors
+    /// As all calls.
+    pub async fn turns(&self, session: &str, from: Option<u64>, limit: Option<u64>) -> Result<TurnList> {
+        let [from, limit] = [from, limit].map(|it| it.map(|it| it.to_string()));
+        let asked = self.get(&["v1", "sessions", session, "turns"]);
+        let asked = asked.query("from", from.as_deref()).query("limit", limit.as_deref());
+        self.connection.json(asked).await
+    }
+
+    /// Shows a turn.
+    ///
+    /// # Errors
+    /// As all calls.
+    pub async fn turn(&self, session: &str, turn: &str) -> Result<Turn> {
+        self.connection.json(self.get(&["v1", "sessions", session, "turns", turn])).await
+    }
+
+    /// Cancels a turn; returns the one that tells the end.
+    ///
+    /// # Errors
+    /// As all calls.
+    pub async fn cancel(&self, session: &str, turn: &str) -> Result<Turn> {
+        let nothing = serde_json::Map::new();
+        let asked = self.post(&["v1", "sessions", session, "turns", turn, "cancel"], &nothing)?;
+        self.connection.json(asked).await
+    }
+
+    /// Lists what waits for an answer: in one session, or in all.
+    ///
+    /// # Errors
+    /// As all calls.
+    pub async fn pending(&self, session: Option<&str>) -> Result<WaitList> {
+        let asked = match session {
+            Some(session) => self.get(&["v1", "sessions", session, "pending"]),
+            None => self.get(&["v1", "pending"]),
+        };
+        self.connection.json(asked).await
+    }
+
+    /// Answers what waits; waits for what comes of it.
+    ///
+    /// # Errors
+    /// As all calls.
+    pub async fn answer(&self, session: &str, signal: &str, answer: &SignalAnswer) -> Result<Answered> {
+        let asked = self.post(&["v1", "sessions", session, "signals", signal], answer)?;
+        self.connection.json(asked).await
+    }
+
+    /// Follows the events of a session from behind one on, or from the oldest that is kept; it ends when the server or the line
+    /// does, and is taken up again by the id that was seen last: [`EventStream::last`].
+    ///
+    /// # Errors
+    /// As all calls, here or in the stream.
+    pub async fn events(&self, session: &str, after: Option<&str>) -> Result<EventStream> {
+        let asked = self.get(&["v1", "sessions", session, "events"]);
+        let asked = match after {
+            Some(after) => asked.header("last-event-id", after),
+            None => asked,
+        };
+        EventStream::open(&self.connection, asked).await
+    }
+
+    fn get(&self, parts: &[&str]) -> Asked {
+        Asked::get(self.connection.url(parts))
+    }
+
+    fn post(&self, parts: &[&str], body: &impl serde::Serialize) -> Result<Asked, Error> {
+        Asked::post(self.connection.url(parts), body)
+    }
+}
+
+fn said(text: &str) -> SendMessage {
+    let content = SendContent::Text(text.to_owned());
+    SendMessage { role: SenderRole::User, content, agent: None, prompt_policy: None }
+}
+
+fn keyed(asked: Asked, key: Option<&str>) -> Asked {
+    match key {
+        Some(key) => asked.header("idempotency-key", key),
+        None => asked,
+    }
+}

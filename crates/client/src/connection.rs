@@ -1,0 +1,181 @@
+//! A server and a key: requests out, JSON back.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use singletree_http::{HttpRequest, HttpResponse, Method, Secret, Transport, read_body, retry_after};
+use singletree_protocol::native::ErrorBody;
+use url::{Host, Url};
+
+use crate::error::{Error, Refused, Result};
+
+/// How many bytes of an answer that is no stream are read.
+const ANSWER_BYTES: u64 = 64 << 20;
+
+/// A server and a key. Cheap to clone.
+#[derive(Clone)]
+pub struct Connection {
+    transport: Arc<dyn Transport>,
+    base: Url,
+    key: Option<Secret>,
+}
+
+/// What is asked of a server.
+#[derive(Debug, Clone)]
+pub(crate) struct Asked {
+    pub(crate) method: Method,
+    pub(crate) url: Url,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: Bytes,
+}
+
+impl Connection {
+    /// Makes a connection to a server at an address such as `https://chat.example.com`.
+    ///
+    /// # Errors
+    /// `client_address_invalid`; `client_key_exposed` when a key would go over an open line to another machine.
+    pub fn new(transport: Arc<dyn Transport>, base: &str, key: Option<Secret>) -> Result<Self> {
+        let wrong = |what: &str| Error::Address { what: what.to_owned() };
+        let base = Url::parse(base).map_err(|it| wrong(&it.to_string()))?;
+        if !matches!(base.scheme(), "http" | "https") || base.host().is_none() {
+            return Err(wrong("it begins with http:// or https:// and names a host"));
+        }
+        if !base.username().is_empty() || base.password().is_some() {
+            return Err(wrong("it must not hold a user or a password"));
+        }
+        if key.is_some() && base.scheme() == "http" && !is_this_machine(&base) {
+            return Err(Error::Insecure { host: base.host_str().unwrap_or_default().to_owned() });
+        }
+        Ok(Self { transport, base, key })
+    }
+
+    /// Returns the address.
+    #[must_use]
+    pub fn base(&self) -> &Url {
+        &self.base
+    }
+
+    /// Returns the address below this one of these parts; in each, everything that is not a letter of addresses is escaped.
+    pub(crate) fn url(&self, parts: &[&str]) -> Url {
+        let mut url = self.base.clone();
+        if let Ok(mut path) = url.path_segments_mut() {
+            path.pop_if_empty().extend(parts);
+        }
+        url
+    }
+
+    /// Asks, and reads the answer as JSON.
+    pub(crate) async fn json<T: DeserializeOwned>(&self, asked: Asked) -> Result<T> {
+        let (_, body) = self.whole(asked).await?;
+        serde_json::from_slice(&body).map_err(|it| Error::Answer { what: it.to_string() })
+    }
+
+    /// Asks, and reads the whole answer; a refusal is an error.
+    pub(crate) async fn whole(&self, asked: Asked) -> Result<(u16, Bytes)> {
+        let response = self.open(asked).await?;
+        let status = response.status;
+        Ok((status, read_body(response.body, ANSWER_BYTES, self.host()).await?))
+    }
+
+    /// Asks, and returns the answer as soon as its head is there; a refusal is an error.
+    pub(crate) async fn open(&self, asked: Asked) -> Result<HttpResponse> {
+        let response = self.send(asked).await?;
+        if (200..300).contains(&response.status) { Ok(response) } else { Err(self.refused(response).await?) }
+    }
+
+    /// Asks, and reads the whole answer, whatever its status.
+    pub(crate) async fn any(&self, asked: Asked) -> Result<(u16, Bytes)> {
+        let response = self.send(asked).await?;
+        let status = response.status;
+        Ok((status, read_body(response.body, ANSWER_BYTES, self.host()).await?))
+    }
+
+    async fn send(&self, asked: Asked) -> Result<HttpResponse> {
+        let Asked { method, url, mut headers, body } = asked;
+        if let Some(key) = &self.key {
+            headers.push(("authorization".to_owned(), format!("Bearer {}", key.expose())));
+        }
+        if !body.is_empty() {
+            headers.push(("content-type".to_owned(), "application/json".to_owned()));
+        }
+        Ok(self.transport.send(HttpRequest { method, url: url.into(), headers, body }).await?)
+    }
+
+    async fn refused(&self, response: HttpResponse) -> Result<Error> {
+        let (status, wait) = (response.status, retry_after(&response));
+        let body = read_body(response.body, ANSWER_BYTES, self.host()).await?;
+        let refused = match serde_json::from_slice::<ErrorBody>(&body) {
+            Ok(ErrorBody { error }) => Refused {
+                status,
+                category: error.category,
+                bucket: Some(error.bucket),
+                message: error.message,
+                hint: error.hint,
+                retry_after: wait,
+                turn: error.turn,
+            },
+            // Somebody between us and the server.
+            Err(_) => Refused {
+                status,
+                category: String::new(),
+                bucket: None,
+                message: format!("the status {status}, without a word that is understood"),
+                hint: None,
+                retry_after: wait,
+                turn: None,
+            },
+        };
+        Ok(Error::Refused(Box::new(refused)))
+    }
+
+    pub(crate) fn host(&self) -> &str {
+        self.base.host_str().unwrap_or_default()
+    }
+}
+
+impl Asked {
+    pub(crate) fn get(url: Url) -> Self {
+        Self { method: Method::Get, url, headers: Vec::new(), body: Bytes::new() }
+    }
+
+    pub(crate) fn delete(url: Url) -> Self {
+        Self { method: Method::Delete, ..Self::get(url) }
+    }
+
+    pub(crate) fn post(url: Url, body: &impl Serialize) -> Result<Self> {
+        let body = serde_json::to_vec(body).map_err(|it| Error::Answer { what: it.to_string() })?;
+        Ok(Self { method: Method::Post, body: body.into(), ..Self::get(url) })
+    }
+
+    /// Adds a header.
+    pub(crate) fn header(mut self, name: &str, value: &str) -> Self {
+        self.headers.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Adds what is asked for behind the path, where there is something.
+    pub(crate) fn query(mut self, name: &str, value: Option<&str>) -> Self {
+        if let Some(value) = value {
+            self.url.query_pairs_mut().append_pair(name, value);
+        }
+        self
+    }
+}
+
+fn is_this_machine(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+        Some(Host::Ipv4(it)) => it.is_loopback(),
+        Some(Host::Ipv6(it)) => it.is_loopback(),
+        None => false,
+    }
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection").field("base", &self.base.as_str()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,162 @@
+//! An OpenHarness engine over HTTP (spec: OpenHarness profile http-transport).
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use singletree_protocol::openharness::{
+    NAMESPACE, PairClaim, PairConfirm, PairCreate, PairCreated, PairRevoke, Paired, RequestMessage,
+    ResponseMessage, TruthTable, read,
+};
+use url::Url;
+
+use crate::connection::{Asked, Connection};
+use crate::error::{Error, Refused, Result};
+use crate::retry::Retry;
+
+/// Where an engine is below the address of its server, unless the address says more.
+const PATH: [&str; 2] = ["v1", "openharness"];
+
+/// A client of an OpenHarness engine. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct EngineClient {
+    connection: Connection,
+    endpoint: Url,
+    retry: Retry,
+}
+
+/// How a device stands that asked for a key of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Claimed {
+    /// Nobody has confirmed it yet.
+    Waiting,
+    /// This is what it talks by.
+    Paired(Box<Paired>),
+}
+
+impl EngineClient {
+    /// Makes a client of the engine at a connection's address; of a bare server, at `/v1/openharness` there.
+    #[must_use]
+    pub fn new(connection: Connection, retry: Retry) -> Self {
+        let bare = matches!(connection.base().path(), "" | "/");
+        let endpoint = if bare { connection.url(&PATH) } else { connection.base().clone() };
+        Self { connection, endpoint, retry }
+    }
+
+    /// Asks, and asks again while the engine says that it may go well the next time. An error that the engine tells is an
+    /// answer.
+    ///
+    /// # Errors
+    /// `http_unreachable` and its kin when nobody answers; `client_answer_invalid` when the answer is none to this request:
+    /// no message, of another version, or with another id.
+    ///
+    /// # Cancellation
+    /// Dropping the call ends it here; the engine may have accepted it, and the same request finds out.
+    pub async fn ask(&self, request: &RequestMessage) -> Result<ResponseMessage> {
+        let mut made = 1;
+        loop {
+            let answer = self.ask_once(request).await;
+            let again = match &answer {
+                // Without an id it would be another request.
+                _ if request.request_id.is_none() => false,
+                Ok(answer) => answer.response.error.as_ref().and_then(|it| it.retryable) == Some(true),
+                Err(Error::Http(error)) => {
+                    matches!(error.category(), "http_unreachable" | "http_timeout" | "http_broken_off")
+                }
+                Err(_) => false,
+            };
+            if !again || !self.retry.again(made).await {
+                return answer;
+            }
+            made += 1;
+        }
+    }
+
+    async fn ask_once(&self, request: &RequestMessage) -> Result<ResponseMessage> {
+        let (status, body) = self.connection.any(Asked::post(self.endpoint.clone(), request)?).await?;
+        let wrong = |what: String| Error::Answer { what };
+        let answer = ResponseMessage::read(&body);
+        let answer = answer.map_err(|it| wrong(format!("status {status}, and no message: {it}")))?;
+        if !answer.protocol_version.is_supported() {
+            return Err(wrong(format!("it is of the version {}", answer.protocol_version)));
+        }
+        // Who never read the request cannot bring its id back.
+        let refused = !(200..300).contains(&status) && answer.request_id.is_none();
+        if answer.request_id != request.request_id && !refused {
+            return Err(wrong("it is to another request".to_owned()));
+        }
+        Ok(answer)
+    }
+
+    /// Asks what the engine can do.
+    ///
+    /// # Errors
+    /// As [`EngineClient::ask`].
+    pub async fn capabilities(&self) -> Result<TruthTable> {
+        let (_, body) = self.connection.any(Asked::get(self.below(&["capabilities"]))).await?;
+        let answer = ResponseMessage::read(&body).map_err(|it| Error::Answer { what: it.to_string() })?;
+        let table = answer.extensions.and_then(|mut it| it.remove(NAMESPACE)).unwrap_or_default();
+        serde_json::from_value(table).map_err(|it| Error::Answer { what: format!("its table: {it}") })
+    }
+
+    /// Asks for a code to show: the first step of a device that has no key.
+    ///
+    /// # Errors
+    /// As [`EngineClient::ask`], and what the engine refuses with.
+    pub async fn pair_create(&self, device: &PairCreate) -> Result<PairCreated> {
+        self.pair("create", device).await
+    }
+
+    /// Says that a code is that of a device of one's own.
+    ///
+    /// # Errors
+    /// As [`EngineClient::pair_create`].
+    pub async fn pair_confirm(&self, confirm: &PairConfirm) -> Result<Paired> {
+        self.pair("confirm", confirm).await
+    }
+
+    /// Asks for the key, which is there once somebody has confirmed the code.
+    ///
+    /// # Errors
+    /// As [`EngineClient::pair_create`].
+    pub async fn pair_claim(&self, claim: &PairClaim) -> Result<Claimed> {
+        let answer: Value = self.pair("claim", claim).await?;
+        if answer.get("access_token").is_none() {
+            return Ok(Claimed::Waiting);
+        }
+        let paired = serde_json::from_value(answer).map_err(|it| Error::Answer { what: it.to_string() })?;
+        Ok(Claimed::Paired(Box::new(paired)))
+    }
+
+    /// Takes a device's key back.
+    ///
+    /// # Errors
+    /// As [`EngineClient::pair_create`].
+    pub async fn pair_revoke(&self, revoke: &PairRevoke) -> Result<()> {
+        self.pair::<Value>("revoke", revoke).await.map(drop)
+    }
+
+    async fn pair<T: DeserializeOwned>(&self, step: &str, body: &impl serde::Serialize) -> Result<T> {
+        let asked = Asked::post(self.below(&["pair", step]), body)?;
+        let (status, body) = self.connection.any(asked).await?;
+        let answer = ResponseMessage::read(&body).map_err(|it| Error::Answer { what: it.to_string() })?;
+        if let Some(error) = answer.response.error {
+            return Err(Error::Refused(Box::new(Refused {
+                status,
+                category: error.code,
+                bucket: None,
+                message: error.message.unwrap_or_default(),
+                hint: None,
+                retry_after: None,
+                turn: None,
+            })));
+        }
+        read(&body).map_err(|it| Error::Answer { what: it.to_string() })
+    }
+
+    fn below(&self, parts: &[&str]) -> Url {
+        let mut url = self.endpoint.clone();
+        if let Ok(mut path) = url.path_segments_mut() {
+            path.pop_if_empty().extend(parts);
+        }
+        url
+    }
+}

@@ -1,0 +1,56 @@
+//! How often, and after what time, the same is asked again.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use singletree_http::BoxFuture;
+
+/// The longest pause that is made.
+const LONGEST: Duration = Duration::from_secs(30);
+
+/// Asks again what may go well the next time, with longer and longer pauses. The same request has the same id, so that nothing
+/// is done twice.
+#[derive(Clone)]
+pub struct Retry {
+    attempts: u32,
+    first: Duration,
+    pause: Arc<dyn Fn(Duration) -> BoxFuture<'static, ()> + Send + Sync>,
+}
+
+impl Retry {
+    /// Asks up to so many times in all; `pause` lets time pass (INV-11).
+    #[must_use]
+    pub fn new(
+        attempts: u32,
+        first: Duration,
+        pause: impl Fn(Duration) -> BoxFuture<'static, ()> + Send + Sync + 'static,
+    ) -> Self {
+        Self { attempts, first, pause: Arc::new(pause) }
+    }
+
+    /// Asks once.
+    #[must_use]
+    pub fn never() -> Self {
+        Self::new(1, Duration::ZERO, |_| Box::pin(std::future::ready(())))
+    }
+
+    /// Pauses before the next attempt, if there is one after so many.
+    pub(crate) async fn again(&self, made: u32) -> bool {
+        if made >= self.attempts {
+            return false;
+        }
+        let doubled = 2_u32.saturating_pow(made.saturating_sub(1));
+        (self.pause)(self.first.saturating_mul(doubled).min(LONGEST)).await;
+        true
+    }
+}
+
+impl fmt::Debug for Retry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Retry")
+            .field("attempts", &self.attempts)
+            .field("first", &self.first)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,173 @@
+//! A conversation of a person with an engine, through a shell.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::time::Duration;
+
+use singletree_protocol::openharness::{Continuation, RequestMessage};
+
+use super::perform::{Hands, Performance, Person};
+use super::plan::{Note, Step};
+use super::question::Question;
+use super::speaker::Shell;
+use super::text::plain;
+use crate::engine::EngineClient;
+use crate::error::Result;
+
+/// What a conversation is made of.
+pub struct ConversationParts<'a> {
+    /// Whom it talks to.
+    pub engine: EngineClient,
+    /// What decides.
+    pub shell: Shell,
+    /// Who reads and decides.
+    pub person: &'a mut dyn Person,
+    /// What acts.
+    pub hands: &'a mut dyn Hands,
+    /// Draws the ids of requests (INV-11).
+    pub ids: &'a dyn Fn() -> String,
+    /// How much time has passed since whenever (INV-11).
+    pub clock: &'a dyn Fn() -> Duration,
+}
+
+/// A conversation of a person with an engine.
+pub struct Conversation<'a> {
+    parts: ConversationParts<'a>,
+}
+
+/// How a round of a conversation ended.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Ended {
+    /// The code of the engine's error, if the last answer was one.
+    pub failed: Option<String>,
+    /// What was asked and left open.
+    pub open: Vec<Question>,
+}
+
+impl<'a> Conversation<'a> {
+    /// Begins.
+    #[must_use]
+    pub fn new(parts: ConversationParts<'a>) -> Self {
+        Self { parts }
+    }
+
+    /// Returns the shell, as it stands.
+    #[must_use]
+    pub fn shell(&self) -> &Shell {
+        &self.parts.shell
+    }
+
+    /// Says something, does what the engine wants done as far as it may be done, and goes on with what the person decides, until
+    /// nothing is left to do.
+    ///
+    /// # Errors
+    /// As [`EngineClient::ask`].
+    ///
+    /// # Cancellation
+    /// Dropping it ends the round where it is; what the engine accepted is kept there.
+    pub async fn say(&mut self, intent: &str) -> Result<Ended> {
+        let request = self.parts.shell.say(intent, (self.parts.ids)());
+        self.round(request).await
+    }
+
+    /// Goes on with an answer to a question that was left open.
+    ///
+    /// # Errors
+    /// As [`Conversation::say`].
+    ///
+    /// # Cancellation
+    /// As [`Conversation::say`].
+    pub async fn decide(&mut self, continuation: &Continuation) -> Result<Ended> {
+        let request = self.parts.shell.go_on(continuation, (self.parts.ids)());
+        self.round(request).await
+    }
+
+    async fn round(&mut self, first: RequestMessage) -> Result<Ended> {
+        let mut ended = Ended::default();
+        let mut requests = VecDeque::from([first]);
+        while let Some(request) = requests.pop_front() {
+            let answer = self.parts.engine.ask(&request).await?;
+            let received = (self.parts.clock)();
+            self.parts.shell.heed(&answer);
+            let plan = self.parts.shell.plan(&answer);
+            for note in &plan.notes {
+                self.parts.person.note(note);
+            }
+            ended.failed = plan.failed.as_ref().map(|(code, _)| code.clone());
+            if let Some((code, words)) = &plan.failed {
+                self.parts.person.show(if words.is_empty() { code } else { words });
+            }
+            for step in plan.steps {
+                self.take(step, received, (&mut requests, &mut ended)).await;
+            }
+        }
+        Ok(ended)
+    }
+
+    async fn take(
+        &mut self,
+        step: Step,
+        received: Duration,
+        (requests, ended): (&mut VecDeque<RequestMessage>, &mut Ended),
+    ) {
+        match step {
+            Step::Show { text, confirm } => {
+                let shown = match &confirm {
+                    Some(asked) => self.parts.person.confirm(asked).await,
+                    None => true,
+                };
+                if shown {
+                    self.parts.person.show(&text);
+                }
+            }
+            Step::Ask { question, deadline } => {
+                if self.is_late(received, deadline) {
+                    self.parts.person.note(&Note::TooLate(question.action));
+                    return;
+                }
+                let chosen = self.parts.person.ask(&question).await;
+                match chosen.and_then(|it| question.options.get(it)) {
+                    Some(option) => {
+                        requests.push_back(self.parts.shell.go_on(&option.continuation, (self.parts.ids)()));
+                    }
+                    None => ended.open.push(*question),
+                }
+            }
+            Step::Perform(performance) => self.perform(&performance, received).await,
+        }
+    }
+
+    async fn perform(&mut self, performance: &Performance, received: Duration) {
+        let name = plain(&performance.directive.action_type);
+        if let Some(asked) = &performance.confirm
+            && !self.parts.person.confirm(asked).await
+        {
+            self.parts.person.note(&Note::Declined(name));
+            return;
+        }
+        // A person may have taken their time.
+        if self.is_late(received, performance.deadline) {
+            self.parts.person.note(&Note::TooLate(name));
+            return;
+        }
+        if let Err(why) = self.parts.hands.perform(&performance.directive).await {
+            self.parts.person.note(&Note::Failed(plain(&why)));
+        }
+    }
+
+    fn is_late(&self, received: Duration, deadline: Option<Duration>) -> bool {
+        deadline.is_some_and(|it| (self.parts.clock)().saturating_sub(received) >= it)
+    }
+}
+
+impl fmt::Debug for ConversationParts<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConversationParts").field("shell", &self.shell).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Conversation<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Conversation").field("shell", &self.parts.shell).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,63 @@
+//! Who acts: a person who reads and decides, and hands that do what was decided.
+
+use std::time::Duration;
+
+use futures_util::future::LocalBoxFuture;
+use singletree_protocol::openharness::{ActionDirective, RiskTier};
+
+use super::plan::Note;
+use super::question::Question;
+
+/// An action for the hands.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Performance {
+    /// What to do.
+    pub directive: ActionDirective,
+    /// What to ask a person before.
+    pub confirm: Option<Confirmation>,
+    /// How long after the receipt of the answer it is too late.
+    pub deadline: Option<Duration>,
+}
+
+/// What a person is asked before something is done here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Confirmation {
+    /// The type of the action.
+    pub action: String,
+    /// What it is about.
+    pub details: String,
+    /// How dangerous it is.
+    pub risk: RiskTier,
+}
+
+/// Somebody who reads and decides.
+pub trait Person {
+    /// Shows a text.
+    fn show(&mut self, text: &str);
+
+    /// Tells what is worth knowing about the shell's own doing.
+    fn note(&mut self, note: &Note);
+
+    /// Asks a question of the engine; returns which of its options was chosen, nothing when it is left open.
+    fn ask<'a>(&'a mut self, question: &'a Question) -> LocalBoxFuture<'a, Option<usize>>;
+
+    /// Asks whether something may be done here. Whatever is not a clear yes is a no.
+    fn confirm<'a>(&'a mut self, asked: &'a Confirmation) -> LocalBoxFuture<'a, bool>;
+}
+
+/// What carries actions out, those of the types that the shell's profile lists.
+pub trait Hands {
+    /// Does it, or says why it cannot be done.
+    fn perform<'a>(&'a mut self, directive: &'a ActionDirective) -> LocalBoxFuture<'a, Result<(), String>>;
+}
+
+/// Hands that do nothing: for shells that only show and ask.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoHands;
+
+impl Hands for NoHands {
+    fn perform<'a>(&'a mut self, directive: &'a ActionDirective) -> LocalBoxFuture<'a, Result<(), String>> {
+        let why = format!("this shell does nothing of the type {}", directive.action_type);
+        Box::pin(std::future::ready(Err(why)))
+    }
+}

@@ -1,0 +1,174 @@
+//! What an answer makes a shell do: decided here, done elsewhere.
+//!
+//! Each directive is judged by itself: nothing that is drawn decides what is done. So the steps that act, and the questions,
+//! are the same whatever else the answer shows.
+
+use std::time::Duration;
+
+use singletree_protocol::openharness::{
+    ActionDirective, ActionType, MessageClass, RequestApproval, ResponseMessage, RiskTier, Status,
+};
+
+use super::perform::{Confirmation, Performance};
+use super::profile::ShellProfile;
+use super::question::Question;
+use super::speaker::Shell;
+use super::text::plain;
+
+/// What an answer makes a shell do, in order.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Plan {
+    /// The code and the words of the engine's error, where the answer is one. Then there are no steps.
+    pub failed: Option<(String, String)>,
+    /// The steps.
+    pub steps: Vec<Step>,
+    /// What is worth knowing about them, for who looks after the shell.
+    pub notes: Vec<Note>,
+}
+
+/// One thing to do.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Step {
+    /// Show a text.
+    Show {
+        /// The text, [`plain`].
+        text: String,
+        /// What to ask a person before; nothing mostly.
+        confirm: Option<Confirmation>,
+    },
+    /// Ask a person, and send what they answer.
+    Ask {
+        /// What.
+        question: Box<Question>,
+        /// How long after the receipt of the answer it is too late.
+        deadline: Option<Duration>,
+    },
+    /// Let the hands do something.
+    Perform(Box<Performance>),
+}
+
+/// What is worth knowing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Note {
+    /// A type of action is not known, and nothing was done for it (§11).
+    UnknownActionType(String),
+    /// A type of action is part of a feature that was denied.
+    Denied(String),
+    /// A payload is not what its type asks for.
+    Malformed(String),
+    /// So many directives were not looked at.
+    TooMany(usize),
+    /// It was too late for an action.
+    TooLate(String),
+    /// The person did not want an action.
+    Declined(String),
+    /// The hands could not do an action.
+    Failed(String),
+}
+
+/// What one directive comes down to.
+type Judged = (Option<Step>, Option<Note>);
+
+impl Shell {
+    /// Decides what an answer makes this shell do.
+    #[must_use]
+    pub fn plan(&self, answer: &ResponseMessage) -> Plan {
+        let response = &answer.response;
+        if response.status == Status::Error {
+            let error = response.error.as_ref();
+            let code = error.map_or_else(|| "unknown".to_owned(), |it| plain(&it.code));
+            let words = error.and_then(|it| it.message.as_deref()).map(plain).unwrap_or_default();
+            return Plan { failed: Some((code, words)), ..Plan::default() };
+        }
+        let mut plan = Plan::default();
+        let (mut drawn, mut acting, mut dropped) = (0, 0, 0);
+        for directive in response.action_directives.iter().flatten() {
+            // Counted apart, so that what is drawn does not crowd out what is asked.
+            let seen = if is_drawn(directive) { &mut drawn } else { &mut acting };
+            *seen += 1;
+            if *seen > self.profile().directives_max {
+                dropped += 1;
+                continue;
+            }
+            let (step, note) = self.judge(directive, answer);
+            plan.steps.extend(step);
+            plan.notes.extend(note);
+        }
+        plan.notes.extend((dropped > 0).then_some(Note::TooMany(dropped)));
+        plan
+    }
+
+    fn judge(&self, directive: &ActionDirective, answer: &ResponseMessage) -> Judged {
+        let name = directive.action_type.as_str();
+        let denied = ShellProfile::needed(name).is_some_and(|it| self.is_denied(it, answer));
+        if denied {
+            return (words(directive), Some(Note::Denied(plain(name))));
+        }
+        match ActionType::of(name) {
+            Some(ActionType::Noop) => (None, None),
+            Some(ActionType::RenderMessage) => shown(directive),
+            Some(ActionType::RequestApproval) => asked(directive),
+            Some(ActionType::RenderUi | ActionType::SimulateAction | ActionType::RequestSignal) | None => {
+                if self.profile().actions.contains(name) {
+                    (Some(Step::Perform(Box::new(self.performed(directive)))), None)
+                } else {
+                    // Nothing is done for what is not known; what it says in words can be shown (§11).
+                    (words(directive), Some(Note::UnknownActionType(plain(name))))
+                }
+            }
+        }
+    }
+
+    /// Decides what has to be asked before an action. One whose risk nobody names is not taken for harmless.
+    fn performed(&self, directive: &ActionDirective) -> Performance {
+        let risk = directive.risk_tier.unwrap_or(RiskTier::Dangerous);
+        let required = directive.requires_user_approval == Some(true);
+        let risky = risk > RiskTier::Safe && risk >= self.profile().confirm_from;
+        let confirm = (required || risky).then(|| confirmation(directive, risk));
+        Performance { directive: directive.clone(), confirm, deadline: deadline(directive) }
+    }
+}
+
+fn shown(directive: &ActionDirective) -> Judged {
+    let confirm = (directive.requires_user_approval == Some(true))
+        .then(|| confirmation(directive, directive.risk_tier.unwrap_or_default()));
+    match text_of(directive, &["text", "message", "fallback_message"]) {
+        Some(text) => (Some(Step::Show { text, confirm }), None),
+        None => (None, Some(Note::Malformed(plain(&directive.action_type)))),
+    }
+}
+
+/// To ask is what executing this directive is: it needs no approval of its own.
+fn asked(directive: &ActionDirective) -> Judged {
+    match directive.payload_as::<RequestApproval>() {
+        Some(asked) => {
+            let risk = directive.risk_tier.unwrap_or(RiskTier::Dangerous);
+            let question = Box::new(Question::of(&asked, risk));
+            (Some(Step::Ask { question, deadline: deadline(directive) }), None)
+        }
+        None => (words(directive), Some(Note::Malformed(plain(&directive.action_type)))),
+    }
+}
+
+/// Shows what a directive says in words, if it says anything.
+fn words(directive: &ActionDirective) -> Option<Step> {
+    let text = text_of(directive, &["message", "fallback_message"])?;
+    Some(Step::Show { text, confirm: None })
+}
+
+fn text_of(directive: &ActionDirective, names: &[&str]) -> Option<String> {
+    names.iter().find_map(|it| directive.text(it)).map(plain)
+}
+
+fn confirmation(directive: &ActionDirective, risk: RiskTier) -> Confirmation {
+    let payload = directive.payload.clone().map(serde_json::Value::Object).unwrap_or_default();
+    Confirmation { action: plain(&directive.action_type), details: plain(&payload.to_string()), risk }
+}
+
+fn deadline(directive: &ActionDirective) -> Option<Duration> {
+    directive.deadline_ms.map(Duration::from_millis)
+}
+
+fn is_drawn(directive: &ActionDirective) -> bool {
+    ActionType::of(&directive.action_type).is_some_and(|it| it.class() == MessageClass::Chat)
+}

@@ -1,0 +1,54 @@
+//! A question of the engine, as a person sees it.
+
+use singletree_protocol::openharness::{ApprovalOption, Continuation, Decision, RequestApproval, RiskTier};
+
+use super::text::plain;
+
+/// A question of the engine: whether something may be done there. Everything in it that people read is [`plain`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct Question {
+    /// A few words.
+    pub title: String,
+    /// The question.
+    pub prompt: String,
+    /// What would be done.
+    pub action: String,
+    /// Its arguments.
+    pub arguments: String,
+    /// The digest of them.
+    pub params_sha256: String,
+    /// How dangerous it is.
+    pub risk: RiskTier,
+    /// Until when, as RFC 3339 has it.
+    pub expires_at: Option<String>,
+    /// The name under which it waits.
+    pub signal_id: String,
+    /// The answers that there are; none where it is answered elsewhere.
+    pub options: Vec<ApprovalOption>,
+}
+
+impl Question {
+    pub(super) fn of(asked: &RequestApproval, risk: RiskTier) -> Self {
+        // An answer that carries nothing is none.
+        let usable = |it: &&ApprovalOption| it.continuation.continuation_token.is_some();
+        let options = asked.options.iter().filter(usable);
+        let shown = |it: &ApprovalOption| ApprovalOption { label: plain(&it.label), ..it.clone() };
+        Self {
+            title: plain(&asked.title),
+            prompt: plain(&asked.prompt),
+            action: plain(&asked.action.name),
+            arguments: plain(&asked.action.params_summary),
+            params_sha256: plain(&asked.action.params_sha256),
+            risk,
+            expires_at: asked.expires_at.as_deref().map(plain),
+            signal_id: plain(&asked.signal_id),
+            options: options.map(shown).collect(),
+        }
+    }
+
+    /// Returns what a request carries that decides so.
+    #[must_use]
+    pub fn continuation(&self, decision: Decision) -> Option<&Continuation> {
+        self.options.iter().find(|it| it.id == decision.as_str()).map(|it| &it.continuation)
+    }
+}

@@ -1,0 +1,153 @@
+//! A shell: what it says, and what it keeps in mind of what it was told.
+
+use std::collections::BTreeSet;
+
+use singletree_protocol::openharness::{
+    AttachmentRef, Capability, Context, Continuation, EnvironmentState, Malformed, PrivacyTier,
+    RequestMessage, RequestPayload, ResponseMessage, TaskHint, embedded,
+};
+
+use super::profile::ShellProfile;
+
+/// A shell: its profile, where it talks, and what it was denied.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Shell {
+    profile: ShellProfile,
+    session_id: Option<String>,
+    conversation_id: Option<String>,
+    sop_id: Option<String>,
+    denied: BTreeSet<String>,
+}
+
+impl Shell {
+    /// Makes a shell that talks in a session, or in a new one.
+    #[must_use]
+    pub fn new(profile: ShellProfile, session_id: Option<String>) -> Self {
+        Self { profile, session_id, conversation_id: None, sop_id: None, denied: BTreeSet::new() }
+    }
+
+    /// Talks in a thread of the session.
+    #[must_use]
+    pub fn conversation(mut self, id: impl Into<String>) -> Self {
+        self.conversation_id = Some(id.into());
+        self
+    }
+
+    /// Follows a procedure.
+    #[must_use]
+    pub fn sop(mut self, id: impl Into<String>) -> Self {
+        self.sop_id = Some(id.into());
+        self
+    }
+
+    /// Returns the profile.
+    #[must_use]
+    pub fn profile(&self) -> &ShellProfile {
+        &self.profile
+    }
+
+    /// Returns the session, once there is one.
+    #[must_use]
+    pub fn session_id(&self) -> Option<&str> {
+        self.session_id.as_deref()
+    }
+
+    /// Says what a person says.
+    #[must_use]
+    pub fn say(&self, intent: &str, request_id: String) -> RequestMessage {
+        let context = Context { user_intent: Some(intent.to_owned()), ..self.context() };
+        self.message(context, request_id)
+    }
+
+    /// As [`Shell::say`], with references to files, and with what the device says of itself.
+    ///
+    /// What the device says has a tier: restricted, unless it says another.
+    ///
+    /// # Errors
+    /// Where bytes stand instead of references, where a reference leads nowhere, and when the engine takes no files: such a
+    /// message is not sent.
+    pub fn say_with(
+        &self,
+        intent: &str,
+        attachments: Vec<AttachmentRef>,
+        environment: Option<EnvironmentState>,
+        request_id: String,
+    ) -> Result<RequestMessage, Malformed> {
+        const FIELD: &str = "context.attachments";
+        if !attachments.is_empty() && self.denied.contains(Capability::Attachments.as_str()) {
+            return Err(Malformed::at(FIELD, "the engine takes none"));
+        }
+        if let Some(at) = attachments.iter().position(|it| !it.refers()) {
+            return Err(Malformed::at(format!("{FIELD}[{at}]"), "refers to nothing"));
+        }
+        let labelled = |it: EnvironmentState| EnvironmentState {
+            privacy_tier: Some(it.privacy_tier.unwrap_or(PrivacyTier::Restricted)),
+            ..it
+        };
+        let context = Context {
+            user_intent: Some(intent.to_owned()),
+            attachments: Some(attachments).filter(|it| !it.is_empty()),
+            environment_state: environment.map(labelled),
+            ..self.context()
+        };
+        let message = self.message(context, request_id);
+        let written = serde_json::to_value(&message.request);
+        let written = written.map_err(|_| Malformed::at("context", "cannot be written"))?;
+        match embedded(&written) {
+            Some(place) => Err(Malformed::at(place, "holds bytes; send a reference instead")),
+            None => Ok(message),
+        }
+    }
+
+    /// Sends what a person decided: the continuation of their answer, as the engine gave it, and nothing of what was read.
+    #[must_use]
+    pub fn go_on(&self, continuation: &Continuation, request_id: String) -> RequestMessage {
+        let context = Context {
+            continuation: Some(continuation.clone()),
+            session_id: self.session_id.clone(),
+            conversation_id: self.conversation_id.clone(),
+            shell: Some(self.profile.identity.clone()),
+            ..Context::default()
+        };
+        self.message(context, request_id)
+    }
+
+    /// Keeps in mind what an answer says of session and features.
+    pub fn heed(&mut self, answer: &ResponseMessage) {
+        if self.session_id.is_none() {
+            self.session_id = answer.response.names().and_then(|it| it.session_id);
+        }
+        if let Some(denials) = &answer.capability_denials {
+            self.denied = denials.iter().map(|it| it.capability.clone()).collect();
+        }
+    }
+
+    /// Tells whether a feature was denied, in this answer or in the last one that spoke of features.
+    pub(super) fn is_denied(&self, capability: Capability, answer: &ResponseMessage) -> bool {
+        let name = capability.as_str();
+        match &answer.capability_denials {
+            Some(denials) => denials.iter().any(|it| it.capability == name),
+            None => self.denied.contains(name),
+        }
+    }
+
+    fn context(&self) -> Context {
+        Context {
+            session_id: self.session_id.clone(),
+            conversation_id: self.conversation_id.clone(),
+            task_hint: self.sop_id.clone().map(|it| TaskHint { sop_id: Some(it), ..TaskHint::default() }),
+            shell: Some(self.profile.identity.clone()),
+            ..Context::default()
+        }
+    }
+
+    fn message(&self, context: Context, request_id: String) -> RequestMessage {
+        let auth = self.profile.auth.clone();
+        let payload = RequestPayload { auth, context: Some(context), extensions: None };
+        RequestMessage {
+            request_id: Some(request_id),
+            capabilities: Some(self.profile.capabilities.clone()),
+            ..RequestMessage::new(payload)
+        }
+    }
+}

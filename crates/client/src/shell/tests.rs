@@ -1,0 +1,225 @@
+//! What the shell does with an answer.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use singletree_protocol::openharness::{
+    AttachmentRef, Capability, Decision, EnvironmentState, PrivacyTier, ResponseMessage, RiskTier,
+};
+
+use super::*;
+
+fn shell() -> Shell {
+    let profile = ShellProfile::text("test", "1").action("com.example.open").action("render_ui");
+    Shell::new(profile, Some("s".into()))
+}
+
+fn answer(directives: Value) -> ResponseMessage {
+    let response = json!({"status": "success", "action_directives": directives});
+    let message = json!({"protocol_version": "1.0.0", "response": response});
+    ResponseMessage::read(message.to_string().as_bytes()).unwrap()
+}
+
+/// What a plan comes to, in a word a step.
+fn words(plan: &Plan) -> Vec<String> {
+    let word = |step: &Step| match step {
+        Step::Show { text, confirm: None } => format!("show {text}"),
+        Step::Show { text, confirm: Some(_) } => format!("confirm, show {text}"),
+        Step::Ask { question, .. } => format!("ask {}", question.signal_id),
+        Step::Perform(it) => {
+            let confirm = if it.confirm.is_some() { "confirm, " } else { "" };
+            format!("{confirm}perform {}", it.directive.action_type)
+        }
+    };
+    plan.steps.iter().map(word).collect()
+}
+
+fn check(directive: Value, expected: &[&str], note: Option<Note>) {
+    let plan = shell().plan(&answer(json!([directive])));
+    assert_eq!(words(&plan), expected, "{directive}");
+    assert_eq!(plan.notes, Vec::from_iter(note), "{directive}");
+}
+
+fn unknown(name: &str) -> Option<Note> {
+    Some(Note::UnknownActionType(name.to_owned()))
+}
+
+// spec: OpenHarness §11
+#[test]
+fn for_what_is_not_known_nothing_is_done_whatever_it_says_of_itself() {
+    let safe = json!({"action_type": "simulate_action", "risk_tier": "safe", "requires_user_approval": false,
+        "payload": {"macro": "cmd+c", "text": "not said in words"}});
+    check(safe, &[], unknown("simulate_action"));
+    check(json!({"action_type": "com.example.pay"}), &[], unknown("com.example.pay"));
+    let told = json!({"action_type": "x", "payload": {"fallback_message": "a\u{1b}[2J", "message": "b"}});
+    check(told, &["show b"], unknown("x"));
+    let told = json!({"action_type": "x", "payload": {"fallback_message": "a\u{1b}[2J"}});
+    check(told, &["show a"], unknown("x"));
+    check(json!({"action_type": "Render_Message", "payload": {"text": "t"}}), &[], unknown("Render_Message"));
+}
+
+// spec: OpenHarness §10
+#[test]
+fn a_person_is_asked_before_what_the_engine_says_and_what_is_risky() {
+    let act = |more: Value| {
+        let mut act = json!({"action_type": "com.example.open"});
+        act.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
+        act
+    };
+    const ASKED: &[&str] = &["confirm, perform com.example.open"];
+    const DONE: &[&str] = &["perform com.example.open"];
+    check(act(json!({"risk_tier": "safe"})), DONE, None);
+    check(act(json!({"risk_tier": "safe", "requires_user_approval": true})), ASKED, None);
+    check(act(json!({"risk_tier": "caution"})), ASKED, None);
+    check(act(json!({"risk_tier": "dangerous", "requires_user_approval": false})), ASKED, None);
+    check(act(json!({"risk_tier": "whatever"})), ASKED, None);
+    check(act(json!({})), ASKED, None);
+    let text =
+        json!({"action_type": "render_message", "requires_user_approval": true, "payload": {"text": "t"}});
+    check(text, &["confirm, show t"], None);
+    let bold = ShellProfile { confirm_from: RiskTier::Dangerous, ..shell().profile().clone() };
+    let plan = Shell::new(bold, None).plan(&answer(json!([act(json!({"risk_tier": "caution"}))])));
+    assert_eq!(words(&plan), DONE);
+}
+
+#[test]
+fn what_is_known_is_shown_asked_or_passed_over() {
+    check(json!({"action_type": "noop"}), &[], None);
+    check(json!({"action_type": "render_message", "payload": {"text": "t"}}), &["show t"], None);
+    check(json!({"action_type": "render_message", "payload": {"message": "m"}}), &["show m"], None);
+    let malformed = |name: &str| Some(Note::Malformed(name.to_owned()));
+    check(json!({"action_type": "render_message"}), &[], malformed("render_message"));
+    let broken =
+        json!({"action_type": "request_approval", "payload": {"fallback_message": "f", "options": [[]]}});
+    check(broken, &["show f"], malformed("request_approval"));
+}
+
+fn question(options: Value) -> Value {
+    json!({"action_type": "request_approval", "risk_tier": "dangerous", "deadline_ms": 1000, "payload": {
+        "signal_id": "apr", "run_id": "r", "title": "\u{202e}T", "prompt": "P\u{7}",
+        "action": {"name": "send", "params_summary": "to: \u{1b}[8mEve", "params_sha256": "d"},
+        "options": options, "fallback_message": "f",
+    }})
+}
+
+#[test]
+fn a_question_has_the_answers_that_carry_something_and_words_that_hide_nothing() {
+    let options = json!([
+        {"id": "approve", "label": "Y", "continuation": {"run_id": "r", "continuation_token": "a"}},
+        {"id": "reject", "label": "N", "continuation": {"run_id": "r"}},
+    ]);
+    let plan = shell().plan(&answer(json!([question(options)])));
+    let [Step::Ask { question, deadline }] = plan.steps.as_slice() else { panic!("{plan:?}") };
+    assert_eq!(*deadline, Some(Duration::from_secs(1)));
+    assert_eq!((question.title.as_str(), question.prompt.as_str()), ("T", "P"));
+    assert_eq!((question.arguments.as_str(), question.risk), ("to: Eve", RiskTier::Dangerous));
+    assert_eq!(question.options.len(), 1);
+    let continuation = question.continuation(Decision::Approve).unwrap();
+    assert_eq!(question.continuation(Decision::Reject), None);
+    // The next request carries the continuation and nothing of what was read.
+    let sent = serde_json::to_value(shell().go_on(continuation, "id".into())).unwrap();
+    let context = json!({
+        "session_id": "s", "continuation": {"run_id": "r", "continuation_token": "a"},
+        "shell": {"shell_kind": "test", "shell_version": "1"},
+    });
+    assert_eq!(sent["request"], json!({ "context": context }));
+}
+
+// spec: OpenHarness §5.3
+#[test]
+fn what_was_denied_is_not_done_also_in_later_answers() {
+    let card =
+        json!([{"action_type": "render_ui", "risk_tier": "safe", "payload": {"fallback_message": "f"}}]);
+    let mut shell = shell();
+    assert_eq!(words(&shell.plan(&answer(card.clone()))), ["perform render_ui"]);
+    let mut denying = answer(card.clone());
+    let denial = json!([{"capability": "openharness.ui.rich_cards", "code": "not_supported"}]);
+    denying.capability_denials = serde_json::from_value(denial).unwrap();
+    let denied = Plan {
+        steps: vec![Step::Show { text: "f".into(), confirm: None }],
+        notes: vec![Note::Denied("render_ui".into())],
+        ..Plan::default()
+    };
+    assert_eq!(shell.plan(&denying), denied);
+    shell.heed(&denying);
+    assert_eq!(shell.plan(&answer(card.clone())), denied);
+    // An answer that speaks of features again counts.
+    let mut granting = answer(card.clone());
+    granting.capability_denials = Some(Vec::new());
+    assert_eq!(words(&shell.plan(&granting)), ["perform render_ui"]);
+
+    let approvals = json!([{"capability": Capability::Approval.as_str()}]);
+    let mut no_questions = answer(json!([question(json!([]))]));
+    no_questions.capability_denials = serde_json::from_value(approvals).unwrap();
+    assert_eq!(words(&shell.plan(&no_questions)), ["show f"]);
+}
+
+// spec: OpenHarness §13
+#[test]
+fn the_status_says_what_counts() {
+    let directive = json!([{"action_type": "com.example.open", "risk_tier": "safe"}]);
+    let read = |response: Value| {
+        let message = json!({"protocol_version": "1.0.0", "response": response});
+        shell().plan(&ResponseMessage::read(message.to_string().as_bytes()).unwrap())
+    };
+    let error = json!({"code": "x", "message": "m\u{1b}c"});
+    let failed = Plan { failed: Some(("x".into(), "m".into())), ..Plan::default() };
+    assert_eq!(read(json!({"status": "error", "error": error, "action_directives": directive})), failed);
+    let nameless = Plan { failed: Some(("unknown".into(), String::new())), ..Plan::default() };
+    assert_eq!(read(json!({"status": "error"})), nameless);
+    let done = read(json!({"status": "success", "error": error, "action_directives": directive}));
+    assert_eq!((done.failed.as_ref(), words(&done)), (None, vec!["perform com.example.open".to_owned()]));
+    assert_eq!(read(json!({"status": "success"})), Plan::default());
+}
+
+#[test]
+fn no_answer_is_so_long_that_it_crowds_out_a_question() {
+    let texts = (0..300).map(|_| json!({"action_type": "render_message", "payload": {"text": "t"}}));
+    let mut directives: Vec<_> = texts.collect();
+    directives.push(question(json!([])));
+    let plan = shell().plan(&answer(Value::from(directives)));
+    assert_eq!(plan.steps.len(), 257);
+    assert!(matches!(plan.steps.last(), Some(Step::Ask { .. })));
+    assert_eq!(plan.notes, [Note::TooMany(44)]);
+}
+
+// spec: OpenHarness §8, §9.1
+#[test]
+fn a_shell_sends_references_and_labels_what_the_device_says() {
+    let say = |attachments: Value, environment: Option<Value>| {
+        let attachments: Vec<AttachmentRef> = serde_json::from_value(attachments).unwrap();
+        let environment: Option<EnvironmentState> = environment.map(|it| serde_json::from_value(it).unwrap());
+        shell().say_with("look", attachments, environment, "id".into())
+    };
+    let sent = say(json!([{"ref_id": "a"}]), Some(json!({"os": "x"}))).unwrap();
+    let context = sent.request.context.unwrap();
+    assert_eq!(context.environment_state.unwrap().privacy_tier, Some(PrivacyTier::Restricted));
+    let place = |it: Result<_, singletree_protocol::openharness::Malformed>| it.unwrap_err().field.unwrap();
+    assert_eq!(place(say(json!([{"mime_type": "x"}]), None)), "context.attachments[0]");
+    assert_eq!(place(say(json!([{"uri": "data:,x"}]), None)), "context.attachments[0].uri");
+    let screen = json!({"screen": "QUJD".repeat(200)});
+    assert_eq!(place(say(json!([]), Some(screen))), "context.environment_state.screen");
+    let mut denied = shell();
+    let mut answer = answer(json!([]));
+    let denial = json!([{"capability": "openharness.attachments.upload"}]);
+    answer.capability_denials = serde_json::from_value(denial).unwrap();
+    denied.heed(&answer);
+    let attachment = vec![AttachmentRef { ref_id: Some("a".into()), ..AttachmentRef::default() }];
+    assert_eq!(place(denied.say_with("look", attachment, None, "id".into())), "context.attachments");
+}
+
+#[test]
+fn a_shell_without_a_session_goes_on_in_the_one_that_it_was_given() {
+    let mut shell = Shell::new(ShellProfile::text("test", "1"), None).conversation("tab").sop("onboard");
+    let mut answer = answer(json!([]));
+    answer.response.extensions = json!({"dev.singletree": {"session_id": "new"}}).as_object().cloned();
+    shell.heed(&answer);
+    let context = shell.say("hello", "id".into()).request.context.unwrap();
+    assert_eq!(context.session_id.as_deref(), Some("new"));
+    assert_eq!(context.conversation_id.as_deref(), Some("tab"));
+    assert_eq!(context.task_hint.unwrap().sop_id.as_deref(), Some("onboard"));
+    // The one that it has stays.
+    answer.response.extensions = json!({"dev.singletree": {"session_id": "other"}}).as_object().cloned();
+    shell.heed(&answer);
+    assert_eq!(shell.session_id(), Some("new"));
+}

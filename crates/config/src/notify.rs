@@ -1,0 +1,194 @@
+//! `[notify.TENANT]`: where a tenant's notices are told.
+
+use std::time::Duration;
+
+use singletree_harness::NoticeType;
+use singletree_http::{Secret, is_this_machine};
+
+use crate::report::{Faults, MistakeKind};
+use crate::secret_source::SecretSource;
+use crate::section::Section;
+use crate::spot::At;
+use crate::surroundings::Surroundings;
+
+/// How many bytes a secret must have: of less, what it signs can be guessed.
+const SECRET_BYTES_MIN: usize = 24;
+/// For how long at most it is tried to tell a notice: they are not kept longer.
+const GIVE_UP_MAX: Duration = Duration::from_hours(7 * 24);
+
+/// The words of the notices.
+const TYPES: [(&str, NoticeType); 4] = [
+    ("suspended", NoticeType::Suspended),
+    ("expiring", NoticeType::Expiring),
+    ("resumed", NoticeType::Resumed),
+    ("errored", NoticeType::Errored),
+];
+
+/// Where a tenant's notices are told, as the file has it. What nothing is said of is as the server has it.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct NotifySettings {
+    /// Whose notices.
+    pub tenant: String,
+    /// Where.
+    pub url: String,
+    /// What signs them.
+    pub secret: Secret,
+    /// What signed them before, and still does.
+    pub old_secret: Option<Secret>,
+    /// Which notices.
+    pub events: Vec<NoticeType>,
+    /// How long before a deadline it is told that it is near.
+    pub expiring_before: Option<Duration>,
+    /// For how long it is tried to tell a notice.
+    pub give_up_after: Option<Duration>,
+    /// Where people go from a notice, with `{tenant}`, `{session}` and `{signal}` in it.
+    pub link: Option<String>,
+    /// Whether the endpoint may be on the private network.
+    pub private_network: bool,
+}
+
+/// One of the tables, before its secrets were fetched.
+#[derive(Debug, Clone)]
+pub(crate) struct NotifyTable {
+    tenant: String,
+    url: Option<String>,
+    secret: Option<SecretSource>,
+    old_secret: Option<SecretSource>,
+    events: Vec<NoticeType>,
+    expiring_before: Option<Duration>,
+    give_up_after: Option<Duration>,
+    link: Option<String>,
+    private_network: bool,
+}
+
+impl NotifyTable {
+    pub(crate) fn read((tenant, mut section): (At<String>, Section<'_>)) -> Self {
+        let url = section.text("url");
+        let secret = SecretSource::read(&mut section, "secret");
+        for (key, hint) in [
+            ("url", "an address that takes POST, as in \"https://hooks.example.com/singletree\""),
+            (
+                "secret",
+                "write { env = \"NAME\" } or { file = \"PATH\" }; `echo whsec_$(openssl rand -base64 32)` makes one",
+            ),
+        ] {
+            if section.raw(key).is_none() {
+                section.missing(key, hint);
+            }
+        }
+        let url = url.filter(|it| checked_url(&section, it)).map(|it| it.value);
+        let old_secret = SecretSource::read(&mut section, "old_secret");
+        let events = events(&mut section);
+        let expiring_before = section.duration("expiring_before");
+        let give_up_after = section.duration("give_up_after");
+        if give_up_after.is_some_and(|it| it > GIVE_UP_MAX)
+            && let Some((at, _)) = section.raw("give_up_after")
+        {
+            let what = format!(
+                "`{}` must be 7d or less: notices are not kept longer",
+                section.called("give_up_after")
+            );
+            section.faults().plain(at, MistakeKind::Value, what);
+        }
+        let link = section.text("link");
+        if let Some(link) = link.as_ref().filter(|it| !is_link(&it.value)) {
+            let what = format!("`{}` must begin with http:// or https://", section.called("link"));
+            let hint = "`{tenant}`, `{session}` and `{signal}` stand in it for those of a notice";
+            section.faults().add(link.at, MistakeKind::Value, what, hint.to_owned());
+        }
+        let private_network = section.flag("private_network").unwrap_or(false);
+        section.end();
+        let (tenant, link) = (tenant.value, link.map(|it| it.value));
+        Self {
+            tenant,
+            url,
+            secret,
+            old_secret,
+            events,
+            expiring_before,
+            give_up_after,
+            link,
+            private_network,
+        }
+    }
+
+    /// Fetches the secrets. What cannot be had or used is a mistake.
+    pub(crate) fn resolve(&self, around: &Surroundings<'_>, faults: &Faults) -> Option<NotifySettings> {
+        let fetch = |source: &SecretSource, key: &str| {
+            let secret = source.fetch(around, faults)?;
+            check_secret(&secret, source, &format!("notify.{}.{key}", self.tenant), faults)
+        };
+        let secret = self.secret.as_ref().and_then(|it| fetch(it, "secret"));
+        let old_secret = self.old_secret.as_ref().map(|it| fetch(it, "old_secret"));
+        Some(NotifySettings {
+            tenant: self.tenant.clone(),
+            url: self.url.clone()?,
+            secret: secret?,
+            old_secret: match old_secret {
+                Some(fetched) => Some(fetched?),
+                None => None,
+            },
+            events: self.events.clone(),
+            expiring_before: self.expiring_before,
+            give_up_after: self.give_up_after,
+            link: self.link.clone(),
+            private_network: self.private_network,
+        })
+    }
+}
+
+/// Reads which notices are told: all of them, where nothing is said.
+fn events(section: &mut Section<'_>) -> Vec<NoticeType> {
+    let Some(words) = section.texts("events") else { return NoticeType::ALL.to_vec() };
+    let mut events = Vec::new();
+    for word in &words {
+        match TYPES.iter().find(|(it, _)| *it == word.value) {
+            Some((_, event)) => events.push(*event),
+            None => {
+                let all = TYPES.map(|(it, _)| format!("\"{it}\"")).join(", ");
+                let what = format!("`{}` must be made of {all}", section.called("events"));
+                let near = crate::suggest::nearest(&word.value, TYPES.iter().map(|(it, _)| *it));
+                let hint = near.map(|it| format!("did you mean `{it}`?"));
+                section.faults().add(word.at, MistakeKind::Value, what, hint);
+            }
+        }
+    }
+    if let ([], Some((at, _))) = (words.as_slice(), section.raw("events")) {
+        let what = format!("`{}` is empty: nothing would be told", section.called("events"));
+        section.faults().plain(at, MistakeKind::Value, what);
+    }
+    events
+}
+
+/// Checks where notices are told. Says what is wrong, without repeating it: a path may be a secret.
+fn checked_url(section: &Section<'_>, url: &At<String>) -> bool {
+    let what = match is_this_machine(&url.value) {
+        Err(_) => "is no address that can be called",
+        Ok(here) if !here && !url.value.starts_with("https://") => {
+            "must begin with https://, unless it is on this machine"
+        }
+        Ok(_) => return true,
+    };
+    section.faults().plain(url.at, MistakeKind::Value, format!("`{}` {what}", section.called("url")));
+    false
+}
+
+fn check_secret(secret: &Secret, source: &SecretSource, key: &str, faults: &Faults) -> Option<Secret> {
+    // Of base64 three quarters are left.
+    let bytes = match secret.expose().strip_prefix("whsec_") {
+        Some(base64) => base64.trim_end_matches('=').len() * 3 / 4,
+        None => secret.expose().len(),
+    };
+    if bytes >= SECRET_BYTES_MIN {
+        return Some(secret.clone());
+    }
+    let hint = "`echo whsec_$(openssl rand -base64 32)` makes one".to_owned();
+    let what = format!("the secret of `{key}` must have {SECRET_BYTES_MIN} bytes or more");
+    faults.add(source.at(), MistakeKind::Value, what, hint);
+    None
+}
+
+fn is_link(link: &str) -> bool {
+    ["http://", "https://"].iter().any(|it| link.strip_prefix(it).is_some_and(|rest| !rest.is_empty()))
+}

@@ -1,0 +1,121 @@
+//! Who signed in on the page: a cookie that scripts cannot read stands for a key, which stays with its owner.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::HeaderMap;
+use axum::http::header::{COOKIE, HOST, HeaderName, ORIGIN};
+use serde::{Deserialize, Serialize};
+use singletree_durable::{Change, DocumentKey, Documents, Expect, Json};
+use singletree_engine::Clock;
+
+use super::key_text::{digest_text, draw_token, id_of};
+use super::keyring::Keyring;
+use crate::caller::{Caller, house};
+use crate::entropy::Entropy;
+use crate::problem::{Kind, Problem};
+
+/// The kind of what is kept of one who signed in.
+const KIND: &str = "page_session";
+/// The cookie's name.
+const NAME: &str = "singletree_page";
+/// How long somebody stays signed in.
+const LENGTH: Duration = Duration::from_hours(12);
+
+/// What is kept of one who signed in, under the digest of the cookie.
+#[derive(Debug, Serialize, Deserialize)]
+struct SignedIn {
+    /// The key that was shown: what it may do, and whether it is still good, is asked of it each time.
+    key: String,
+}
+
+/// Who signed in on the page.
+pub(crate) struct PageSessions {
+    keyring: Arc<Keyring>,
+    documents: Arc<dyn Documents>,
+    clock: Arc<dyn Clock>,
+    entropy: Arc<dyn Entropy>,
+}
+
+impl PageSessions {
+    pub(crate) fn new(
+        keyring: Arc<Keyring>,
+        documents: Arc<dyn Documents>,
+        clock: Arc<dyn Clock>,
+        entropy: Arc<dyn Entropy>,
+    ) -> Self {
+        Self { keyring, documents, clock, entropy }
+    }
+
+    /// Signs somebody in who shows a key, and returns the cookie.
+    pub(crate) async fn begin(&self, key: &str, secure: bool) -> Result<String, Problem> {
+        self.keyring.caller(key).await?;
+        let id = id_of(key).ok_or_else(Problem::unauthorized)?;
+        let token = draw_token(self.entropy.as_ref());
+        let body = Json::of(&SignedIn { key: id.to_owned() }).expect("a text is JSON");
+        let write = Change::Write {
+            key: DocumentKey::new(house(), KIND, digest_text(&token)),
+            expect: Expect::Absent,
+            session: None,
+            body,
+            expires_at: Some(self.clock.now().after(LENGTH)),
+        };
+        self.documents.change(vec![write]).await.map_err(|it| Problem::of(&it.into()))?;
+        Ok(cookie(&token, LENGTH, secure))
+    }
+
+    /// Signs out whoever shows the cookie, and returns the one that takes its place.
+    pub(crate) async fn end(&self, headers: &HeaderMap, secure: bool) -> Result<String, Problem> {
+        if let Some(token) = token(headers) {
+            let key = DocumentKey::new(house(), KIND, digest_text(token));
+            let remove = Change::Remove { key, expect: Expect::Any };
+            self.documents.change(vec![remove]).await.map_err(|it| Problem::of(&it.into()))?;
+        }
+        Ok(cookie("", Duration::ZERO, secure))
+    }
+
+    /// Returns who signed in, if a request shows a cookie, and comes from the page itself: a browser sends a cookie along also
+    /// when others make it ask.
+    pub(crate) async fn caller(&self, headers: &HeaderMap) -> Result<Option<Caller>, Problem> {
+        let Some(token) = token(headers) else { return Ok(None) };
+        if !is_from_the_page(headers) {
+            return Err(Problem::of_kind(Kind::OriginForbidden, Kind::OriginForbidden.message()));
+        }
+        let key = DocumentKey::new(house(), KIND, digest_text(token));
+        let found = self.documents.document(&key).await.map_err(|it| Problem::of(&it.into()))?;
+        let now = self.clock.now();
+        let found = found.filter(|it| it.expires_at.is_none_or(|end| now < end));
+        let signed_in = found.and_then(|it| it.body.decode::<SignedIn>().ok());
+        let signed_in = signed_in.ok_or_else(Problem::unauthorized)?;
+        self.keyring.holder(&signed_in.key).await.map(Some)
+    }
+}
+
+/// Returns the value of the cookie.
+fn token(headers: &HeaderMap) -> Option<&str> {
+    let all = headers.get_all(COOKIE).iter().filter_map(|it| it.to_str().ok());
+    let mut pairs = all.flat_map(|it| it.split(';')).filter_map(|it| it.trim().split_once('='));
+    pairs.find_map(|(name, value)| (name == NAME && !value.is_empty()).then_some(value))
+}
+
+fn cookie(token: &str, length: Duration, secure: bool) -> String {
+    let secure = if secure { "; Secure" } else { "" };
+    format!("{NAME}={token}; HttpOnly; SameSite=Strict; Path=/; Max-Age={}{secure}", length.as_secs())
+}
+
+/// Tells whether a page of ours asks: browsers say where a request comes from, and scripts cannot say otherwise.
+fn is_from_the_page(headers: &HeaderMap) -> bool {
+    let header = |name: HeaderName| headers.get(name).and_then(|it| it.to_str().ok());
+    if let Some(site) = header(HeaderName::from_static("sec-fetch-site")) {
+        return site == "same-origin" || site == "none";
+    }
+    // Over plain HTTP, beyond this machine, they say only this, and only where it matters.
+    header(ORIGIN).is_none_or(|origin| origin.split_once("://").map(|(_, it)| it) == header(HOST))
+}
+
+impl fmt::Debug for PageSessions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PageSessions").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,279 @@
+//! Tells the notices of one tenant at its endpoint, a few at a time, until each was taken or is too old.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use singletree_durable::{Change, Expect, Timestamp};
+use singletree_harness::{Notice, NoticeKind};
+use singletree_http::{
+    HttpClient, HttpLimits, HttpRequest, HttpResponse, Method, Transport, is_this_machine, retry_after,
+};
+use tokio::sync::{Notify, watch};
+
+use super::message::Message;
+use super::queue::{Queue, Settled, Task};
+use super::sign;
+use super::webhook::Webhook;
+use crate::shared::Shared;
+use crate::{Error, Result};
+
+/// How many are on their way at once.
+const AT_ONCE: usize = 4;
+/// How many are in memory.
+const QUEUED: usize = 10_000;
+/// How many are read at once.
+const PAGE: u64 = 256;
+/// How long it takes until the store is looked at again, whatever was heard.
+const LOOK_AGAIN: Duration = Duration::from_mins(5);
+/// How long to wait before a store that failed is asked again.
+const READ_AGAIN: Duration = Duration::from_secs(1);
+
+/// An endpoint with what reaches it.
+#[derive(Debug, Clone)]
+pub(crate) struct Endpoint {
+    pub(super) webhook: Webhook,
+    transport: HttpClient,
+}
+
+impl Endpoint {
+    /// Makes what reaches an endpoint.
+    ///
+    /// # Errors
+    /// `server_webhook_invalid` when no client can be made.
+    pub(super) fn of(webhook: Webhook) -> Result<Self> {
+        let time = webhook.patience;
+        let limits = HttpLimits { connect: time, head: time, idle: time, ..HttpLimits::fetching() };
+        let anywhere = webhook.private || is_this_machine(&webhook.url).unwrap_or(false);
+        let client = if anywhere { HttpClient::new(limits) } else { HttpClient::guarded(limits) };
+        let transport = client.map_err(|it| {
+            let (tenant, why) = (webhook.tenant.to_string(), it.to_string());
+            Error::Webhook { tenant, why }
+        })?;
+        Ok(Self { webhook, transport })
+    }
+}
+
+/// Tells the notices of one tenant.
+#[derive(Debug)]
+pub(super) struct Courier {
+    pub(super) webhook: Webhook,
+    shared: Arc<Shared>,
+    transport: HttpClient,
+    queue: Mutex<Queue>,
+    /// Rung when there is something new.
+    bell: Notify,
+}
+
+/// What an endpoint made of a notice.
+enum Sent {
+    Taken,
+    /// It wants no more of this one.
+    Unwanted,
+    Refused,
+    Away(Option<Duration>),
+}
+
+impl Courier {
+    /// Makes the courier of an endpoint.
+    pub(super) fn new(endpoint: Endpoint, shared: Arc<Shared>) -> Self {
+        let Endpoint { webhook, transport } = endpoint;
+        let (queue, bell) = (Mutex::new(Queue::new(QUEUED)), Notify::new());
+        Self { webhook, shared, transport, queue, bell }
+    }
+
+    /// Takes a notice that was just written.
+    pub(super) fn hear(&self, notice: Arc<Notice>) {
+        if self.webhook.types.contains(&notice.what.of_type()) {
+            self.queue().add(notice, self.shared.now());
+            self.bell.notify_one();
+        }
+    }
+
+    /// Looks in the store for what it was not told of.
+    pub(super) fn look(&self) {
+        self.queue().missed();
+        self.bell.notify_one();
+    }
+
+    /// Tells notices until it is to stop; then those that are on their way arrive or not.
+    pub(super) async fn run(self: Arc<Self>, mut stop: watch::Receiver<bool>) {
+        let mut going = FuturesUnordered::new();
+        let mut looked = self.shared.now();
+        while !*stop.borrow_and_update() {
+            let now = self.shared.now();
+            if now.since(looked) >= LOOK_AGAIN {
+                self.queue().missed();
+            }
+            let mut pause = LOOK_AGAIN;
+            if self.queue().is_hungry() {
+                looked = now;
+                if self.read().await.is_err() {
+                    self.queue().missed();
+                    pause = READ_AGAIN;
+                }
+            }
+            while going.len() < AT_ONCE
+                && let Some(task) = self.queue().take(now)
+            {
+                going.push(self.tell(task));
+            }
+            if going.len() < AT_ONCE {
+                pause = self.queue().wait(now).map_or(pause, |it| it.min(pause));
+            }
+            tokio::select! {
+                biased;
+                _ = stop.changed() => {}
+                Some((notice, settled)) = going.next() => self.settle(&notice, settled),
+                () = self.bell.notified() => {}
+                () = self.shared.pace.pause(pause) => {}
+            }
+        }
+        while let Some((notice, settled)) = going.next().await {
+            self.settle(&notice, settled);
+        }
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        // Guards a value that is whole between any two of its own calls.
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn settle(&self, notice: &Notice, settled: Settled) {
+        self.queue().settle(notice, settled, self.shared.now());
+    }
+
+    /// Reads what is stored, until nothing more fits.
+    async fn read(&self) -> singletree_harness::Result<()> {
+        self.queue().reading();
+        let known = self.queue().places();
+        let mut past: Option<String> = None;
+        loop {
+            let (tenant, kind) = (&self.webhook.tenant, Notice::KIND);
+            let page = self.shared.documents.documents(tenant, kind, past.as_deref(), PAGE).await?;
+            let now = self.shared.now();
+            for document in page.iter().filter(|it| !known.contains(&it.key.id)) {
+                match Notice::read(document) {
+                    Ok(notice) if self.webhook.types.contains(&notice.what.of_type()) => {
+                        self.queue().add(Arc::new(notice), now);
+                    }
+                    // Of a type that nobody wants any more, or written by another version: its time will be over.
+                    Ok(_) | Err(_) => {}
+                }
+            }
+            match page.into_iter().next_back() {
+                Some(last) if !self.queue().is_full() => past = Some(last.key.id),
+                Some(_) => {
+                    self.queue().missed();
+                    return Ok(());
+                }
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// Tells a notice, and removes it once it is told.
+    async fn tell(&self, task: Task) -> (Arc<Notice>, Settled) {
+        let Task { notice, told } = task;
+        let settled = if told { self.remove(&notice).await } else { self.try_tell(&notice).await };
+        (notice, settled)
+    }
+
+    async fn try_tell(&self, notice: &Notice) -> Settled {
+        let now = self.shared.now();
+        if now.since(notice.at) > self.webhook.give_up {
+            return self.remove(notice).await;
+        }
+        match self.is_to_be_told(notice, now).await {
+            Ok(true) => {}
+            Ok(false) => return self.remove_silently(notice).await,
+            Err(_) => return Settled::Unread,
+        }
+        match self.send(notice, now).await {
+            Sent::Taken | Sent::Unwanted => self.remove(notice).await,
+            Sent::Refused => Settled::Refused,
+            Sent::Away(asked) => Settled::Away(asked),
+        }
+    }
+
+    /// Tells whether there is still something to tell: the session may be gone, and a wait may have ended.
+    async fn is_to_be_told(&self, notice: &Notice, now: Timestamp) -> singletree_harness::Result<bool> {
+        if self.shared.documents.document(&notice.key()).await?.is_none() {
+            return Ok(false);
+        }
+        let NoticeKind::Expiring(awaited) = &notice.what else { return Ok(true) };
+        let chat = self.shared.chat_of(notice.tenant.clone());
+        let pending = chat.pending(Some(notice.session.as_str()), u64::MAX).await?;
+        let waits = pending.iter().any(|it| it.wait.no == awaited.wait);
+        Ok(waits && awaited.deadline.is_some_and(|it| it > now))
+    }
+
+    async fn remove(&self, notice: &Notice) -> Settled {
+        let remove = Change::Remove { key: notice.key(), expect: Expect::Any };
+        match self.shared.documents.change(vec![remove]).await {
+            Ok(()) => Settled::Over,
+            Err(_) => Settled::Told,
+        }
+    }
+
+    async fn remove_silently(&self, notice: &Notice) -> Settled {
+        match self.remove(notice).await {
+            Settled::Over => Settled::Gone,
+            other => other,
+        }
+    }
+
+    async fn send(&self, notice: &Notice, now: Timestamp) -> Sent {
+        let body = Message::of(notice, self.webhook.link.as_deref()).bytes();
+        let mut headers =
+            sign::headers(&self.webhook.keys, &notice.id, now.as_millis().div_euclid(1000), &body);
+        for (name, value) in [
+            ("content-type", "application/json"),
+            ("user-agent", concat!("singletree/", env!("CARGO_PKG_VERSION"))),
+        ] {
+            headers.push((name.to_owned(), value.to_owned()));
+        }
+        let url = self.webhook.url.clone();
+        let request = HttpRequest { method: Method::Post, url, headers, body: Bytes::from(body) };
+        match self.transport.send(request).await {
+            Ok(response) => judged(&response),
+            Err(_) => Sent::Away(None),
+        }
+    }
+}
+
+/// Says what an answer means. Its body is not read.
+fn judged(response: &HttpResponse) -> Sent {
+    match response.status {
+        200..300 => Sent::Taken,
+        410 => Sent::Unwanted,
+        408 | 425 | 429 | 500.. => Sent::Away(retry_after(response)),
+        _ => Sent::Refused,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use singletree_durable::TenantId;
+    use singletree_http::Secret;
+
+    use super::*;
+
+    // wire-notes §6
+    #[test]
+    fn an_endpoint_of_elsewhere_is_called_at_public_addresses_only() {
+        let check = |url: &str, private: bool, expected: &str| {
+            let secret = Secret::new("s".repeat(24));
+            let webhook = Webhook::new(TenantId::single(), url, &secret).unwrap().private_network(private);
+            let shown = format!("{:?}", Endpoint::of(webhook).unwrap().transport);
+            assert!(shown.contains(expected), "{url}: {shown}");
+        };
+        check("https://hooks.example.com", false, "PublicOnly");
+        check("https://10.0.0.1", false, "PublicOnly");
+        check("https://10.0.0.1", true, "Anywhere");
+        check("http://127.0.0.1:1", false, "Anywhere");
+        check("http://localhost", false, "Anywhere");
+    }
+}

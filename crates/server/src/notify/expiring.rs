@@ -1,0 +1,136 @@
+//! Writes notices of deadlines that are near.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use singletree_durable::{Change, DocumentKey, Error as StoreError, Expect, Json, TenantId, Timestamp};
+use singletree_harness::{Notice, NoticeType, PendingWait};
+use tokio::sync::{Notify, watch};
+
+use super::courier::Courier;
+use super::post::Couriers;
+use crate::shared::Shared;
+
+/// The kind of the documents that say of which waits it was told already.
+const KIND: &str = "warned";
+/// How long such a document outlives the deadline.
+const KEPT: Duration = Duration::from_hours(24);
+/// How often deadlines are looked at, whatever was heard.
+const EVERY: Duration = Duration::from_secs(30);
+/// How many are read at first.
+const PAGE: u64 = 256;
+/// How many are read at most.
+const PAGE_MAX: u64 = 1 << 16;
+
+/// Watches the deadlines of the tenants that want to hear of them.
+pub(super) struct Watch {
+    pub(super) shared: Arc<Shared>,
+    pub(super) couriers: Arc<Couriers>,
+    /// Rung when a wait with a deadline has begun.
+    pub(super) bell: Arc<Notify>,
+}
+
+impl Watch {
+    /// Writes notices until it is to stop.
+    pub(super) async fn run(self, mut stop: watch::Receiver<bool>) {
+        let wants = |it: &&Arc<Courier>| it.webhook.types.contains(&NoticeType::Expiring);
+        let Some(lead) = self.couriers.values().filter(wants).map(|it| it.webhook.lead).max() else { return };
+        let mut warned = BTreeSet::new();
+        while !*stop.borrow_and_update() {
+            // What fails is tried again at the next look.
+            let next = self.look(lead, &mut warned).await.unwrap_or(EVERY);
+            tokio::select! {
+                biased;
+                _ = stop.changed() => {}
+                () = self.bell.notified() => {}
+                () = self.shared.pace.pause(next.min(EVERY)) => {}
+            }
+        }
+    }
+
+    /// Writes what there is to write now; returns how long it is until there may be more.
+    async fn look(
+        &self,
+        lead: Duration,
+        warned: &mut BTreeSet<String>,
+    ) -> singletree_harness::Result<Duration> {
+        let now = self.shared.now();
+        // Also those that come before the next look.
+        let near = self.near(now.after(lead).after(EVERY)).await?;
+        let (mut next, mut still) = (EVERY, BTreeSet::new());
+        for (tenant, pending) in &near {
+            let courier =
+                self.couriers.get(tenant).filter(|it| it.webhook.types.contains(&NoticeType::Expiring));
+            let (Some(courier), Some(deadline)) = (courier, pending.wait.deadline) else { continue };
+            let due = due(pending, deadline, courier.webhook.lead);
+            if now < due {
+                next = next.min(due.since(now));
+                continue;
+            }
+            let name = format!("{}/{}", pending.session, pending.wait.no);
+            let id = format!("{}:{tenant}/{name}", tenant.as_str().len());
+            if !warned.contains(&id) && deadline > now {
+                self.warn((tenant, &name), pending, deadline, courier).await?;
+            }
+            still.insert(id);
+        }
+        *warned = still;
+        Ok(next)
+    }
+
+    /// Reads the deadlines until then, all of them.
+    async fn near(&self, until: Timestamp) -> singletree_harness::Result<Vec<(TenantId, PendingWait)>> {
+        let mut limit = PAGE;
+        loop {
+            let near = self.shared.chat.deadlines(Some(until), limit).await?;
+            if (near.len() as u64) < limit || limit >= PAGE_MAX {
+                return Ok(near);
+            }
+            limit *= 4;
+        }
+    }
+
+    /// Writes the notice, and that it was written, if that was not done before.
+    async fn warn(
+        &self,
+        (tenant, name): (&TenantId, &str),
+        pending: &PendingWait,
+        deadline: Timestamp,
+        courier: &Courier,
+    ) -> singletree_harness::Result<()> {
+        let (chat, now) = (&self.shared.chat, self.shared.now());
+        let Some(notice) = Notice::expiring(tenant.clone(), pending, chat.log_epoch(), now) else {
+            return Ok(());
+        };
+        let session = Some(notice.session.clone());
+        let warned = Change::Write {
+            key: DocumentKey::new(tenant.clone(), KIND, name),
+            expect: Expect::Absent,
+            session: session.clone(),
+            body: Json::from_text("null"),
+            expires_at: Some(deadline.after(KEPT)),
+        };
+        let written = Change::Write {
+            key: notice.key(),
+            expect: Expect::Any,
+            session,
+            body: notice.body()?,
+            expires_at: Some(notice.kept_until()),
+        };
+        match self.shared.documents.change(vec![warned, written]).await {
+            Ok(()) => courier.hear(Arc::new(notice)),
+            Err(StoreError::Refused { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+}
+
+/// Returns when it is to be told that a deadline is near: so long before it, or when half of the wait's time has passed,
+/// whichever is later. Who was asked a moment ago is not reminded at once.
+fn due(pending: &PendingWait, deadline: Timestamp, lead: Duration) -> Timestamp {
+    let before = deadline.since(pending.since).saturating_sub(lead);
+    let half = deadline.since(pending.since) / 2;
+    pending.since.after(before.max(half))
+}

@@ -1,0 +1,217 @@
+//! What is sent of a notice: names, ids and times, and nothing that was said.
+
+use serde::Serialize;
+use singletree_harness::{Awaited, Notice, NoticeKind};
+use singletree_protocol::native::Time;
+
+use crate::native::time;
+
+/// What is sent of a notice.
+#[derive(Debug, PartialEq, Serialize)]
+pub(super) struct Message<'a> {
+    id: &'a str,
+    r#type: &'static str,
+    timestamp: Time,
+    data: Data<'a>,
+}
+
+#[derive(Debug, PartialEq, Serialize)]
+struct Data<'a> {
+    tenant: &'a str,
+    session: &'a str,
+    invocation: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    turn: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    event: Option<&'a str>,
+    #[serde(flatten)]
+    what: What<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    link: Option<String>,
+}
+
+#[derive(Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+enum What<'a> {
+    Awaited {
+        wait: u64,
+        signal: &'a str,
+        approval: bool,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        action: Option<&'a str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        risk: Option<&'static str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        deadline: Option<Time>,
+    },
+    Ended {
+        wait: u64,
+        signal: &'a str,
+        how: &'a str,
+    },
+    Failed {
+        category: &'a str,
+        bucket: &'static str,
+        retry_safe: bool,
+    },
+}
+
+impl<'a> What<'a> {
+    fn awaited(it: &'a Awaited) -> Self {
+        Self::Awaited {
+            wait: it.wait,
+            signal: &it.signal,
+            approval: it.approval,
+            action: it.tool.as_deref(),
+            risk: risk(it),
+            deadline: it.deadline.map(time),
+        }
+    }
+}
+
+/// Says how dangerous it is what would be done. What nobody says anything of, and what is known only to be somebody's, is
+/// dangerous.
+fn risk(awaited: &Awaited) -> Option<&'static str> {
+    match awaited.effect.as_deref() {
+        Some("read") => Some("safe"),
+        Some("safe_write") => Some("caution"),
+        Some(_) => Some("dangerous"),
+        None => awaited.approval.then_some("dangerous"),
+    }
+}
+
+impl<'a> Message<'a> {
+    /// Says what there is to say; where people go from there, if anywhere.
+    pub(super) fn of(notice: &'a Notice, link: Option<&str>) -> Self {
+        let (what, signal) = match &notice.what {
+            NoticeKind::Suspended(it) | NoticeKind::Expiring(it) => {
+                (What::awaited(it), Some(it.signal.as_str()))
+            }
+            NoticeKind::Resumed { wait, signal, how } => {
+                (What::Ended { wait: *wait, signal, how }, Some(signal.as_str()))
+            }
+            NoticeKind::Errored { category, bucket, retry_safe } => {
+                (What::Failed { category, bucket: bucket.as_str(), retry_safe: *retry_safe }, None)
+            }
+        };
+        let data = Data {
+            tenant: notice.tenant.as_str(),
+            session: notice.session.as_str(),
+            invocation: notice.invocation.as_str(),
+            turn: notice.turn.as_ref().map(ToString::to_string),
+            event: notice.event.as_deref(),
+            what,
+            link: link.map(|it| filled(it, notice, signal.unwrap_or_default())),
+        };
+        let kind = notice.what.of_type().as_str();
+        Self { id: &notice.id, r#type: kind, timestamp: time(notice.at), data }
+    }
+
+    /// Writes it out.
+    pub(super) fn bytes(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("it is texts, numbers and flags")
+    }
+}
+
+/// Puts the names of a notice into the address where people go, as they can stand there.
+fn filled(link: &str, notice: &Notice, signal: &str) -> String {
+    let mut filled = String::new();
+    let mut rest = link;
+    while let Some((before, (name, after))) =
+        rest.split_once('{').and_then(|(before, behind)| Some((before, behind.split_once('}')?)))
+    {
+        filled.push_str(before);
+        match name {
+            "tenant" => encode(notice.tenant.as_str(), &mut filled),
+            "session" => encode(notice.session.as_str(), &mut filled),
+            "signal" => encode(signal, &mut filled),
+            other => filled.extend(["{", other, "}"]),
+        }
+        rest = after;
+    }
+    filled.push_str(rest);
+    filled
+}
+
+fn encode(text: &str, out: &mut String) {
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => out.push(byte.into()),
+            other => out.push_str(&format!("%{other:02X}")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use singletree_durable::{InvocationId, SessionId, TenantId, Timestamp};
+    use singletree_harness::Bucket;
+
+    use super::*;
+
+    fn notice(what: NoticeKind) -> Notice {
+        Notice {
+            id: "ntc_1".into(),
+            place: "a/b/1".into(),
+            tenant: TenantId::single(),
+            session: SessionId::parse("a/b {x}").unwrap(),
+            invocation: InvocationId::parse("i").unwrap(),
+            turn: "i.1".parse().ok(),
+            event: Some("e.7".into()),
+            at: Timestamp::from_millis(1_767_225_600_123),
+            what,
+        }
+    }
+
+    fn awaited(approval: bool, effect: Option<&str>) -> Awaited {
+        let (tool, effect) = (approval.then(|| "send".to_owned()), effect.map(str::to_owned));
+        let deadline = Some(Timestamp::from_millis(1_767_225_660_000));
+        Awaited { wait: 3, signal: "apr-1".into(), approval, tool, effect, deadline }
+    }
+
+    fn check(what: NoticeKind, link: Option<&str>, kind: &str, data: Value) {
+        let notice = notice(what);
+        let bytes = Message::of(&notice, link).bytes();
+        let about = json!({ "tenant": "default", "session": "a/b {x}", "invocation": "i", "turn": "i.1", "event": "e.7" });
+        let mut whole = about.as_object().unwrap().clone();
+        whole.extend(data.as_object().unwrap().clone());
+        let expected =
+            json!({ "id": "ntc_1", "type": kind, "timestamp": "2026-01-01T00:00:00.123Z", "data": whole });
+        assert_eq!(serde_json::from_slice::<Value>(&bytes).unwrap(), expected);
+    }
+
+    #[test]
+    fn each_type_says_what_it_is_about() {
+        let deadline = "2026-01-01T00:01:00.000Z";
+        let waits = json!({ "wait": 3, "signal": "apr-1", "approval": true, "action": "send",
+            "risk": "dangerous", "deadline": deadline });
+        let what = || awaited(true, Some("destructive"));
+        check(NoticeKind::Suspended(what()), None, "suspended", waits.clone());
+        check(NoticeKind::Expiring(what()), None, "expiring", waits);
+        let ended = NoticeKind::Resumed { wait: 3, signal: "apr-1".into(), how: "consumed".into() };
+        let said = json!({ "wait": 3, "signal": "apr-1", "how": "consumed",
+            "link": "https://x/default/a%2Fb%20%7Bx%7D?s=apr-1&{other}{" });
+        check(ended, Some("https://x/{tenant}/{session}?s={signal}&{other}{"), "resumed", said);
+        let failed = NoticeKind::Errored {
+            category: "provider_rate_limit".into(),
+            bucket: Bucket::RetryableTransient,
+            retry_safe: true,
+        };
+        let said = json!({ "category": "provider_rate_limit", "bucket": "retryable_transient",
+            "retry_safe": true });
+        check(failed, None, "errored", said);
+    }
+
+    // wire-notes: an effect that nobody knows is not safe
+    #[test]
+    fn what_is_not_known_to_be_harmless_is_dangerous() {
+        let check = |approval, effect, expected| assert_eq!(risk(&awaited(approval, effect)), expected);
+        check(true, Some("read"), Some("safe"));
+        check(true, Some("safe_write"), Some("caution"));
+        check(true, Some("local"), Some("dangerous"));
+        check(true, Some("else"), Some("dangerous"));
+        check(true, None, Some("dangerous"));
+        check(false, None, None);
+    }
+}

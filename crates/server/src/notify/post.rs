@@ -1,0 +1,98 @@
+//! All couriers of a server, and who hands them what is written.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use singletree_durable::TenantId;
+use singletree_harness::{Heard, NoticeKind};
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout_at};
+
+use super::courier::{Courier, Endpoint};
+use super::expiring::Watch;
+use super::webhook::Webhook;
+use crate::shared::Shared;
+use crate::{Error, Result};
+
+/// The couriers by the tenants that they are for.
+pub(super) type Couriers = BTreeMap<TenantId, Arc<Courier>>;
+
+/// The couriers of a server, at work. Dropping it ends them; what is not told is told by the next process.
+#[derive(Debug)]
+pub(crate) struct Post {
+    work: JoinSet<()>,
+    stop: watch::Sender<bool>,
+}
+
+impl Post {
+    /// Makes ready to tell notices at these endpoints.
+    ///
+    /// # Errors
+    /// `server_webhook_invalid` when a tenant has two, or no client can be made.
+    pub(crate) fn endpoints(webhooks: Vec<Webhook>) -> Result<Vec<Endpoint>> {
+        for (at, webhook) in webhooks.iter().enumerate() {
+            if webhooks[..at].iter().any(|it| it.tenant == webhook.tenant) {
+                let (tenant, why) = (webhook.tenant.to_string(), "it has two endpoints".to_owned());
+                return Err(Error::Webhook { tenant, why });
+            }
+        }
+        webhooks.into_iter().map(Endpoint::of).collect()
+    }
+
+    /// Sets the couriers to work: on what was left, and on what is written from now on.
+    pub(crate) fn open(shared: &Arc<Shared>) -> Self {
+        let (stop, mut work) = (watch::Sender::new(false), JoinSet::new());
+        if shared.endpoints.is_empty() {
+            return Self { work, stop };
+        }
+        // What is written after this is heard, and what was written before is read.
+        let mut hearing = shared.chat.notices();
+        let couriers = shared
+            .endpoints
+            .iter()
+            .map(|it| (it.webhook.tenant.clone(), Arc::new(Courier::new(it.clone(), shared.clone()))));
+        let couriers = Arc::new(couriers.collect::<Couriers>());
+        for courier in couriers.values() {
+            work.spawn(courier.clone().run(stop.subscribe()));
+        }
+        let bell = Arc::new(Notify::new());
+        let watch = Watch { shared: shared.clone(), couriers: couriers.clone(), bell: bell.clone() };
+        work.spawn(watch.run(stop.subscribe()));
+        let mut stopped = stop.subscribe();
+        work.spawn(async move {
+            loop {
+                tokio::select! {
+                    _ = stopped.changed() => return,
+                    heard = hearing.next() => match heard {
+                        Some(heard) => hand_out(&couriers, &bell, heard),
+                        None => return,
+                    },
+                }
+            }
+        });
+        Self { work, stop }
+    }
+
+    /// Takes nothing new, and lets what is on its way arrive until then.
+    pub(crate) async fn close(mut self, until: Instant) {
+        self.stop.send_replace(true);
+        let all = async { while self.work.join_next().await.is_some() {} };
+        // What has no time is told again by the next process.
+        drop(timeout_at(until, all).await);
+    }
+}
+
+fn hand_out(couriers: &Couriers, bell: &Notify, heard: Heard) {
+    match heard {
+        Heard::Notice(notice) => {
+            if matches!(&notice.what, NoticeKind::Suspended(it) if it.deadline.is_some()) {
+                bell.notify_one();
+            }
+            if let Some(courier) = couriers.get(&notice.tenant) {
+                courier.hear(notice);
+            }
+        }
+        Heard::Missed => couriers.values().for_each(|it| it.look()),
+    }
+}

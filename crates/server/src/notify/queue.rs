@@ -1,0 +1,194 @@
+//! Which notices are told next, and when: a plain value, to which the time is told.
+//!
+//! Notices of one session are told in order: a later one waits until an earlier one was told or given up. What was tried least
+//! comes first, so that one that its endpoint never takes holds nobody else up. An endpoint that is away is asked once, later
+//! and later, until it answers.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use singletree_durable::{SessionId, Timestamp};
+use singletree_harness::Notice;
+
+/// How long to wait after the first failure; it doubles with each.
+const PAUSE: Duration = Duration::from_secs(1);
+/// How long to wait at most before one notice is tried again.
+const PAUSE_MAX: Duration = Duration::from_mins(10);
+/// How long to wait at most before an endpoint that is away is asked again.
+const REST_MAX: Duration = Duration::from_mins(1);
+/// How long at most an endpoint may ask to be left alone.
+const ASKED_MAX: Duration = Duration::from_hours(1);
+
+/// What became of a notice that was taken from the queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Settled {
+    /// The endpoint took it, and it is removed from the store.
+    Over,
+    /// There was nothing to tell any more; the endpoint was not asked.
+    Gone,
+    /// The endpoint took it, and it could not be removed from the store: that is tried again, and nothing is told.
+    Told,
+    /// The endpoint does not take this one.
+    Refused,
+    /// The endpoint is away, or asks to be left alone for so long.
+    Away(Option<Duration>),
+    /// The store could not be asked.
+    Unread,
+}
+
+/// A notice to be told.
+#[derive(Debug, Clone)]
+pub(super) struct Task {
+    pub(super) notice: Arc<Notice>,
+    /// Whether the endpoint has taken it already.
+    pub(super) told: bool,
+}
+
+#[derive(Debug)]
+struct Entry {
+    notice: Arc<Notice>,
+    attempts: u32,
+    due: Timestamp,
+    told: bool,
+    taken: bool,
+}
+
+/// The notices of one endpoint that are to be told, as many as fit.
+#[derive(Debug)]
+pub(super) struct Queue {
+    /// By session, and in the order of what happened.
+    sessions: BTreeMap<SessionId, BTreeMap<String, Entry>>,
+    len: usize,
+    max: usize,
+    /// Whether all that are stored are in it.
+    whole: bool,
+    taken: usize,
+    /// How often in a row the endpoint was away.
+    failures: u32,
+    /// Until when it is left alone.
+    rest: Option<Timestamp>,
+}
+
+impl Queue {
+    /// Makes an empty queue that knows nothing of what is stored.
+    pub(super) fn new(max: usize) -> Self {
+        let (sessions, rest) = (BTreeMap::new(), None);
+        Self { sessions, len: 0, max, whole: false, taken: 0, failures: 0, rest }
+    }
+
+    /// Adds a notice, unless it is in it. What does not fit is read from the store later.
+    pub(super) fn add(&mut self, notice: Arc<Notice>, now: Timestamp) {
+        let full = self.is_full();
+        let of_session = self.sessions.entry(notice.session.clone()).or_default();
+        if of_session.contains_key(&notice.place) {
+            return;
+        }
+        if full {
+            self.whole = false;
+            let session = notice.session.clone();
+            self.tidy(&session);
+            return;
+        }
+        let (place, due) = (notice.place.clone(), now);
+        of_session.insert(place, Entry { notice, attempts: 0, due, told: false, taken: false });
+        self.len += 1;
+    }
+
+    /// Notes that some were written that it was not told of.
+    pub(super) fn missed(&mut self) {
+        self.whole = false;
+    }
+
+    /// Tells whether the store is to be read: there may be more, and there is room.
+    pub(super) fn is_hungry(&self) -> bool {
+        !self.whole && self.len <= self.max / 2
+    }
+
+    /// Tells whether nothing more fits.
+    pub(super) fn is_full(&self) -> bool {
+        self.len >= self.max
+    }
+
+    /// Notes that the store is being read, from its beginning.
+    pub(super) fn reading(&mut self) {
+        self.whole = true;
+    }
+
+    /// Takes the next notice that may be told now.
+    pub(super) fn take(&mut self, now: Timestamp) -> Option<Task> {
+        if self.rest.is_some_and(|it| it > now) || (self.failures > 0 && self.taken > 0) {
+            return None;
+        }
+        let heads = self.sessions.values_mut().filter_map(|it| it.values_mut().next());
+        let ready = heads.filter(|it| !it.taken && it.due <= now);
+        let next = ready.min_by_key(|it| (it.attempts, it.due, it.notice.at))?;
+        next.taken = true;
+        self.taken += 1;
+        Some(Task { notice: next.notice.clone(), told: next.told })
+    }
+
+    /// Says what became of a notice that was taken.
+    pub(super) fn settle(&mut self, notice: &Notice, settled: Settled, now: Timestamp) {
+        let of_session = self.sessions.get_mut(&notice.session);
+        let Some(entry) = of_session.and_then(|it| it.get_mut(&notice.place)).filter(|it| it.taken) else {
+            return;
+        };
+        (entry.taken, entry.attempts) = (false, entry.attempts.saturating_add(1));
+        entry.due = now.after(pause(entry.attempts, PAUSE_MAX, &notice.id));
+        self.taken -= 1;
+        match settled {
+            Settled::Over | Settled::Gone => {
+                if let Some(of_session) = self.sessions.get_mut(&notice.session) {
+                    self.len -= usize::from(of_session.remove(&notice.place).is_some());
+                }
+                self.tidy(&notice.session);
+            }
+            Settled::Told => entry.told = true,
+            Settled::Refused | Settled::Unread => {}
+            Settled::Away(asked) => {
+                self.failures = self.failures.saturating_add(1);
+                let asked = asked.unwrap_or_default().min(ASKED_MAX);
+                self.rest = Some(now.after(pause(self.failures, REST_MAX, &notice.id).max(asked)));
+            }
+        }
+        if matches!(settled, Settled::Over | Settled::Told | Settled::Refused) {
+            (self.failures, self.rest) = (0, None);
+        }
+    }
+
+    /// Returns how long it is until one may be told that may not now; nothing when there is none, or one that is on its way
+    /// comes first.
+    pub(super) fn wait(&self, now: Timestamp) -> Option<Duration> {
+        if self.failures > 0 && self.taken > 0 {
+            return None;
+        }
+        let heads = self.sessions.values().filter_map(|it| it.values().next());
+        let due = heads.filter(|it| !it.taken).map(|it| it.due).min()?;
+        Some(self.rest.map_or(due, |it| it.max(due)).since(now))
+    }
+
+    /// Returns the places of what it holds.
+    pub(super) fn places(&self) -> BTreeSet<String> {
+        self.sessions.values().flat_map(|it| it.keys().cloned()).collect()
+    }
+
+    fn tidy(&mut self, session: &SessionId) {
+        if self.sessions.get(session).is_some_and(BTreeMap::is_empty) {
+            self.sessions.remove(session);
+        }
+    }
+}
+
+/// Returns how long to wait after so many failures: from half of what is said up to it, so that what failed together does not
+/// come back together. By the id, so that the same is always the same.
+fn pause(failures: u32, max: Duration, id: &str) -> Duration {
+    let doubled = 2_u32.checked_pow(failures.saturating_sub(1)).and_then(|it| PAUSE.checked_mul(it));
+    let whole = doubled.unwrap_or(max).min(max);
+    let digits = id.get(id.len().saturating_sub(4)..).and_then(|it| u16::from_str_radix(it, 16).ok());
+    let part = f64::from(digits.unwrap_or_default()) / f64::from(u16::MAX);
+    whole.mul_f64(0.5 + part / 2.0)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,105 @@
+//! Signatures of what is sent, as Standard Webhooks 1.0 has them.
+//!
+//! Three headers: `webhook-id`, the same however often a message is sent; `webhook-timestamp`, when it was sent, in seconds
+//! since the Unix epoch; `webhook-signature`, for each secret `v1,` and the base64 of the HMAC-SHA256 of id, timestamp and body
+//! with a dot between them.
+
+use std::fmt;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+use singletree_http::Secret;
+
+/// How many bytes a secret must have at least.
+const BYTES_MIN: usize = 24;
+/// What stands before a secret that is written as base64.
+const PREFIX: &str = "whsec_";
+
+/// What signs. `Debug` hides it.
+#[derive(Clone)]
+pub(crate) struct SigningKey(Hmac<Sha256>);
+
+impl SigningKey {
+    /// Reads a secret.
+    ///
+    /// # Errors
+    /// What is wrong with it; nothing of it is told.
+    pub(super) fn read(secret: &Secret) -> Result<Self, &'static str> {
+        let text = secret.expose().trim();
+        let bytes = match text.strip_prefix(PREFIX) {
+            Some(base64) => STANDARD.decode(base64).map_err(|_| "what stands behind whsec_ is no base64")?,
+            None => text.as_bytes().to_vec(),
+        };
+        if bytes.len() < BYTES_MIN {
+            return Err("the secret must have 24 bytes or more");
+        }
+        let mac = Hmac::new_from_slice(&bytes).map_err(|_| "the secret is no key")?;
+        Ok(Self(mac))
+    }
+
+    fn sign(&self, id: &str, timestamp: i64, body: &[u8]) -> String {
+        let mut mac = self.0.clone();
+        mac.update(format!("{id}.{timestamp}.").as_bytes());
+        mac.update(body);
+        format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes()))
+    }
+}
+
+impl fmt::Debug for SigningKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SigningKey(hidden)")
+    }
+}
+
+/// Returns the headers of a message.
+pub(super) fn headers(keys: &[SigningKey], id: &str, timestamp: i64, body: &[u8]) -> Vec<(String, String)> {
+    let signatures: Vec<String> = keys.iter().map(|it| it.sign(id, timestamp, body)).collect();
+    let headers = [
+        ("webhook-id", id.to_owned()),
+        ("webhook-timestamp", timestamp.to_string()),
+        ("webhook-signature", signatures.join(" ")),
+    ];
+    headers.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(text: &str) -> Result<SigningKey, &'static str> {
+        SigningKey::read(&Secret::new(text))
+    }
+
+    // The example of the specification of Standard Webhooks 1.0.
+    #[test]
+    fn a_message_is_signed_as_others_sign_it() {
+        let key = key("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap();
+        let body = br#"{"test": 2432232314}"#;
+        let headers = headers(&[key], "msg_p5jXN8AQM9LWM0D4loKWxJek", 1_614_265_330, body);
+        let expected = [
+            ("webhook-id", "msg_p5jXN8AQM9LWM0D4loKWxJek"),
+            ("webhook-timestamp", "1614265330"),
+            ("webhook-signature", "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="),
+        ];
+        assert_eq!(headers, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    }
+
+    #[test]
+    fn with_two_secrets_there_are_two_signatures() {
+        let (one, two) = (key("an old secret of some length").unwrap(), key(&"n".repeat(24)).unwrap());
+        let both = headers(&[one.clone(), two.clone()], "i", 1, b"b");
+        let each = [one, two].map(|it| it.sign("i", 1, b"b")).join(" ");
+        assert_eq!(both[2].1, each);
+    }
+
+    #[test]
+    fn a_secret_that_is_none_is_refused_and_never_shown() {
+        let refused = |text: &str| key(text).err();
+        assert_eq!(refused("short"), Some("the secret must have 24 bytes or more"));
+        assert_eq!(refused("whsec_c2hvcnQ="), Some("the secret must have 24 bytes or more"));
+        assert_eq!(refused("whsec_!"), Some("what stands behind whsec_ is no base64"));
+        assert_eq!(format!("{:?}", key("canary-canary-canary-canary").unwrap()), "SigningKey(hidden)");
+    }
+}

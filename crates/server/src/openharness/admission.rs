@@ -1,0 +1,166 @@
+//! What a message comes down to: which session, and which wish (spec: OpenHarness §9; D16).
+
+use serde_json::Value;
+use singletree_durable::SessionId;
+use singletree_llm::canonical_json;
+use singletree_protocol::openharness::{
+    AttachmentRef, Context, Continuation, EnvironmentState, Malformed, PrivacyTier, RequestMessage, embedded,
+};
+
+/// How many attachments one message may have (INV-12).
+pub(super) const ATTACHMENTS_MAX: usize = 16;
+
+/// A request that says something which can be done.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Admitted {
+    pub(super) place: Place,
+    pub(super) wish: Wish,
+    /// The device's state, as far as models may see it.
+    pub(super) environment: Option<EnvironmentState>,
+    /// The request as one text, equal for equal requests, without what may not be kept in any form.
+    pub(super) text: String,
+}
+
+/// Where it is said: as the shell names it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Place {
+    pub(super) session_id: Option<String>,
+    pub(super) conversation_id: Option<String>,
+}
+
+/// What is wished.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Wish {
+    /// The person says something.
+    Say(Saying),
+    /// The person decides about a question.
+    Decide { token: String, run_id: Option<String> },
+    /// The shell wants to know how a run stands.
+    Show { run_id: String },
+}
+
+/// What the person says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Saying {
+    pub(super) intent: String,
+    pub(super) sop_id: Option<String>,
+    pub(super) attachments: Vec<AttachmentRef>,
+}
+
+/// Looks at a message: what it says, and whether what it says fits together.
+pub(super) fn admit(message: &RequestMessage, raw: &Value) -> Result<Admitted, Malformed> {
+    if let Some(place) = raw.get("request").and_then(embedded) {
+        return Err(Malformed::at(place, "holds bytes; send a reference instead"));
+    }
+    let empty = Context::default();
+    let context = message.request.context.as_ref().unwrap_or(&empty);
+    let place = place(message, context)?;
+    let attachments = context.attachments.clone().unwrap_or_default();
+    check_attachments(&attachments)?;
+    let sop_id = sop(context)?;
+    let intent = context.user_intent.clone().filter(|it| !it.trim().is_empty());
+    let go_on = context.continuation.clone().unwrap_or_default();
+    let wish = match (go_on, intent) {
+        (Continuation { continuation_token: Some(token), run_id, .. }, _) => Wish::Decide { token, run_id },
+        (_, Some(intent)) => Wish::Say(Saying { intent, sop_id, attachments }),
+        (Continuation { run_id: Some(run_id), .. }, None) => Wish::Show { run_id },
+        (_, None) => {
+            return Err(Malformed::at("context.user_intent", "is missing, and so is a continuation"));
+        }
+    };
+    let environment = context.environment_state.clone().filter(|it| it.tier() != PrivacyTier::Secret);
+    Ok(Admitted { place, wish, environment, text: kept(raw) })
+}
+
+fn place(message: &RequestMessage, context: &Context) -> Result<Place, Malformed> {
+    let known = message.request.auth.as_ref().and_then(|it| it.session_id.clone());
+    let session_id = match (context.session_id.clone(), known) {
+        (Some(one), Some(other)) if one != other => {
+            return Err(Malformed::at("auth.session_id", "is not the session of the context"));
+        }
+        (one, other) => one.or(other),
+    };
+    let place = Place { session_id, conversation_id: context.conversation_id.clone() };
+    // The parts are checked, and the whole, which is longer.
+    let parts =
+        [("context.session_id", &place.session_id), ("context.conversation_id", &place.conversation_id)];
+    for (field, part) in parts {
+        part.as_ref().map(SessionId::parse).transpose().map_err(|it| Malformed::at(field, it.to_string()))?;
+    }
+    let whole = place.session().map(SessionId::parse).transpose();
+    whole.map_err(|it| Malformed::at("context.session_id", it.to_string()))?;
+    Ok(place)
+}
+
+impl Place {
+    /// Returns the harness's session, if the shell names one.
+    ///
+    /// Without a thread it is the shell's own id, so that every other client meets it there. A thread has a session of its
+    /// own: both parts with `#` between them. In either part `#` and `%` are written as `%23` and `%25`: no two places are
+    /// one session.
+    pub(super) fn session(&self) -> Option<String> {
+        let session = escaped(self.session_id.as_ref()?);
+        Some(match &self.conversation_id {
+            Some(conversation) => format!("{session}#{}", escaped(conversation)),
+            None => session,
+        })
+    }
+
+    /// Returns where the harness's session is for the shell.
+    pub(super) fn of(session: &str) -> Self {
+        let (session_id, conversation_id) = match session.split_once('#') {
+            Some((session, conversation)) => (session, Some(plain(conversation))),
+            None => (session, None),
+        };
+        Self { session_id: Some(plain(session_id)), conversation_id }
+    }
+}
+
+fn escaped(part: &str) -> String {
+    part.replace('%', "%25").replace('#', "%23")
+}
+
+fn plain(part: &str) -> String {
+    part.replace("%23", "#").replace("%25", "%")
+}
+
+fn sop(context: &Context) -> Result<Option<String>, Malformed> {
+    let hinted = context.task_hint.as_ref().and_then(|it| it.sop_id.clone());
+    let continued = context.continuation.as_ref().and_then(|it| it.sop_id.clone());
+    match (hinted, continued) {
+        (Some(one), Some(other)) if one != other => {
+            Err(Malformed::at("context.continuation.sop_id", "is not that of the task hint"))
+        }
+        (one, other) => Ok(one.or(other)),
+    }
+}
+
+// spec: OpenHarness §9.1
+fn check_attachments(attachments: &[AttachmentRef]) -> Result<(), Malformed> {
+    if attachments.len() > ATTACHMENTS_MAX {
+        return Err(Malformed::at("context.attachments", format!("has more than {ATTACHMENTS_MAX}")));
+    }
+    match attachments.iter().position(|it| !it.refers()) {
+        Some(at) => {
+            let why = "refers to nothing: it needs a ref_id, a uri or an asset_id";
+            Err(Malformed::at(format!("context.attachments[{at}]"), why))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Returns what may be digested and kept of a request: of the device's state only what is public.
+fn kept(raw: &Value) -> String {
+    let mut raw = raw.clone();
+    if let Some(Value::Object(context)) = raw.pointer_mut("/request/context") {
+        let tier =
+            context.get("environment_state").and_then(|it| it.get("privacy_tier")).and_then(Value::as_str);
+        if tier != Some(PrivacyTier::Public.as_str()) {
+            context.remove("environment_state");
+        }
+    }
+    canonical_json(&raw)
+}
+
+#[cfg(test)]
+mod tests;

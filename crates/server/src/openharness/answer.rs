@@ -1,0 +1,44 @@
+//! The answer as it goes out: whole, with the request's own ids (spec: OpenHarness §5.2).
+
+use axum::body::Bytes;
+use axum::http::StatusCode;
+use axum::http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use axum::response::{IntoResponse, Response};
+use singletree_protocol::openharness::{ResponseMessage, ResponsePayload};
+
+use super::negotiation::Terms;
+use super::opening::Opening;
+
+/// The header of the transport that carries what the message carries as `correlation_id`.
+const CORRELATION: HeaderName = HeaderName::from_static("x-correlation-id");
+
+/// Bytes of the longest correlation id that is mirrored in a header.
+const LONGEST: usize = 256;
+
+/// Puts an answer into its envelope.
+pub(super) fn envelope(opening: &Opening, terms: &Terms, payload: ResponsePayload) -> Vec<u8> {
+    let message = ResponseMessage {
+        request_id: opening.request_id.clone(),
+        correlation_id: opening.correlation_id.clone(),
+        supported_capabilities: terms.supported.clone(),
+        capability_denials: terms.denials.clone(),
+        ..ResponseMessage::new(payload)
+    };
+    serde_json::to_vec(&message).expect("a message is texts, numbers and maps of them")
+}
+
+/// Makes the response; what the transport says of correlation comes back by the transport, and what the message says wins.
+pub(super) fn response(status: StatusCode, body: Vec<u8>, opening: &Opening, asked: &HeaderMap) -> Response {
+    let mut response = (status, Bytes::from(body)).into_response();
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    let said = opening.correlation_id.as_deref().filter(|it| it.len() <= LONGEST);
+    let mirrored = match &opening.correlation_id {
+        Some(_) => said.and_then(|it| HeaderValue::from_str(it).ok()),
+        None => asked.get(&CORRELATION).filter(|it| it.len() <= LONGEST).cloned(),
+    };
+    if let Some(id) = mirrored {
+        headers.insert(CORRELATION, id);
+    }
+    response
+}

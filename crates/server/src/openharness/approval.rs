@@ -1,0 +1,179 @@
+//! What a suspended turn waits for, as a question to a person or as a note that something is awaited.
+
+use serde_json::{Map, Value};
+use singletree_durable::Timestamp;
+use singletree_harness::SuspendedTurn;
+use singletree_llm::canonical_json;
+use singletree_protocol::openharness::{
+    Action, ActionDirective, ApprovalOption, Continuation, Decision, RenderMessage, RequestApproval,
+    RiskTier, SignalRequest,
+};
+
+use super::digest;
+use super::tokens::Question;
+
+/// How many bytes of arguments are shown; the digest is of all of them.
+const SHOWN_MAX: usize = 4000;
+
+/// An action that somebody has to approve.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Wanted {
+    tool: String,
+    shown: String,
+    params_sha256: String,
+    risk: RiskTier,
+}
+
+impl Wanted {
+    /// Reads it from what waits; none when that is no approval.
+    pub(super) fn of(turn: &SuspendedTurn, clean: &dyn Fn(&str) -> String) -> Option<Self> {
+        turn.wait.action.as_ref()?;
+        let said = turn.signal_descriptor.metadata.as_ref();
+        let known = |name: &str| said.and_then(|it| it.get(name));
+        let text = |name: &str| known(name).and_then(Value::as_str);
+        // A graph that asks without the words of the agent loop shows all that it says.
+        let everything = || said.cloned().unwrap_or(Value::Null);
+        let tool = text("tool").unwrap_or(&turn.signal_descriptor.signal_id);
+        let arguments = text("tool").and_then(|_| known("arguments").cloned()).unwrap_or_else(everything);
+        Some(Self {
+            tool: clean(tool),
+            shown: clean(&shown(&arguments)),
+            params_sha256: digest::sha256(&canonical_json(&arguments)),
+            risk: risk(text("effect")),
+        })
+    }
+
+    /// Returns what a decision about it is bound to.
+    pub(super) fn question(&self, session: &str, turn: &SuspendedTurn, until: Timestamp) -> Question {
+        Question {
+            session: session.to_owned(),
+            run_id: turn.invocation_id.to_string(),
+            signal: turn.signal_descriptor.signal_id.clone(),
+            wait: turn.wait.no,
+            action: turn.wait.action.clone().unwrap_or_default(),
+            params_sha256: self.params_sha256.clone(),
+            until: until.as_millis(),
+        }
+    }
+
+    /// Asks; without tokens it only tells.
+    pub(super) fn ask(
+        &self,
+        turn: &SuspendedTurn,
+        tokens: &[(Decision, String)],
+        now: Timestamp,
+    ) -> ActionDirective {
+        let run_id = turn.invocation_id.to_string();
+        let options = tokens.iter().map(|(decision, token)| ApprovalOption {
+            id: decision.as_str().to_owned(),
+            label: label(*decision).to_owned(),
+            continuation: Continuation {
+                run_id: Some(run_id.clone()),
+                continuation_token: Some(token.clone()),
+                ..Continuation::default()
+            },
+        });
+        let title = format!("Approval wanted: {}", self.tool);
+        let payload = RequestApproval {
+            signal_id: turn.signal_descriptor.signal_id.clone(),
+            options: options.collect(),
+            prompt: format!("May `{}` run with these arguments?\n{}", self.tool, self.shown),
+            action: Action {
+                name: self.tool.clone(),
+                params_summary: self.shown.clone(),
+                params_sha256: self.params_sha256.clone(),
+            },
+            expires_at: turn.wait.deadline.map(rfc3339),
+            // Where nobody can be asked, that was said before it.
+            fallback_message: if tokens.is_empty() { title.clone() } else { self.elsewhere(turn) },
+            title,
+            run_id,
+        };
+        let deadline_ms =
+            turn.wait.deadline.map(|it| u64::try_from(it.since(now).as_millis()).unwrap_or(u64::MAX));
+        ActionDirective { deadline_ms, ..ActionDirective::request_approval(&payload, self.risk) }
+    }
+
+    /// Says in words where else it can be decided, for shells that cannot ask.
+    pub(super) fn tell(&self, turn: &SuspendedTurn) -> ActionDirective {
+        let text = self.elsewhere(turn);
+        ActionDirective::render_message(&RenderMessage {
+            fallback_message: Some(text.clone()),
+            text,
+            format: Some("plain".to_owned()),
+            message_id: None,
+        })
+    }
+
+    fn elsewhere(&self, turn: &SuspendedTurn) -> String {
+        format!(
+            "Approval is wanted for `{}` with these arguments:\n{}\nIt waits under the id {} until somebody decides it in a \
+             client that may.",
+            self.tool, self.shown, turn.signal_descriptor.signal_id,
+        )
+    }
+}
+
+/// Tells that something is awaited that is no yes or no.
+pub(super) fn awaited(turn: &SuspendedTurn, clean: &dyn Fn(&str) -> String) -> ActionDirective {
+    let signal = &turn.signal_descriptor.signal_id;
+    ActionDirective::request_signal(&SignalRequest {
+        signal_id: signal.clone(),
+        run_id: turn.invocation_id.to_string(),
+        wait: turn.wait.no,
+        about: turn.signal_descriptor.metadata.as_ref().map(|it| cleaned(it, clean)),
+        payload_schema: turn.wait.payload_schema.clone(),
+        expires_at: turn.wait.deadline.map(rfc3339),
+        fallback_message: format!(
+            "The conversation waits for `{signal}`. It goes on when somebody answers that in a client that may."
+        ),
+    })
+}
+
+fn label(decision: Decision) -> &'static str {
+    match decision {
+        Decision::Approve => "Approve",
+        Decision::Reject => "Reject",
+    }
+}
+
+/// Returns the risk of an effect. What is not known is dangerous.
+fn risk(effect: Option<&str>) -> RiskTier {
+    match effect {
+        Some("read") => RiskTier::Safe,
+        Some("safe_write") => RiskTier::Caution,
+        Some(_) | None => RiskTier::Dangerous,
+    }
+}
+
+fn shown(arguments: &Value) -> String {
+    let text = match arguments {
+        Value::Object(fields) => lines(fields),
+        Value::Null => "(none)".to_owned(),
+        other => other.to_string(),
+    };
+    match text.char_indices().map(|(at, _)| at).find(|at| *at >= SHOWN_MAX) {
+        Some(end) => format!("{}\n(cut off: {} bytes in all)", &text[..end], text.len()),
+        None => text,
+    }
+}
+
+fn lines(fields: &Map<String, Value>) -> String {
+    if fields.is_empty() {
+        return "(none)".to_owned();
+    }
+    fields.iter().map(|(name, value)| format!("{name}: {value}")).collect::<Vec<_>>().join("\n")
+}
+
+fn cleaned(value: &Value, clean: &dyn Fn(&str) -> String) -> Value {
+    match value {
+        Value::String(text) => clean(text).into(),
+        Value::Array(items) => items.iter().map(|it| cleaned(it, clean)).collect(),
+        Value::Object(fields) => fields.iter().map(|(name, it)| (name.clone(), cleaned(it, clean))).collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+    }
+}
+
+fn rfc3339(at: Timestamp) -> String {
+    humantime::format_rfc3339_millis(at.to_system_time()).to_string()
+}

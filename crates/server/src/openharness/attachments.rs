@@ -1,0 +1,140 @@
+//! Attachments: references, resolved before anything is accepted (spec: OpenHarness §9.1).
+//!
+//! What a reference leads to is kept with the session and named by its digest from then on. So a model sees what was looked at
+//! here, whatever stands at the address later, and no provider is sent to addresses that a stranger chose.
+
+use std::time::Duration;
+
+use singletree_harness::{BlobRef, Chat};
+use singletree_http::{Error as HttpError, get_following, read_body};
+use singletree_llm::{Content, ContentBlock};
+use singletree_protocol::openharness::{AttachmentRef, ErrorCode};
+use url::Url;
+
+use super::admission::Saying;
+use super::engine::Asking;
+use super::failure::Failure;
+
+/// What pictures may be: what models take.
+pub(super) const PICTURES: &[&str] = &["image/gif", "image/jpeg", "image/png", "image/webp"];
+
+/// With which schemes an address may begin.
+pub(super) const SCHEMES: &[&str] = &["https"];
+
+/// What a name of something uploaded begins with.
+const BLOB: &str = "blob:";
+
+/// How many redirects are followed.
+const HOPS_MAX: usize = 3;
+
+/// How long one may take to be fetched (D20).
+const FETCH_TIME: Duration = Duration::from_secs(20);
+
+/// Makes the content of a message: what the person says, and the pictures that go with it.
+pub(super) async fn content(asking: &Asking<'_>, session: &str, saying: &Saying) -> Result<Content, Failure> {
+    if saying.attachments.is_empty() {
+        return Ok(saying.intent.as_str().into());
+    }
+    let mut blocks = vec![ContentBlock::text_of(&saying.intent)];
+    for (at, attachment) in saying.attachments.iter().enumerate() {
+        let place = Place { field: format!("context.attachments[{at}]") };
+        blocks.push(resolve(asking, session, attachment, &place).await?);
+    }
+    Ok(Content::Blocks(blocks))
+}
+
+/// Which attachment it is, for whoever is told what is wrong with it.
+struct Place {
+    field: String,
+}
+
+impl Place {
+    fn cannot(&self, why: &str) -> Failure {
+        self.of(ErrorCode::AttachmentUnresolvable, why)
+    }
+
+    fn denied(&self, why: &str) -> Failure {
+        self.of(ErrorCode::PolicyDenied, why)
+    }
+
+    fn of(&self, code: ErrorCode, why: &str) -> Failure {
+        let error = Failure::of(code, format!("{}: {why}", self.field)).error;
+        error.detail("field", self.field.as_str()).into()
+    }
+}
+
+async fn resolve(
+    asking: &Asking<'_>,
+    session: &str,
+    attachment: &AttachmentRef,
+    place: &Place,
+) -> Result<ContentBlock, Failure> {
+    let chat = asking.shared.chat(asking.caller);
+    if attachment.size_bytes.is_some_and(|it| it > size_max(&chat)) {
+        return Err(place.cannot("it is larger than allowed"));
+    }
+    let given = |it: &Option<String>| it.clone().filter(|it| !it.is_empty());
+    match (given(&attachment.ref_id), given(&attachment.uri)) {
+        (Some(name), _) => uploaded(&chat, session, &name, place).await,
+        (None, Some(uri)) if uri.starts_with(BLOB) => uploaded(&chat, session, &uri, place).await,
+        (None, Some(uri)) => fetched((asking, &chat), session, &uri, place).await,
+        (None, None) => Err(place.cannot("this engine knows no assets by that name")),
+    }
+}
+
+/// Finds what was uploaded to this session; what was uploaded elsewhere is not there (INV-14).
+async fn uploaded(chat: &Chat, session: &str, name: &str, place: &Place) -> Result<ContentBlock, Failure> {
+    let digest = name.strip_prefix(BLOB).unwrap_or(name);
+    let found = chat.blob_info(session, digest).await;
+    let blob = found.map_err(|_| place.cannot("nothing was uploaded to this session under that name"))?;
+    picture(&blob, place)
+}
+
+/// Fetches what stands at an address, through the guard that lets calls go to public addresses only, and keeps it.
+async fn fetched(
+    (asking, chat): (&Asking<'_>, &Chat),
+    session: &str,
+    uri: &str,
+    place: &Place,
+) -> Result<ContentBlock, Failure> {
+    let url = Url::parse(uri).map_err(|_| place.cannot("its uri is no address"))?;
+    if !SCHEMES.contains(&url.scheme()) {
+        return Err(place.denied("addresses of this scheme are not taken; those of https are"));
+    }
+    let transport = asking.shared.fetch.as_deref();
+    let transport = transport.ok_or_else(|| place.denied("this server fetches nothing; upload it"))?;
+    let limit = size_max(chat);
+    let fetching = async {
+        let (_, response) = get_following(transport, uri, HOPS_MAX).await?;
+        let status = response.status;
+        read_body(response.body, limit, url.host_str().unwrap_or_default()).await.map(|it| (status, it))
+    };
+    let fetched = tokio::time::timeout(FETCH_TIME, fetching).await;
+    let (status, bytes) = match fetched {
+        Ok(Ok(fetched)) => fetched,
+        Ok(Err(HttpError::Egress { .. })) => {
+            return Err(place.denied("its address is none that may be fetched"));
+        }
+        Ok(Err(HttpError::TooLarge { .. })) => return Err(place.cannot("it is larger than allowed")),
+        Ok(Err(_)) => return Err(place.cannot("it cannot be fetched")),
+        Err(_) => return Err(place.cannot("it takes too long to be fetched")),
+    };
+    if status != 200 {
+        return Err(place.cannot("it cannot be fetched"));
+    }
+    let kept = chat.keep_blob(session, bytes.to_vec(), None).await;
+    let blob = kept.map_err(|it| place.cannot(&it.to_string()))?;
+    picture(&blob, place)
+}
+
+/// Returns how large an attachment may be.
+pub(super) fn size_max(chat: &Chat) -> u64 {
+    chat.blob_limits().map_or(0, |it| it.bytes as u64)
+}
+
+fn picture(blob: &BlobRef, place: &Place) -> Result<ContentBlock, Failure> {
+    if !PICTURES.contains(&blob.media_type.as_str()) {
+        return Err(place.cannot("it is no picture, and agents of this engine take no other files"));
+    }
+    Ok(blob.image())
+}

@@ -1,0 +1,27 @@
+//! Digests of texts, for names and comparisons.
+
+use sha2::{Digest, Sha256};
+
+/// Digests parts, each with its length, so that no two lists of parts run into the same bytes.
+pub(super) fn parts(parts: &[&str]) -> [u8; 32] {
+    let mut hasher = Sha256::new();
+    for part in parts {
+        hasher.update((part.len() as u64).to_be_bytes());
+        hasher.update(part);
+    }
+    hasher.finalize().into()
+}
+
+/// As [`parts`], in lower-case hexadecimal.
+pub(super) fn hex_of(of: &[&str]) -> String {
+    hex(&parts(of))
+}
+
+/// Digests one text as it is, in lower-case hexadecimal.
+pub(super) fn sha256(text: &str) -> String {
+    hex(&Sha256::digest(text))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|it| format!("{it:02x}")).collect()
+}

@@ -1,0 +1,113 @@
+//! What came of a turn, as directives (spec: OpenHarness §10, §14).
+
+use singletree_durable::Change;
+use singletree_harness::{ChatTurnOutcome, CompletedTurn, ErroredTurn, MessageId, SuspendedTurn, TurnId};
+use singletree_llm::{ChatMessage, Role};
+use singletree_protocol::openharness::{ActionDirective, Issued, RenderMessage, ResponsePayload};
+
+use super::admission::Place;
+use super::approval::{self, Wanted};
+use super::engine::{Asking, Done, Keep};
+use super::failure::Failure;
+use super::tokens;
+
+/// Words an outcome; `before` is what is to be shown first.
+pub(super) fn of_outcome(
+    asking: &Asking<'_>,
+    session: &str,
+    before: Vec<ActionDirective>,
+    outcome: &ChatTurnOutcome,
+) -> Done {
+    let mut directives = before;
+    let mut changes = Vec::new();
+    let (payload, keep) = match outcome {
+        ChatTurnOutcome::Completed(turn) => {
+            directives.extend(completed(asking, turn));
+            (ResponsePayload::success(directives), Keep::Answer)
+        }
+        ChatTurnOutcome::Suspended(turn) => {
+            directives.extend(messages(asking, &turn.turn, &turn.pending_messages));
+            suspended(asking, session, turn, &mut directives, &mut changes);
+            (ResponsePayload::success(directives), Keep::Answer)
+        }
+        ChatTurnOutcome::Errored(turn) => {
+            (ResponsePayload::error(asking.cleaned(Failure::of_turn(turn)).error), kept(turn))
+        }
+    };
+    let Place { session_id, conversation_id } = Place::of(session);
+    let issued = Issued {
+        session_id,
+        conversation_id,
+        run_id: outcome.turn().map(|it| it.invocation.to_string()),
+        turn_id: outcome.turn().map(ToString::to_string),
+    };
+    Done { payload: payload.issued(&issued), session: Some(session.to_owned()), changes, keep }
+}
+
+/// What came of a turn that resumed while nobody asked, in words (D21).
+pub(super) fn of_resumed(asking: &Asking<'_>, outcome: &ChatTurnOutcome) -> Vec<ActionDirective> {
+    match outcome {
+        ChatTurnOutcome::Completed(turn) => completed(asking, turn),
+        ChatTurnOutcome::Suspended(turn) => messages(asking, &turn.turn, &turn.pending_messages),
+        ChatTurnOutcome::Errored(turn) => vec![message(asking, &turn.reply, None)],
+    }
+}
+
+fn completed(asking: &Asking<'_>, turn: &CompletedTurn) -> Vec<ActionDirective> {
+    messages(asking, &turn.turn, &turn.replies)
+}
+
+/// One directive for each text of the assistant, in order; what tools were asked and said is not shown.
+fn messages(
+    asking: &Asking<'_>,
+    turn: &TurnId,
+    messages: &[std::sync::Arc<ChatMessage>],
+) -> Vec<ActionDirective> {
+    let numbered = (0..).zip(messages);
+    let told = numbered.filter(|(_, it)| it.role == Role::Assistant && !it.text().trim().is_empty());
+    told.map(|(k, it)| message(asking, it, Some(MessageId { turn: turn.clone(), k }))).collect()
+}
+
+fn message(asking: &Asking<'_>, message: &ChatMessage, id: Option<MessageId>) -> ActionDirective {
+    let text = asking.clean(&message.text());
+    ActionDirective::render_message(&RenderMessage {
+        fallback_message: Some(text.clone()),
+        text,
+        format: Some("markdown".to_owned()),
+        message_id: id.map(|it| it.to_string()),
+    })
+}
+
+fn suspended(
+    asking: &Asking<'_>,
+    session: &str,
+    turn: &SuspendedTurn,
+    directives: &mut Vec<ActionDirective>,
+    changes: &mut Vec<Change>,
+) {
+    let clean = |text: &str| asking.clean(text);
+    let Some(wanted) = Wanted::of(turn, &clean) else {
+        directives.push(approval::awaited(turn, &clean));
+        return;
+    };
+    if asking.terms.can_ask {
+        let until = tokens::until(asking, turn.wait.deadline);
+        let pair = tokens::issue(asking, &wanted.question(session, turn, until));
+        changes.extend(pair.changes);
+        directives.push(wanted.ask(turn, &pair.tokens, asking.shared.now()));
+    } else {
+        directives.push(wanted.tell(turn));
+        directives.push(wanted.ask(turn, &[], asking.shared.now()));
+    }
+}
+
+/// Says what the same request gets after a failure: where nothing was done, it is tried again (D3).
+fn kept(turn: &ErroredTurn) -> Keep {
+    if turn.retry_safe || turn.error_category == "chat_session_suspended" {
+        Keep::Free
+    } else if turn.recorded {
+        Keep::Answer
+    } else {
+        Keep::Nothing
+    }
+}

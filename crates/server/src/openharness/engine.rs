@@ -1,0 +1,237 @@
+//! One request through the engine: read, admitted, answered once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::http::header::HeaderMap;
+use axum::response::Response;
+use serde_json::Value;
+use singletree_durable::{Change, Error as StoreError, SessionId, Timestamp};
+use singletree_harness::Chat;
+use singletree_protocol::openharness::{ErrorCode, RequestMessage, ResponsePayload};
+
+use super::admission::{self, Admitted, Wish};
+use super::failure::Failure;
+use super::ledger::{self, Begun, Entry};
+use super::negotiation::{Terms, negotiate};
+use super::opening::{Opening, check_version};
+use super::{answer, deciding, saying, showing};
+use crate::body::is_json;
+use crate::caller::{By, Caller};
+use crate::problem::{Kind, Problem};
+use crate::shared::Shared;
+
+/// How often a request is begun again whose answer somebody else has put in meanwhile.
+const ATTEMPTS: u32 = 8;
+
+/// Who asks, of what, and on which terms.
+pub(super) struct Asking<'a> {
+    pub(super) shared: &'a Shared,
+    pub(super) caller: &'a Caller,
+    pub(super) chat: Chat,
+    pub(super) terms: &'a Terms,
+}
+
+/// What was done for a request.
+#[derive(Debug)]
+pub(super) struct Done {
+    pub(super) payload: ResponsePayload,
+    /// The harness's session in which it was done.
+    pub(super) session: Option<String>,
+    /// What has to be kept before it is told.
+    pub(super) changes: Vec<Change>,
+    pub(super) keep: Keep,
+}
+
+/// What the same request gets when it comes again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Keep {
+    /// The same answer.
+    Answer,
+    /// What comes of what was begun.
+    Nothing,
+    /// It is done as if it had not come before.
+    Free,
+}
+
+impl Asking<'_> {
+    /// Takes secrets out of a text (INV-16).
+    pub(super) fn clean(&self, text: &str) -> String {
+        self.shared.redactor.redact(text).into_owned()
+    }
+
+    /// Takes secrets out of what is told of a failure.
+    pub(super) fn cleaned(&self, mut failure: Failure) -> Failure {
+        failure.error.message = failure.error.message.map(|it| self.clean(&it));
+        failure
+    }
+
+    /// Returns the time after a span.
+    pub(super) fn after(&self, span: Duration) -> Timestamp {
+        self.shared.now().after(span)
+    }
+
+    /// Tells whether a time is over.
+    pub(super) fn is_over(&self, end: Option<Timestamp>) -> bool {
+        end.is_some_and(|it| it <= self.shared.now())
+    }
+}
+
+/// `POST /v1/openharness`.
+pub(super) async fn answer(
+    State(shared): State<Arc<Shared>>,
+    By(caller): By,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Problem> {
+    let began = shared.now();
+    if !is_json(&headers) {
+        return Err(Problem::of_status(StatusCode::UNSUPPORTED_MEDIA_TYPE));
+    }
+    let message: Value =
+        serde_json::from_slice(&body).map_err(|_| Problem::invalid("the body is not JSON"))?;
+    if !message.is_object() {
+        return Err(Problem::invalid("the body is not an object"));
+    }
+    let opening = Opening::of(&message);
+    let (terms, read) = read(&message, &body, &caller);
+    let asking = Asking { shared: &shared, caller: &caller, chat: shared.chat(&caller), terms: &terms };
+    let answered = match read {
+        Ok(admitted) => once(&asking, &opening, &admitted, began).await,
+        Err(failure) => Err(failure),
+    };
+    let (status, body) = match answered {
+        Ok(body) => (StatusCode::OK, body),
+        Err(failure) => {
+            let Failure { status, error } = asking.cleaned(failure);
+            (status, answer::envelope(&opening, &terms, ResponsePayload::error(error)))
+        }
+    };
+    Ok(answer::response(status, body, &opening, &headers))
+}
+
+/// Reads a message: its terms as soon as they are known, and what it comes down to.
+fn read(message: &Value, body: &[u8], caller: &Caller) -> (Terms, Result<Admitted, Failure>) {
+    if let Err(failure) = check_version(message) {
+        return (Terms::default(), Err(failure));
+    }
+    let request = match RequestMessage::read(body) {
+        Ok(request) => request,
+        Err(malformed) => return (Terms::default(), Err(malformed.into())),
+    };
+    let terms = negotiate(request.capabilities.as_ref(), caller);
+    let checked = check_tenant(&request, caller);
+    (terms, checked.and_then(|()| admission::admit(&request, message).map_err(Into::into)))
+}
+
+/// The transport says whose the request is; a message that says otherwise is refused (§7). Where the transport asks nobody,
+/// there is nothing to say otherwise.
+fn check_tenant(request: &RequestMessage, caller: &Caller) -> Result<(), Failure> {
+    let said = request.request.auth.as_ref().and_then(|it| it.tenant_id.as_deref());
+    match said {
+        Some(said) if said != caller.tenant.as_str() && *caller != Caller::local() => {
+            let field = "auth.tenant_id";
+            Err(Problem::of_kind(Kind::Forbidden, "the key is not of this tenant").field(field).into())
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Answers a request, once if it has an id.
+async fn once(
+    asking: &Asking<'_>,
+    opening: &Opening,
+    admitted: &Admitted,
+    began: Timestamp,
+) -> Result<Vec<u8>, Failure> {
+    for _ in 0..ATTEMPTS {
+        let entry = match &opening.request_id {
+            None => None,
+            Some(id) => match ledger::begin(asking, id, admitted, || fresh(asking, admitted)).await? {
+                Begun::Answered(answer) => return Ok(answer),
+                Begun::Open(entry) => Some(entry),
+            },
+        };
+        let done = carry_out(asking, opening, admitted, entry.as_ref()).await;
+        let mut done = match done {
+            Ok(done) => done,
+            Err(failure) => {
+                // Nothing was accepted: the id is free.
+                free(asking, entry.as_ref()).await;
+                return Err(failure);
+            }
+        };
+        let millis = asking.shared.now().since(began).as_millis();
+        done.payload.engine_latency_ms = Some(u64::try_from(millis).unwrap_or(u64::MAX).into());
+        if let Some(answer) = settle(asking, opening, done, entry.as_ref()).await? {
+            return Ok(answer);
+        }
+    }
+    Err(Failure::of(ErrorCode::EngineUnavailable, "too much happens to this request at once"))
+}
+
+/// Returns a name for a new session, where the wish needs one.
+fn fresh(asking: &Asking<'_>, admitted: &Admitted) -> Option<String> {
+    match admitted.wish {
+        Wish::Say(_) => {
+            let session_id = Some(asking.shared.ids.uuid());
+            admission::Place { session_id, ..admitted.place.clone() }.session()
+        }
+        Wish::Decide { .. } | Wish::Show { .. } => None,
+    }
+}
+
+async fn carry_out(
+    asking: &Asking<'_>,
+    opening: &Opening,
+    admitted: &Admitted,
+    entry: Option<&Entry>,
+) -> Result<Done, Failure> {
+    let named = entry.and_then(Entry::session).map(ToOwned::to_owned).or_else(|| admitted.place.session());
+    match &admitted.wish {
+        Wish::Say(saying) => {
+            let session = named.or_else(|| fresh(asking, admitted)).unwrap_or_default();
+            let environment = admitted.environment.as_ref();
+            saying::say(asking, &session, saying, (opening.request_id.as_deref(), environment)).await
+        }
+        Wish::Decide { token, run_id } => {
+            deciding::decide(asking, (token, run_id.as_deref()), admitted.place.session().as_deref()).await
+        }
+        Wish::Show { run_id } => showing::show(asking, run_id, admitted.place.session().as_deref()).await,
+    }
+}
+
+/// Keeps what has to be kept and returns the answer; none when somebody else has put in one meanwhile.
+async fn settle(
+    asking: &Asking<'_>,
+    opening: &Opening,
+    done: Done,
+    entry: Option<&Entry>,
+) -> Result<Option<Vec<u8>>, Failure> {
+    let Done { payload, session, mut changes, keep } = done;
+    let answer = answer::envelope(opening, asking.terms, payload);
+    let session = session.and_then(|it| SessionId::parse(it).ok());
+    match (entry, keep) {
+        (Some(entry), Keep::Answer) => changes.push(entry.answered(asking, &answer, session.as_ref())),
+        (Some(entry), Keep::Free) => changes.push(entry.freed()),
+        (Some(_), Keep::Nothing) | (None, _) => {}
+    }
+    if changes.is_empty() {
+        return Ok(Some(answer));
+    }
+    match asking.shared.documents.change(changes).await {
+        Ok(()) => Ok(Some(answer)),
+        Err(StoreError::Refused { .. }) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+async fn free(asking: &Asking<'_>, entry: Option<&Entry>) {
+    if let Some(entry) = entry {
+        // Where this fails, the entry stays without an answer: the same request is done, another one is refused.
+        drop(asking.shared.documents.change(vec![entry.freed()]).await);
+    }
+}

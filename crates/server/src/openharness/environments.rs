@@ -1,0 +1,83 @@
+//! What devices say of themselves, while their requests are answered (spec: OpenHarness §8).
+//!
+//! What is public or restricted may be shown to a model, and to nobody else: it is in memory as long as its request is answered,
+//! in no store, no transcript and no log. What is secret does not come as far as this.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde_json::{Map, Value, json};
+use singletree_agent::SnapshotSource;
+use singletree_durable::{SessionId, SessionKey, TenantId};
+use singletree_llm::{BoxError, BoxFuture};
+use singletree_protocol::openharness::EnvironmentState;
+
+/// What devices say of themselves, while their requests are answered: what an agent shows its model with a command.
+///
+/// Of several requests to one session at once the last one counts. A turn that is taken up by another process has none.
+#[derive(Default)]
+pub struct Environments {
+    shown: Mutex<Shown>,
+}
+
+/// The state of a device, by the number of the request that showed it.
+type State = (u64, Map<String, Value>);
+
+#[derive(Default)]
+struct Shown {
+    next: u64,
+    by_session: HashMap<SessionKey, Vec<State>>,
+}
+
+/// Keeps a state shown until it is dropped.
+#[derive(Debug)]
+pub(super) struct Showing {
+    environments: Arc<Environments>,
+    session: SessionKey,
+    no: u64,
+}
+
+impl Environments {
+    /// Shows a state to the turns of a session until what is returned is dropped.
+    pub(super) fn show(
+        self: &Arc<Self>,
+        tenant: TenantId,
+        session: &str,
+        state: &EnvironmentState,
+    ) -> Option<Showing> {
+        let session = SessionKey::new(tenant, SessionId::parse(session).ok()?);
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        shown.next += 1;
+        let no = shown.next;
+        shown.by_session.entry(session.clone()).or_default().push((no, state.facts.clone()));
+        Some(Showing { environments: self.clone(), session, no })
+    }
+}
+
+impl SnapshotSource for Environments {
+    fn snapshot<'a>(&'a self, session: &'a SessionKey) -> BoxFuture<'a, Result<Value, BoxError>> {
+        let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = shown.by_session.get(session).and_then(|it| it.last());
+        let state = last.map_or(Value::Null, |(_, facts)| json!({ "device": facts }));
+        Box::pin(async { Ok(state) })
+    }
+}
+
+impl Drop for Showing {
+    fn drop(&mut self) {
+        let mut shown = self.environments.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(states) = shown.by_session.get_mut(&self.session) {
+            states.retain(|(no, _)| *no != self.no);
+            if states.is_empty() {
+                shown.by_session.remove(&self.session);
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Environments {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Environments").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,141 @@
+//! What went wrong, in the protocol's words: one table from categories to codes (spec: OpenHarness §13).
+
+use axum::http::StatusCode;
+use singletree_durable::Error as StoreError;
+use singletree_harness::{Bucket, ErroredTurn};
+use singletree_protocol::openharness::{ErrorCode, ErrorObject, Malformed};
+
+use crate::problem::Problem;
+
+/// An answer with an error. The request was understood as a message: HTTP says 200, except where the transport's identity is
+/// not enough.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Failure {
+    pub(super) status: StatusCode,
+    pub(super) error: ErrorObject,
+}
+
+impl Failure {
+    /// A mistake in the request, with its place.
+    pub(super) fn invalid(field: &str, why: &str) -> Self {
+        let error = ErrorObject::new(ErrorCode::InvalidRequest, format!("{field}: {why}"));
+        error.detail("error_category", "server_request_invalid").detail("field", field).into()
+    }
+
+    /// A failure of a code.
+    pub(super) fn of(code: ErrorCode, message: impl Into<String>) -> Self {
+        ErrorObject::new(code, message).into()
+    }
+
+    /// A turn that failed, or was refused.
+    pub(super) fn of_turn(turn: &ErroredTurn) -> Self {
+        let code = code(&turn.error_category, turn.error_bucket);
+        let error = ErrorObject::new(code, turn.reply.text())
+            .detail("error_category", turn.error_category.as_str())
+            .detail("error_bucket", turn.error_bucket.as_str())
+            .detail("retry_safe", turn.retry_safe);
+        match &turn.turn {
+            Some(id) => error.detail("turn_id", id.to_string()).into(),
+            None => error.into(),
+        }
+    }
+}
+
+impl From<ErrorObject> for Failure {
+    fn from(error: ErrorObject) -> Self {
+        Self { status: StatusCode::OK, error }
+    }
+}
+
+impl From<Malformed> for Failure {
+    fn from(malformed: Malformed) -> Self {
+        match malformed.field {
+            Some(field) => Self::invalid(&field, &malformed.why),
+            None => Self::of(ErrorCode::InvalidRequest, malformed.why),
+        }
+    }
+}
+
+impl From<Problem> for Failure {
+    /// A problem keeps its status: it says something of the transport.
+    fn from(problem: Problem) -> Self {
+        Self { status: problem.status, error: of_problem(&problem) }
+    }
+}
+
+impl From<singletree_harness::Error> for Failure {
+    fn from(error: singletree_harness::Error) -> Self {
+        Self { status: StatusCode::OK, error: of_problem(&Problem::of(&error)) }
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        singletree_harness::Error::from(error).into()
+    }
+}
+
+/// Words a problem as an error of the protocol.
+pub(super) fn of_problem(problem: &Problem) -> ErrorObject {
+    let code = match problem.status {
+        StatusCode::UNAUTHORIZED => ErrorCode::Unauthorized,
+        StatusCode::FORBIDDEN => ErrorCode::Forbidden,
+        StatusCode::TOO_MANY_REQUESTS => ErrorCode::RateLimited,
+        _ => code(&problem.category, problem.bucket),
+    };
+    let error = ErrorObject::new(code, problem.message.as_str())
+        .detail("error_category", problem.category.as_str())
+        .detail("error_bucket", problem.bucket.as_str());
+    let error = match &problem.hint {
+        Some(hint) => error.detail("hint", hint.as_str()),
+        None => error,
+    };
+    match &problem.field {
+        Some(field) => error.detail("field", field.as_str()),
+        None => error,
+    }
+}
+
+/// Returns the code of a category: those that say something special, else that of the bucket.
+fn code(category: &str, bucket: Bucket) -> ErrorCode {
+    match category {
+        "server_failed" => ErrorCode::InternalError,
+        "chat_idempotency_conflict" => ErrorCode::IdempotencyConflict,
+        "chat_budget_exhausted" | "invocation_limit_exceeded" => ErrorCode::BudgetExhausted,
+        "chat_signal_expired" => ErrorCode::ContinuationExpired,
+        "chat_signal_conflict" | "chat_signal_mismatch" | "harness_signal_correlation_failed" => {
+            ErrorCode::ContinuationInvalid
+        }
+        "chat_queue_full"
+        | "chat_sessions_full"
+        | "chat_subscriptions_full"
+        | "provider_rate_limit"
+        | "provider_rate_limited" => ErrorCode::RateLimited,
+        timeout if timeout.ends_with("_timeout") => ErrorCode::EngineTimeout,
+        _ => match bucket {
+            Bucket::SessionTerminating => ErrorCode::SessionTerminated,
+            Bucket::RetryableTransient => ErrorCode::EngineUnavailable,
+            Bucket::UserCorrectable => ErrorCode::InvalidRequest,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // spec: OpenHarness §13
+    #[test]
+    fn the_code_says_what_is_special_and_else_what_can_be_done() {
+        let check =
+            |category: &str, bucket, expected| assert_eq!(code(category, bucket), expected, "{category}");
+        check("provider_unavailable", Bucket::RetryableTransient, ErrorCode::EngineUnavailable);
+        check("provider_rate_limit", Bucket::RetryableTransient, ErrorCode::RateLimited);
+        check("provider_timeout", Bucket::RetryableTransient, ErrorCode::EngineTimeout);
+        check("server_request_timeout", Bucket::RetryableTransient, ErrorCode::EngineTimeout);
+        check("provider_invalid_request", Bucket::UserCorrectable, ErrorCode::InvalidRequest);
+        check("chat_budget_exhausted", Bucket::UserCorrectable, ErrorCode::BudgetExhausted);
+        check("session_load_failed", Bucket::SessionTerminating, ErrorCode::SessionTerminated);
+        check("node_exception", Bucket::RetryableTransient, ErrorCode::EngineUnavailable);
+    }
+}

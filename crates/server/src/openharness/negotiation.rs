@@ -1,0 +1,109 @@
+//! Which features a shell gets of those it asks for (spec: OpenHarness §5.3).
+
+use serde_json::Value;
+use singletree_protocol::openharness::{Capabilities, Capability, CapabilityDenial, DenialCode};
+
+use crate::caller::{Caller, Scope};
+
+/// What a shell gets, and what it does not.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Terms {
+    /// What it gets of what it asked for; none when it asked for nothing.
+    pub(super) supported: Option<Capabilities>,
+    pub(super) denials: Option<Vec<CapabilityDenial>>,
+    /// Whether a question that it is sent can be answered by it.
+    pub(super) can_ask: bool,
+}
+
+/// How a feature stands.
+pub(super) struct Standing {
+    /// Why it is denied; none when it is offered.
+    pub(super) denied: Option<DenialCode>,
+    /// What it means here, or why it is denied.
+    pub(super) message: &'static str,
+}
+
+/// Says how a feature stands for a caller: the one place where this is decided.
+pub(super) fn standing(capability: Capability, caller: &Caller) -> Standing {
+    let (denied, message) = match capability {
+        Capability::Streaming => {
+            (Some(DenialCode::NotSupported), "Answers come whole; a streaming profile is not specified yet.")
+        }
+        Capability::ParallelActions => {
+            (Some(DenialCode::NotSupported), "Directives of this engine are done in their order.")
+        }
+        Capability::RichCards => {
+            (Some(DenialCode::NotSupported), "This engine build has no rich-card renderer.")
+        }
+        Capability::Attachments => (None, "Pictures, by references."),
+        Capability::Approval if !caller.scopes.contains(&Scope::Approve) => (
+            Some(DenialCode::DisabledByPolicy),
+            "This key may not answer questions; they are answered elsewhere.",
+        ),
+        Capability::Approval => {
+            (None, "Questions come as `request_approval` with a continuation for each answer.")
+        }
+    };
+    Standing { denied, message }
+}
+
+/// Negotiates: what is known and asked for is granted or denied, what is not known is ignored.
+pub(super) fn negotiate(asked: Option<&Capabilities>, caller: &Caller) -> Terms {
+    let may = standing(Capability::Approval, caller).denied.is_none();
+    let Some(asked) = asked else { return Terms { can_ask: may, ..Terms::default() } };
+    // Who says that it cannot show questions is told, in words, where else they are answered.
+    let refuses = asked.get(Capability::Approval.as_str()).is_some_and(|it| !is_ask(it));
+    let (mut supported, mut denials) = (Capabilities::new(), Vec::new());
+    for capability in Capability::ALL.iter().filter(|it| asked.get(it.as_str()).is_some_and(is_ask)) {
+        let Standing { denied, message } = standing(*capability, caller);
+        match denied {
+            None => drop(supported.insert(capability.as_str().to_owned(), true.into())),
+            Some(code) => denials.push(CapabilityDenial::new(capability.as_str(), code, message)),
+        }
+    }
+    Terms { supported: Some(supported), denials: Some(denials), can_ask: may && !refuses }
+}
+
+/// Tells whether a value asks for a feature: `false` and `null` do not.
+fn is_ask(value: &Value) -> bool {
+    !matches!(value, Value::Null | Value::Bool(false))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn terms(asked: Value, caller: &Caller) -> (Vec<String>, Vec<(String, String)>, bool) {
+        let terms = negotiate(asked.as_object(), caller);
+        let denials = terms.denials.unwrap().into_iter();
+        let denials = denials.map(|it| (it.capability, it.code.unwrap())).collect();
+        (terms.supported.unwrap().keys().cloned().collect(), denials, terms.can_ask)
+    }
+
+    // spec: OpenHarness §5.3
+    #[test]
+    fn what_is_known_is_granted_or_denied_and_what_is_not_is_ignored() {
+        let local = Caller::local();
+        let asked = json!({
+            "openharness.streaming": {"profile": "sse"}, "openharness.ui.rich_cards": true,
+            "openharness.attachments.upload": "yes", "openharness.actions.parallel": false,
+            "openharness.ui.approval": null, "com.example.unknown": true,
+        });
+        let denied = |it: &str, code: &str| (it.to_owned(), code.to_owned());
+        let not_supported = |it: &str| denied(it, "not_supported");
+        let streaming = not_supported("openharness.streaming");
+        let expected = (
+            vec!["openharness.attachments.upload".to_owned()],
+            vec![streaming, not_supported("openharness.ui.rich_cards")],
+            false,
+        );
+        assert_eq!(terms(asked, &local), expected);
+        let reader = Caller { scopes: vec![Scope::Read, Scope::Write], ..local.clone() };
+        let expected = (vec![], vec![denied("openharness.ui.approval", "disabled_by_policy")], false);
+        assert_eq!(terms(json!({"openharness.ui.approval": true}), &reader), expected);
+        assert_eq!(negotiate(None, &local), Terms { can_ask: true, ..Terms::default() });
+        assert_eq!(terms(json!({}), &local), (vec![], vec![], true));
+    }
+}

@@ -1,0 +1,66 @@
+//! How often codes were guessed: counted in the store, so that a restart forgets nothing.
+
+use serde::{Deserialize, Serialize};
+use singletree_durable::{Change, DocumentKey, Error as StoreError, Expect, Json, TenantId};
+
+use super::CODE_TTL;
+use crate::caller::house;
+use crate::shared::Shared;
+
+const KIND: &str = "pairing_attempts";
+
+/// How many wrong codes one tenant may try while a code is good.
+const TENANT_MAX: u64 = 10;
+
+/// How many wrong codes all of them may.
+const ALL_MAX: u64 = 100;
+
+/// How often a count is tried to be written that others write, too.
+const TRIES: u32 = 16;
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Count {
+    wrong: u64,
+}
+
+/// Tells whether a tenant may try another code.
+pub(super) async fn may_try(shared: &Shared, tenant: &TenantId) -> crate::Result<bool> {
+    for (key, max) in counts(tenant) {
+        let found = shared.documents.document(&key).await?;
+        let found = found.filter(|it| it.expires_at.is_none_or(|it| it > shared.now()));
+        let count: Count = found.and_then(|it| it.body.decode().ok()).unwrap_or_default();
+        if count.wrong >= max {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Takes down that a tenant tried a wrong code.
+pub(super) async fn was_wrong(shared: &Shared, tenant: &TenantId) -> crate::Result<()> {
+    for (key, _) in counts(tenant) {
+        for _ in 0..TRIES {
+            let found = shared.documents.document(&key).await?;
+            let expect = found.as_ref().map_or(Expect::Absent, |it| Expect::Version(it.version));
+            let found = found.filter(|it| it.expires_at.is_none_or(|it| it > shared.now()));
+            // The time runs from the first wrong one on.
+            let end =
+                found.as_ref().and_then(|it| it.expires_at).unwrap_or_else(|| shared.now().after(CODE_TTL));
+            let count: Count = found.and_then(|it| it.body.decode().ok()).unwrap_or_default();
+            let body = Json::of(&Count { wrong: count.wrong + 1 }).expect("a number is JSON");
+            let key = key.clone();
+            let change = Change::Write { key, expect, session: None, body, expires_at: Some(end) };
+            match shared.documents.change(vec![change]).await {
+                Ok(()) => break,
+                Err(StoreError::Refused { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+    Ok(())
+}
+
+fn counts(tenant: &TenantId) -> [(DocumentKey, u64); 2] {
+    let of_tenant = DocumentKey::new(tenant.clone(), KIND, "tenant");
+    [(of_tenant, TENANT_MAX), (DocumentKey::new(house(), KIND, "all"), ALL_MAX)]
+}

@@ -1,0 +1,218 @@
+//! Devices on their way to a key: what is kept of them, and for how long.
+
+use serde::{Deserialize, Serialize};
+use singletree_durable::{
+    Change, Document, DocumentKey, Error as StoreError, Expect, Json, TenantId, Timestamp,
+};
+use singletree_protocol::openharness::PairCreate;
+use subtle::ConstantTimeEq;
+
+use super::super::digest;
+use super::CODE_TTL;
+use super::told::Refusal;
+use crate::caller::house;
+use crate::problem::Problem;
+use crate::shared::Shared;
+
+/// What is found by the code.
+const CODE: &str = "pairing";
+
+/// What is found by the device's own id.
+const DEVICE: &str = "pairing_device";
+
+/// How many devices may be on their way at once: anybody may ask for a code.
+const WAITING_MAX: usize = 64;
+
+/// What codes are made of.
+const LETTERS: &[u8; 36] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+
+const CODE_LETTERS: usize = 8;
+
+/// A code, as it is kept.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Waiting {
+    /// The name of the device's own document.
+    device: String,
+    /// What it is called.
+    pub(super) name: Option<String>,
+}
+
+/// A device, as it is kept.
+#[derive(Debug, Serialize, Deserialize)]
+struct Device {
+    /// The digest of what tells it from others.
+    fingerprint: Option<String>,
+    key: Option<Confirmed>,
+}
+
+/// What a device gets.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Confirmed {
+    pub(super) tenant: TenantId,
+    /// The id of its key.
+    pub(super) key: String,
+    pub(super) session: String,
+}
+
+/// A device that waits: what it shows, and what it fetches its key by.
+pub(super) struct Made {
+    pub(super) code: String,
+    pub(super) id: String,
+    pub(super) until: Timestamp,
+}
+
+/// How a device stands.
+pub(super) enum Stands {
+    Waiting(Option<Timestamp>),
+    Confirmed(Confirmed),
+}
+
+/// Why something is not done.
+pub(super) enum Unable {
+    Refused(Refusal),
+    Failed(Problem),
+}
+
+impl From<StoreError> for Unable {
+    fn from(error: StoreError) -> Self {
+        Self::Failed(crate::Error::from(error).into())
+    }
+}
+
+impl From<crate::Error> for Unable {
+    fn from(error: crate::Error) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+impl From<Problem> for Unable {
+    fn from(problem: Problem) -> Self {
+        Self::Failed(problem)
+    }
+}
+
+impl From<Refusal> for Unable {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+/// Makes a code for a device.
+pub(super) async fn make(shared: &Shared, asked: &PairCreate) -> Result<Made, Unable> {
+    let now = shared.now();
+    let kept = shared.documents.documents(&house(), CODE, None, WAITING_MAX as u64 * 4).await?;
+    let (over, waiting): (Vec<_>, Vec<_>) = kept.into_iter().partition(|it| is_over(it, now));
+    if waiting.len() >= WAITING_MAX {
+        return Err(Refusal::Attempts.into());
+    }
+    let until = now.after(CODE_TTL);
+    loop {
+        let (code, id) = (draw_code(shared), draw_id(shared));
+        let device = digest::hex_of(&["pairing id", &id]);
+        let fingerprint = asked.device_fingerprint.as_deref().map(fingerprint);
+        let waiting = Waiting { device: device.clone(), name: asked.device_name.clone() };
+        let mut changes = vec![
+            write((CODE, &name(&code)), Expect::Absent, &waiting, until),
+            write((DEVICE, &device), Expect::Absent, &Device { fingerprint, key: None }, until),
+        ];
+        // Those whose time is over make room.
+        changes.extend(over.iter().map(|it| Change::Remove { key: it.key.clone(), expect: Expect::Any }));
+        match shared.documents.change(changes).await {
+            Ok(()) => return Ok(Made { code, id, until }),
+            // The code is in use: another one.
+            Err(StoreError::Refused { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Uses a code up.
+pub(super) async fn use_up(shared: &Shared, code: &str) -> Result<Waiting, Unable> {
+    let key = DocumentKey::new(house(), CODE, name(code));
+    let found = shared.documents.document(&key).await?.filter(|it| !is_over(it, shared.now()));
+    let found = found.ok_or(Refusal::Code)?;
+    let waiting = read(&found)?;
+    match shared.documents.change(vec![Change::Remove { key, expect: Expect::Version(found.version) }]).await
+    {
+        Ok(()) => Ok(waiting),
+        Err(StoreError::Refused { .. }) => Err(Refusal::Code.into()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Says which key a device gets; it has as long again to fetch it.
+pub(super) async fn confirm(shared: &Shared, waiting: &Waiting, confirmed: Confirmed) -> Result<(), Unable> {
+    let key = DocumentKey::new(house(), DEVICE, waiting.device.as_str());
+    // A device that is gone cannot fetch it; who confirmed can still bring it.
+    let Some(found) = shared.documents.document(&key).await? else { return Ok(()) };
+    let device = Device { key: Some(confirmed), ..read(&found)? };
+    let until = shared.now().after(CODE_TTL);
+    Ok(shared.documents.change(vec![write((DEVICE, &waiting.device), Expect::Any, &device, until)]).await?)
+}
+
+/// Looks how a device stands; what it gets is given to it once.
+pub(super) async fn claim(shared: &Shared, id: &str, shown: Option<&str>) -> Result<Stands, Unable> {
+    let key = DocumentKey::new(house(), DEVICE, digest::hex_of(&["pairing id", id]));
+    let found = shared.documents.document(&key).await?.filter(|it| !is_over(it, shared.now()));
+    let found = found.ok_or(Refusal::Code)?;
+    let device: Device = read(&found)?;
+    if let Some(kept) = &device.fingerprint {
+        let shown = shown.map(fingerprint).unwrap_or_default();
+        if !bool::from(kept.as_bytes().ct_eq(shown.as_bytes())) {
+            return Err(Refusal::Code.into());
+        }
+    }
+    let Some(confirmed) = device.key else { return Ok(Stands::Waiting(found.expires_at)) };
+    match shared.documents.change(vec![Change::Remove { key, expect: Expect::Version(found.version) }]).await
+    {
+        Ok(()) => Ok(Stands::Confirmed(confirmed)),
+        Err(StoreError::Refused { .. }) => Err(Refusal::Code.into()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn draw_code(shared: &Shared) -> String {
+    let mut code = String::with_capacity(CODE_LETTERS);
+    while code.len() < CODE_LETTERS {
+        let mut bytes = [0; 16];
+        shared.entropy.fill(&mut bytes);
+        // Bytes beyond the last whole round of letters would make the first ones likelier.
+        let even = bytes.iter().filter(|it| **it < 252).map(|it| LETTERS[usize::from(*it) % LETTERS.len()]);
+        code.extend(even.take(CODE_LETTERS - code.len()).map(char::from));
+    }
+    code
+}
+
+fn draw_id(shared: &Shared) -> String {
+    let mut bytes = [0; 32];
+    shared.entropy.fill(&mut bytes);
+    format!("pair_{}", bytes.iter().map(|it| format!("{it:02x}")).collect::<String>())
+}
+
+/// Names a code by its digest. People type codes as they like.
+fn name(code: &str) -> String {
+    let typed: String = code.chars().filter(|it| !matches!(it, ' ' | '-')).collect();
+    digest::hex_of(&["pairing code", &typed.to_ascii_uppercase()])
+}
+
+fn fingerprint(of: &str) -> String {
+    digest::hex_of(&["device fingerprint", of])
+}
+
+fn is_over(document: &Document, now: Timestamp) -> bool {
+    document.expires_at.is_some_and(|it| it <= now)
+}
+
+fn read<'a, T: Deserialize<'a>>(document: &'a Document) -> Result<T, Unable> {
+    let corrupt = |source: serde_json::Error| StoreError::Corrupt {
+        what: document.key.kind.clone(),
+        source: Some(source.into()),
+    };
+    document.body.decode().map_err(|it| corrupt(it).into())
+}
+
+fn write((kind, id): (&str, &str), expect: Expect, body: &impl Serialize, until: Timestamp) -> Change {
+    let key = DocumentKey::new(house(), kind, id);
+    let body = Json::of(body).expect("texts are JSON");
+    Change::Write { key, expect, session: None, body, expires_at: Some(until) }
+}

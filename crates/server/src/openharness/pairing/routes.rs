@@ -1,0 +1,172 @@
+//! The routes of pairing: under the engine's own path, and where the guide has them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use singletree_durable::{SessionId, Timestamp};
+use singletree_protocol::native::KeyScope;
+use singletree_protocol::openharness::{
+    Malformed, PairClaim, PairConfirm, PairCreate, PairCreated, PairRevoke, Paired, read,
+};
+
+use super::devices::{Confirmed, Stands, Unable};
+use super::told::{Refusal, well};
+use super::{attempts, devices};
+use crate::body::is_json;
+use crate::caller::{By, Scope};
+use crate::keys::{Deed, NewKey};
+use crate::problem::Problem;
+use crate::section::Route;
+use crate::shared::Shared;
+
+/// Bytes of the longest name of a device that is taken over.
+const NAME_BYTES: usize = 64;
+
+/// Returns the routes.
+pub(in crate::openharness) fn routes() -> Vec<Route> {
+    vec![
+        Route::post("/v1/openharness/pair/create", create).open(),
+        Route::post("/v1/openharness/pair/confirm", confirm).needs(Scope::Admin),
+        Route::post("/v1/openharness/pair/claim", claim).open(),
+        Route::post("/v1/openharness/pair/revoke", revoke).needs(Scope::Admin),
+        Route::post("/pair/create", create).open(),
+        Route::post("/pair/confirm", confirm).needs(Scope::Admin),
+        Route::post("/pair/claim", claim).open(),
+        Route::post("/pair/revoke", revoke).needs(Scope::Admin),
+    ]
+}
+
+impl IntoResponse for Unable {
+    fn into_response(self) -> Response {
+        match self {
+            Self::Refused(refusal) => refusal.into_response(),
+            Self::Failed(problem) => problem.into_response(),
+        }
+    }
+}
+
+async fn create(
+    State(shared): State<Arc<Shared>>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Unable> {
+    let mut asked: PairCreate = sent(&headers, &body)?;
+    asked.device_name = asked.device_name.map(|it| name(&it)).filter(|it| !it.is_empty());
+    let made = devices::make(&shared, &asked).await?;
+    Ok(well(&PairCreated {
+        code: made.code,
+        pairing_id: made.id,
+        expires_at: time(made.until),
+        expires_in_sec: made.until.since(shared.now()).as_secs(),
+    }))
+}
+
+async fn confirm(
+    State(shared): State<Arc<Shared>>,
+    By(caller): By,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Unable> {
+    let asked: PairConfirm = sent(&headers, &body)?;
+    let tenant = caller.acting_for(asked.tenant_id.as_deref())?;
+    let scopes = scopes(asked.scopes.as_deref())?;
+    let session = asked.session_id.map(SessionId::parse).transpose();
+    let session = session.map_err(|it| Refusal::Field(Malformed::at("session_id", it.to_string())))?;
+    if !attempts::may_try(&shared, &caller.tenant).await? {
+        return Err(Refusal::Attempts.into());
+    }
+    let waiting = match devices::use_up(&shared, &asked.code).await {
+        Ok(waiting) => waiting,
+        Err(unable) => {
+            if matches!(unable, Unable::Refused(_)) {
+                attempts::was_wrong(&shared, &caller.tenant).await?;
+            }
+            return Err(unable);
+        }
+    };
+    let name = waiting.name.as_deref().unwrap_or("device").to_owned();
+    let new = NewKey { name: format!("device {name}"), scopes, expires_in: None };
+    let (key, secret) = shared.access.keyring().create(&tenant, new, &caller.name).await?;
+    let session = session.map_or_else(|| format!("device-{}", key.id), |it| it.to_string());
+    let confirmed = Confirmed { tenant: tenant.clone(), key: key.id.clone(), session };
+    devices::confirm(&shared, &waiting, confirmed.clone()).await?;
+    let deed = Deed::new(&caller.name, "device.paired", &key.id).with("session", confirmed.session.as_str());
+    shared.audit.note(&tenant, deed).await?;
+    Ok(well(&paired(confirmed, secret.expose())))
+}
+
+async fn claim(
+    State(shared): State<Arc<Shared>>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Unable> {
+    let asked: PairClaim = sent(&headers, &body)?;
+    let fingerprint = asked.device_fingerprint.as_deref();
+    match devices::claim(&shared, &asked.pairing_id, fingerprint).await? {
+        Stands::Waiting(until) => Ok(well(
+            &json!({ "state": "waiting", "expires_at": until.map_or(Value::Null, |it| time(it).into()) }),
+        )),
+        Stands::Confirmed(confirmed) => {
+            // From here on only the device knows it.
+            let by = format!("device {}", confirmed.key);
+            let keyring = shared.access.keyring();
+            let (_, secret) = keyring.rotate(&confirmed.tenant, &confirmed.key, Duration::ZERO, &by).await?;
+            Ok(well(&paired(confirmed, secret.expose())))
+        }
+    }
+}
+
+async fn revoke(
+    State(shared): State<Arc<Shared>>,
+    By(caller): By,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Unable> {
+    let asked: PairRevoke = sent(&headers, &body)?;
+    let tenant = caller.acting_for(asked.tenant_id.as_deref())?;
+    let key = shared.access.keyring().revoke(&tenant, &asked.device_id, &caller.name).await?;
+    Ok(well(&json!({ "device_id": key.id, "state": "revoked" })))
+}
+
+fn paired(confirmed: Confirmed, secret: &str) -> Paired {
+    Paired {
+        access_token: secret.to_owned(),
+        session_id: confirmed.session,
+        credential_ref: confirmed.key.clone(),
+        device_id: confirmed.key,
+        tenant_id: confirmed.tenant.to_string(),
+    }
+}
+
+fn sent<T: DeserializeOwned>(headers: &HeaderMap, body: &Bytes) -> Result<T, Unable> {
+    if !is_json(headers) {
+        return Err(Problem::of_status(StatusCode::UNSUPPORTED_MEDIA_TYPE).into());
+    }
+    read(body).map_err(|malformed| match malformed.field {
+        None => Refusal::Json.into(),
+        Some(_) => Refusal::Field(malformed).into(),
+    })
+}
+
+fn scopes(named: Option<&[String]>) -> Result<Vec<KeyScope>, Unable> {
+    let Some(named) = named else { return Ok(vec![KeyScope::Read, KeyScope::Write]) };
+    let wrong = || Unable::from(Refusal::Field(Malformed::at("scopes", "names a scope that there is not")));
+    named.iter().map(|it| serde_json::from_value(Value::from(it.as_str())).map_err(|_| wrong())).collect()
+}
+
+/// Makes a device's name one that a list can show.
+fn name(asked: &str) -> String {
+    let plain: String = asked.chars().filter(|it| !it.is_control()).collect();
+    let end = plain.char_indices().map(|(at, _)| at).find(|at| *at >= NAME_BYTES).unwrap_or(plain.len());
+    plain[..end].trim().to_owned()
+}
+
+fn time(at: Timestamp) -> String {
+    humantime::format_rfc3339_millis(at.to_system_time()).to_string()
+}

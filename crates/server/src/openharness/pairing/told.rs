@@ -1,0 +1,76 @@
+//! What is told of pairing: the fields of the guide in a message as every answer is one.
+
+use axum::Json;
+use axum::http::StatusCode;
+use axum::http::header::RETRY_AFTER;
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use serde_json::{Map, Value};
+use singletree_protocol::openharness::{ErrorCode, ErrorObject, Malformed, ResponseMessage, ResponsePayload};
+
+use super::CODE_TTL;
+
+/// Why a pairing goes no further, in the guide's words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// The body is no object of JSON.
+    Json,
+    /// A field is missing, or is not what is expected.
+    Field(Malformed),
+    /// There is no such code any more, or there never was.
+    Code,
+    /// Too many have asked, or guessed.
+    Attempts,
+}
+
+/// Puts fields beside an answer that all is well.
+pub(super) fn well(fields: &impl Serialize) -> Response {
+    with(ResponsePayload::success(Vec::new()), fields).into_response()
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let (status, word, error) = match self {
+            Self::Json => {
+                let error = ErrorObject::new(ErrorCode::InvalidRequest, "the body is not an object of JSON");
+                (StatusCode::BAD_REQUEST, "invalid_json", error)
+            }
+            Self::Field(malformed) => {
+                let error = ErrorObject::new(ErrorCode::InvalidRequest, malformed.to_string());
+                let error = match malformed.field {
+                    Some(field) => error.detail("field", field),
+                    None => error,
+                };
+                (StatusCode::BAD_REQUEST, "missing_fields", error)
+            }
+            Self::Code => {
+                let why = "there is no such code, or its time is over";
+                (
+                    StatusCode::BAD_REQUEST,
+                    "invalid_or_expired_code",
+                    ErrorObject::new(ErrorCode::InvalidRequest, why),
+                )
+            }
+            Self::Attempts => {
+                let why = "too many codes were asked for or tried; wait a few minutes";
+                (StatusCode::TOO_MANY_REQUESTS, "rate_limited", ErrorObject::new(ErrorCode::RateLimited, why))
+            }
+        };
+        let told = Map::from_iter([("error".to_owned(), Value::from(word))]);
+        let mut response = (status, with(ResponsePayload::error(error), &told)).into_response();
+        if status == StatusCode::TOO_MANY_REQUESTS {
+            response.headers_mut().insert(RETRY_AFTER, CODE_TTL.as_secs().into());
+        }
+        response
+    }
+}
+
+fn with(payload: ResponsePayload, fields: &impl Serialize) -> Json<Value> {
+    let mut message = serde_json::to_value(ResponseMessage::new(payload)).unwrap_or_default();
+    if let (Some(message), Ok(Value::Object(fields))) =
+        (message.as_object_mut(), serde_json::to_value(fields))
+    {
+        message.extend(fields);
+    }
+    Json(message)
+}

@@ -1,0 +1,74 @@
+//! A person says something: a turn (D1, D3, D16, D18).
+
+use singletree_harness::{ChatTurnOutcome, PromptPolicy, SendOptions};
+use singletree_llm::ChatMessage;
+use singletree_protocol::openharness::{EnvironmentState, ResponsePayload};
+
+use super::admission::Saying;
+use super::engine::{Asking, Done, Keep};
+use super::failure::Failure;
+use super::{attachments, digest, directives};
+use crate::caller::Scope;
+
+/// Sends what the person says and waits for what comes of it. The request's id is the key of the turn: who asks again joins it.
+pub(super) async fn say(
+    asking: &Asking<'_>,
+    session: &str,
+    saying: &Saying,
+    (request_id, environment): (Option<&str>, Option<&EnvironmentState>),
+) -> Result<Done, Failure> {
+    asking.caller.may(Scope::Write)?;
+    let mut options = SendOptions::new();
+    if let Some(sop) = &saying.sop_id {
+        check_sop(asking, session, sop).await?;
+        options = options.agent(sop).policy(PromptPolicy::Command);
+    }
+    if let Some(id) = request_id {
+        options = options.key(format!("openharness:{}", digest::hex_of(&[id])));
+    }
+    let content = attachments::content(asking, session, saying).await?;
+    let message = ChatMessage::user(content);
+    // Seen by the turn while it is asked for, and gone when it was answered.
+    let _shown = environment
+        .and_then(|state| asking.shared.environments.show(asking.caller.tenant.clone(), session, state));
+    let turn = match asking.chat.submit(session, message, options).await {
+        Ok(turn) => turn,
+        // It may have been accepted: the same request finds out.
+        Err(refused) if refused.turn.is_some() => {
+            return Ok(unknown(session, asking.cleaned(Failure::of_turn(&refused))));
+        }
+        Err(refused) => return Err(Failure::of_turn(&refused)),
+    };
+    let outcome = turn.outcome().await;
+    let before = match outcome.as_ref() {
+        // An error has no directives; what was missed can be asked for.
+        ChatTurnOutcome::Errored(_) => Vec::new(),
+        ChatTurnOutcome::Completed(_) | ChatTurnOutcome::Suspended(_) => match turn.resumed().await {
+            Ok(resumed) => resumed.iter().flat_map(|it| directives::of_resumed(asking, it)).collect(),
+            Err(error) => return Ok(unknown(session, asking.cleaned(error.into()))),
+        },
+    };
+    Ok(directives::of_outcome(asking, session, before, &outcome))
+}
+
+/// What is told where the turn is kept and what came of it cannot be.
+fn unknown(session: &str, failure: Failure) -> Done {
+    let payload = ResponsePayload::error(failure.error);
+    Done { payload, session: Some(session.to_owned()), changes: Vec::new(), keep: Keep::Nothing }
+}
+
+/// A procedure is an agent of its name, and a session keeps the one that it began with.
+async fn check_sop(asking: &Asking<'_>, session: &str, sop: &str) -> Result<(), Failure> {
+    const FIELD: &str = "context.task_hint.sop_id";
+    // A procedure is followed command by command: the transcript is no part of it (D18).
+    if !asking.chat.agents().any(|it| it == sop) {
+        return Err(Failure::invalid(FIELD, "names no procedure of this engine"));
+    }
+    match asking.chat.session(session).await {
+        Ok(info) if info.agent != sop => {
+            Err(Failure::invalid(FIELD, "the session follows another procedure"))
+        }
+        Ok(_) | Err(singletree_harness::Error::SessionUnknown { .. }) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}

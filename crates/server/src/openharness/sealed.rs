@@ -1,0 +1,90 @@
+//! Text that the store keeps and cannot read: only who brings the secret again that it was sealed with gets it back.
+//!
+//! An answer that is given again byte for byte holds tokens, and of those the store knows digests only. So it is kept under a
+//! key that the asker brings: its own token, or its own request. HMAC-SHA-256 over a nonce and a counter makes the stream of
+//! bytes, one more over all of it the proof.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+use subtle::ConstantTimeEq;
+
+use crate::entropy::Entropy;
+
+const NONCE: usize = 16;
+const PROOF: usize = 16;
+
+/// Seals a text under a key.
+pub(super) fn seal(key: &[u8; 32], text: &[u8], entropy: &dyn Entropy) -> String {
+    let mut nonce = [0; NONCE];
+    entropy.fill(&mut nonce);
+    let mut sealed = nonce.to_vec();
+    sealed.extend_from_slice(text);
+    stream(key, &nonce, &mut sealed[NONCE..]);
+    let proof = proof(key, &sealed);
+    sealed.extend_from_slice(&proof);
+    STANDARD_NO_PAD.encode(sealed)
+}
+
+/// Opens what was sealed; none when the key is another one, or something was changed.
+pub(super) fn open(key: &[u8; 32], sealed: &str) -> Option<Vec<u8>> {
+    let sealed = STANDARD_NO_PAD.decode(sealed).ok()?;
+    let (sealed, given) = sealed.split_at_checked(sealed.len().checked_sub(PROOF)?)?;
+    if !bool::from(proof(key, sealed).ct_eq(given)) {
+        return None;
+    }
+    let (nonce, text) = sealed.split_at_checked(NONCE)?;
+    let mut text = text.to_vec();
+    stream(key, nonce, &mut text);
+    Some(text)
+}
+
+fn stream(key: &[u8; 32], nonce: &[u8], text: &mut [u8]) {
+    for (counter, block) in (0_u64..).zip(text.chunks_mut(32)) {
+        let pad = mac(key, &[b"stream", nonce, &counter.to_be_bytes()]);
+        for (byte, pad) in block.iter_mut().zip(pad) {
+            *byte ^= pad;
+        }
+    }
+}
+
+fn proof(key: &[u8; 32], sealed: &[u8]) -> [u8; PROOF] {
+    let whole = mac(key, &[b"proof", sealed]);
+    let mut proof = [0; PROOF];
+    proof.copy_from_slice(&whole[..PROOF]);
+    proof
+}
+
+fn mac(key: &[u8; 32], parts: &[&[u8]]) -> [u8; 32] {
+    let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("a key of HMAC may have any length");
+    for part in parts {
+        mac.update(part);
+    }
+    mac.finalize().into_bytes().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::entropy::SystemEntropy;
+
+    #[test]
+    fn who_has_the_key_gets_the_text_and_nobody_else() {
+        let key = [7; 32];
+        for length in [0, 1, 31, 32, 33, 1000] {
+            let text: Vec<u8> = (0..length).map(|it| (it % 251) as u8).collect();
+            let sealed = seal(&key, &text, &SystemEntropy);
+            assert_eq!(open(&key, &sealed), Some(text.clone()));
+            assert_eq!(open(&[8; 32], &sealed), None);
+            let mut bytes = STANDARD_NO_PAD.decode(&sealed).unwrap();
+            assert!(length < 16 || !bytes.windows(16).any(|it| it == &text[..16]));
+            // The first byte of the text, or of the proof where there is no text.
+            bytes[NONCE] ^= 1;
+            assert_eq!(open(&key, &STANDARD_NO_PAD.encode(&bytes)), None);
+        }
+        assert_eq!([open(&key, ""), open(&key, "AAAA"), open(&key, "?")], [None, None, None]);
+        let twice = [seal(&key, b"same", &SystemEntropy), seal(&key, b"same", &SystemEntropy)];
+        assert_ne!(twice[0], twice[1]);
+    }
+}

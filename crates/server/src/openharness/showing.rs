@@ -1,0 +1,38 @@
+//! A shell asks how a run stands: it gets what came of it, and where it waits, the question again with tokens of its own.
+
+use singletree_durable::InvocationId;
+use singletree_harness::{ChatTurnOutcome, TurnId};
+
+use super::deciding::nothing;
+use super::directives;
+use super::engine::{Asking, Done, Keep};
+use super::failure::Failure;
+use crate::caller::Scope;
+
+/// Shows the last turn of a run; one that is on its way is waited for.
+pub(super) async fn show(asking: &Asking<'_>, run_id: &str, session: Option<&str>) -> Result<Done, Failure> {
+    asking.caller.may(Scope::Read)?;
+    let invocation = InvocationId::parse(run_id).map_err(|_| nothing())?;
+    let mut id = TurnId::new(invocation, 0);
+    loop {
+        let turn = match asking.chat.turn(&id).await {
+            Ok(turn) => turn,
+            Err(singletree_harness::Error::TurnUnknown { .. }) => return Err(nothing()),
+            Err(error) => return Err(error.into()),
+        };
+        if session.is_some_and(|it| it != turn.session()) {
+            return Err(nothing());
+        }
+        let outcome = turn.outcome().await;
+        match outcome.as_ref() {
+            ChatTurnOutcome::Suspended(suspended) if suspended.resumed_by.is_some() => {
+                id = suspended.resumed_by.clone().unwrap_or(id);
+            }
+            ChatTurnOutcome::Suspended(_) | ChatTurnOutcome::Completed(_) | ChatTurnOutcome::Errored(_) => {
+                // A run goes on: asked again, it may stand elsewhere.
+                let done = directives::of_outcome(asking, turn.session(), Vec::new(), &outcome);
+                return Ok(Done { keep: Keep::Free, ..done });
+            }
+        }
+    }
+}

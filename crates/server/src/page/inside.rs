@@ -1,0 +1,63 @@
+//! What the inspector shows: the graph of an agent, and what happened in a turn.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use singletree_draw::GraphPicture;
+use singletree_harness::{Timeline, TurnId};
+
+use crate::caller::{By, Scope};
+use crate::native::Params;
+use crate::problem::Problem;
+use crate::section::Route;
+use crate::shared::Shared;
+
+/// Returns the routes of the inspector.
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        Route::get("/page/agents/{agent}/graph.svg", graph).needs(Scope::Read),
+        Route::get("/page/sessions/{session}/turns/{turn}/timeline", timeline).needs(Scope::Read),
+    ]
+}
+
+/// What to draw of a graph.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Drawn {
+    /// The node to light.
+    #[serde(default)]
+    live: Option<String>,
+}
+
+async fn graph(
+    State(shared): State<Arc<Shared>>,
+    Path(agent): Path<String>,
+    Params(drawn): Params<Drawn>,
+) -> Result<Response, Problem> {
+    let outline = shared.chat.outline(&agent).map_err(|it| Problem::of(&it))?;
+    let picture = GraphPicture::new(&agent, &outline).live(drawn.live.as_deref());
+    let about = [
+        (CONTENT_TYPE, "image/svg+xml"),
+        (CACHE_CONTROL, "private, max-age=300"),
+        // A picture has its own styles, and nothing else.
+        (CONTENT_SECURITY_POLICY, "default-src 'none'; style-src 'unsafe-inline'; sandbox"),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    ];
+    Ok((about, picture.svg()).into_response())
+}
+
+async fn timeline(
+    State(shared): State<Arc<Shared>>,
+    By(caller): By,
+    Path((session, turn)): Path<(String, String)>,
+) -> Result<Json<Timeline>, Problem> {
+    let chat = shared.chat(&caller);
+    let turn: TurnId = turn.parse().map_err(|it| Problem::of(&it))?;
+    // A turn of another session is answered as one that is not there.
+    chat.turn_info(&session, &turn).await.map_err(|it| Problem::of(&it))?;
+    chat.timeline(&turn).await.map(Json).map_err(|it| Problem::of(&it))
+}

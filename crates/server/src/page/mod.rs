@@ -1,0 +1,16 @@
+//! The page: a chat and an inspector, as plain files that this program carries, and what only they ask for.
+
+mod files;
+mod inside;
+mod sign_in;
+
+use crate::native;
+use crate::section::Section;
+
+/// Returns the section of the page.
+pub(crate) fn section() -> Section {
+    let mut routes = files::routes();
+    routes.extend(inside::routes());
+    routes.extend(sign_in::routes());
+    Section::new("page", native::render, routes)
+}

@@ -1,0 +1,47 @@
+//! Signing in on the page, and out.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::header::{HeaderName, SET_COOKIE};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+
+use crate::body::Sent;
+use crate::problem::Problem;
+use crate::section::Route;
+use crate::shared::Shared;
+
+/// Returns the routes of signing in and out.
+pub(super) fn routes() -> Vec<Route> {
+    vec![Route::post("/page/sign-in", sign_in).open(), Route::post("/page/sign-out", sign_out).open()]
+}
+
+/// What somebody shows to sign in.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Shown {
+    key: String,
+}
+
+async fn sign_in(
+    State(shared): State<Arc<Shared>>,
+    headers: HeaderMap,
+    Sent(shown): Sent<Shown>,
+) -> Result<Response, Problem> {
+    let cookie = shared.access.page_sessions().begin(&shown.key, is_secure(&headers)).await?;
+    Ok(([(SET_COOKIE, cookie)], Json(serde_json::json!({}))).into_response())
+}
+
+async fn sign_out(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Result<Response, Problem> {
+    let cookie = shared.access.page_sessions().end(&headers, is_secure(&headers)).await?;
+    Ok((StatusCode::OK, [(SET_COOKIE, cookie)], Json(serde_json::json!({}))).into_response())
+}
+
+/// Tells whether the browser speaks TLS with the proxy before us.
+fn is_secure(headers: &HeaderMap) -> bool {
+    let proto = headers.get(HeaderName::from_static("x-forwarded-proto"));
+    proto.is_some_and(|it| it.as_bytes() == b"https")
+}

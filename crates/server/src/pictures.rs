@@ -1,0 +1,62 @@
+//! Pictures of a user's message: those that are in the message itself are kept for its session and named by what they are.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use singletree_harness::Chat;
+use singletree_llm::{ChatMessage, Content, ContentBlock, ImageSource};
+
+use crate::problem::Problem;
+
+/// Returns the message with the pictures in it kept for the session, where it names them by digest. Others are at an `https:`
+/// address, or kept already.
+///
+/// # Errors
+/// `server_request_invalid`; the categories of [`Chat::keep_blob`].
+pub(crate) async fn kept(chat: &Chat, session: &str, message: ChatMessage) -> Result<ChatMessage, Problem> {
+    let Content::Blocks(blocks) = message.content else { return Ok(message) };
+    let mut kept = Vec::with_capacity(blocks.len());
+    for block in blocks {
+        kept.push(match block {
+            ContentBlock::Image { source: ImageSource::Inline { base64_data }, media_type, detail } => {
+                let source = keep(chat, session, &base64_data, media_type.as_deref()).await?;
+                let (source, media_type) = source;
+                ContentBlock::Image { source, media_type, detail }
+            }
+            ContentBlock::Image { source: ImageSource::Url { url }, media_type, detail } => {
+                let source = ImageSource::Url { url: address(url)? };
+                ContentBlock::Image { source, media_type, detail }
+            }
+            other @ (ContentBlock::Text { .. }
+            | ContentBlock::Thinking { .. }
+            | ContentBlock::RedactedThinking { .. }) => other,
+        });
+    }
+    Ok(ChatMessage { content: Content::from_blocks(kept), ..message })
+}
+
+async fn keep(
+    chat: &Chat,
+    session: &str,
+    data: &str,
+    declared: Option<&str>,
+) -> Result<(ImageSource, Option<String>), Problem> {
+    let bytes = STANDARD.decode(data).map_err(|_| Problem::invalid("a picture in a message is base64"))?;
+    let blob = chat.keep_blob(session, bytes, declared).await.map_err(|it| Problem::of(&it))?;
+    if !blob.media_type.starts_with("image/") {
+        return Err(Problem::invalid("what is in the message is no picture"));
+    }
+    Ok((ImageSource::blob(&blob.digest), Some(blob.media_type)))
+}
+
+/// Checks where a picture is. That what is named by digest is there, the chat checks.
+fn address(url: String) -> Result<String, Problem> {
+    if url.starts_with("blob:") {
+        return Ok(url);
+    }
+    match url::Url::parse(&url) {
+        Ok(it) if it.scheme() == "https" && it.has_host() => Ok(url),
+        _ => Err(Problem::invalid(
+            "a picture is in the message, at an `https:` address, or named `blob:DIGEST`",
+        )),
+    }
+}

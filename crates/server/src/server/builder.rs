@@ -1,0 +1,200 @@
+//! What a server is made of.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use singletree_agent::ChatAgent;
+use singletree_durable::Documents;
+use singletree_engine::{Clock, Ids, RandomIds, SystemClock};
+use singletree_harness::Chat;
+use singletree_http::{Redactor, Transport};
+use singletree_llm::Pace;
+use tokio::sync::{Semaphore, watch};
+
+use super::Server;
+use crate::Result;
+use crate::entropy::{Entropy, SystemEntropy};
+use crate::keys::{Access, AccessPolicy, Audit, Keyring, PageSessions};
+use crate::narration::NarrationLog;
+use crate::notify::{Post, Webhook};
+use crate::openharness::Environments;
+use crate::pace::TokioPace;
+use crate::settings::ServerLimits;
+use crate::shared::Shared;
+use crate::telemetry::Telemetry;
+
+/// Collects what a server is made of.
+#[derive(Debug)]
+pub struct ServerBuilder {
+    chat: Chat,
+    documents: Arc<dyn Documents>,
+    agents: Vec<ChatAgent>,
+    limits: ServerLimits,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn Ids>,
+    entropy: Arc<dyn Entropy>,
+    redactor: Redactor,
+    narration: NarrationLog,
+    access: AccessPolicy,
+    telemetry: Telemetry,
+    fetch: Option<Arc<dyn Transport>>,
+    environments: Arc<Environments>,
+    webhooks: Vec<Webhook>,
+    pace: Arc<dyn Pace>,
+}
+
+impl ServerBuilder {
+    pub(super) fn new(chat: Chat, documents: Arc<dyn Documents>) -> Self {
+        Self {
+            chat,
+            documents,
+            agents: Vec::new(),
+            limits: ServerLimits::default(),
+            clock: Arc::new(SystemClock),
+            ids: Arc::new(RandomIds),
+            entropy: Arc::new(SystemEntropy),
+            redactor: Redactor::default(),
+            narration: NarrationLog::off(),
+            access: AccessPolicy::default(),
+            telemetry: Telemetry::silent(),
+            fetch: None,
+            environments: Arc::default(),
+            webhooks: Vec::new(),
+            pace: Arc::new(TokioPace),
+        }
+    }
+
+    /// Sets who is asked for a key; nobody otherwise: for a server that only its own machine reaches.
+    #[must_use]
+    pub fn access(mut self, policy: AccessPolicy) -> Self {
+        self.access = policy;
+        self
+    }
+
+    /// Says how the agents are listed. One that is not described is listed by its name.
+    #[must_use]
+    pub fn agents(mut self, agents: impl IntoIterator<Item = ChatAgent>) -> Self {
+        self.agents = agents.into_iter().collect();
+        self
+    }
+
+    /// Sets the bounds (INV-12).
+    #[must_use]
+    pub fn limits(mut self, limits: ServerLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Sets where time comes from (INV-11).
+    #[must_use]
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Sets where names come from (INV-11).
+    #[must_use]
+    pub fn ids(mut self, ids: Arc<dyn Ids>) -> Self {
+        self.ids = ids;
+        self
+    }
+
+    /// Sets where secrets come from (INV-11).
+    #[must_use]
+    pub fn entropy(mut self, entropy: Arc<dyn Entropy>) -> Self {
+        self.entropy = entropy;
+        self
+    }
+
+    /// Sets what takes secrets out of texts (INV-16).
+    #[must_use]
+    pub fn redactor(mut self, redactor: Redactor) -> Self {
+        self.redactor = redactor;
+        self
+    }
+
+    /// Shows people what is narrated: the log whose sink the chat was given. Nothing is narrated otherwise.
+    #[must_use]
+    pub fn narration(mut self, log: NarrationLog) -> Self {
+        self.narration = log;
+        self
+    }
+
+    /// Counts and logs. The ends of turns are told by the chat that was given its [`Telemetry::watcher`]. Nothing is counted for
+    /// anybody otherwise.
+    #[must_use]
+    pub fn telemetry(mut self, telemetry: Telemetry) -> Self {
+        self.telemetry = telemetry;
+        self
+    }
+
+    /// Sets what fetches from addresses that callers name, such as pictures: a client that calls public addresses only. Without
+    /// one nothing is fetched.
+    #[must_use]
+    pub fn fetching(mut self, transport: Arc<dyn Transport>) -> Self {
+        self.fetch = Some(transport);
+        self
+    }
+
+    /// Sets where devices' own states are while their requests are answered: agents that are to see them are given the same
+    /// one ([`AgentLoopBuilder::snapshots`](singletree_agent::AgentLoopBuilder::snapshots)).
+    #[must_use]
+    pub fn environments(mut self, environments: Arc<Environments>) -> Self {
+        self.environments = environments;
+        self
+    }
+
+    /// Tells notices of what waits and what failed at these endpoints, one for each tenant. The chat must have been opened with the
+    /// same tenants and types ([`ChatBuilder::notices`](singletree_harness::ChatBuilder::notices)): what it does not write is not told.
+    #[must_use]
+    pub fn webhooks(mut self, webhooks: impl IntoIterator<Item = Webhook>) -> Self {
+        self.webhooks = webhooks.into_iter().collect();
+        self
+    }
+
+    /// Sets what lets time pass between attempts to tell a notice (INV-11).
+    #[must_use]
+    pub fn pace(mut self, pace: Arc<dyn Pace>) -> Self {
+        self.pace = pace;
+        self
+    }
+
+    /// Puts the server together.
+    ///
+    /// # Errors
+    /// `server_key_set_invalid` when the keys of tokens cannot be read; `server_webhook_invalid` when a tenant has two endpoints.
+    pub fn build(self) -> Result<Server> {
+        let endpoints = Post::endpoints(self.webhooks)?;
+        let kept = self.limits.audit_kept;
+        let (documents, clock, entropy) = (self.documents, self.clock, self.entropy);
+        let audit = Arc::new(Audit::new(documents.clone(), clock.clone(), self.ids.clone(), kept));
+        let keyring = Keyring::over(documents.clone(), clock.clone(), entropy.clone(), audit.clone());
+        let origins = self.access.origins.clone();
+        let keyring = Arc::new(keyring);
+        let pages = PageSessions::new(keyring.clone(), documents.clone(), clock.clone(), entropy.clone());
+        let access = Access::open(self.access, (keyring, pages), clock.clone(), entropy.as_ref())?;
+        let (closing, _) = watch::channel(false);
+        let shared = Shared {
+            chat: self.chat,
+            documents,
+            agents: self.agents,
+            blobs: Arc::new(Semaphore::new(self.limits.blobs)),
+            limits: self.limits,
+            clock,
+            ids: self.ids,
+            entropy,
+            redactor: self.redactor,
+            narration: self.narration,
+            access,
+            audit,
+            telemetry: self.telemetry,
+            ready: AtomicBool::new(false),
+            fetch: self.fetch,
+            environments: self.environments,
+            endpoints,
+            pace: self.pace,
+            closing,
+        };
+        Ok(Server::of(Arc::new(shared), origins))
+    }
+}

@@ -1,0 +1,58 @@
+//! What HTTP asks for around all answers: compression, and pages of elsewhere.
+
+use std::time::Duration;
+
+use axum::body::HttpBody;
+use axum::http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, RETRY_AFTER};
+use axum::http::{HeaderMap, HeaderValue, Method};
+use tower_http::CompressionLevel;
+use tower_http::compression::{CompressionLayer, Predicate};
+use tower_http::cors::CorsLayer;
+
+use crate::request_id;
+
+/// Bytes of the smallest answer that is worth it.
+const COMPRESSED_FROM: u64 = 1024;
+
+/// For how long a browser need not ask again what it may do.
+const ASKED_EVERY: Duration = Duration::from_hours(1);
+
+/// Compresses answers that are whole texts. Never a stream of events: each is to arrive when it happens.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct WholeTexts;
+
+impl Predicate for WholeTexts {
+    fn should_compress<B: HttpBody>(&self, response: &axum::http::Response<B>) -> bool {
+        is_text(response.headers()) && response.body().size_hint().lower() >= COMPRESSED_FROM
+    }
+}
+
+fn is_text(headers: &HeaderMap) -> bool {
+    let kind = headers.get(CONTENT_TYPE).and_then(|it| it.to_str().ok()).unwrap_or_default();
+    let kind = kind.split(';').next().unwrap_or_default().trim();
+    matches!(
+        kind,
+        "application/json" | "application/openmetrics-text" | "text/html" | "text/css" | "text/javascript"
+    )
+}
+
+pub(super) fn compression() -> CompressionLayer<WholeTexts> {
+    CompressionLayer::new().gzip(true).quality(CompressionLevel::Fastest).compress_when(WholeTexts)
+}
+
+/// Lets pages of these origins ask; none where there is none.
+pub(super) fn cors(origins: &[String]) -> Option<CorsLayer> {
+    let origins: Vec<HeaderValue> = origins.iter().filter_map(|it| HeaderValue::from_str(it).ok()).collect();
+    if origins.is_empty() {
+        return None;
+    }
+    let header = HeaderName::from_static;
+    let sent = ["idempotency-key", "last-event-id", "prefer", "traceparent", request_id::HEADER].map(header);
+    let cors = CorsLayer::new()
+        .allow_origin(origins)
+        .allow_methods([Method::GET, Method::POST, Method::PUT, Method::DELETE])
+        .allow_headers([ACCEPT, AUTHORIZATION, CONTENT_TYPE].into_iter().chain(sent).collect::<Vec<_>>())
+        .expose_headers([RETRY_AFTER, header(request_id::HEADER)])
+        .max_age(ASKED_EVERY);
+    Some(cors)
+}

@@ -1,0 +1,85 @@
+//! The lines of the log: one JSON object each.
+
+use serde::Serialize;
+use singletree_durable::TurnKind;
+use singletree_harness::{ModelUsage, TurnEnd};
+
+use super::category;
+use crate::native::time;
+
+/// A request that was answered; of one that is answered by a stream, that the stream has begun.
+#[derive(Debug, Serialize)]
+pub(crate) struct RequestLine<'a> {
+    pub(crate) at: String,
+    /// Always `request`.
+    pub(crate) kind: &'static str,
+    /// Its id, as its answer has it.
+    pub(crate) request: &'a str,
+    /// The trace that it is part of, as its `traceparent` says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) trace: Option<&'a str>,
+    pub(crate) section: &'static str,
+    pub(crate) method: &'a str,
+    /// Without the query.
+    pub(crate) path: &'a str,
+    pub(crate) status: u16,
+    /// How long it took to answer, or until the stream began.
+    pub(crate) ms: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) tenant: Option<&'a str>,
+    /// Who asked: the id of a key, the subject of a token.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) who: Option<&'a str>,
+    /// What went wrong.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) category: Option<&'a str>,
+    /// Why, where nobody else is told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) panic: Option<&'a str>,
+}
+
+/// A turn that has ended.
+#[derive(Debug, Serialize)]
+pub(super) struct TurnLine<'a> {
+    at: String,
+    kind: &'static str,
+    tenant: &'a str,
+    session: &'a str,
+    turn: String,
+    agent: &'a str,
+    answers: &'static str,
+    outcome: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    category: Option<&'a str>,
+    /// How long it waited its place; absent where this process did not run it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    queue_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run_ms: Option<u64>,
+    #[serde(skip_serializing_if = "<[ModelUsage]>::is_empty")]
+    models: &'a [ModelUsage],
+}
+
+impl<'a> TurnLine<'a> {
+    pub(super) fn of(end: &'a TurnEnd) -> Self {
+        let millis = |it: std::time::Duration| u64::try_from(it.as_millis()).unwrap_or(u64::MAX);
+        Self {
+            at: time(end.ended_at).0,
+            kind: "turn",
+            tenant: end.session.tenant.as_str(),
+            session: end.session.session.as_str(),
+            turn: end.turn.to_string(),
+            agent: &end.agent,
+            answers: match end.kind {
+                TurnKind::Message => "message",
+                TurnKind::Resume => "signal",
+                TurnKind::Close => "end of a wait",
+            },
+            outcome: end.outcome.as_str(),
+            category: category(&end.outcome),
+            queue_ms: end.started_at.map(|it| millis(it.since(end.accepted_at))),
+            run_ms: end.started_at.map(|it| millis(end.ended_at.since(it))),
+            models: &end.usage,
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! What is counted and measured, as Prometheus has it.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+use singletree_harness::{Load, TurnEnd};
+
+use super::category;
+
+/// Values that a label may take which come from outside: what is one more counts as `others` (INV-12).
+const VALUES_MAX: usize = 1000;
+
+/// What a value is called that is one too many.
+const OTHERS: &str = "others";
+
+/// Names and values of labels.
+type Labels<const N: usize> = [(&'static str, String); N];
+
+type Counters<const N: usize> = Family<Labels<N>, Counter>;
+type Spans<const N: usize> = Family<Labels<N>, Histogram, fn() -> Histogram>;
+
+/// What is counted and measured.
+pub(crate) struct Metrics {
+    registry: Registry,
+    requests: Counters<2>,
+    request_seconds: Spans<1>,
+    turns: Counters<3>,
+    turn_seconds: Spans<1>,
+    queue_seconds: Histogram,
+    commit_seconds: Histogram,
+    commit_failures: Counters<1>,
+    tokens: Counters<3>,
+    connections: Gauge,
+    streams: Gauge,
+    sessions: Gauge,
+    running: Gauge,
+    waiting: Gauge,
+    /// What the labels from outside have been so far.
+    tenants: Values,
+    models: Values,
+    categories: Values,
+}
+
+/// The values of a label that came from outside, as many as there may be.
+#[derive(Debug, Default)]
+struct Values(Mutex<BTreeSet<String>>);
+
+impl Values {
+    fn value(&self, value: &str) -> String {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !known.contains(value) {
+            if known.len() >= VALUES_MAX {
+                return OTHERS.to_owned();
+            }
+            known.insert(value.to_owned());
+        }
+        value.to_owned()
+    }
+}
+
+/// From a tenth of a millisecond to ten minutes.
+fn seconds() -> Histogram {
+    Histogram::new([
+        0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
+        60.0, 300.0, 600.0,
+    ])
+}
+
+impl Metrics {
+    /// Counts a request that was answered.
+    pub(super) fn request(&self, section: &'static str, status: u16, seconds: f64) {
+        let of = [("section", section.to_owned())];
+        self.request_seconds.get_or_create(&of).observe(seconds);
+        let [section] = of;
+        self.requests.get_or_create(&[section, ("status", status.to_string())]).inc();
+    }
+
+    /// Counts a turn that has ended.
+    pub(super) fn turn(&self, end: &TurnEnd) {
+        let outcome = ("outcome", end.outcome.as_str().to_owned());
+        let category = category(&end.outcome).map(|it| self.categories.value(it)).unwrap_or_default();
+        let labels = [("agent", end.agent.clone()), outcome.clone(), ("category", category)];
+        self.turns.get_or_create(&labels).inc();
+        if let Some(started) = end.started_at {
+            let seconds = end.ended_at.since(started).as_secs_f64();
+            self.turn_seconds.get_or_create(&[outcome]).observe(seconds);
+            self.queue_seconds.observe(started.since(end.accepted_at).as_secs_f64());
+        }
+        for used in &end.usage {
+            let (model, tenant) =
+                (self.models.value(&used.model), self.tenants.value(end.session.tenant.as_str()));
+            for (kind, count) in [("prompt", used.prompt_tokens), ("completion", used.completion_tokens)] {
+                let labels =
+                    [("model", model.clone()), ("tenant", tenant.clone()), ("kind", kind.to_owned())];
+                self.tokens.get_or_create(&labels).inc_by(count);
+            }
+        }
+    }
+
+    /// Measures a commit.
+    pub(super) fn commit(&self, failed: Option<&'static str>, took: Duration) {
+        match failed {
+            None => self.commit_seconds.observe(took.as_secs_f64()),
+            Some(category) => {
+                self.commit_failures.get_or_create(&[("category", category.to_owned())]).inc();
+            }
+        }
+    }
+
+    /// Counts a connection for as long as what is returned is kept.
+    pub(crate) fn connection(&self) -> Counted {
+        Counted::up(&self.connections)
+    }
+
+    /// Counts a stream for as long as what is returned is kept.
+    pub(crate) fn stream(&self) -> Counted {
+        Counted::up(&self.streams)
+    }
+
+    /// Writes everything out, with how much there is to do now.
+    pub(super) fn text(&self, load: Load) -> String {
+        let number = |it: usize| i64::try_from(it).unwrap_or(i64::MAX);
+        self.sessions.set(number(load.sessions));
+        self.running.set(number(load.running));
+        self.waiting.set(number(load.waiting));
+        let mut text = String::new();
+        encode(&mut text, &self.registry).expect("a text takes what is written to it");
+        text
+    }
+}
+
+/// Counts one more of something while it is kept.
+#[derive(Debug)]
+pub(crate) struct Counted(Gauge);
+
+impl Counted {
+    fn up(gauge: &Gauge) -> Self {
+        gauge.inc();
+        Self(gauge.clone())
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let mut registry = Registry::with_prefix("singletree");
+        let spans = || Family::new_with_constructor(seconds as fn() -> Histogram);
+        let metrics = Self {
+            requests: Family::default(),
+            request_seconds: spans(),
+            turns: Family::default(),
+            turn_seconds: Family::new_with_constructor(seconds as fn() -> Histogram),
+            queue_seconds: seconds(),
+            commit_seconds: seconds(),
+            commit_failures: Family::default(),
+            tokens: Family::default(),
+            connections: Gauge::default(),
+            streams: Gauge::default(),
+            sessions: Gauge::default(),
+            running: Gauge::default(),
+            waiting: Gauge::default(),
+            tenants: Values::default(),
+            models: Values::default(),
+            categories: Values::default(),
+            registry: Registry::default(),
+        };
+        metrics.register(&mut registry);
+        Self { registry, ..metrics }
+    }
+}
+
+impl Metrics {
+    fn register(&self, to: &mut Registry) {
+        to.register("requests", "Requests that were answered", self.requests.clone());
+        let timed = "How long requests took to be answered, or until their streams began";
+        to.register_with_unit("request", timed, Unit::Seconds, self.request_seconds.clone());
+        to.register("turns", "Turns that have ended", self.turns.clone());
+        to.register_with_unit("turn", "How long turns ran", Unit::Seconds, self.turn_seconds.clone());
+        let queue = "How long turns waited their place";
+        to.register_with_unit("queue", queue, Unit::Seconds, self.queue_seconds.clone());
+        let commit = "How long commits took until they were durable";
+        to.register_with_unit("commit", commit, Unit::Seconds, self.commit_seconds.clone());
+        to.register("commit_failures", "Commits that were refused or failed", self.commit_failures.clone());
+        to.register("tokens", "Tokens that were used of models", self.tokens.clone());
+        to.register("connections", "Connections that are open", self.connections.clone());
+        to.register("streams", "Streams of events that are open", self.streams.clone());
+        to.register("sessions", "Sessions in memory", self.sessions.clone());
+        to.register("turns_running", "Turns that run", self.running.clone());
+        let waiting = "Turns that wait their place, or behind what waits for an answer";
+        to.register("turns_waiting", waiting, self.waiting.clone());
+    }
+}
+
+impl std::fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Metrics").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // INV-12
+    #[test]
+    fn a_label_from_outside_takes_so_many_values_and_no_more() {
+        let values = Values::default();
+        for number in 0..VALUES_MAX {
+            assert_eq!(values.value(&number.to_string()), number.to_string());
+        }
+        assert_eq!((values.value("one more"), values.value("7")), (OTHERS.to_owned(), "7".to_owned()));
+    }
+}

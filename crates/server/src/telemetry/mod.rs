@@ -1,0 +1,116 @@
+//! What an operator sees: a line for each request and each turn, and metrics. Names, numbers and categories; nothing of what
+//! was said.
+
+mod line;
+mod metered;
+mod metrics;
+mod routes;
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::Serialize;
+use singletree_durable::{Journal, Upkeep};
+use singletree_engine::Clock;
+use singletree_harness::{ChatTurnOutcome, TurnEnd, TurnWatcher};
+use singletree_http::Redactor;
+
+use line::{RequestLine, TurnLine};
+pub(crate) use metrics::Metrics;
+pub(crate) use routes::{metrics_alone, section};
+
+use metered::Metered;
+
+/// Takes lines of a log, one at a time.
+///
+/// It has to return at once: what it cannot write, it drops.
+pub trait LogSink: fmt::Debug + Send + Sync {
+    /// Takes a line, without its end.
+    fn line(&self, line: &str);
+}
+
+/// What an operator sees of a chat and its server. Made first, and handed to both; a clone is the same.
+#[derive(Clone)]
+pub struct Telemetry {
+    log: Option<Arc<dyn LogSink>>,
+    redactor: Redactor,
+    metrics: Arc<Metrics>,
+}
+
+impl Telemetry {
+    /// Counts, and writes lines to a log, without secrets (INV-16).
+    #[must_use]
+    pub fn new(log: Arc<dyn LogSink>, redactor: Redactor) -> Self {
+        Self { log: Some(log), redactor, metrics: Arc::default() }
+    }
+
+    /// Counts only.
+    #[must_use]
+    pub fn silent() -> Self {
+        Self { log: None, redactor: Redactor::default(), metrics: Arc::default() }
+    }
+
+    /// Returns who looks on as turns end: for [`ChatBuilder::watcher`](singletree_harness::ChatBuilder::watcher).
+    #[must_use]
+    pub fn watcher(&self) -> Arc<dyn TurnWatcher> {
+        Arc::new(self.clone())
+    }
+
+    /// Measures what the commits of a store take: a chat on what this returns is measured.
+    #[must_use]
+    pub fn metered<S: Journal + Upkeep + 'static>(&self, store: Arc<S>) -> impl Journal + Upkeep + use<S> {
+        Metered::new(store, self.metrics.clone())
+    }
+
+    pub(crate) fn metrics(&self) -> &Arc<Metrics> {
+        &self.metrics
+    }
+
+    /// Takes down that a request was answered.
+    pub(crate) fn request(&self, line: &RequestLine<'_>, seconds: f64) {
+        self.metrics.request(line.section, line.status, seconds);
+        self.write(line);
+    }
+
+    fn write(&self, line: &impl Serialize) {
+        let Some(log) = &self.log else { return };
+        // Lines are texts and numbers: there is nothing in them that JSON cannot say.
+        if let Ok(text) = serde_json::to_string(line) {
+            log.line(&self.redactor.redact(&text));
+        }
+    }
+}
+
+impl TurnWatcher for Telemetry {
+    fn ended(&self, end: &TurnEnd) {
+        self.metrics.turn(end);
+        self.write(&TurnLine::of(end));
+    }
+}
+
+impl Default for Telemetry {
+    fn default() -> Self {
+        Self::silent()
+    }
+}
+
+impl fmt::Debug for Telemetry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Telemetry").field("log", &self.log).finish_non_exhaustive()
+    }
+}
+
+/// Returns the category of how a turn ended, where it failed.
+fn category(outcome: &ChatTurnOutcome) -> Option<&str> {
+    match outcome {
+        ChatTurnOutcome::Errored(it) => Some(&it.error_category),
+        ChatTurnOutcome::Completed(_) | ChatTurnOutcome::Suspended(_) => None,
+    }
+}
+
+/// Writes the time as lines have it.
+pub(crate) fn now(clock: &dyn Clock) -> String {
+    crate::native::time(clock.now()).0
+}
+
+pub(crate) use line::RequestLine as Line;

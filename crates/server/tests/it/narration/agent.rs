@@ -1,0 +1,195 @@
+//! Who answers in a story: a scripted model, tools that are noted, a state that grows with what is done.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use singletree_agent::{AgentLoop, Artifacts, SnapshotSource};
+use singletree_durable::{MemoryStore, SessionKey};
+use singletree_engine::SystemClock;
+use singletree_harness::{Agent, Bucket, BucketTable};
+use singletree_llm::{
+    Backoff, BoxError, BoxFuture, BoxStream, ChatMessage, Delta, Detail, Error, Pace, Provider, Request,
+    Response, Result, Retry, Script, ScriptedProvider,
+};
+use singletree_tools::{Effect, Output, Tool, ToolLimits, Toolbox, TypedTool};
+
+use super::points::Points;
+use super::seen::{self, Record, Seen};
+use super::teeth::Mutant;
+
+/// What the agent of a story is made of.
+#[derive(Debug, Clone)]
+pub(crate) struct Parts {
+    pub(crate) points: Arc<Points>,
+    pub(crate) record: Record,
+    pub(crate) mutant: Mutant,
+    pub(crate) done: Done,
+    pub(crate) failures: Arc<AtomicU64>,
+}
+
+/// What the tools did.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Done(Arc<Mutex<Vec<String>>>);
+
+impl SnapshotSource for Done {
+    fn snapshot<'a>(&'a self, _: &'a SessionKey) -> BoxFuture<'a, std::result::Result<Value, BoxError>> {
+        let did = self.0.lock().unwrap().clone();
+        Box::pin(async move { Ok(json!({ "did": did })) })
+    }
+}
+
+/// Makes the agent of a story.
+pub(crate) fn agent(parts: &Parts, artifacts: Arc<Artifacts>) -> Agent {
+    let model = Model { script: ScriptedProvider::new(script()), parts: parts.clone() };
+    let tools = [("look", Effect::Read), ("act", Effect::SafeWrite), ("send", Effect::Destructive)];
+    let tools = tools.map(|(name, effect)| tool(name, effect, parts)).to_vec();
+    let again = Retry::new().max_attempts(2).backoff(Backoff::by(|it| Duration::from_millis(100 << it)));
+    let buckets = BucketTable::default().with("provider_model_not_loaded", Bucket::SessionTerminating);
+    AgentLoop::builder(Arc::new(model))
+        .system("Do as you are told.")
+        .toolbox(Toolbox::new(tools, ToolLimits::standard()).unwrap())
+        .snapshots(Arc::new(parts.done.clone()))
+        .artifacts(artifacts)
+        .retry(again, Arc::new(Noted(parts.record.clone())), || 0.5)
+        .max_model_calls(4)
+        .agent("a")
+        .unwrap()
+        .buckets(buckets)
+}
+
+/// Makes the same agent for a server: what it asks and does is noted.
+pub(crate) fn alone(record: &Record) -> Agent {
+    let (done, failures) = Default::default();
+    let (points, record, mutant) = (Points::new(None), record.clone(), Mutant::None);
+    let artifacts = Artifacts::new(Arc::new(MemoryStore::new()), Arc::new(SystemClock));
+    agent(&Parts { points, record, mutant, done, failures }, Arc::new(artifacts))
+}
+
+/// What the model says to what: the same in conversations, where it sees what its calls gave, and to commands, where it sees
+/// the record of what was done.
+fn script() -> Script {
+    let first = |user: &str, then: Value| {
+        let command = format!("*\"done\":[],*# Command\n{user}");
+        json!({ "when": { "user": [user, command] }, "then": then })
+    };
+    let calls = |tools: &[(&str, &str)]| -> Value {
+        tools.iter().map(|(tool, what)| json!({ "tool": tool, "arguments": { "what": what } })).collect()
+    };
+    let fails = |category: &str| json!({ "error": { "category": category, "message": "the script fails" } });
+    let mut rules = vec![
+        first("look", json!({ "calls": calls(&[("look", "a")]), "reply": "To see." })),
+        first("act", json!({ "calls": calls(&[("act", "a")]), "reply": "As you asked me before to." })),
+        first("both", json!({ "calls": calls(&[("look", "a"), ("act", "b")]) })),
+        first("send", json!({ "calls": calls(&[("send", "a")]), "reply": "It has to go out." })),
+        first(
+            "write the letter",
+            json!({ "calls": calls(&[("act", "letter")]), "reply": "First the text." }),
+        ),
+        first("find whom to write", json!({ "calls": calls(&[("look", "people")]) })),
+        first("send the letter", json!({ "calls": calls(&[("send", "letter")]), "reply": "It is written." })),
+        first("note the answers", json!({ "calls": calls(&[("act", "answers")]) })),
+        first("fail retryable", fails("provider_unavailable")),
+        first("fail correctable", fails("provider_invalid_request")),
+        first("fail terminating", fails("provider_model_not_loaded")),
+        first("think", json!({ "thinking": "Nobody may see this.", "reply": "I have thought." })),
+    ];
+    for user in ["loop", "*# Command\nloop"] {
+        rules.push(json!({ "when": { "user": [user], "results": "any" },
+            "then": { "calls": calls(&[("look", "more")]) } }));
+    }
+    rules.push(
+        json!({ "when": { "user": ["*# Command\n{text}"] }, "then": { "reply": "Carried out: {text}" } }),
+    );
+    rules.push(
+        json!({ "when": { "user": ["{text}"], "results": "any" }, "then": { "reply": "Answered: {text}" } }),
+    );
+    Script::from_json(&json!({ "model": "scripted", "rules": rules }).to_string()).unwrap()
+}
+
+#[derive(Debug, serde::Deserialize, schemars::JsonSchema)]
+struct Arguments {
+    what: String,
+}
+
+fn tool(name: &'static str, effect: Effect, parts: &Parts) -> Arc<dyn Tool> {
+    let parts = parts.clone();
+    let function = move |arguments: Arguments, _| {
+        let parts = parts.clone();
+        async move {
+            parts.points.pass();
+            parts.points.live().await;
+            let deed = format!("{name} {}", arguments.what);
+            parts.record.note(Seen::Deed(deed.clone()));
+            parts.done.0.lock().unwrap().push(deed);
+            Ok(Output::text(format!("did {}", arguments.what)))
+        }
+    };
+    Arc::new(TypedTool::new(name, "Does something.", effect, function).unwrap())
+}
+
+/// A pace that lets no time pass and notes how much it should have been.
+#[derive(Debug)]
+struct Noted(Record);
+
+impl Pace for Noted {
+    fn pause(&self, length: Duration) -> BoxFuture<'_, ()> {
+        self.0.note(Seen::Deed(format!("pause {length:?}")));
+        Box::pin(async {})
+    }
+}
+
+/// The scripted model, whose requests are noted. A call with `flaky` in it fails the first time.
+#[derive(Debug)]
+struct Model {
+    script: ScriptedProvider,
+    parts: Parts,
+}
+
+impl Model {
+    async fn asked(&self, request: &Request) -> Result<Request> {
+        self.parts.points.pass();
+        self.parts.points.live().await;
+        let mut request = request.clone();
+        if let Some(said) = self.parts.mutant.last_said() {
+            let system = request.messages[0].text().into_owned();
+            request.messages[0] = Arc::new(ChatMessage::system(format!("{system}\n{said}")));
+        }
+        self.parts.record.note(seen::request(&request));
+        let flaky = request.messages.last().is_some_and(|it| it.text().ends_with("flaky"));
+        if flaky && self.parts.failures.fetch_add(1, Ordering::SeqCst) == 0 {
+            return Err(Error::RateLimit(Detail::new("too many")));
+        }
+        Ok(request)
+    }
+}
+
+impl Provider for Model {
+    fn model(&self) -> &str {
+        self.script.model()
+    }
+
+    fn ready(&self) -> BoxFuture<'_, Result<()>> {
+        self.script.ready()
+    }
+
+    fn complete<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Response>> {
+        Box::pin(async move {
+            let request = self.asked(request).await?;
+            self.script.complete(&request).await
+        })
+    }
+
+    fn streams(&self) -> bool {
+        true
+    }
+
+    fn stream<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<BoxStream<'a, Result<Delta>>>> {
+        Box::pin(async move {
+            // What a mutant adds is noted; the script answers what was asked.
+            drop(self.asked(request).await?);
+            self.script.stream(request).await
+        })
+    }
+}

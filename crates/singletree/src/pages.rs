@@ -1,0 +1,5 @@
+//! Pages of the guide whose code is run.
+
+#[doc = include_str!("../../../docs/images.md")]
+#[derive(Debug)]
+pub struct Images;

@@ -1,0 +1,51 @@
+//! Texts that nearly every session has: they are stored as nothing, and take no room.
+//!
+//! What is nothing itself, or only spaces, is stored with one space more, so that every text comes back as it was.
+
+use std::borrow::Cow;
+
+/// The usual version of a session's state.
+pub(crate) const SCHEMA: &str = "unversioned";
+
+/// The usual prompt policy.
+pub(crate) const POLICY: &str = "conversation";
+
+/// Returns what is stored of a text.
+pub(crate) fn shorten<'a>(text: &'a str, usual: &str) -> Cow<'a, str> {
+    if text == usual {
+        Cow::Borrowed("")
+    } else if is_blank(text) {
+        Cow::Owned(format!("{text} "))
+    } else {
+        Cow::Borrowed(text)
+    }
+}
+
+/// Returns the text of what is stored.
+pub(crate) fn lengthen(mut stored: String, usual: &str) -> String {
+    if stored.is_empty() {
+        return usual.to_owned();
+    }
+    if is_blank(&stored) {
+        stored.pop();
+    }
+    stored
+}
+
+fn is_blank(text: &str) -> bool {
+    text.bytes().all(|it| it == b' ')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_text_comes_back_and_the_usual_one_takes_no_room() {
+        for text in ["usual", "", " ", "  ", "usual ", " usual", "x", "\t"] {
+            let stored = shorten(text, "usual").into_owned();
+            assert_eq!(stored.is_empty(), text == "usual", "{text:?}");
+            assert_eq!(lengthen(stored, "usual"), text);
+        }
+    }
+}

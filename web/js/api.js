@@ -1,0 +1,74 @@
+// The native API. The key never comes here: whoever signed in has a cookie that scripts cannot read.
+
+import { follow } from "./sse.js";
+
+/** Why a call was not answered as asked: the server's own words. */
+export class Problem extends Error {
+  constructor(status, body) {
+    super(body?.message ?? `The server answered ${status}.`);
+    this.status = status;
+    this.category = body?.category ?? "unknown";
+    this.hint = body?.hint;
+    this.retryAfter = body?.retry_after;
+    this.body = body;
+  }
+}
+
+const at = (...parts) => parts.map((it) => (it.startsWith("/") ? it : `/${encodeURIComponent(it)}`)).join("");
+
+async function call(method, path, { body, headers, type = "application/json", signal } = {}) {
+  const sent = body === undefined ? {} : { "content-type": type };
+  const text = body === undefined || type !== "application/json" ? body : JSON.stringify(body);
+  const response = await fetch(path, { method, body: text, headers: { accept: "application/json", ...sent, ...headers }, signal });
+  const answer = response.headers.get("content-type")?.includes("json") ? await response.json() : null;
+  if (!response.ok) throw new Problem(response.status, answer?.error);
+  return answer;
+}
+
+/** Tries again what is safe to do again: each has a key or changes nothing. */
+async function surely(method, path, options) {
+  for (let pause = 300; ; pause *= 2) {
+    try {
+      return await call(method, path, options);
+    } catch (error) {
+      const passing = !(error instanceof Problem) || error.status === 503 || error.status === 429;
+      if (!passing || pause > 10000) throw error;
+      await new Promise((resolve) => setTimeout(resolve, (error.retryAfter ?? 0) * 1000 || pause));
+    }
+  }
+}
+
+/** The answer is that it was accepted; what comes of it comes with the events. */
+const AT_ONCE = { prefer: "respond-async" };
+
+export const api = {
+  agents: () => surely("GET", "/v1/agents"),
+  sessions: (from) => surely("GET", `/v1/sessions?limit=200${from ? `&from=${encodeURIComponent(from)}` : ""}`),
+  create: (body) => surely("POST", "/v1/sessions", { body }),
+  session: (id) => surely("GET", at("/v1/sessions", id)),
+  messages: (id, query) => surely("GET", `${at("/v1/sessions", id, "/messages")}?${new URLSearchParams(query)}`),
+  pending: (id) => surely("GET", id ? at("/v1/sessions", id, "/pending") : "/v1/pending"),
+  send: (id, body, key) => surely("POST", at("/v1/sessions", id, "/messages"), { body, headers: { "idempotency-key": key, ...AT_ONCE } }),
+  steer: (id, body, key) => surely("POST", at("/v1/sessions", id, "/steer"), { body, headers: { "idempotency-key": key, ...AT_ONCE } }),
+  answer: (id, signal, body) => surely("POST", at("/v1/sessions", id, "/signals", signal), { body, headers: AT_ONCE }),
+  cancel: (id, turn) => surely("POST", at("/v1/sessions", id, "/turns", turn, "/cancel")),
+  edit: (id, body) => call("POST", at("/v1/sessions", id, "/edit"), { body, headers: AT_ONCE }),
+  regenerate: (id, body) => call("POST", at("/v1/sessions", id, "/regenerate"), { body, headers: AT_ONCE }),
+  remove: (id) => surely("DELETE", at("/v1/sessions", id)),
+  exported: (id) => surely("GET", at("/v1/sessions", id, "/export")),
+  upload: (id, file) => surely("POST", at("/v1/sessions", id, "/blobs"), { body: file, type: file.type || "application/octet-stream" }),
+  timeline: (id, turn) => surely("GET", at("/page/sessions", id, "/turns", turn, "/timeline")),
+  graphUrl: (agent, live) => `${at("/page/agents", agent, "/graph.svg")}${live ? `?live=${encodeURIComponent(live)}` : ""}`,
+  signIn: (key) => call("POST", "/page/sign-in", { body: { key } }),
+  signOut: () => call("POST", "/page/sign-out", {}),
+  blobUrl: (id, digest) => at("/v1/sessions", id, "/blobs", digest),
+  follow: (id, options) =>
+    follow(
+      (lastId, signal) =>
+        fetch(at("/v1/sessions", id, "/events"), {
+          headers: { accept: "text/event-stream", ...(lastId ? { "last-event-id": lastId } : {}) },
+          signal,
+        }),
+      options,
+    ),
+};

@@ -1,0 +1,136 @@
+// How a turn looks: what was said, what came of it, what tools did, how it ended.
+
+import { imagesOf, textOf } from "./conversation.js";
+import { fill, h, icon } from "./dom.js";
+import { render, straight } from "./markdown.js";
+
+const COLOURS = 8;
+
+/** A colour for an agent: its own number of the palette, the same everywhere. */
+export function colourOf(name) {
+  let sum = 0;
+  for (const it of name) sum = (sum * 31 + it.codePointAt(0)) % 9973;
+  return sum % COLOURS;
+}
+
+/** Makes or renews the element of a turn. `acts` is what can be done with it. */
+export function turnView(turn, acts, element) {
+  const root = element ?? h("article", { className: "turn" });
+  const open = new Set([...root.querySelectorAll("details[open]")].map((it) => it.dataset.call));
+  const results = acts.results(turn);
+  const parts = [];
+  for (const entry of turn.entries) {
+    if (entry.message.role === "user") parts.push(userPart(entry, turn, acts));
+    else if (entry.message.role === "assistant") parts.push(...agentParts(entry, turn, { acts, results, open, root }));
+  }
+  parts.push(...endParts(turn, acts));
+  fill(root, parts);
+  root.setAttribute("aria-busy", String(turn.status === "open"));
+  return root;
+}
+
+function userPart(entry, turn, acts) {
+  const images = imagesOf(entry.message).map((url) => image(acts.imageUrl(url)));
+  const queued = turn.status === "open" && !turn.begun;
+  return h(
+    "div",
+    { className: `said${queued ? " queued" : ""}` },
+    h("h2", { className: "unseen" }, "You said"),
+    images,
+    h("div", { className: "text plain", dir: "auto" }, straight(textOf(entry.message))),
+    queued && h("p", { className: "note" }, "waits its turn"),
+    h("div", { className: "acts" }, button("edit", "Edit in a fork", () => acts.edit(entry)), copyButton(entry, acts)),
+  );
+}
+
+function agentParts(entry, turn, { acts, results, open, root }) {
+  const { message, side } = entry;
+  const text = textOf(message);
+  const agent = side?.agent ?? acts.agentOf(turn);
+  const parts = [];
+  if (text) {
+    parts.push(
+      h(
+        "div",
+        { className: `answer tone-${colourOf(agent)}${entry.recorded ? "" : " on-its-way"}` },
+        h("h2", { className: "who" }, agent),
+        textPart(entry, text, root),
+        side?.interrupted && h("p", { className: "note" }, "interrupted"),
+        entry.recorded && h("div", { className: "acts" }, button("again", "Regenerate in a fork", () => acts.again(entry)), copyButton(entry, acts)),
+      ),
+    );
+  }
+  for (const call of message.tool_calls ?? []) parts.push(callPart(call, turn, { results, open }));
+  return parts;
+}
+
+/** Markdown is costly: a text that did not change keeps its element. */
+function textPart(entry, text, root) {
+  const known = root.querySelector(`.text[data-of="${CSS.escape(entry.id)}"]`);
+  if (known?.source === text) return known;
+  const part = h("div", { className: "text", dir: "auto", data: { of: entry.id } }, render(text));
+  part.source = text;
+  return part;
+}
+
+function callPart(call, turn, { results, open }) {
+  const result = results.get(call.id);
+  const live = turn.calls.get(call.id);
+  const state = result ? stateOf(result, live) : turn.wait ? "waits" : turn.status === "open" ? "running" : (live?.state ?? "running");
+  const words = { running: "running", waits: "waits for you", done: "done", failed: "failed", closed: "not run" };
+  const body = result ? textOf(result) : live?.content;
+  return h(
+    "details",
+    { className: `call ${state}`, data: { call: call.id }, open: open.has(call.id) },
+    h("summary", {}, icon(state === "failed" ? "cross" : "tool"), h("span", { className: "name" }, straight(call.name)), h("span", { className: "state" }, words[state])),
+    h("dl", {}, h("dt", {}, "Arguments"), h("dd", {}, code(pretty(call.arguments))), body !== undefined && [h("dt", {}, "Result"), h("dd", {}, code(body))]),
+  );
+}
+
+function stateOf(result, live) {
+  // What closes a call that was not run is a JSON object that says so (D8).
+  if (/^\{.*"status":\s*"(cancelled|denied|unknown|failed)"/.test(textOf(result))) return "closed";
+  return live?.state === "failed" ? "failed" : "done";
+}
+
+function endParts(turn, acts) {
+  const parts = [];
+  if (turn.status === "open" && turn.begun && !turn.entries.some((it) => !it.recorded)) {
+    parts.push(h("p", { className: "thinking", role: "status" }, h("span", { className: "unseen" }, "The agent works"), h("i"), h("i"), h("i")));
+  }
+  if (turn.wait) parts.push(acts.approval(turn));
+  if (turn.forked) parts.push(h("p", { className: "note divider" }, `continues ${turn.forked.parent}`));
+  if (turn.error) {
+    const { category, reply, diagnostic, retry_safe: retrySafe } = turn.error;
+    parts.push(
+      h(
+        "div",
+        { className: "failure", role: "alert" },
+        h("p", {}, straight(reply || "This turn failed.")),
+        h("p", { className: "note" }, h("code", {}, category ?? ""), diagnostic ? ` ${straight(diagnostic)}` : ""),
+        retrySafe && button("again", "Try again", () => acts.retry(turn), "wordy"),
+      ),
+    );
+  }
+  return parts;
+}
+
+/** JSON as people read it. */
+export const pretty = (value) => (typeof value === "string" ? value : JSON.stringify(value ?? {}, null, 2));
+
+/** Text as it is, in a box that scrolls. */
+export const code = (text) => h("pre", { tabIndex: 0, role: "region", aria: { label: "value" } }, h("code", { dir: "ltr" }, straight(text)));
+
+/** A button with an icon; the words are its name. */
+export function button(name, words, onclick, className = "quiet") {
+  const wordy = className.includes("wordy");
+  return h("button", { type: "button", className, onclick, title: words, aria: wordy ? {} : { label: words } }, icon(name), wordy && words);
+}
+
+function copyButton(entry, acts) {
+  return button("copy", "Copy", () => acts.copy(textOf(entry.message)));
+}
+
+function image(url) {
+  return url ? h("img", { src: url, alt: "attached image", loading: "lazy" }) : h("p", { className: "note" }, "an image elsewhere");
+}

@@ -1,0 +1,183 @@
+// A list of which only what is near the window is in the document.
+
+const NEAR = 1200;
+const GUESS = 140;
+
+/**
+ * Shows items of unlike heights in a scrolling element. `render(item, element?)` makes or renews an element; an item has an
+ * `id` and a `version` that changes when it must be rendered anew.
+ */
+export class VirtualList {
+  #scroller;
+  #inner;
+  #render;
+  #items = [];
+  #heights = new Map();
+  #shown = new Map();
+  #pinned = true;
+  #frame = 0;
+  #observer;
+  /** Called when the reader comes near the beginning. */
+  onTop = () => {};
+  /** Called when the reader leaves the end, or comes back to it. */
+  onPinned = () => {};
+
+  constructor(scroller, inner, render) {
+    this.#scroller = scroller;
+    this.#inner = inner;
+    this.#render = render;
+    this.#observer = new ResizeObserver((entries) => this.#measured(entries));
+    scroller.addEventListener("scroll", () => this.#scrolled(), { passive: true });
+    new ResizeObserver(() => this.#later()).observe(scroller);
+  }
+
+  /** Whether the end is in sight, and stays so. */
+  get pinned() {
+    return this.#pinned;
+  }
+
+  /** Shows these items. What is added before them does not move what is being read. */
+  set(items) {
+    const anchor = this.#pinned ? null : this.#anchor();
+    this.#items = items;
+    this.#later(anchor);
+  }
+
+  /** Goes to the end and stays there. */
+  toEnd() {
+    this.#pinned = true;
+    this.onPinned(true);
+    this.#later();
+  }
+
+  /** Brings an item into sight. */
+  show(id) {
+    const index = this.#items.findIndex((it) => it.id === id);
+    if (index < 0) return;
+    this.#pinned = false;
+    this.#scroller.scrollTop = this.#offset(index) - 60;
+    this.#later();
+  }
+
+  /** Forgets everything. */
+  clear() {
+    for (const element of this.#shown.values()) element.remove();
+    this.#shown.clear();
+    this.#heights.clear();
+    this.#items = [];
+    this.#pinned = true;
+  }
+
+  #height(item) {
+    return this.#heights.get(item.id) ?? GUESS;
+  }
+
+  #offset(index) {
+    let offset = 0;
+    for (let i = 0; i < index; i += 1) offset += this.#height(this.#items[i]);
+    return offset;
+  }
+
+  #anchor() {
+    const top = this.#scroller.scrollTop;
+    let offset = 0;
+    for (const item of this.#items) {
+      const height = this.#height(item);
+      if (offset + height > top) return { id: item.id, into: top - offset };
+      offset += height;
+    }
+    return null;
+  }
+
+  #scrolled() {
+    const { scrollTop, scrollHeight, clientHeight } = this.#scroller;
+    const pinned = scrollHeight - scrollTop - clientHeight < 48;
+    if (pinned !== this.#pinned) {
+      this.#pinned = pinned;
+      this.onPinned(pinned);
+    }
+    if (scrollTop < NEAR) this.onTop();
+    this.#later();
+  }
+
+  #measured(entries) {
+    const anchor = this.#pinned ? null : this.#anchor();
+    let changed = false;
+    for (const { target, borderBoxSize } of entries) {
+      const height = borderBoxSize[0].blockSize;
+      // One that has left the document says nothing.
+      if (!target.isConnected || this.#heights.get(target.dataset.id) === height) continue;
+      this.#heights.set(target.dataset.id, height);
+      changed = true;
+    }
+    if (changed) this.#later(anchor);
+  }
+
+  #later(anchor = null) {
+    this.#wanted = anchor ?? this.#wanted;
+    this.#frame ||= requestAnimationFrame(() => {
+      this.#frame = 0;
+      this.#layout();
+    });
+  }
+
+  #wanted = null;
+
+  #layout() {
+    const total = this.#offset(this.#items.length);
+    const { clientHeight } = this.#scroller;
+    let top = this.#pinned ? total - clientHeight : this.#scroller.scrollTop;
+    if (this.#wanted && !this.#pinned) {
+      const index = this.#items.findIndex((it) => it.id === this.#wanted.id);
+      if (index >= 0) top = this.#offset(index) + this.#wanted.into;
+    }
+    const moved = this.#wanted && !this.#pinned;
+    this.#wanted = null;
+    let [offset, from, to, before] = [0, -1, this.#items.length, 0];
+    for (let i = 0; i < this.#items.length; i += 1) {
+      const height = this.#height(this.#items[i]);
+      if (from < 0 && offset + height >= top - NEAR) [from, before] = [i, offset];
+      if (offset > top + clientHeight + NEAR) {
+        to = i;
+        break;
+      }
+      offset += height;
+    }
+    if (from < 0) from = this.#items.length;
+    this.#place(this.#items.slice(from, to), before, to === this.#items.length ? 0 : total - this.#offset(to));
+    if (this.#pinned) this.#scroller.scrollTop = this.#scroller.scrollHeight;
+    else if (moved) this.#scroller.scrollTop = top;
+    // Whoever waits at the beginning does not scroll any more.
+    if (!this.#pinned && this.#scroller.scrollTop < NEAR) this.onTop();
+  }
+
+  #place(items, before, after) {
+    const wanted = new Set(items.map((it) => it.id));
+    for (const [id, element] of this.#shown) {
+      // Where a reader has the focus stays in the document.
+      if (wanted.has(id) || element.contains(document.activeElement)) continue;
+      this.#observer.unobserve(element);
+      element.remove();
+      this.#shown.delete(id);
+    }
+    let next = null;
+    for (const item of items.toReversed()) {
+      let element = this.#shown.get(item.id);
+      if (!element || element.dataset.version !== String(item.version)) {
+        const made = this.#render(item, element);
+        made.dataset.id = item.id;
+        made.dataset.version = item.version;
+        if (made !== element) {
+          element?.remove();
+          this.#observer.observe(made);
+          this.#shown.set(item.id, made);
+          element = made;
+        }
+      }
+      if (element.nextElementSibling !== next || element.parentNode !== this.#inner) this.#inner.insertBefore(element, next);
+      next = element;
+    }
+    this.#inner.style.paddingTop = `${before}px`;
+    this.#inner.style.paddingBottom = `${after}px`;
+  }
+}

@@ -1,0 +1,134 @@
+//! Narration is inert: who can emit it cannot reach who can read it (agent-chat-output §3.2).
+
+use std::collections::BTreeSet;
+
+use super::Finding;
+use crate::Repo;
+
+/// The crate that reads narration.
+const READER: &str = "server";
+
+/// Those that put the house together: they hand a sink to the one and the log to the other.
+const ROOTS: &[&str] = &["cli", "conformance", "singletree", "bench"];
+
+/// The names of what reads.
+const NAMES: &[&str] = &["NarrationView", "NarrationLog"];
+
+/// Where what is emitted may be taken: the sink that drops, and the reader's.
+const SINKS: &[&str] = &["crates/narration/", "crates/server/"];
+
+pub(super) fn check(repo: &Repo) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for package in repo.packages.iter().filter(|it| !ROOTS.contains(&it.folder.as_str())) {
+        if package.folder != READER && reachable(repo, &package.folder).contains(READER) {
+            let what = format!("reaches {READER}, where narration is read");
+            findings.push(Finding::new("inert", &package.folder, what));
+        }
+    }
+    for (file, source) in repo.rust() {
+        let tests_from = file.tests_from().unwrap_or(usize::MAX);
+        let mut find = |at: usize, what: String| {
+            let line = source.line(at);
+            if line < tests_from {
+                findings.push(Finding::at("inert", file, line, what));
+            }
+        };
+        let is_root = |root: &str| file.path.starts_with(&format!("crates/{root}/"));
+        let may_name = file.path.starts_with("crates/server/") || ROOTS.iter().any(|it| is_root(it));
+        for name in NAMES.iter().filter(|_| !may_name && !file.path.starts_with("xtask/")) {
+            source.words(name).for_each(|at| {
+                find(at, format!("{name} is the server's: who emits narration cannot read it"))
+            });
+        }
+        if !SINKS.iter().any(|it| file.path.starts_with(it)) {
+            for at in source
+                .words("NarrationSink")
+                .filter(|at| source.code[at + "NarrationSink".len()..].starts_with(" for "))
+            {
+                find(at, "a sink that is not the reader's could read what is narrated".to_owned());
+            }
+        }
+        if file.path.starts_with("crates/narration/") {
+            for at in source.words("Deserialize") {
+                find(at, "narration is written out, and not read in".to_owned());
+            }
+        }
+    }
+    findings
+}
+
+/// Returns the crates of the house that a crate depends on, over any number of others.
+fn reachable<'a>(repo: &'a Repo, from: &'a str) -> BTreeSet<&'a str> {
+    let mut reached = BTreeSet::new();
+    let mut next = vec![from];
+    while let Some(folder) = next.pop() {
+        for package in repo.packages.iter().filter(|it| it.folder == folder) {
+            next.extend(package.internal(false).filter(|to| reached.insert(*to)));
+        }
+    }
+    reached
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packages::{Dependency, Package};
+    use crate::tidy::assert_finds;
+
+    fn packages(edges: &[(&str, &[&str])]) -> Repo {
+        let to = |name: &&str| Dependency { name: (*name).into(), internal: true, dev: false };
+        let package = |(folder, names): &(&str, &[&str])| Package {
+            folder: (*folder).into(),
+            dependencies: names.iter().map(to).collect(),
+        };
+        Repo { packages: edges.iter().map(package).collect(), ..Repo::default() }
+    }
+
+    // The plants are put together here, else they would be found.
+    fn finds(path: &str, code: &str, expect: &[&str]) {
+        let expect: Vec<String> = expect.iter().map(|what| format!("{path}:1: {what}")).collect();
+        let expect: Vec<&str> = expect.iter().map(String::as_str).collect();
+        assert_finds(check, &Repo::of(&[(path, code)]), &expect);
+    }
+
+    #[test]
+    fn a_crate_that_reaches_the_reader_is_found_over_any_number_of_others() {
+        let house = packages(&[
+            ("narration", &[]),
+            ("harness", &["narration"]),
+            ("agent", &["harness"]),
+            ("server", &["agent", "narration"]),
+            ("cli", &["server"]),
+        ]);
+        assert_finds(check, &house, &[]);
+        let leak =
+            packages(&[("server", &[]), ("tools", &["server"]), ("agent", &["tools"]), ("cli", &["agent"])]);
+        let what = "reaches server, where narration is read";
+        assert_finds(check, &leak, &[&format!("tools: {what}"), &format!("agent: {what}")]);
+    }
+
+    #[test]
+    fn the_names_of_the_reader_are_the_servers_and_the_roots() {
+        let what = "NarrationLog is the server's: who emits narration cannot read it";
+        finds("crates/harness/src/x.rs", "fn f(x: NarrationLog) {}", &[what]);
+        finds("crates/agent/tests/it/x.rs", "fn f(x: NarrationLog) {}", &[]);
+        finds("crates/server/src/x.rs", "fn f(x: NarrationLog, y: NarrationView) {}", &[]);
+        finds("crates/cli/src/x.rs", "fn f(x: NarrationLog) {}", &[]);
+    }
+
+    #[test]
+    fn no_other_sink_takes_narration_but_in_tests() {
+        let what = "a sink that is not the reader's could read what is narrated";
+        finds("crates/harness/src/x.rs", "impl NarrationSink for X {}", &[what]);
+        finds("crates/harness/src/x.rs", "fn f(x: &dyn NarrationSink) {}", &[]);
+        finds("crates/harness/tests/it/x.rs", "impl NarrationSink for X {}", &[]);
+        finds("crates/server/src/x.rs", "impl NarrationSink for X {}", &[]);
+    }
+
+    #[test]
+    fn narration_is_not_read_in() {
+        let what = "narration is written out, and not read in";
+        finds("crates/narration/src/x.rs", "#[derive(Deserialize)] struct X;", &[what]);
+        finds("crates/llm/src/x.rs", "#[derive(Deserialize)] struct X;", &[]);
+    }
+}
