@@ -32,7 +32,7 @@ const acts = {
     say("What you send now says this otherwise, in a fork. The conversation stays as it is.");
   },
   again: (entry) => fork(() => api.regenerate(state.session, { reply: entry.id })),
-  retry: (turn) => send(textOf(turn.entries.find((it) => it.message.role === "user").message), []),
+  retry: (turn) => send(textOf(turn.entries.find((it) => it.message.role === "user").message), [], state.session),
   copy: (text) => navigator.clipboard.writeText(text).then(() => say("Copied.")),
 };
 
@@ -67,7 +67,11 @@ function render() {
   cost = performance.now() - began;
 }
 
-async function open(id, isNew = false) {
+/** Ends when what is opened has been read: nothing is sent into a conversation of which the page does not know whether it is there. */
+let opened = Promise.resolve();
+const open = (id, isNew = false) => (opened = opening(id, isNew));
+
+async function opening(id, isNew) {
   state.unfollow();
   Object.assign(state, { session: id, agent: null, editing: null, conversation: new Conversation(), loading: true });
   list.clear();
@@ -80,7 +84,7 @@ async function open(id, isNew = false) {
     if (!isNew) {
       const info = await api.session(id);
       state.agent = info.agent;
-      after = await older(info.messages);
+      after = await newest(info.messages);
     }
   } catch (error) {
     fail(error);
@@ -101,15 +105,29 @@ function follow(id, after) {
   state.unfollow = api.follow(id, { after, onEvent: (it) => id === state.session && saw(it), onState: (it, response) => id === state.session && line(it, response) });
 }
 
+/** Reads the end of a history, with what comes to it meanwhile: only a page that nothing follows says after which event to listen. */
+async function newest(length) {
+  const { conversation, session } = state;
+  const items = [];
+  let page = { next: Math.max(0, length - PAGE) };
+  while (page.next != null) {
+    page = await api.messages(session, { from: page.next, limit: PAGE });
+    items.push(...page.items);
+  }
+  if (state.conversation !== conversation) return undefined;
+  conversation.takeHistory(items);
+  show();
+  return page.last_event;
+}
+
 /** Reads the page of history before what is here. */
 async function older(before) {
   const { conversation, session } = state;
   const from = Math.max(0, before - PAGE);
-  const page = await api.messages(session, { from, limit: Math.max(1, before - from) });
-  if (state.conversation !== conversation) return undefined;
+  const page = await api.messages(session, { from, limit: before - from });
+  if (state.conversation !== conversation) return;
   conversation.takeHistory(page.items);
   show();
-  return page.last_event;
 }
 
 /** What waits since before this page was here. */
@@ -150,7 +168,9 @@ async function line(now, response) {
   return open(state.session);
 }
 
-async function send(text, images) {
+async function send(text, images, to = null) {
+  await opened;
+  if (state.session === null || (to !== null && to !== state.session)) return false;
   const blocks = images.map((url) => ({ type: "image", source: { type: "url", url } }));
   const content = blocks.length ? [...(text ? [{ type: "text", text }] : []), ...blocks] : text;
   const [id, editing] = [state.session, state.editing];
@@ -221,7 +241,9 @@ const named = () => decodeURIComponent(/^#\/s\/(.+)$/.exec(location.hash)?.[1] ?
 const fresh = () => `chat-${crypto.randomUUID().slice(0, 8)}`;
 const route = () => (named() ? open(named()) : open(fresh(), true));
 
-async function start() {
+const start = () => (opened = starting());
+
+async function starting() {
   let agents;
   try {
     [agents] = await Promise.all([api.agents(), sessions.refresh().then(count)]);
@@ -230,7 +252,7 @@ async function start() {
   }
   fill($("pick"), agents.items.map((it) => h("option", { value: it.id }, it.name)));
   $("pick").hidden = agents.items.length < 2;
-  route();
+  await route();
 }
 
 $("compose").replaceWith(composer.element);

@@ -13,7 +13,7 @@ export class Composer {
   #session = null;
   #attached = [];
 
-  /** `acts`: `send(text, images)`, `stop()`, `upload(file)`. */
+  /** `acts`: `send(text, images, session)`, `stop()`, `upload(file)`. */
   constructor(acts) {
     this.#field = h("textarea", { rows: 1, placeholder: "Write a message", dir: "auto", aria: { label: "message" }, oninput: () => this.#typed(), onkeydown: (it) => this.#key(it) });
     const picker = h("input", { type: "file", accept: "image/png,image/jpeg,image/gif,image/webp", multiple: true, hidden: true, onchange: () => this.#attach([...picker.files]) });
@@ -30,8 +30,9 @@ export class Composer {
     return this.#form;
   }
 
-  /** Shows the draft of a conversation. */
+  /** Shows the draft of a conversation: of the first one also what was typed before it was open. */
   open(session) {
+    if (this.#session === null && this.#field.value) drafts.set(session, this.#field.value);
     this.#session = session;
     this.#attached = [];
     this.#showAttached();
@@ -83,8 +84,11 @@ export class Composer {
     this.#attached = [];
     this.#showAttached();
     this.#typed();
-    if (!(await this.acts.send(text, images.map((it) => it.blob))) && this.#session === session && !this.#field.value) {
-      // It was not accepted: nothing that was written is lost.
+    if (await this.acts.send(text, images.map((it) => it.blob), session)) return;
+    // It was not accepted: nothing that was written is lost.
+    if (this.#session !== session && session !== null) {
+      drafts.set(session, text);
+    } else if (!this.#field.value) {
       this.#attached = images;
       this.#showAttached();
       this.text = text;

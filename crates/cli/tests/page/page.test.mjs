@@ -118,6 +118,47 @@ test("stop keeps what was shown, and says that it was interrupted", async () => 
   await page.context().close();
 });
 
+test("a turn that ends while its conversation is opened is shown whole", async () => {
+  const settled = (text) => house.json("/v1/sessions/between/messages", { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ content: text }) });
+  await settled("What is 6 * 7?");
+  const page = await open(browser, house);
+  // What the page is told of the conversation is old when it comes.
+  await page.route("**/v1/sessions/between", async (route) => {
+    const told = await route.fetch();
+    await settled("What is 6 * 8?");
+    await route.fulfill({ response: told });
+  });
+  await page.evaluate(() => (location.hash = "#/s/between"));
+  await page.waitForFunction(() => document.querySelectorAll(".text").length > 1);
+  assert.match((await shown(page)).at(-1), /48/);
+  await same(page, house)();
+  await page.context().close();
+});
+
+test("what is said before the page knows its conversation is said once it does", async () => {
+  const page = await open(browser, house);
+  let go;
+  const held = async (what) => {
+    const gate = new Promise((resolve) => (go = resolve));
+    await page.unrouteAll();
+    await page.route(what, async (route) => (await gate, route.continue()));
+  };
+  await held("**/v1/agents");
+  await page.reload();
+  await say(page, "What is 6 * 7?");
+  await page.fill(".composer textarea", "typed meanwhile");
+  go();
+  assert.match((await shown(page)).at(-1), /42/);
+  assert.equal(await page.inputValue(".composer textarea"), "typed meanwhile");
+  await held(`**/v1/sessions/${sessionOf(page)}`);
+  await page.reload();
+  await say(page, "What is 6 * 8?");
+  go();
+  await page.waitForFunction(() => document.querySelectorAll(".text").length === 4);
+  await same(page, house)();
+  await page.context().close();
+});
+
 test("an edit and another reply are forks; what was said stays", async () => {
   const page = await open(browser, house);
   await say(page, "What is 6 * 7?");
@@ -128,9 +169,9 @@ test("an edit and another reply are forks; what was said stays", async () => {
   await say(page, "What is 6 * 8?");
   await page.waitForFunction((it) => !location.hash.includes(it), first);
   await page.waitForFunction(() => /48/.test(document.querySelector("#turns").innerText));
+  const second = sessionOf(page);
   await page.locator(".answer").last().hover();
   await page.getByRole("button", { name: "Regenerate in a fork" }).last().click();
-  const second = sessionOf(page);
   await page.waitForFunction((it) => !location.hash.includes(it), second);
   await page.waitForFunction(() => /48/.test(document.querySelector("#turns").innerText));
   assert.match((await house.transcript(first)).at(-1), /42/);
