@@ -34,13 +34,14 @@ class Server:
         self.db = os.path.join(folder, "server.db")
         begun = time.perf_counter()
         command = [os.path.join(RELEASE, "singletree"), "serve", "--listen", "127.0.0.1:0", "--db", self.db, "--config", CONFIG]
-        self.log = open(os.path.join(folder, "server.log"), "w")
+        self.log = open(os.path.join(folder, "server.log"), "w+")
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.log, text=True)
         greeting = self.process.stdout.readline()
         self.start_ms = (time.perf_counter() - begun) * 1e3
         found = re.search(r"http://(\S+:\d+)", greeting)
         if not found:
-            sys.exit(f"the server did not say where it listens: {greeting!r}")
+            self.log.seek(0)
+            sys.exit(f"the server did not say where it listens: {greeting!r}\n{self.log.read()}")
         self.address = found[1]
 
     def memory_mib(self, what):
