@@ -17,7 +17,7 @@ const $ = (id) => document.getElementById(id);
 const state = { session: null, agent: null, conversation: new Conversation(), unfollow: () => {}, editing: null, loading: false };
 
 const composer = new Composer({ send, stop, upload });
-const sessions = new Sessions(api, { remove });
+const sessions = new Sessions(api, { remove, called });
 const inspector = new Inspector(api);
 const list = new VirtualList($("scroller"), $("turns"), (item, element) => turnView(item.turn, acts, element));
 
@@ -44,6 +44,12 @@ function say(words) {
 function fail(error) {
   if (error instanceof Problem && error.status === 401) return void signIn(api, start);
   say(error.hint ? `${error.message} (${error.hint})` : error.message);
+}
+
+/** Says above the conversation how it is called; its id is the name until then. */
+function called(id, title) {
+  $("title").textContent = title ?? id;
+  $("title").title = id;
 }
 
 /** Shows what changed, once a frame however much that was; the time that showing costs is not spent more often than it can bear. */
@@ -91,7 +97,6 @@ async function opening(id, isNew) {
   }
   if (state.session !== id) return;
   state.loading = false;
-  $("title").textContent = id;
   $("pick").hidden = state.agent !== null || $("pick").options.length < 2;
   $("agent").textContent = state.agent ?? "";
   inspector.open(id, state.agent ?? $("pick").value);

@@ -14,7 +14,7 @@ export class Sessions {
   #waiting = new Set();
   #current = null;
 
-  /** `acts`: `open(id)`, `remove(id)`. */
+  /** `acts`: `remove(id)`, and `called(id, title)` when it is known how the one that is open is called. */
   constructor(api, acts) {
     this.api = api;
     this.acts = acts;
@@ -35,6 +35,7 @@ export class Sessions {
   /** Marks the one that is open. */
   set current(id) {
     this.#current = id;
+    this.acts.called(id, titles.get(id));
     this.#show();
   }
 
@@ -52,8 +53,8 @@ export class Sessions {
 
   #row(it) {
     const waits = this.#waiting.has(it.id);
-    const title = h("span", { className: "title", dir: "auto" }, titles.get(it.id) ?? it.id);
-    if (!titles.has(it.id)) this.#name(it.id, title);
+    const title = h("span", { className: "title", dir: "auto", data: { of: it.id } }, titles.get(it.id) ?? it.id);
+    if (!titles.has(it.id)) this.#name(it.id);
     return h(
       "li",
       {},
@@ -61,20 +62,23 @@ export class Sessions {
         "a",
         { href: `#/s/${encodeURIComponent(it.id)}`, aria: it.id === this.#current ? { current: "page" } : {} },
         title,
-        h("span", { className: "about" }, it.agent, " · ", ago(it.updated_at), waits && h("span", { className: "badge" }, icon("shield"), " waits for you")),
+        h("span", { className: "about" }, h("span", {}, it.agent, " · ", ago(it.updated_at)), waits && h("span", { className: "badge" }, icon("shield"), "waits for you")),
       ),
       h("button", { type: "button", className: "quiet", title: "Delete", aria: { label: `Delete ${it.id}` }, onclick: () => this.acts.remove(it.id) }, icon("bin")),
     );
   }
 
   /** A conversation is called by how it begins. */
-  async #name(id, element) {
+  async #name(id) {
     titles.set(id, id);
     const page = await this.api.messages(id, { from: 0, limit: 1 }).catch(() => null);
     const text = page?.items[0] && textOf(page.items[0]).trim().slice(0, 80);
     if (!text) return titles.delete(id);
     titles.set(id, straight(text));
-    element.textContent = straight(text);
+    // The row may have been made anew meanwhile.
+    const shown = this.#list.querySelector(`.title[data-of="${CSS.escape(id)}"]`);
+    if (shown) shown.textContent = titles.get(id);
+    if (id === this.#current) this.acts.called(id, titles.get(id));
   }
 }
 
