@@ -138,7 +138,8 @@ unit() { sed -n "s/^$1=//p" "$root/usr/lib/systemd/system/singletree.service"; }
 # serve LISTEN: starts it; its address is in $at.
 serve() {
   local words
-  read -ra words <<<"$(unit ExecStart | sed "s#--listen [^ ]*#--listen $1#; s#--db [^ ]*#--db /root/serve.db#")"
+  : >"$scratch/served"
+  read -ra words <<<"$(unit ExecStart | sed "s#--listen [^ ]*#--listen $1#; s#--db [^ ]*#--db /var/tmp/serve.db#")"
   living sh -c 'cd "$1" && shift && exec "$@"' - "$(unit WorkingDirectory)" "${words[@]}" >"$scratch/served" 2>&1 &
   serving=$!
   until_said 'listens at' "$scratch/served" >/dev/null
@@ -146,7 +147,7 @@ serve() {
 }
 serve 127.0.0.1:0
 check "the server is ready" curl -fsS "$at/readyz"
-check "the page is there" grep -q '<title>singletree</title>' <(curl -fsS "$at/")
+check "the page is there" grep '<title>singletree</title>' <(curl -fsS "$at/")
 check "the API describes itself" jq -e .openapi <(curl -fsS "$at/openapi.json")
 curl -sN "$at/v1/sessions/tale/messages" -H 'accept: text/event-stream' --json '{"content": "tell me a story"}' >"$scratch/stream" 2>&1 &
 listening=$!
