@@ -71,10 +71,17 @@ fn stage(root: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The cargo that runs this, for the project.
+/// The cargo that runs this, for the project. It is not told whose program calls it: build scripts that look at such names
+/// (ring's does) would make half of the binary again, as if something had changed.
 fn cargo(root: &Path) -> Command {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(root);
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
+            cargo.env_remove(&name);
+        }
+    }
     cargo
 }
 
