@@ -6,6 +6,7 @@ mod desk;
 mod home;
 mod model_server;
 mod screen;
+mod serving;
 mod terminal;
 
 mod agents_file;
@@ -19,6 +20,7 @@ mod page;
 mod piped;
 mod refused;
 mod scripts;
+mod served;
 mod sessions;
 mod shell;
 mod show;
