@@ -39,7 +39,7 @@ pub use send::{
 };
 pub use session::{
     CreateSession, ExportedItem, ForkPoint, ForkSession, PromptPolicy, Session, SessionExport, SessionList,
-    SessionQuery,
+    SessionOrder, SessionQuery,
 };
 pub use time::Time;
 pub use turn::{Completed, Errored, Outcome, Suspended, Turn, TurnKind, TurnList, TurnQuery, TurnStatus};

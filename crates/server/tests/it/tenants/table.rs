@@ -51,6 +51,7 @@ pub(crate) const TABLE: &[Entry] = &[
     of("GET", "/v1/agents").alike(),
     of("POST", "/v1/sessions").body(r#"{"id": "{session}"}"#),
     of("GET", "/v1/sessions").query("?from={session}"),
+    of("GET", "/v1/sessions").query("?order=recent&from=4102444800000.{session}"),
     of("GET", "/v1/sessions/{session}"),
     of("GET", "/v1/sessions/{session}/export"),
     of("DELETE", "/v1/sessions/{session}").alike(),
