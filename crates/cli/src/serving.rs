@@ -41,11 +41,12 @@ pub(crate) struct Served {
 impl Served {
     /// Opens the database and makes the server.
     pub(crate) async fn open(place: &Place, args: &Serve, cast: Cast) -> Result<Self> {
+        let telemetry = telemetry(&cast.serving, &cast.redactor)?;
+        let store = open_store(place, "serve").await?;
+        let cast = cast.over(&store)?;
         let Cast { agents, listed, limits, serving, notify, redactor, environments, about, .. } = cast;
         let asks = args.auth || serving.key_required;
         let bounds = server_limits(&serving);
-        let telemetry = telemetry(&serving, &redactor)?;
-        let store = open_store(place, "serve").await?;
         let documents = Arc::new(store.clone());
         let narration = narration(args.narration, &serving, &redactor)?;
         let known = redactor.clone();

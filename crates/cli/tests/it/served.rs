@@ -100,6 +100,30 @@ fn a_file_of_narration_that_cannot_be_opened_is_told_before_anybody_is_served() 
     assert!(err.contains("where.jsonl") && !ran.status.success(), "{err}");
 }
 
+// spec: agent-chat-output §8.2
+#[test]
+fn what_a_person_approves_over_http_is_shown_to_the_model_with_the_next_command() {
+    let home = home("");
+    let shown = "*Approved artifacts*Meet at noon.*Command*";
+    let rules = json!([
+        { "when": { "user": [shown] }, "then": { "reply": "At noon." } },
+        { "when": { "user": ["*"] }, "then": { "reply": "Nobody told me." } },
+    ]);
+    let script = json!({ "model": "x", "rules": rules });
+    fs::write(home.path().join("script.json"), script.to_string()).unwrap();
+    let server = Serving::start_in(&home, &[]);
+    server.ask("POST", "/v1/sessions", &json!({ "id": "s", "prompt_policy": "command" }));
+    let plan = json!({ "kind": "plan", "key": "a", "content": "Meet at noon." });
+    let added = server.ask("POST", "/v1/sessions/s/artifacts", &plan);
+    let reply = || say(&server, "s")["replies"][0]["content"].clone();
+    assert_eq!(reply(), "Nobody told me.", "it is approved by nobody");
+    let approval = json!({ "kind": "plan", "key": "a", "version": 1, "digest": added["digest"] });
+    let approved = server.ask("POST", "/v1/sessions/s/artifacts/approve", &approval);
+    assert_eq!(approved["approved_by"], "local", "{approved}");
+    assert_eq!(reply(), "At noon.");
+    server.stop();
+}
+
 // D19
 #[test]
 fn thoughts_are_shown_of_the_agents_whose_table_says_so() {

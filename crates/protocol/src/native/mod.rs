@@ -4,6 +4,7 @@
 //! they get may grow: who reads it ignores fields that it does not know. Times are RFC 3339 in UTC. Ids are opaque.
 
 mod agent;
+mod artifact;
 mod audit;
 mod blob;
 mod error;
@@ -20,6 +21,7 @@ mod usage;
 mod wait;
 
 pub use agent::{Agent, AgentList};
+pub use artifact::{AddArtifact, ApproveArtifact, Artifact, ArtifactList, ArtifactSource};
 pub use audit::{AuditEntry, AuditList, AuditQuery};
 pub use blob::Blob;
 pub use error::{ApiError, ErrorBody, ErrorBucket};

@@ -83,6 +83,10 @@ pub(crate) const TABLE: &[Entry] = &[
     of("POST", "/v1/sessions/{session}/regenerate").body(r#"{"reply": "{turn}/1", "id": "fork"}"#),
     // Blobs.
     of("POST", "/v1/sessions/{session}/blobs").body(r#""no picture""#).alike(),
+    of("GET", "/v1/sessions/{session}/artifacts"),
+    of("POST", "/v1/sessions/{session}/artifacts").body(r#"{"kind": "plan", "key": "a", "content": "x"}"#),
+    of("POST", "/v1/sessions/{session}/artifacts/approve")
+        .body(r#"{"kind": "plan", "key": "a", "version": 1, "digest": "{digest}"}"#),
     // Narration.
     // The page.
     of("GET", "/").alike(),
