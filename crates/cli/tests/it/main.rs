@@ -5,19 +5,23 @@
 mod desk;
 mod home;
 mod model_server;
+mod pages;
 mod screen;
 mod terminal;
 
 mod agents_file;
 mod agents_together;
 mod api_guide;
+mod guide;
 mod bare_model;
 mod branches;
 mod colours;
+mod commands;
 mod doctor;
 mod page;
 mod piped;
 mod refused;
+mod routes;
 mod scripts;
 mod sessions;
 mod shell;
