@@ -13,15 +13,17 @@ const PAGE: &str = "docs/configuration.md";
 
 /// What reads a key of a table, named first.
 const READERS: &[&str] = &[
-    "raw", "text", "path", "flag", "count", "whole", "number", "duration", "bytes", "choice", "texts", "section",
-    "named", "object",
+    "raw", "text", "path", "flag", "count", "whole", "number", "duration", "bytes", "choice", "texts",
+    "section", "named", "object",
 ];
 
 pub(super) fn check(repo: &Repo) -> Vec<Finding> {
     let Some(page) = repo.file(PAGE) else { return Vec::new() };
     let shown = shown(&page.text);
     let missing = keys(repo).into_iter().filter(|(key, _)| !shown.contains(key));
-    missing.map(|(key, place)| Finding::new("keys", place, format!("{PAGE} does not show the key `{key}`"))).collect()
+    missing
+        .map(|(key, place)| Finding::new("keys", place, format!("{PAGE} does not show the key `{key}`")))
+        .collect()
 }
 
 /// Returns the words of the page's configurations that can be keys.

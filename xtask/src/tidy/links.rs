@@ -12,7 +12,8 @@ const SUMMARY: &str = "docs/SUMMARY.md";
 
 pub(super) fn check(repo: &Repo) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let pages = repo.files.iter().filter(|it| it.path.ends_with(".md") && !it.path.starts_with("web/vendor/"));
+    let pages =
+        repo.files.iter().filter(|it| it.path.ends_with(".md") && !it.path.starts_with("web/vendor/"));
     for page in pages {
         for (line, target) in targets(repo, page) {
             let wrong = wrong(repo, page, &target);
@@ -57,7 +58,10 @@ fn text_of(repo: &Repo, page: &SourceFile) -> String {
         let path = line.strip_prefix("{{#include ")?.strip_suffix("}}")?.split(':').next()?;
         Some(repo.file(&resolved(page.folder(), path))?.text.clone())
     };
-    page.text.lines().flat_map(|it| [included(it).unwrap_or_else(|| it.to_owned()), "\n".to_owned()]).collect()
+    page.text
+        .lines()
+        .flat_map(|it| [included(it).unwrap_or_else(|| it.to_owned()), "\n".to_owned()])
+        .collect()
 }
 
 /// Returns the links of a page that lead to files, with their lines; what cannot be included is one that leads nowhere.
@@ -139,7 +143,8 @@ mod tests {
     #[test]
     fn a_link_out_of_the_book_is_found_and_one_into_it_passes() {
         finds("# A\n[x](../bench/README.md)\n", &["docs/a.md:2: '../bench/README.md' leads out of the book"]);
-        let files = [CONTENTS, OTHER, ("docs/a.md", "# A\n"), ("README.md", "# R\n[a](docs/a.md) [d](docs/)\n")];
+        let files =
+            [CONTENTS, OTHER, ("docs/a.md", "# A\n"), ("README.md", "# R\n[a](docs/a.md) [d](docs/)\n")];
         assert_finds(check, &Repo::of(&files), &[]);
     }
 
@@ -152,7 +157,11 @@ mod tests {
     #[test]
     fn what_a_page_includes_has_its_links_from_there() {
         let page = ("docs/a.md", "# A\n{{#include ../bench/README.md:2:}}\n");
-        let expect = ["bench/README.md:3: 'b/c.md' leads nowhere", "bench/README.md:3: 'gone.md' leads nowhere", "docs/a.md:4: 'gone.md' leads nowhere"];
+        let expect = [
+            "bench/README.md:3: 'b/c.md' leads nowhere",
+            "bench/README.md:3: 'gone.md' leads nowhere",
+            "docs/a.md:4: 'gone.md' leads nowhere",
+        ];
         assert_finds(check, &Repo::of(&[OUTSIDE, CONTENTS, OTHER, page]), &expect);
         finds("# A\n{{#include ../gone.md}}\n", &["docs/a.md:2: '../gone.md' leads out of the book"]);
     }

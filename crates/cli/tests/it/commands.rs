@@ -87,7 +87,9 @@ fn wrong(root: &Command, code: &str) -> Vec<String> {
                 continue;
             }
             let mut command = root;
-            while let Some(word) = words.peek().filter(|it| it.chars().all(|it| it.is_ascii_lowercase() || it == '-')) {
+            while let Some(word) =
+                words.peek().filter(|it| it.chars().all(|it| it.is_ascii_lowercase() || it == '-'))
+            {
                 if word.starts_with('-') || *word == "help" || command.below.is_empty() {
                     break;
                 }
@@ -115,7 +117,8 @@ fn wrong(root: &Command, code: &str) -> Vec<String> {
 /// Returns the code of a page: its blocks for a shell, and what stands between backticks.
 fn code(page: &str) -> Vec<String> {
     let found = blocks(page);
-    let shell = found.iter().filter(|it| matches!(it.language, "sh" | "bash" | "console")).map(|it| it.text.clone());
+    let shell =
+        found.iter().filter(|it| matches!(it.language, "sh" | "bash" | "console")).map(|it| it.text.clone());
     let mut inside = false;
     let text: Vec<&str> = page
         .lines()
@@ -161,14 +164,15 @@ fn no_page_names_a_command_or_a_flag_that_is_not_there() {
 #[test]
 fn a_command_or_flag_that_is_not_there_is_found() {
     let tree = Command::read(&Home::new(), &[]);
-    assert_eq!(wrong(&tree, "singletree keys create --tenant shop | singletree send \"x --y\" --json # --no"), [
-        "`singletree send` has no --y"
-    ]);
+    assert_eq!(
+        wrong(&tree, "singletree keys create --tenant shop | singletree send \"x --y\" --json # --no"),
+        ["`singletree send` has no --y"]
+    );
     assert_eq!(wrong(&tree, "X=1 singletree bakcup copy.db"), ["there is no `singletree  bakcup`"]);
-    assert_eq!(wrong(&tree, "singletree keys make; singletree fork a --att 4"), [
-        "there is no `singletree keys make`",
-        "`singletree fork` has no --att"
-    ]);
+    assert_eq!(
+        wrong(&tree, "singletree keys make; singletree fork a --att 4"),
+        ["there is no `singletree keys make`", "`singletree fork` has no --att"]
+    );
     assert_eq!(wrong(&tree, "singletree turn show --format svg > a.svg"), Vec::<String>::new());
     assert_eq!(code("`a b`\n\n```sh\nc\n```\n\n```rust\nd\n```\n"), ["c\n", "a b"]);
 }

@@ -50,12 +50,15 @@ impl Chapter {
                 self.steps.last_mut().ok_or("nothing printed this")?.prints = Some(block.text.clone());
             }
             ("text", None) => {}
-            ("rust" | "json", Some(file)) => self.steps.push(Step::write(place.to_owned(), file, &block.text)),
+            ("rust" | "json", Some(file)) => {
+                self.steps.push(Step::write(place.to_owned(), file, &block.text))
+            }
             ("rust", None) => self.parts.push(block.text.clone()),
             ("toml", file) => {
                 let file = file.unwrap_or("unnamed.toml");
                 self.steps.push(Step::write(place.to_owned(), file, &block.text));
-                self.steps.push(Step::new(place.to_owned(), format!("OPENAI_API_KEY=k singletree check '{file}'")));
+                self.steps
+                    .push(Step::new(place.to_owned(), format!("OPENAI_API_KEY=k singletree check '{file}'")));
             }
             ("python", None) if block.before.contains("LangGraph") => {}
             (other, file) => return Err(format!("nothing checks a block of '{other}' (file: {file:?})")),
@@ -85,7 +88,15 @@ fn cargo_environment(target: PathBuf) -> Vec<(&'static str, OsString)> {
         ("CARGO_PROFILE_DEV_DEBUG", "0".into()),
         ("CARGO_INCREMENTAL", "0".into()),
     ];
-    let kept = ["CARGO_HOME", "RUSTUP_HOME", "RUSTUP_TOOLCHAIN", "HTTPS_PROXY", "https_proxy", "NO_PROXY", "SSL_CERT_FILE"];
+    let kept = [
+        "CARGO_HOME",
+        "RUSTUP_HOME",
+        "RUSTUP_TOOLCHAIN",
+        "HTTPS_PROXY",
+        "https_proxy",
+        "NO_PROXY",
+        "SSL_CERT_FILE",
+    ];
     environment.extend(kept.into_iter().filter_map(|it| Some((it, std::env::var_os(it)?))));
     environment
 }
@@ -126,6 +137,13 @@ fn the_chapters_that_need_the_binary_alone_go_as_they_stand() {
         assert_eq!(chapter.parts, Vec::<String>::new(), "{name} belongs to the program");
         follow(&Home::new(), &chapter.steps, Seen::Both, &[]);
     }
+}
+
+#[test]
+fn the_picture_of_a_turn_in_the_book_is_the_one_that_is_drawn() {
+    let read = |path: &str| fs::read_to_string(root().join(path)).unwrap();
+    let (drawn, shown) = ("crates/draw/tests/golden/turn-waited.svg", "docs/turn-waited.svg");
+    assert!(read(drawn) == read(shown), "{shown} is to be a copy of {drawn}");
 }
 
 #[test]

@@ -64,7 +64,9 @@ impl Step {
 
     /// Writes a file.
     pub(crate) fn write(place: String, file: &str, text: &str) -> Self {
-        let shell = format!("mkdir -p \"$(dirname '{file}')\"\ncat >'{file}' <<'<<< end of a file >>>'\n{text}<<< end of a file >>>");
+        let shell = format!(
+            "mkdir -p \"$(dirname '{file}')\"\ncat >'{file}' <<'<<< end of a file >>>'\n{text}<<< end of a file >>>"
+        );
         Self::new(place, shell)
     }
 }
@@ -87,7 +89,8 @@ pub(crate) fn follow(home: &Home, steps: &[Step], seen: Seen, environment: &[(&s
     }
     for step in steps {
         let breaks_off = if step.prints.is_some() { "set +e" } else { "set -e" };
-        script += &format!("{breaks_off}\n{}\nprintf '\\n%s\\n' '{BETWEEN}'\n", step.shell.replace(PORT, &port));
+        script +=
+            &format!("{breaks_off}\n{}\nprintf '\\n%s\\n' '{BETWEEN}'\n", step.shell.replace(PORT, &port));
     }
     let mut path = OsString::from(Path::new(BINARY).parent().unwrap());
     path.push(":");
@@ -98,9 +101,12 @@ pub(crate) fn follow(home: &Home, steps: &[Step], seen: Seen, environment: &[(&s
     let (out, err) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
     let printed: Vec<&str> = out.split(BETWEEN).collect();
     for (step, printed) in steps.iter().zip(&printed[..printed.len() - 1]) {
-        let (Step { place, shell, .. }, printed) = (step, printed.trim().replace(&port, PORT));
+        let (Step { place, shell, .. }, printed) = (step, seen_by_people(printed).replace(&port, PORT));
         let expected = step.prints.as_deref().unwrap_or("...").trim();
-        assert!(fits(expected, &printed), "{place}: {shell}\n\nprinted\n{printed}\nand not\n{expected}\n{err}");
+        assert!(
+            fits(expected, &printed),
+            "{place}: {shell}\n\nprinted\n{printed}\nand not\n{expected}\n{err}"
+        );
     }
     let log = std::fs::read_to_string(home.path().join("serve.log")).unwrap_or_default();
     let stopped = steps.get(printed.len() - 1);
@@ -110,17 +116,19 @@ pub(crate) fn follow(home: &Home, steps: &[Step], seen: Seen, environment: &[(&s
     }
 }
 
+/// Takes away what nobody sees: space at the ends of lines.
+fn seen_by_people(printed: &str) -> String {
+    printed.lines().map(str::trim_end).collect::<Vec<_>>().join("\n").trim().to_owned()
+}
+
 /// Tells whether a text is as expected, where `...` stands for anything.
 pub(crate) fn fits(expected: &str, text: &str) -> bool {
     let mut parts = expected.split("...");
     let Some(mut rest) = parts.next().and_then(|it| text.strip_prefix(it)) else { return false };
     let mut parts = parts.peekable();
     while let Some(part) = parts.next() {
-        let found = if parts.peek().is_none() {
-            rest.strip_suffix(part).map(|it| it.len())
-        } else {
-            rest.find(part)
-        };
+        let found =
+            if parts.peek().is_none() { rest.strip_suffix(part).map(|it| it.len()) } else { rest.find(part) };
         match found {
             Some(at) => rest = rest.get(at + part.len()..).unwrap_or_default(),
             None => return false,
@@ -138,7 +146,8 @@ fn three_dots_stand_for_anything() {
 
 #[test]
 fn blocks_are_found_with_their_language_and_the_file_that_they_are() {
-    let page = "# A\n\n`a/b.rs`:\n\n```rust\nfn a() {}\n\n```\n\nThen:\n\n```sh\nls\n```\n\n```text\nb.rs\n```\n";
+    let page =
+        "# A\n\n`a/b.rs`:\n\n```rust\nfn a() {}\n\n```\n\nThen:\n\n```sh\nls\n```\n\n```text\nb.rs\n```\n";
     let found = blocks(page);
     let told: Vec<_> = found.iter().map(|it| (it.line, it.language, it.file(), it.text.as_str())).collect();
     let expected = [
