@@ -77,7 +77,7 @@ fn wrong(root: &Command, code: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     let ends = |it: &str| it.starts_with(['|', '&', ';', '#', '>', '<']);
     for line in code.lines() {
-        let line = line.replace(';', " ; ");
+        let line = line.replace(';', " ; ").replace("$(", " $( ");
         let mut before = "";
         let mut words = line.split_whitespace().map(|it| it.trim_matches(['"', ')', '(', '$'])).peekable();
         while let Some(word) = words.next() {
@@ -172,6 +172,10 @@ fn a_command_or_flag_that_is_not_there_is_found() {
     assert_eq!(
         wrong(&tree, "singletree keys make; singletree fork a --att 4"),
         ["there is no `singletree keys make`", "`singletree fork` has no --att"]
+    );
+    assert_eq!(
+        wrong(&tree, "key=$(singletree keys create --scopes read)"),
+        ["`singletree keys create` has no --scopes"]
     );
     assert_eq!(wrong(&tree, "singletree turn show --format svg > a.svg"), Vec::<String>::new());
     assert_eq!(code("`a b`\n\n```sh\nc\n```\n\n```rust\nd\n```\n"), ["c\n", "a b"]);

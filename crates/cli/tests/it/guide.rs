@@ -10,10 +10,16 @@ use crate::home::Home;
 use crate::pages::{Block, Seen, Step, blocks, follow};
 
 /// Chapters that make one program, in the order of reading.
-const PROGRAM: &[&str] = &["first-agent", "tools-and-approvals", "several-agents", "forks", "from-langgraph"];
+const PROGRAM: &[&str] = &[
+    "guide/first-agent",
+    "guide/tools-and-approvals",
+    "guide/several-agents",
+    "guide/forks",
+    "guide/from-langgraph",
+];
 
 /// Chapters that need no more than the binary, each in a home of its own.
-const ALONE: &[&str] = &["introduction", "running", "backup-and-upgrade", "terminal"];
+const ALONE: &[&str] = &["introduction", "guide/running", "guide/backup-and-upgrade", "guide/terminal"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
@@ -29,7 +35,7 @@ struct Chapter {
 
 impl Chapter {
     fn read(name: &str) -> Self {
-        let path = format!("docs/guide/{name}.md");
+        let path = format!("docs/{name}.md");
         let page = fs::read_to_string(root().join(&path)).unwrap();
         let mut chapter = Self::default();
         let mut last = "";
@@ -149,7 +155,9 @@ fn the_picture_of_a_turn_in_the_book_is_the_one_that_is_drawn() {
 #[test]
 fn every_chapter_is_followed() {
     let files = fs::read_dir(root().join("docs/guide")).unwrap();
-    let mut found: Vec<_> = files.map(|it| it.unwrap().file_name().into_string().unwrap()).collect();
+    let name = |it: fs::DirEntry| it.file_name().into_string().unwrap();
+    let mut found: Vec<_> = files.map(|it| format!("guide/{}", name(it.unwrap()))).collect();
+    found.push("introduction.md".to_owned());
     let mut followed: Vec<_> = PROGRAM.iter().chain(ALONE).map(|it| format!("{it}.md")).collect();
     found.sort();
     followed.sort();
