@@ -18,7 +18,7 @@ struct Command {
     /// Its words, as in `keys create`.
     name: String,
     help: String,
-    below: Vec<Command>,
+    below: Vec<Self>,
 }
 
 impl Command {
