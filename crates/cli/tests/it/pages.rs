@@ -81,7 +81,7 @@ pub(crate) enum Seen {
 }
 
 /// Takes the steps in order, in one shell, and compares what each prints.
-pub(crate) fn follow(home: &Home, steps: &[Step], seen: Seen, environment: &[(&str, OsString)]) {
+pub(crate) fn follow(home: &Home, steps: &[Step], seen: Seen, environment: &[(String, OsString)]) {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
     let mut script = "set -uo pipefail\ntrap 'kill -9 $(jobs -p) 2>/dev/null || true' EXIT\n".to_owned();
     if seen == Seen::Both {
