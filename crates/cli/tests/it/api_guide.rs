@@ -27,7 +27,8 @@ pub(crate) fn curl_sends_json(what: &str) -> bool {
     let help = Command::new("curl").args(["--help", "all"]).output();
     let is_there = help.is_ok_and(|it| String::from_utf8_lossy(&it.stdout).contains("--json"));
     if !is_there {
-        writeln!(std::io::stderr(), "not run: {what}: there is no curl that knows --json").unwrap();
+        let told = writeln!(std::io::stderr(), "not run: {what}: there is no curl that knows --json");
+        told.unwrap();
     }
     is_there
 }
