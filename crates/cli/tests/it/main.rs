@@ -5,6 +5,7 @@
 mod desk;
 mod home;
 mod model_server;
+mod pages;
 mod screen;
 mod terminal;
 
@@ -14,10 +15,13 @@ mod api_guide;
 mod bare_model;
 mod branches;
 mod colours;
+mod commands;
 mod doctor;
+mod guide;
 mod page;
 mod piped;
 mod refused;
+mod routes;
 mod scripts;
 mod sessions;
 mod shell;
