@@ -43,7 +43,7 @@ const AT_ONCE = { prefer: "respond-async" };
 
 export const api = {
   agents: () => surely("GET", "/v1/agents"),
-  sessions: (from) => surely("GET", `/v1/sessions?limit=200${from ? `&from=${encodeURIComponent(from)}` : ""}`),
+  sessions: (from) => surely("GET", `/v1/sessions?order=recent&limit=200${from ? `&from=${encodeURIComponent(from)}` : ""}`),
   create: (body) => surely("POST", "/v1/sessions", { body }),
   session: (id) => surely("GET", at("/v1/sessions", id)),
   messages: (id, query) => surely("GET", `${at("/v1/sessions", id, "/messages")}?${new URLSearchParams(query)}`),

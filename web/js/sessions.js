@@ -25,7 +25,8 @@ export class Sessions {
   async refresh() {
     const [page, pending] = await Promise.all([this.api.sessions(), this.api.pending()]);
     const older = this.#items.filter((it) => !page.items.some((other) => other.id === it.id));
-    this.#items = [...page.items, ...(this.#cursor ? older : [])].sort((a, b) => (a.updated_at < b.updated_at ? 1 : -1));
+    // The newest come first, and what is not among them any more is older.
+    this.#items = [...page.items, ...(this.#cursor ? older : [])];
     this.#cursor ??= page.next;
     this.#waiting = new Set(pending.items.map((it) => it.session));
     this.#show();
@@ -42,7 +43,7 @@ export class Sessions {
   async #next() {
     const page = await this.api.sessions(this.#cursor);
     this.#cursor = page.next;
-    this.#items.push(...page.items);
+    this.#items.push(...page.items.filter((it) => !this.#items.some((other) => other.id === it.id)));
     this.#show();
   }
 

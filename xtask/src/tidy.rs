@@ -6,6 +6,8 @@ mod errors;
 mod external;
 mod inert;
 mod invariants;
+mod keys;
+mod links;
 mod lock_ceiling;
 mod marks;
 mod modules;
@@ -48,7 +50,7 @@ impl fmt::Display for Finding {
 /// Runs every check and returns what they found, rule by rule.
 #[must_use]
 pub fn tidy(repo: &Repo) -> Vec<Finding> {
-    let checks: [fn(&Repo) -> Vec<Finding>; 12] = [
+    let checks: [fn(&Repo) -> Vec<Finding>; 14] = [
         edges::check,
         external::check,
         inert::check,
@@ -61,6 +63,8 @@ pub fn tidy(repo: &Repo) -> Vec<Finding> {
         errors::check,
         lock_ceiling::check,
         unexercised::check,
+        links::check,
+        keys::check,
     ];
     checks.iter().flat_map(|check| check(repo)).collect()
 }

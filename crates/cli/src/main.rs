@@ -32,6 +32,10 @@ use crate::error::{Error, Result};
 use crate::exit::COMPLETED;
 use crate::print::Screen;
 
+/// A turn is many small allocations, and hundreds of turns run at once.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let args = Args::parse();
     let json = args.command.as_ref().is_some_and(args::Command::wants_json);

@@ -41,19 +41,14 @@ pub(crate) struct Served {
 impl Served {
     /// Opens the database and makes the server.
     pub(crate) async fn open(place: &Place, args: &Serve, cast: Cast) -> Result<Self> {
+        let telemetry = telemetry(&cast.serving, &cast.redactor)?;
+        let store = open_store(place, "serve").await?;
+        let cast = cast.over(&store)?;
         let Cast { agents, listed, limits, serving, notify, redactor, environments, about, .. } = cast;
         let asks = args.auth || serving.key_required;
         let bounds = server_limits(&serving);
-        let telemetry = telemetry(&serving, &redactor)?;
-        let store = open_store(place, "serve").await?;
         let documents = Arc::new(store.clone());
-        let narration = match args.narration {
-            Switch::On => {
-                let (clock, bounds) = (Arc::new(SystemClock), NarrationLimits::default());
-                NarrationLog::new(bounds, redactor.clone(), clock, &RandomIds)
-            }
-            Switch::Off => NarrationLog::off(),
-        };
+        let narration = narration(args.narration, &serving, &redactor)?;
         let known = redactor.clone();
         let clean: Redact = Arc::new(move |it| known.redact(it).into_owned());
         let chat = agents
@@ -62,6 +57,7 @@ impl Served {
             .fold(Chat::builder(), |chat, agent| chat.agent(agent))
             .limits(limits)
             .narration(narration.sink())
+            .narrate_in(serving.narration_language.unwrap_or_default())
             .blobs(Blobs::new(store.clone()).limits(blob_limits(&serving)))
             .notices(notices(&notify)?)
             .audit(bounds.audit_kept)
@@ -94,6 +90,20 @@ impl Served {
         drop(server);
         store.close().await;
     }
+}
+
+/// Makes what people are told by: the command line's word goes before that of the file.
+fn narration(asked: Option<Switch>, serving: &Serving, redactor: &Redactor) -> Result<NarrationLog> {
+    let is_on = asked.map_or(serving.narration.unwrap_or(true), |it| it == Switch::On);
+    if !is_on {
+        return Ok(NarrationLog::off());
+    }
+    let (limits, redactor, clock) = (NarrationLimits::default(), redactor.clone(), Arc::new(SystemClock));
+    let Some(file) = &serving.narration_file else {
+        return Ok(NarrationLog::new(limits, redactor, clock, &RandomIds));
+    };
+    let place = |source| Error::Place { doing: "write narration to", path: file.clone(), source };
+    NarrationLog::writing(limits, (redactor, clock, &RandomIds), file.clone()).map_err(place)
 }
 
 fn telemetry(serving: &Serving, redactor: &Redactor) -> Result<Telemetry> {

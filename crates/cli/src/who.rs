@@ -4,14 +4,14 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 
-use singletree::Agent;
-use singletree::agent::ChatAgent;
 use singletree::agent::demo::{self, DemoParts};
+use singletree::agent::{Artifacts, ChatAgent};
 use singletree::config::{BareModel, Config, Means, NotifySettings, Serving, Surroundings};
 use singletree::engine::{Clock, Ids, RandomIds, SystemClock};
 use singletree::harness::Limits;
 use singletree::http::{Redactor, Secret};
 use singletree::providers::Wire;
+use singletree::{Agent, SqliteStore};
 use singletree_server::Environments;
 
 use crate::error::{Error, Result};
@@ -86,6 +86,8 @@ pub(crate) struct Cast {
     pub(crate) about: Option<String>,
     /// What to add to a command so that the same ones answer.
     pub(crate) again: String,
+    /// What they are made of, to make them again over a database; none for the demo.
+    pub(crate) made_of: Option<(Config, Means)>,
 }
 
 impl Cast {
@@ -95,14 +97,14 @@ impl Cast {
             let about =
                 format!("{} of {}", model.name, who.base_url.as_deref().unwrap_or(model.wire.vendor_url()));
             let config = Config::of_model(bare(model, who)?);
-            return Self::built(&config, place, (about, String::new()));
+            return Self::built(config, place, (about, String::new()));
         }
         let file = who.config.clone().or_else(|| Path::new(FILE).exists().then(|| FILE.into()));
         let Some(file) = file else { return Self::demo(place) };
         let config = load(&file).await?;
         let listed = config.listed().join(", ");
         let again = who.config.as_ref().map(|it| format!(" --config {}", it.display()));
-        Self::built(&config, place, (format!("{listed} ({})", file.display()), again.unwrap_or_default()))
+        Self::built(config, place, (format!("{listed} ({})", file.display()), again.unwrap_or_default()))
     }
 
     /// The demo: a script that needs no key and no network.
@@ -131,10 +133,22 @@ impl Cast {
             environments,
             about,
             again,
+            made_of: None,
         })
     }
 
-    fn built(config: &Config, place: &Place, (about, again): (String, String)) -> Result<Self> {
+    /// Makes them over a database: what people have approved there is shown to their models. That there are any was settled
+    /// before it was opened.
+    pub(crate) fn over(mut self, store: &SqliteStore) -> Result<Self> {
+        if let Some((config, means)) = self.made_of.take() {
+            let artifacts = Artifacts::new(Arc::new(store.clone()), Arc::new(SystemClock));
+            let means = Means { artifacts: Some(Arc::new(artifacts)), ..means };
+            self.agents = config.build(&means)?.agents;
+        }
+        Ok(self)
+    }
+
+    fn built(config: Config, place: &Place, (about, again): (String, String)) -> Result<Self> {
         let environments = Arc::new(Environments::default());
         let means = Means {
             data: place.folder().to_owned(),
@@ -142,6 +156,7 @@ impl Cast {
             pace: Arc::new(RealPace),
             fraction: Arc::new(fraction),
             snapshots: Some(environments.clone()),
+            artifacts: None,
         };
         let built = config.build(&means)?;
         let serving = config.serving().clone();
@@ -158,6 +173,7 @@ impl Cast {
             environments,
             about: Some(about),
             again,
+            made_of: Some((config, means)),
         })
     }
 }

@@ -55,7 +55,7 @@ impl House {
     }
 
     fn over(cast: Cast, store: SqliteStore) -> Result<Self> {
-        let Cast { agents, limits, serving, notify, redactor, about, again, .. } = cast;
+        let Cast { agents, limits, serving, notify, redactor, about, again, .. } = cast.over(&store)?;
         let builder = Chat::builder()
             .limits(limits)
             .blobs(Blobs::new(store.clone()).limits(blob_limits(&serving)))

@@ -31,6 +31,8 @@ pub(crate) struct AgentTable {
     pub(crate) durability: Option<At<Durability>>,
     pub(crate) while_suspended: Option<WhileSuspended>,
     pub(crate) hidden: bool,
+    /// Whether people see what its model thought.
+    pub(crate) show_thinking: bool,
 }
 
 /// A prompt by its name.
@@ -70,6 +72,7 @@ impl AgentTable {
             durability: None,
             while_suspended: None,
             hidden: false,
+            show_thinking: false,
         }
     }
 
@@ -108,6 +111,7 @@ impl AgentTable {
             durability: section.choice("durability", DURABILITIES),
             while_suspended: section.choice("while_suspended", WHILE_SUSPENDED).map(|it| it.value),
             hidden: section.flag("hidden").unwrap_or(false),
+            show_thinking: section.flag("show_thinking").unwrap_or(false),
         };
         if let (Some(compaction), Some(_)) = (&agent.compaction, agent.window) {
             let what = format!("`{}` says nothing beside a compaction", section.called("window"));

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use singletree_agent::{AgentLoop, AgentLoopBuilder, Approve, ChatAgent, SnapshotSource};
+use singletree_agent::{AgentLoop, AgentLoopBuilder, Approve, Artifacts, ChatAgent, SnapshotSource};
 use singletree_harness::{Agent, Limits};
 use singletree_llm::Pace;
 
@@ -38,6 +38,8 @@ pub struct Means {
     pub fraction: Arc<dyn Fn() -> f64 + Send + Sync>,
     /// Where the state comes from that models are shown with commands; none otherwise.
     pub snapshots: Option<Arc<dyn SnapshotSource>>,
+    /// Where artifacts are kept, of which models are shown the approved ones with commands; none otherwise.
+    pub artifacts: Option<Arc<Artifacts>>,
 }
 
 impl fmt::Debug for Means {
@@ -125,6 +127,9 @@ impl Config {
         }
         if let Some(snapshots) = &means.snapshots {
             agent = agent.snapshots(snapshots.clone());
+        }
+        if let Some(artifacts) = &means.artifacts {
+            agent = agent.artifacts(artifacts.clone());
         }
         let approval = table.approval.as_ref().or(self.file.approval.as_ref());
         agent = agent.approve(approval.map(|it| self.approve(it)).unwrap_or_default());

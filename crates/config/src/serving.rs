@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use singletree_narration::Locale;
+
 use crate::model::check_base_url;
 use crate::report::{Faults, MistakeKind};
 use crate::section::Section;
@@ -21,6 +23,12 @@ pub struct Serving {
     pub origins: Vec<String>,
     /// Whether there is a line for each request and turn; there is otherwise.
     pub log: Option<bool>,
+    /// Whether people are told in words what goes on; they are otherwise.
+    pub narration: Option<bool>,
+    /// The file that narration is written to, too, whole.
+    pub narration_file: Option<PathBuf>,
+    /// In which language it is.
+    pub narration_language: Option<Locale>,
     /// Bytes of a request's body, except that of a blob.
     pub body_bytes: Option<u64>,
     /// Bytes of a blob.
@@ -69,6 +77,8 @@ pub struct TokenSettings {
     pub leeway: Duration,
 }
 
+/// The words that switch something.
+const SWITCH: [(&str, bool); 2] = [("on", true), ("off", false)];
 /// Bytes of headers that no server can do with less of.
 const HEADER_BYTES_MIN: u64 = 8 << 10;
 /// The longest time by which clocks may differ.
@@ -77,7 +87,7 @@ const LEEWAY_MAX: Duration = Duration::from_mins(5);
 /// Reads both tables of a file.
 pub(crate) fn read(file: &mut Section<'_>, folder: &Path) -> Serving {
     let mut serving = Serving::default();
-    let listen = file.section("server").and_then(|it| server(it, &mut serving));
+    let listen = file.section("server").and_then(|it| server(it, &mut serving, folder));
     if let Some(section) = file.section("auth") {
         auth(section, &mut serving, folder);
     }
@@ -89,7 +99,7 @@ pub(crate) fn read(file: &mut Section<'_>, folder: &Path) -> Serving {
     serving
 }
 
-fn server(mut section: Section<'_>, serving: &mut Serving) -> Option<At<String>> {
+fn server(mut section: Section<'_>, serving: &mut Serving, folder: &Path) -> Option<At<String>> {
     let listen = address(&mut section, "listen");
     serving.listen = listen.as_ref().map(|it| it.value.clone());
     serving.metrics = address(&mut section, "metrics").map(|it| it.value);
@@ -103,6 +113,7 @@ fn server(mut section: Section<'_>, serving: &mut Serving) -> Option<At<String>>
         }
     }
     serving.log = section.flag("log");
+    narration(&mut section, serving, folder);
     serving.body_bytes = section.bytes("body_bytes");
     serving.blob_bytes = section.bytes("blob_bytes");
     serving.session_blob_bytes = section.bytes("session_blob_bytes");
@@ -122,6 +133,14 @@ fn server(mut section: Section<'_>, serving: &mut Serving) -> Option<At<String>>
     serving.audit_kept = section.duration("audit_kept");
     section.end();
     listen
+}
+
+/// Reads whether people are told what goes on, where else that is written, and in which language.
+fn narration(section: &mut Section<'_>, serving: &mut Serving, folder: &Path) {
+    serving.narration = section.choice("narration", &SWITCH).map(|it| it.value);
+    serving.narration_file = section.path("narration_file").map(|it| folder.join(it.value));
+    let languages = Locale::ALL.map(|it| (it.as_str(), it));
+    serving.narration_language = section.choice("narration_language", &languages).map(|it| it.value);
 }
 
 /// Reads which media types are kept, without parameters.

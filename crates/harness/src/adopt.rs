@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use singletree_durable::{SessionKey, TurnKind, TurnQuery, TurnRow};
+use singletree_durable::{BoxFuture, SessionKey, TurnKind, TurnQuery, TurnRow};
 
 use crate::Error;
 use crate::hot::{Hot, Queued, Ticket, Work};
@@ -28,44 +28,51 @@ impl House {
         if hot.desk().adopted {
             return Ok(Vec::new());
         }
-        let adopting = hot.adopting.lock().await;
-        if hot.desk().adopted {
-            return Ok(Vec::new());
-        }
-        let ahead = hot.desk().open_ahead();
-        let mut open = match ahead {
-            Some(open) => open,
-            None => self.read(self.journal.turns(&hot.key, &TurnQuery::Open)).await?,
-        };
-        // What ended a wait went before the sends that were parked behind it, whatever their numbers (INV-1).
-        open.sort_by_key(|it| (it.kind == TurnKind::Message, it.no));
-        let carried = self.carried(hot, &open).await?;
-        let mut taken = Vec::new();
-        let mut adopted = Ok(());
-        for (at, row) in open.into_iter().enumerate() {
-            // An earlier try that failed half way has queued it already.
-            if hot.desk().ticket(&row.id()).is_some() {
-                continue;
+        self.adopt(hot).await
+    }
+
+    /// Takes over what former owners left. This is large and happens once: whoever waits for it holds a box.
+    fn adopt<'a>(self: &'a Arc<Self>, hot: &'a Arc<Hot>) -> BoxFuture<'a, Result<Vec<TakenOver>, Error>> {
+        Box::pin(async move {
+            let adopting = hot.adopting.lock().await;
+            if hot.desk().adopted {
+                return Ok(Vec::new());
             }
-            let position = carried.iter().find(|it| it.turn == row.no).map(|it| it.position);
-            let over = match position {
-                Some(position) => self.take_over_taken(hot, row, position).await,
-                None => self.take_over(hot, row, at == 0).await,
+            let ahead = hot.desk().open_ahead();
+            let mut open = match ahead {
+                Some(open) => open,
+                None => self.read(self.journal.turns(&hot.key, &TurnQuery::Open)).await?,
             };
-            match over {
-                Ok(it) => taken.extend(it),
-                Err(error) => {
-                    adopted = Err(error);
-                    break;
+            // What ended a wait went before the sends that were parked behind it, whatever their numbers (INV-1).
+            open.sort_by_key(|it| (it.kind == TurnKind::Message, it.no));
+            let carried = self.carried(hot, &open).await?;
+            let mut taken = Vec::new();
+            let mut adopted = Ok(());
+            for (at, row) in open.into_iter().enumerate() {
+                // An earlier try that failed half way has queued it already.
+                if hot.desk().ticket(&row.id()).is_some() {
+                    continue;
+                }
+                let position = carried.iter().find(|it| it.turn == row.no).map(|it| it.position);
+                let over = match position {
+                    Some(position) => self.take_over_taken(hot, row, position).await,
+                    None => self.take_over(hot, row, at == 0).await,
+                };
+                match over {
+                    Ok(it) => taken.extend(it),
+                    Err(error) => {
+                        adopted = Err(error);
+                        break;
+                    }
                 }
             }
-        }
-        hot.desk().adopted = adopted.is_ok();
-        drop(adopting);
-        if !taken.is_empty() {
-            self.kick(hot);
-        }
-        adopted.map(|()| taken)
+            hot.desk().adopted = adopted.is_ok();
+            drop(adopting);
+            if !taken.is_empty() {
+                self.kick(hot);
+            }
+            adopted.map(|()| taken)
+        })
     }
 
     /// Takes over one turn. Only the first unfinished one of a session can have been running; one that is parked behind a

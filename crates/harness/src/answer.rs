@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
-use singletree_durable::{InvocationId, Json, SessionKey, TurnQuery, WaitQuery, WaitRow, WaitStatus};
+use singletree_durable::{
+    BoxFuture, InvocationId, Json, SessionKey, TurnQuery, WaitQuery, WaitRow, WaitStatus,
+};
 use singletree_engine::Descriptor;
 use tokio::sync::oneshot;
 
@@ -112,37 +114,41 @@ impl Chat {
     }
 
     /// Delivers a signal to its wait, or keeps it where nothing has waited for it and it may be kept.
-    pub(crate) async fn deliver(
+    pub(crate) fn deliver(
         &self,
         address: SignalAddress,
         answer: Answer,
         may_keep: bool,
-    ) -> Result<Delivered> {
-        if self.house.is_closing() {
-            return Err(Error::ShuttingDown);
-        }
-        payload::check_from(answer.from.as_deref(), &self.house.limits)?;
-        loop {
-            let seen = match &address {
-                SignalAddress::Session { session, .. } if may_keep => self.seen(session).await?,
-                SignalAddress::Session { .. } | SignalAddress::Invocation(_) | SignalAddress::Signal(_) => 0,
-            };
-            let delivered = match (self.find_wait(&address, &answer).await?, &address) {
-                (Some((key, wait)), _) => self.answer_wait(key, wait, &answer).await?,
-                (None, SignalAddress::Session { session, signal }) if may_keep => {
-                    match self.keep(&self.key(session)?, signal, &answer, seen).await? {
-                        Keeping::Kept(until) => Some(Delivered::Kept { until }),
-                        Keeping::Again => None,
-                    }
-                }
-                (None, _) => return Err(unknown("nothing has waited for it")),
-            };
-            match delivered {
-                Some(delivered) => return Ok(delivered),
-                None if self.house.is_closing() => return Err(Error::ShuttingDown),
-                None => {}
+    ) -> BoxFuture<'_, Result<Delivered>> {
+        Box::pin(async move {
+            if self.house.is_closing() {
+                return Err(Error::ShuttingDown);
             }
-        }
+            payload::check_from(answer.from.as_deref(), &self.house.limits)?;
+            loop {
+                let seen = match &address {
+                    SignalAddress::Session { session, .. } if may_keep => self.seen(session).await?,
+                    SignalAddress::Session { .. }
+                    | SignalAddress::Invocation(_)
+                    | SignalAddress::Signal(_) => 0,
+                };
+                let delivered = match (self.find_wait(&address, &answer).await?, &address) {
+                    (Some((key, wait)), _) => self.answer_wait(key, wait, &answer).await?,
+                    (None, SignalAddress::Session { session, signal }) if may_keep => {
+                        match self.keep(&self.key(session)?, signal, &answer, seen).await? {
+                            Keeping::Kept(until) => Some(Delivered::Kept { until }),
+                            Keeping::Again => None,
+                        }
+                    }
+                    (None, _) => return Err(unknown("nothing has waited for it")),
+                };
+                match delivered {
+                    Some(delivered) => return Ok(delivered),
+                    None if self.house.is_closing() => return Err(Error::ShuttingDown),
+                    None => {}
+                }
+            }
+        })
     }
 
     /// Returns how many waits a session has had.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use singletree_durable::{TurnKind, TurnRow};
+use singletree_durable::{BoxFuture, TurnKind, TurnRow};
 use singletree_engine::{Extensions, InvokeOptions, Progress, Watch};
 
 use crate::Error;
@@ -110,21 +110,23 @@ impl House {
     ///
     /// # Errors
     /// Those of the store: then the turn has no outcome yet.
-    pub(crate) async fn try_end_unrun(
-        self: &Arc<Self>,
-        hot: &Arc<Hot>,
+    pub(crate) fn try_end_unrun<'a>(
+        self: &'a Arc<Self>,
+        hot: &'a Arc<Hot>,
         unrun: impl Into<Unrun>,
-        error: &Error,
-    ) -> Result<Arc<ChatTurnOutcome>, Error> {
+        error: &'a Error,
+    ) -> BoxFuture<'a, Result<Arc<ChatTurnOutcome>, Error>> {
         let unrun = unrun.into();
-        // What looked like a failure may have landed all the same (D20).
-        if let Some(outcome) = self.stored_outcome(hot, unrun.row()).await? {
-            return Ok(outcome);
-        }
-        let served = self.agents.get(&unrun.row().agent).unwrap_or_else(|| self.any_served());
-        let keeper = Preparing { house: self, hot, served }.unrun(unrun).await?;
-        keeper.fail(error, None).await?;
-        Ok(self.told(&keeper))
+        Box::pin(async move {
+            // What looked like a failure may have landed all the same (D20).
+            if let Some(outcome) = self.stored_outcome(hot, unrun.row()).await? {
+                return Ok(outcome);
+            }
+            let served = self.agents.get(&unrun.row().agent).unwrap_or_else(|| self.any_served());
+            let keeper = Preparing { house: self, hot, served }.unrun(unrun).await?;
+            keeper.fail(error, None).await?;
+            Ok(self.told(&keeper))
+        })
     }
 
     /// As [`House::try_end_unrun`], for the turn whose place it is: tries until it is recorded.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
-use singletree_durable::{InvocationId, Json, TurnQuery, TurnRow};
+use singletree_durable::{BoxFuture, InvocationId, Json, TurnQuery, TurnRow};
 use singletree_engine::Item;
 use singletree_llm::ChatMessage;
 
@@ -157,47 +157,51 @@ impl Chat {
         Box::new(ErroredTurn { recorded: known, retry_safe: errored.retry_safe && known, ..errored })
     }
 
-    pub(crate) async fn try_submit(
-        &self,
-        session_id: &str,
+    pub(crate) fn try_submit<'a>(
+        &'a self,
+        session_id: &'a str,
         message: ChatMessage,
         options: SendOptions,
-    ) -> Result<Turn> {
-        // No store is touched before the input is known to be valid (harness-chat §3.1).
-        let key = self.key(session_id)?;
-        let valid = self.validate(message, &options)?;
-        if self.house.is_closing() {
-            return Err(Error::ShuttingDown);
-        }
-        if let Some(agent) = &options.agent {
-            self.house.served(agent)?;
-        }
-        self.check_blobs(&key, &valid.message).await.map_err(not_accepted)?;
-        let hot = self.house.hot(&key)?;
-        let max = self.house.limits.subscriptions;
-        if options.listen && !hot.readers.has_room(max) {
-            return Err(Error::SubscriptionsFull { max });
-        }
-        let live = options.listen.then(|| hot.feed.listen());
-        let mut attempt = 1;
-        loop {
-            // What fails here has stored nothing. A session that cannot be read is a failed load (harness-chat §10.1), also
-            // before its turn is accepted; that the turn cannot be written is `chat_accept_failed` (D3).
-            self.house.ready(&hot).await.map_err(load_error)?;
-            if let Some(turn) = self.known(&hot, &valid).await? {
-                return Ok(turn);
+    ) -> BoxFuture<'a, Result<Turn>> {
+        Box::pin(async move {
+            // No store is touched before the input is known to be valid (harness-chat §3.1).
+            let key = self.key(session_id)?;
+            let valid = self.validate(message, &options)?;
+            if self.house.is_closing() {
+                return Err(Error::ShuttingDown);
             }
-            let served = self.answering(&hot, options.agent.as_deref())?;
-            match self.accept(&hot, Acceptance { served: &served, valid: valid.clone(), forking: None }).await
-            {
-                Ok(Place { id, told, no, from }) => {
-                    let turn = Turn::waiting(self.clone(), key, id, told);
-                    return Ok(turn.beginning_at(no, from, live));
+            if let Some(agent) = &options.agent {
+                self.house.served(agent)?;
+            }
+            self.check_blobs(&key, &valid.message).await.map_err(not_accepted)?;
+            let hot = self.house.hot(&key)?;
+            let max = self.house.limits.subscriptions;
+            if options.listen && !hot.readers.has_room(max) {
+                return Err(Error::SubscriptionsFull { max });
+            }
+            let live = options.listen.then(|| hot.feed.listen());
+            let mut attempt = 1;
+            loop {
+                // What fails here has stored nothing. A session that cannot be read is a failed load (harness-chat §10.1), also
+                // before its turn is accepted; that the turn cannot be written is `chat_accept_failed` (D3).
+                self.house.ready(&hot).await.map_err(load_error)?;
+                if let Some(turn) = self.known(&hot, &valid).await? {
+                    return Ok(turn);
                 }
-                Err(Unaccepted::Again(_)) if attempt < ATTEMPTS => attempt += 1,
-                Err(Unaccepted::Again(error) | Unaccepted::Refused(error)) => return Err(error),
+                let served = self.answering(&hot, options.agent.as_deref())?;
+                match self
+                    .accept(&hot, Acceptance { served: &served, valid: valid.clone(), forking: None })
+                    .await
+                {
+                    Ok(Place { id, told, no, from }) => {
+                        let turn = Turn::waiting(self.clone(), key, id, told);
+                        return Ok(turn.beginning_at(no, from, live));
+                    }
+                    Err(Unaccepted::Again(_)) if attempt < ATTEMPTS => attempt += 1,
+                    Err(Unaccepted::Again(error) | Unaccepted::Refused(error)) => return Err(error),
+                }
             }
-        }
+        })
     }
 
     /// Checks a message before anything is done for it.

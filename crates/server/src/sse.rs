@@ -43,25 +43,29 @@ impl Frame {
 
     /// Writes it out, with the empty line that ends it.
     pub(crate) fn bytes(&self) -> Bytes {
-        let mut text = String::with_capacity(self.data.len() + 32);
+        // Many readers are told the same: no piece of it is formatted.
+        let mut text = String::with_capacity(self.data.len() + 96);
+        let mut line = |name: &str, value: &str| {
+            for part in [name, ": ", value, "\n"] {
+                text.push_str(part);
+            }
+        };
         if let Some(comment) = self.comment {
-            text += &format!(": {comment}\n\n");
-            return text.into();
-        }
-        if let Some(id) = &self.id {
-            text += &format!("id: {id}\n");
-        }
-        if let Some(event) = self.event {
-            text += &format!("event: {event}\n");
-        }
-        if let Some(retry) = self.retry {
-            text += &format!("retry: {retry}\n");
-        }
-        // Without data nothing is dispatched: an empty line of data would be an event.
-        if !self.data.is_empty() {
-            // A line end within would be two lines: JSON on one line has none.
-            for line in self.data.split('\n') {
-                text += &format!("data: {line}\n");
+            line("", comment);
+        } else {
+            if let Some(id) = &self.id {
+                line("id", id);
+            }
+            if let Some(event) = self.event {
+                line("event", event);
+            }
+            if let Some(retry) = self.retry {
+                line("retry", &retry.to_string());
+            }
+            // A line end within would be two lines: JSON on one line has none. Without data nothing is dispatched: an empty line
+            // of data would be an event.
+            if !self.data.is_empty() {
+                self.data.split('\n').for_each(|it| line("data", it));
             }
         }
         text.push('\n');

@@ -26,7 +26,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("audit", &["harness", "durable", "llm"]),
     ("torture", &["audit", "agent", "harness", "engine", "durable", "llm", "tools"]),
     ("agent", &["harness", "engine", "durable", "macros", "llm", "narration", "tools"]),
-    ("config", &["agent", "providers", "mcp", "harness", "engine", "http", "llm", "tools", "prompts"]),
+    (
+        "config",
+        &["agent", "providers", "mcp", "harness", "engine", "http", "llm", "tools", "prompts", "narration"],
+    ),
     ("server", &["harness", "agent", "draw", "engine", "durable", "http", "llm", "protocol", "narration"]),
 ];
 

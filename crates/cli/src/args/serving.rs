@@ -16,9 +16,9 @@ pub(crate) struct Serve {
     /// Ask everybody for a key; where others than this machine reach the server, it is a must.
     #[arg(long)]
     pub(crate) auth: bool,
-    /// Whether people are told in words what the server does.
-    #[arg(long, value_name = "ON|OFF", value_enum, default_value_t = Switch::On)]
-    pub(crate) narration: Switch,
+    /// Whether people are told in words what goes on; by default as the file says, else on.
+    #[arg(long, value_name = "ON|OFF", value_enum)]
+    pub(crate) narration: Option<Switch>,
     #[command(flatten)]
     pub(crate) who: Who,
     #[command(flatten)]

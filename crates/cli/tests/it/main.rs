@@ -5,7 +5,9 @@
 mod desk;
 mod home;
 mod model_server;
+mod pages;
 mod screen;
+mod serving;
 mod terminal;
 
 mod agents_file;
@@ -14,11 +16,15 @@ mod api_guide;
 mod bare_model;
 mod branches;
 mod colours;
+mod commands;
 mod doctor;
+mod guide;
 mod page;
 mod piped;
 mod refused;
+mod routes;
 mod scripts;
+mod served;
 mod sessions;
 mod shell;
 mod show;

@@ -1,60 +1,37 @@
 //! `singletree shell` with `singletree serve`: two programs, one conversation.
 
-use std::io::{BufRead, BufReader};
-use std::process::Child;
-
-use crate::home::{Home, Ran, kill};
+use crate::home::{Home, Ran};
+use crate::serving::Serving;
 use crate::terminal::Terminal;
 
-/// A server that runs.
-struct Serving {
-    child: Child,
-    url: String,
-}
-
-impl Serving {
-    fn start(home: &Home, more: &[&str]) -> Self {
-        let mut child = home.spawn(&[&["serve", "--listen", "127.0.0.1:0"], more].concat());
-        let mut line = String::new();
-        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-        let url = line.trim().strip_prefix("singletree listens at ").unwrap_or_else(|| panic!("{line:?}"));
-        let url = url.to_owned();
-        Self { child, url }
-    }
-
-    /// Talks with it from a pipe.
-    fn shell(&self, home: &Home, more: &[&str], input: &str) -> Ran {
-        home.feed(&[&["shell", "--url", &self.url], more].concat(), input)
-    }
-
-    fn stop(self) {
-        kill(self.child);
-    }
+/// Talks with a server from a pipe.
+fn shell(server: &Serving, home: &Home, more: &[&str], input: &str) -> Ran {
+    home.feed(&[&["shell", "--url", &server.url], more].concat(), input)
 }
 
 #[test]
 fn a_pipe_is_answered_asked_and_can_decide_later() {
     let home = Home::new();
     let server = Serving::start(&home, &[]);
-    let ran = server.shell(&home, &["--session", "s"], "what is 2+2*3?\n\nsend hello to Ann\n");
+    let ran = shell(&server, &home, &["--session", "s"], "what is 2+2*3?\n\nsend hello to Ann\n");
     assert_eq!((ran.code, ran.err.as_str()), (3, ""));
     let expected = "2+2*3 = 8\nApproval wanted: send_message (risk: dangerous)\nMay `send_message` run with these \
                     arguments?\nbody: \"hello\"\nto: \"Ann\"\n    /approve or /reject\n";
     assert_eq!(ran.out, expected);
     assert!(home.outbox().is_empty());
     // What was not decided waits: a new shell knows no token of it.
-    let later = server.shell(&home, &["--session", "s"], "/approve\n");
+    let later = shell(&server, &home, &["--session", "s"], "/approve\n");
     assert_eq!(later.code, 2, "{later:?}");
 
-    let ran = server.shell(&home, &["--session", "yes"], "send hello to Ann\n/approve\n");
+    let ran = shell(&server, &home, &["--session", "yes"], "send hello to Ann\n/approve\n");
     assert_eq!(ran.code, 0, "{ran:?}");
     assert!(ran.out.ends_with("/approve or /reject\nDone. Sent to Ann.\n"), "{}", ran.out);
     assert_eq!(home.outbox().len(), 1);
-    let ran = server.shell(&home, &["--session", "no"], "send hello to Bob\n/reject\n");
+    let ran = shell(&server, &home, &["--session", "no"], "send hello to Bob\n/reject\n");
     assert_eq!(ran.code, 0, "{ran:?}");
     assert!(ran.out.ends_with("Nothing was sent to Bob.\n"), "{}", ran.out);
     // An engine that fails is told, after it was asked again.
-    let ran = server.shell(&home, &["--session", "s"], "what time is it\n");
+    let ran = shell(&server, &home, &["--session", "s"], "what time is it\n");
     assert_eq!(ran.code, 1, "{ran:?}");
     assert_eq!(home.outbox().len(), 1);
     server.stop();
@@ -86,7 +63,7 @@ fn in_a_terminal_a_person_is_asked_and_only_the_word_counts() {
 fn a_key_is_taken_from_the_environment_and_told_to_nobody() {
     let home = Home::new();
     let server = Serving::start(&home, &["--auth"]);
-    let refused = server.shell(&home, &[], "what is 1+1?\n");
+    let refused = shell(&server, &home, &[], "what is 1+1?\n");
     assert_eq!(refused.code, 1, "{refused:?}");
     assert_eq!(refused.out, "a valid key is needed\n");
     let (code, made) = home.json(&["keys", "create", "--scope", "read", "--scope", "write"]);
@@ -106,7 +83,7 @@ fn a_key_is_taken_from_the_environment_and_told_to_nobody() {
     assert!(out.ends_with("Approval wanted: send_message\n"), "{out}");
     assert!(err.contains("denied by the engine: request_approval"), "{err}");
     assert!(!out.contains(secret) && !err.contains(secret));
-    let unset = server.shell(&home, &["--key-env", "NO_SUCH_KEY"], "");
+    let unset = shell(&server, &home, &["--key-env", "NO_SUCH_KEY"], "");
     assert_eq!(unset.code, 2, "{unset:?}");
     server.stop();
 }

@@ -1,5 +1,6 @@
 //! Agents that hand conversations to each other.
 
+use serde_json::Value;
 use singletree_agent::{ChatAgent, Team};
 use singletree_harness::Agent;
 
@@ -71,10 +72,13 @@ impl Config {
 /// Makes the record of an agent. What its model is told stands in its loop.
 pub(super) fn record(table: &AgentTable) -> ChatAgent {
     let id = table.name.value.as_str();
+    // What servers look at (D19): without the word nobody sees thoughts.
+    let shown = table.show_thinking.then(|| ("showThinking".to_owned(), Value::Bool(true)));
     ChatAgent {
         slug: Some(id.to_owned()),
         description: table.description.clone(),
         is_builtin: table.hidden.then_some(true),
+        other: shown.into_iter().collect(),
         ..ChatAgent::new(id, table.title.as_deref().unwrap_or(id), MADE_AT)
     }
 }

@@ -27,6 +27,9 @@ log = false
 body_bytes = "2MiB"
 connections = 7
 grace = "30s"
+narration = "off"
+narration_file = "told.jsonl"
+narration_language = "de"
 [auth]
 required = true
 [auth.tokens]
@@ -42,6 +45,14 @@ scope_prefix = "chat:"
     assert_eq!(serving.metrics.as_deref(), Some("127.0.0.1:9187"));
     assert_eq!(serving.origins, ["https://chat.example.com", "http://localhost:3000"]);
     assert_eq!((serving.log, serving.body_bytes, serving.connections), (Some(false), Some(2 << 20), Some(7)));
+    assert_eq!(
+        (
+            serving.narration,
+            serving.narration_file.as_deref(),
+            serving.narration_language.map(|it| it.as_str())
+        ),
+        (Some(false), Some(folder.path().join("told.jsonl").as_path()), Some("de"))
+    );
     assert_eq!((serving.grace, serving.blob_bytes), (Some(Duration::from_secs(30)), None));
     assert!(serving.key_required);
     let tokens = serving.tokens.as_ref().unwrap();
@@ -84,6 +95,15 @@ fn what_is_wrong_about_the_server_is_told() {
         ],
     );
     check("[server]\nlisten = \"[::1]:80\"\n", &[]);
+    check(
+        "[server]\nnarration = \"of\"\nnarration_language = \"fr\"\nnarration_file = true\n",
+        &[
+            "4:13: `server.narration` must be one of \"on\", \"off\"",
+            "hint: did you mean `off`?",
+            "5:22: `server.narration_language` must be one of \"en\", \"de\"",
+            "6:18: `server.narration_file` must be a text that is not empty, not true or false",
+        ],
+    );
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! they get may grow: who reads it ignores fields that it does not know. Times are RFC 3339 in UTC. Ids are opaque.
 
 mod agent;
+mod artifact;
 mod audit;
 mod blob;
 mod error;
@@ -20,6 +21,7 @@ mod usage;
 mod wait;
 
 pub use agent::{Agent, AgentList};
+pub use artifact::{AddArtifact, ApproveArtifact, Artifact, ArtifactList, ArtifactSource};
 pub use audit::{AuditEntry, AuditList, AuditQuery};
 pub use blob::Blob;
 pub use error::{ApiError, ErrorBody, ErrorBucket};
@@ -39,7 +41,7 @@ pub use send::{
 };
 pub use session::{
     CreateSession, ExportedItem, ForkPoint, ForkSession, PromptPolicy, Session, SessionExport, SessionList,
-    SessionQuery,
+    SessionOrder, SessionQuery,
 };
 pub use time::Time;
 pub use turn::{Completed, Errored, Outcome, Suspended, Turn, TurnKind, TurnList, TurnQuery, TurnStatus};

@@ -54,7 +54,7 @@ pub struct ForkPoint {
     pub offset: u64,
 }
 
-/// A page of sessions, ordered by id.
+/// A page of sessions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionList {
     /// The sessions.
@@ -64,13 +64,28 @@ pub struct SessionList {
     pub next: Option<String>,
 }
 
+/// In which order sessions are listed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SessionOrder {
+    /// By id.
+    #[default]
+    Id,
+    /// The one whose state was written last first. One that is written while somebody turns pages
+    /// comes to the front, and is not in the pages that are left. Going through everything is what the other order is for.
+    Recent,
+}
+
 /// Which sessions to list.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SessionQuery {
-    /// The id to begin at: the `next` of the page before.
+    /// Where to begin: the `next` of the page before, which is of the same order. By id, any id.
     #[serde(default)]
     pub from: Option<String>,
+    /// In which order.
+    #[serde(default)]
+    pub order: SessionOrder,
     /// How many at most: 1 to 1000; 100 otherwise.
     #[serde(default)]
     #[schemars(range(min = 1, max = 1000))]

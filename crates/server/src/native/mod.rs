@@ -5,6 +5,7 @@
 
 mod agents;
 mod answering;
+mod artifacts;
 mod ask;
 mod blobs;
 mod branches;
@@ -38,6 +39,7 @@ pub(crate) fn section() -> Section {
         signals::routes(),
         branches::routes(),
         blobs::routes(),
+        artifacts::routes(),
         usage::routes(),
     ];
     Section::new("native", render, tables.into_iter().flatten().collect())

@@ -32,10 +32,11 @@ pub(super) fn routes() -> Vec<Route> {
         .body::<native::CreateSession>()
         .answers::<native::Session>(201, "The session; `Location` says where it is.")
         .fails(&[404, 409]);
-    let list = Operation::new("listSessions", "Lists sessions")
-        .tag(TAG)
-        .query::<native::SessionQuery>()
-        .answers::<native::SessionList>(200, "A page of the sessions, ordered by id.");
+    let list =
+        Operation::new("listSessions", "Lists sessions")
+            .tag(TAG)
+            .query::<native::SessionQuery>()
+            .answers::<native::SessionList>(200, "A page of the sessions, in the order that was asked for.");
     let show = Operation::new("showSession", "Shows a session")
         .tag(TAG)
         .answers::<native::Session>(200, "The session.");
@@ -81,7 +82,11 @@ async fn page(
     Params(query): Params<native::SessionQuery>,
 ) -> Result<Json<native::SessionList>, Problem> {
     let limit = limit(query.limit)?;
-    let list = telling.chat().sessions(query.from.as_deref(), limit).await;
+    let (chat, from) = (telling.chat(), query.from.as_deref());
+    let list = match query.order {
+        native::SessionOrder::Id => chat.sessions(from, limit).await,
+        native::SessionOrder::Recent => chat.recent_sessions(from, limit).await,
+    };
     let list = list.map_err(|it| Problem::of(&it))?;
     let items = list.items.iter().map(convert::session).collect();
     Ok(Json(native::SessionList { items, next: list.next }))

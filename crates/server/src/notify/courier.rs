@@ -18,6 +18,7 @@ use super::queue::{Queue, Settled, Task};
 use super::sign;
 use super::webhook::Webhook;
 use crate::shared::Shared;
+use crate::telemetry::{Delivery, DeliveryEnd};
 use crate::{Error, Result};
 
 /// How many are on their way at once.
@@ -74,6 +75,14 @@ enum Sent {
     Unwanted,
     Refused,
     Away(Option<Duration>),
+}
+
+/// What an endpoint answered.
+#[derive(Debug, Clone, Copy)]
+enum Answer {
+    Status(u16),
+    /// Nothing, for a reason of this category.
+    None(&'static str),
 }
 
 impl Courier {
@@ -176,14 +185,25 @@ impl Courier {
 
     /// Tells a notice, and removes it once it is told.
     async fn tell(&self, task: Task) -> (Arc<Notice>, Settled) {
-        let Task { notice, told } = task;
-        let settled = if told { self.remove(&notice).await } else { self.try_tell(&notice).await };
+        let Task { notice, told, attempt } = task;
+        let settled = if told { self.remove(&notice).await } else { self.try_tell(&notice, attempt).await };
         (notice, settled)
     }
 
-    async fn try_tell(&self, notice: &Notice) -> Settled {
+    async fn try_tell(&self, notice: &Notice, attempt: u32) -> Settled {
         let now = self.shared.now();
+        let told = |end: DeliveryEnd, answer: Option<Answer>| {
+            let (status, category) = match answer {
+                Some(Answer::Status(it)) => (Some(it), None),
+                Some(Answer::None(it)) => (None, Some(it)),
+                None => (None, None),
+            };
+            let (tenant, notice) = (notice.tenant.as_str(), notice.id.as_str());
+            let tried = Delivery { tenant, notice, attempt, end, status, category };
+            self.shared.telemetry.delivery(&tried, now);
+        };
         if now.since(notice.at) > self.webhook.give_up {
+            told(DeliveryEnd::GivenUp, None);
             return self.remove(notice).await;
         }
         match self.is_to_be_told(notice, now).await {
@@ -191,7 +211,9 @@ impl Courier {
             Ok(false) => return self.remove_silently(notice).await,
             Err(_) => return Settled::Unread,
         }
-        match self.send(notice, now).await {
+        let (sent, answer) = self.send(notice, now).await;
+        told(sent.end(), Some(answer));
+        match sent {
             Sent::Taken | Sent::Unwanted => self.remove(notice).await,
             Sent::Refused => Settled::Refused,
             Sent::Away(asked) => Settled::Away(asked),
@@ -225,7 +247,7 @@ impl Courier {
         }
     }
 
-    async fn send(&self, notice: &Notice, now: Timestamp) -> Sent {
+    async fn send(&self, notice: &Notice, now: Timestamp) -> (Sent, Answer) {
         let body = Message::of(notice, self.webhook.link.as_deref()).bytes();
         let mut headers =
             sign::headers(&self.webhook.keys, &notice.id, now.as_millis().div_euclid(1000), &body);
@@ -238,8 +260,20 @@ impl Courier {
         let url = self.webhook.url.clone();
         let request = HttpRequest { method: Method::Post, url, headers, body: Bytes::from(body) };
         match self.transport.send(request).await {
-            Ok(response) => judged(&response),
-            Err(_) => Sent::Away(None),
+            Ok(response) => (judged(&response), Answer::Status(response.status)),
+            // Its text may hold the address, which may hold a secret: the category is enough.
+            Err(error) => (Sent::Away(None), Answer::None(error.category())),
+        }
+    }
+}
+
+impl Sent {
+    /// Says what an operator is told that it was.
+    fn end(&self) -> DeliveryEnd {
+        match self {
+            Self::Taken => DeliveryEnd::Delivered,
+            Self::Unwanted => DeliveryEnd::GivenUp,
+            Self::Refused | Self::Away(_) => DeliveryEnd::Failed,
         }
     }
 }

@@ -43,6 +43,8 @@ pub(super) struct Task {
     pub(super) notice: Arc<Notice>,
     /// Whether the endpoint has taken it already.
     pub(super) told: bool,
+    /// The how-manieth try of this process it is, from 1.
+    pub(super) attempt: u32,
 }
 
 #[derive(Debug)]
@@ -125,7 +127,8 @@ impl Queue {
         let next = ready.min_by_key(|it| (it.attempts, it.due, it.notice.at))?;
         next.taken = true;
         self.taken += 1;
-        Some(Task { notice: next.notice.clone(), told: next.told })
+        let attempt = next.attempts.saturating_add(1);
+        Some(Task { notice: next.notice.clone(), told: next.told, attempt })
     }
 
     /// Says what became of a notice that was taken.

@@ -38,6 +38,58 @@ pub(crate) struct RequestLine<'a> {
     pub(crate) panic: Option<&'a str>,
 }
 
+/// How a try to deliver a notice ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum DeliveryEnd {
+    /// The endpoint has taken it.
+    Delivered,
+    /// It is tried again.
+    Failed,
+    /// It is not tried any more: it is too old, or the endpoint wants none of it.
+    GivenUp,
+}
+
+impl DeliveryEnd {
+    pub(super) const ALL: [Self; 3] = [Self::Delivered, Self::Failed, Self::GivenUp];
+
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Delivered => "delivered",
+            Self::Failed => "failed",
+            Self::GivenUp => "given_up",
+        }
+    }
+}
+
+/// A try to deliver a notice. Neither where to nor what: an address may hold a secret.
+#[derive(Debug, Serialize)]
+pub(crate) struct Delivery<'a> {
+    pub(crate) tenant: &'a str,
+    /// Its id, as the endpoint was told it.
+    pub(crate) notice: &'a str,
+    /// The how-manieth try of this process, from 1.
+    pub(crate) attempt: u32,
+    #[serde(rename = "outcome")]
+    pub(crate) end: DeliveryEnd,
+    /// What the endpoint answered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) status: Option<u16>,
+    /// Why it did not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) category: Option<&'static str>,
+}
+
+/// A try that failed, or was the last one.
+#[derive(Debug, Serialize)]
+pub(super) struct DeliveryLine<'a> {
+    pub(super) at: String,
+    /// Always `delivery`.
+    pub(super) kind: &'static str,
+    #[serde(flatten)]
+    pub(super) of: &'a Delivery<'a>,
+}
+
 /// A turn that has ended.
 #[derive(Debug, Serialize)]
 pub(super) struct TurnLine<'a> {

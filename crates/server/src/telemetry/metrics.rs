@@ -13,6 +13,7 @@ use prometheus_client::registry::{Registry, Unit};
 use singletree_harness::{Load, TurnEnd};
 
 use super::category;
+use super::line::DeliveryEnd;
 
 /// Values that a label may take which come from outside: what is one more counts as `others` (INV-12).
 const VALUES_MAX: usize = 1000;
@@ -37,6 +38,7 @@ pub(crate) struct Metrics {
     commit_seconds: Histogram,
     commit_failures: Counters<1>,
     tokens: Counters<3>,
+    deliveries: Counters<1>,
     connections: Gauge,
     streams: Gauge,
     sessions: Gauge,
@@ -114,6 +116,11 @@ impl Metrics {
         }
     }
 
+    /// Counts a try to deliver a notice.
+    pub(super) fn delivery(&self, end: DeliveryEnd) {
+        self.deliveries.get_or_create(&[("outcome", end.as_str().to_owned())]).inc();
+    }
+
     /// Counts a connection for as long as what is returned is kept.
     pub(crate) fn connection(&self) -> Counted {
         Counted::up(&self.connections)
@@ -166,6 +173,7 @@ impl Default for Metrics {
             commit_seconds: seconds(),
             commit_failures: Family::default(),
             tokens: Family::default(),
+            deliveries: Family::default(),
             connections: Gauge::default(),
             streams: Gauge::default(),
             sessions: Gauge::default(),
@@ -194,6 +202,11 @@ impl Metrics {
         to.register_with_unit("commit", commit, Unit::Seconds, self.commit_seconds.clone());
         to.register("commit_failures", "Commits that were refused or failed", self.commit_failures.clone());
         to.register("tokens", "Tokens that were used of models", self.tokens.clone());
+        // All are there from the beginning: who watches them sees the first one that fails.
+        for end in DeliveryEnd::ALL {
+            drop(self.deliveries.get_or_create(&[("outcome", end.as_str().to_owned())]));
+        }
+        to.register("deliveries", "Tries to deliver notices", self.deliveries.clone());
         to.register("connections", "Connections that are open", self.connections.clone());
         to.register("streams", "Streams of events that are open", self.streams.clone());
         to.register("sessions", "Sessions in memory", self.sessions.clone());

@@ -1,4 +1,4 @@
-//! What an operator sees: a line for each request and each turn, and metrics. Names, numbers and categories; nothing of what
+//! What an operator sees: a line for each request, each turn and each notice that did not arrive, and metrics. Names, numbers and categories; nothing of what
 //! was said.
 
 mod line;
@@ -10,12 +10,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde::Serialize;
-use singletree_durable::{Journal, Upkeep};
+use singletree_durable::{Journal, Timestamp, Upkeep};
 use singletree_engine::Clock;
 use singletree_harness::{ChatTurnOutcome, TurnEnd, TurnWatcher};
 use singletree_http::Redactor;
 
-use line::{RequestLine, TurnLine};
+pub(crate) use line::{Delivery, DeliveryEnd};
+use line::{DeliveryLine, RequestLine, TurnLine};
 pub(crate) use metrics::Metrics;
 pub(crate) use routes::{metrics_alone, section};
 
@@ -70,6 +71,14 @@ impl Telemetry {
     pub(crate) fn request(&self, line: &RequestLine<'_>, seconds: f64) {
         self.metrics.request(line.section, line.status, seconds);
         self.write(line);
+    }
+
+    /// Counts a try to deliver a notice, and takes it down unless it arrived.
+    pub(crate) fn delivery(&self, tried: &Delivery<'_>, now: Timestamp) {
+        self.metrics.delivery(tried.end);
+        if tried.end != DeliveryEnd::Delivered {
+            self.write(&DeliveryLine { at: crate::native::time(now).0, kind: "delivery", of: tried });
+        }
     }
 
     fn write(&self, line: &impl Serialize) {

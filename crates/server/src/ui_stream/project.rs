@@ -227,7 +227,7 @@ fn place(session: &str, seq: u64) -> String {
 
 pub(super) fn metadata(session: &str, turn: Option<&TurnId>) -> Metadata {
     let turn_id = turn.map(ToString::to_string);
-    Metadata { session_id: Some(session.to_owned()), turn_id, ..Metadata::default() }
+    Metadata { session_id: Some(session.to_owned()), turn_id }
 }
 
 fn text_part(text: &str) -> UiPart {

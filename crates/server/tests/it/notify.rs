@@ -6,17 +6,18 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
-use serde_json::json;
+use serde_json::{Value, json};
 use sha2::Sha256;
 use singletree_durable::{FailAt, Land, MemoryStore, TenantId};
 use singletree_engine::Clock;
 use singletree_harness::{
     Answer, Chat, ChatTurnOutcome, Notice, NoticeType, Notices, SendOptions, SignalAddress,
 };
-use singletree_http::Secret;
+use singletree_http::{Redactor, Secret};
 use singletree_llm::ChatMessage;
-use singletree_server::Webhook;
+use singletree_server::{Telemetry, Webhook};
 
+use crate::operating::{Lines, metric};
 use crate::support::rig::within;
 use crate::support::{Delivery, Receiver, Reply, Rig, RigBuilder, agents};
 
@@ -162,6 +163,82 @@ async fn settle() {
     for _ in 0..50 {
         tokio::task::yield_now().await;
     }
+}
+
+/// Lets time pass second by second until so many deliveries have failed or were given up, and returns their lines.
+async fn failures(rig: &Rig, lines: &Lines, expected: usize) -> Vec<Value> {
+    let enough = async {
+        while lines.of("delivery").len() < expected {
+            rig.clock.advance(SECOND);
+            settle().await;
+        }
+    };
+    within(enough).await;
+    lines.of("delivery")
+}
+
+// INV-16
+#[tokio::test]
+async fn an_operator_reads_of_each_delivery_that_fails_and_counts_all_of_them() {
+    let mut receiver = Receiver::start().await;
+    receiver.answer([500, 302, 204, 410].map(Reply::Status));
+    let lines = Arc::new(Lines::default());
+    let telemetry = Telemetry::new(lines.clone(), Redactor::default());
+    let url = receiver.url() + "?token=canary-of-the-address";
+    // Nobody listens there.
+    let away = webhook("away", "http://127.0.0.1:1/hook?token=canary-of-the-address".to_owned());
+    let rig = telling(vec![webhook("default", url), away]).telemetry(telemetry).start().await;
+    let line = |at: &Value, notice: &str, attempt: u64, outcome: &str| {
+        json!({ "at": at, "kind": "delivery", "tenant": "default", "notice": notice, "attempt": attempt,
+                "outcome": outcome })
+    };
+    let check = |told: &Value, expected: Value, more: Value| {
+        let mut whole = expected;
+        whole.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        assert_eq!(*told, whole);
+    };
+    suspend(&rig.chat, "s").await;
+    let told = failures(&rig, &lines, 2).await;
+    let first = receiver.next().await.id().to_owned();
+    check(&told[0], line(&told[0]["at"], &first, 1, "failed"), json!({ "status": 500 }));
+    check(&told[1], line(&told[1]["at"], &first, 2, "failed"), json!({ "status": 302 }));
+    let mut again = 0;
+    while again < 2 {
+        rig.clock.advance(SECOND);
+        settle().await;
+        again += receiver.rest().len();
+    }
+    stored(&rig, "default", 0).await;
+
+    suspend(&rig.chat, "t").await;
+    let told = failures(&rig, &lines, 3).await;
+    let second = receiver.next().await.id().to_owned();
+    check(&told[2], line(&told[2]["at"], &second, 1, "given_up"), json!({ "status": 410 }));
+
+    suspend(&rig.chat.of(tenant("away")), "u").await;
+    let away = async {
+        while lines.of("delivery").len() < 4 {
+            tokio::task::yield_now().await;
+        }
+    };
+    within(away).await;
+    rig.clock.advance(HOUR * 25);
+    let told = failures(&rig, &lines, 5).await;
+    let third = told[3]["notice"].as_str().unwrap();
+    let elsewhere = json!({ "tenant": "away", "category": "http_unreachable" });
+    check(&told[3], line(&told[3]["at"], third, 1, "failed"), elsewhere);
+    check(&told[4], line(&told[4]["at"], third, 2, "given_up"), json!({ "tenant": "away" }));
+    assert!(first != third && second != third);
+    stored(&rig, "away", 0).await;
+
+    let text = rig.client().get("/metrics").await.text();
+    for (outcome, count) in [("delivered", "1"), ("failed", "3"), ("given_up", "2")] {
+        let name = format!("singletree_deliveries_total{{outcome=\"{outcome}\"}}");
+        assert_eq!(metric(&text, &name).as_deref(), Some(count), "{name}\n{text}");
+    }
+    let all = lines.all().concat();
+    assert!(!all.contains("canary-of-the-address") && !all.contains("/hook"), "{all}");
+    rig.stop().await;
 }
 
 #[tokio::test]

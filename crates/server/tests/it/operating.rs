@@ -26,7 +26,8 @@ impl Lines {
         self.0.lock().unwrap().clone()
     }
 
-    fn of(&self, kind: &str) -> Vec<Value> {
+    /// Returns those of a kind.
+    pub(crate) fn of(&self, kind: &str) -> Vec<Value> {
         let lines = self.all().into_iter().map(|it| serde_json::from_str::<Value>(&it).unwrap());
         lines.filter(|it| it["kind"] == kind).collect()
     }
@@ -80,7 +81,7 @@ async fn each_request_and_each_turn_has_a_line_without_what_was_said() {
 }
 
 /// Returns the value of a metric.
-fn metric(text: &str, name: &str) -> Option<String> {
+pub(crate) fn metric(text: &str, name: &str) -> Option<String> {
     let line = text.lines().find(|it| it.strip_prefix(name).is_some_and(|it| it.starts_with(' ')))?;
     line.rsplit(' ').next().map(ToOwned::to_owned)
 }

@@ -7,8 +7,10 @@
 
 mod slow;
 
+use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -23,6 +25,9 @@ use tokio::sync::watch;
 
 use crate::support::rig::within;
 use crate::support::{Client, Events, Rig, RigBuilder};
+
+/// How many runs go on at once.
+const AT_ONCE: usize = 4;
 
 /// Numbers that a seed decides.
 #[derive(Debug, Clone)]
@@ -142,13 +147,49 @@ async fn approve(place: &Place, wait: &Value, dice: &mut Dice) {
 /// What one reader has seen.
 type Seen = Arc<Mutex<Vec<Value>>>;
 
+/// What the runs came to, all together.
+#[derive(Debug, Default)]
+struct Tally {
+    runs: AtomicU64,
+    restarts: AtomicU64,
+    /// Streams that a reader gave up, or that broke off.
+    disconnects: AtomicU64,
+    /// Those of them that were read slowly.
+    slow: AtomicU64,
+    /// Durable events that readers saw.
+    events: AtomicU64,
+}
+
+impl Tally {
+    fn add(count: &AtomicU64, more: u64) {
+        count.fetch_add(more, Ordering::Relaxed);
+    }
+
+    fn of(count: &AtomicU64) -> u64 {
+        count.load(Ordering::Relaxed)
+    }
+
+    /// Writes one line, whoever captures what tests print.
+    fn tell(&self) {
+        let Self { runs, restarts, disconnects, slow, events } = self;
+        let [runs, restarts] = [runs, restarts].map(Self::of);
+        let [disconnects, slow, events] = [disconnects, slow, events].map(Self::of);
+        let told = writeln!(
+            std::io::stderr(),
+            "stream resume: {runs} runs, {disconnects} disconnects, {restarts} restarts, {slow} slow readers, {events} events"
+        );
+        told.unwrap();
+    }
+}
+
 /// Follows the session with one stream after the other.
-async fn follow(place: Place, mut dice: Dice, seen: Seen) {
+async fn follow(place: Place, mut dice: Dice, seen: Seen, tally: Arc<Tally>) {
     loop {
         let last = seen.lock().unwrap().last().map(|it: &Value| it["id"].as_str().unwrap().to_owned());
         if let Some(mut events) = open(&client(&place), last, &mut dice).await {
             let frames = 1 + dice.roll(12);
             let is_slow = dice.roll(3) == 0;
+            Tally::add(&tally.slow, u64::from(is_slow));
             for _ in 0..frames {
                 let Some(event) = events.next().await else { break };
                 if let Some(id) = event.id {
@@ -160,6 +201,7 @@ async fn follow(place: Place, mut dice: Dice, seen: Seen) {
                     tokio::task::yield_now().await;
                 }
             }
+            Tally::add(&tally.disconnects, 1);
         }
         tokio::task::yield_now().await;
     }
@@ -218,11 +260,12 @@ struct Run {
     seed: u64,
     file: PathBuf,
     clients: Runtime,
+    tally: Arc<Tally>,
 }
 
 impl Run {
-    /// Talks, reads and restarts; returns how often the server was restarted.
-    fn go(&self) -> u64 {
+    /// Talks, reads and restarts.
+    fn go(&self) {
         let mut dice = Dice(self.seed);
         let mut generation = Generation::begin(&self.file, Rig::builder());
         let (told, place) = watch::channel(generation.rig.at);
@@ -231,7 +274,8 @@ impl Run {
         let seen: Vec<Seen> = (0..3).map(|_| Seen::default()).collect();
         let readers: Vec<_> = seen
             .iter()
-            .map(|it| self.clients.spawn(follow(place.clone(), dice.apart(), it.clone())))
+            .map(|it| follow(place.clone(), dice.apart(), it.clone(), self.tally.clone()))
+            .map(|it| self.clients.spawn(it))
             .collect();
         let restarts = dice.roll(4);
         for _ in 0..restarts {
@@ -262,9 +306,13 @@ impl Run {
             let ended = self.clients.block_on(reader);
             assert!(ended.is_err_and(|it| it.is_cancelled()), "seed {}: a reader broke off", self.seed);
         }
-        seen.iter().for_each(|it| assert!(self.has_seen(it, &whole)));
+        for seen in &seen {
+            assert!(self.has_seen(seen, &whole));
+            Tally::add(&self.tally.events, whole.len() as u64);
+        }
         generation.end(true);
-        restarts
+        Tally::add(&self.tally.restarts, restarts);
+        Tally::add(&self.tally.runs, 1);
     }
 
     /// Tells whether a reader has seen the whole log; what it has seen has to be its beginning.
@@ -280,13 +328,25 @@ impl Run {
 fn what_a_client_saw_by_id_is_the_durable_log_over_disconnects_restarts_and_slow_readers() {
     let runs = if std::env::var_os("SINGLETREE_DEEP").is_some() { 1000 } else { 25 };
     let folder = tempfile::tempdir().unwrap();
-    let restarts: u64 = (0..runs)
-        .map(|seed| {
+    let (next, tally) = (AtomicU64::new(0), Arc::new(Tally::default()));
+    let work = || {
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= runs {
+                return;
+            }
             let file = folder.path().join(format!("{seed}.db"));
             let clients =
                 tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-            Run { seed, file, clients }.go()
-        })
-        .sum();
-    assert!(restarts > runs, "hardly any restart: {restarts} in {runs} runs");
+            Run { seed, file, clients, tally: tally.clone() }.go();
+        }
+    };
+    // A run waits more than it works: for its disk, its sockets, and a server that ends.
+    std::thread::scope(|scope| (0..AT_ONCE).for_each(|_| drop(scope.spawn(work))));
+    tally.tell();
+    let Tally { runs: done, restarts, disconnects, slow, events } = &*tally;
+    assert_eq!(Tally::of(done), runs);
+    assert!(Tally::of(restarts) > runs, "hardly any restart: {tally:?}");
+    assert!(Tally::of(disconnects) > 3 * runs, "hardly any reader came again: {tally:?}");
+    assert!(Tally::of(slow) > runs && Tally::of(events) > 9 * runs, "{tally:?}");
 }

@@ -4,7 +4,6 @@
 
 mod canary;
 mod examples;
-mod guide;
 mod orphans;
 mod readme;
 mod tool;

@@ -76,6 +76,31 @@ async fn sessions_are_listed_page_by_page() {
 }
 
 #[tokio::test]
+async fn what_was_written_last_is_listed_first_where_that_is_asked_for() {
+    let rig = Rig::start().await;
+    let api = Api::of(&rig).await;
+    for id in ["a", "c", "b.1"] {
+        assert_eq!(api.post("/v1/sessions", json!({ "id": id })).await.status, 201);
+        rig.clock.advance(std::time::Duration::from_secs(1));
+    }
+    let page = async |query: &str| {
+        let page = api.get(&format!("/v1/sessions?order=recent{query}")).await.json();
+        let ids = page["items"].as_array().unwrap().iter().map(|it| it["id"].as_str().unwrap().to_owned());
+        (ids.collect::<Vec<_>>(), page["next"].as_str().map(ToOwned::to_owned))
+    };
+    let (first, next) = page("&limit=2").await;
+    assert_eq!(first, ["b.1", "c"]);
+    // What is written meanwhile comes to the front, and moves nothing that is left.
+    api.send("c", "say hello").await;
+    assert_eq!(page(&format!("&limit=2&from={}", next.unwrap())).await, (vec!["a".to_owned()], None));
+    assert_eq!(page("").await.0, ["c", "b.1", "a"]);
+    for query in ["order=newest", "order=recent&from=c"] {
+        let answer = api.get(&format!("/v1/sessions?{query}")).await;
+        assert_eq!(answer.status, 400, "{query}: {}", answer.text());
+    }
+}
+
+#[tokio::test]
 async fn a_query_is_read_strictly() {
     let api = Api::start().await;
     for query in ["limit=0", "limit=1001", "limit=many", "limt=5", "limit=1&limit=2"] {

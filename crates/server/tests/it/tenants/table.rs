@@ -51,6 +51,7 @@ pub(crate) const TABLE: &[Entry] = &[
     of("GET", "/v1/agents").alike(),
     of("POST", "/v1/sessions").body(r#"{"id": "{session}"}"#),
     of("GET", "/v1/sessions").query("?from={session}"),
+    of("GET", "/v1/sessions").query("?order=recent&from=4102444800000.{session}"),
     of("GET", "/v1/sessions/{session}"),
     of("GET", "/v1/sessions/{session}/export"),
     of("DELETE", "/v1/sessions/{session}").alike(),
@@ -82,6 +83,10 @@ pub(crate) const TABLE: &[Entry] = &[
     of("POST", "/v1/sessions/{session}/regenerate").body(r#"{"reply": "{turn}/1", "id": "fork"}"#),
     // Blobs.
     of("POST", "/v1/sessions/{session}/blobs").body(r#""no picture""#).alike(),
+    of("GET", "/v1/sessions/{session}/artifacts"),
+    of("POST", "/v1/sessions/{session}/artifacts").body(r#"{"kind": "plan", "key": "a", "content": "x"}"#),
+    of("POST", "/v1/sessions/{session}/artifacts/approve")
+        .body(r#"{"kind": "plan", "key": "a", "version": 1, "digest": "{digest}"}"#),
     // Narration.
     // The page.
     of("GET", "/").alike(),

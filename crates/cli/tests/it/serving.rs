@@ -1,0 +1,59 @@
+//! A server: the binary, run as a process of its own.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Stdio};
+
+use serde_json::Value;
+
+use crate::home::{BINARY, Home, kill};
+
+/// A server that runs.
+pub(crate) struct Serving {
+    child: Child,
+    pub(crate) url: String,
+}
+
+impl Serving {
+    /// Serves the demo.
+    pub(crate) fn start(home: &Home, more: &[&str]) -> Self {
+        Self::started(home.spawn(&[&["serve", "--listen", "127.0.0.1:0"], more].concat()))
+    }
+
+    /// Serves the agents of the home's own singletree.toml.
+    pub(crate) fn start_in(home: &Home, more: &[&str]) -> Self {
+        let mut command = home.command(BINARY);
+        command.current_dir(home.path()).args(["serve", "--listen", "127.0.0.1:0"]).args(more);
+        Self::started(command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap())
+    }
+
+    fn started(mut child: Child) -> Self {
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        let url = line.trim().strip_prefix("singletree listens at ").unwrap_or_else(|| panic!("{line:?}"));
+        let url = url.to_owned();
+        Self { child, url }
+    }
+
+    /// Asks for a path, and returns the JSON of the answer; nothing where it has none.
+    pub(crate) fn ask(&self, method: &str, path: &str, body: &Value) -> Value {
+        let mut stream = TcpStream::connect(self.url.trim_start_matches("http://")).unwrap();
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let head = format!(
+            "{method} {path} HTTP/1.0\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+            body.len()
+        );
+        stream.write_all(format!("{head}{body}").as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (_, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{answer:?}"));
+        if body.is_empty() {
+            return Value::Null;
+        }
+        serde_json::from_str(body).unwrap_or_else(|it| panic!("{it}: {answer}"))
+    }
+
+    pub(crate) fn stop(self) {
+        kill(self.child);
+    }
+}

@@ -1,0 +1,146 @@
+//! Artifacts: what a person has approved is shown to models with commands.
+
+use axum::Json;
+use axum::extract::Path;
+use axum::http::StatusCode;
+use singletree_agent::{Artifact, ArtifactName, ArtifactSource, Artifacts, Error};
+use singletree_durable::{SessionId, SessionKey};
+use singletree_protocol::native;
+
+use super::answering::Telling;
+use super::convert;
+use crate::body::Sent;
+use crate::caller::Scope;
+use crate::keys::Deed;
+use crate::problem::Problem;
+use crate::section::{Operation, Route};
+
+const TAG: &str = "artifacts";
+
+/// Returns the routes about artifacts.
+pub(super) fn routes() -> Vec<Route> {
+    let list = Operation::new("listArtifacts", "Lists the artifacts of a session")
+        .tag(TAG)
+        .answers::<native::ArtifactList>(200, "All versions, approved or not.");
+    let add = Operation::new("addArtifact", "Adds a version of an artifact")
+        .about(
+            "A document of the session, by kind and key; the first one of a name is version 1. No model is shown it before a person \
+             has approved it, and then only in a session of commands (`prompt_policy`).",
+        )
+        .tag(TAG)
+        .body::<native::AddArtifact>()
+        .answers::<native::Artifact>(201, "It is kept, and approved by nobody.")
+        .fails(&[409]);
+    let approve = Operation::new("approveArtifact", "Approves an artifact")
+        .about(
+            "Of each artifact the latest version that is approved is shown with every command from then on. The approval is of what \
+             was read: `digest` has to be that of the content. Who approved is recorded, and audited; approving again changes \
+             nothing.",
+        )
+        .tag(TAG)
+        .body::<native::ApproveArtifact>()
+        .answers::<native::Artifact>(200, "It is approved, by who was the first to do so.")
+        .fails(&[409]);
+    let path = "/v1/sessions/{session}/artifacts";
+    vec![
+        Route::get(path, all).needs(Scope::Read).documented(list),
+        Route::post(path, add_one).needs(Scope::Write).documented(add),
+        Route::post("/v1/sessions/{session}/artifacts/approve", approve_one)
+            .needs(Scope::Approve)
+            .documented(approve),
+    ]
+}
+
+/// The artifacts of one session.
+struct Shelf {
+    artifacts: Artifacts,
+    key: SessionKey,
+}
+
+impl Shelf {
+    /// Finds the session: artifacts of one that is not there would outlive it.
+    async fn of(telling: &Telling, session: &str) -> Result<Self, Problem> {
+        let unknown = |it: &singletree_harness::Error| Problem::of(it);
+        telling.chat().session(session).await.map_err(|it| unknown(&it))?;
+        let parsed = SessionId::parse(session);
+        let parsed =
+            parsed.map_err(|it| unknown(&singletree_harness::Error::SessionId { why: it.to_string() }))?;
+        let key = SessionKey::new(telling.caller.tenant.clone(), parsed);
+        let artifacts = Artifacts::new(telling.shared.documents.clone(), telling.shared.clock.clone());
+        Ok(Self { artifacts, key })
+    }
+
+    async fn all(&self) -> Result<Vec<Artifact>, Problem> {
+        self.artifacts.all(&self.key).await.map_err(refused)
+    }
+
+    async fn find(&self, name: &ArtifactName) -> Result<Artifact, Problem> {
+        let found = self.all().await?.into_iter().find(|it| it.name == *name);
+        found.ok_or_else(|| Problem::not_found("artifact_refused", format!("there is no {name}")))
+    }
+}
+
+async fn all(telling: Telling, Path(session): Path<String>) -> Result<Json<native::ArtifactList>, Problem> {
+    let all = Shelf::of(&telling, &session).await?.all().await?;
+    Ok(Json(native::ArtifactList { items: all.into_iter().map(written).collect() }))
+}
+
+async fn add_one(
+    telling: Telling,
+    Path(session): Path<String>,
+    Sent(sent): Sent<native::AddArtifact>,
+) -> Result<(StatusCode, Json<native::Artifact>), Problem> {
+    let shelf = Shelf::of(&telling, &session).await?;
+    let source = match sent.source {
+        native::ArtifactSource::User => ArtifactSource::User,
+        native::ArtifactSource::Agent => ArtifactSource::Agent,
+    };
+    let added = shelf.artifacts.add(&shelf.key, (&sent.kind, &sent.key), source, &sent.content).await;
+    Ok((StatusCode::CREATED, Json(written(added.map_err(refused)?))))
+}
+
+async fn approve_one(
+    telling: Telling,
+    Path(session): Path<String>,
+    Sent(sent): Sent<native::ApproveArtifact>,
+) -> Result<Json<native::Artifact>, Problem> {
+    let shelf = Shelf::of(&telling, &session).await?;
+    let name = ArtifactName { kind: sent.kind, key: sent.key, version: sent.version };
+    let found = shelf.find(&name).await?;
+    if found.digest != sent.digest {
+        let why = format!("{name} says something else than was approved");
+        let problem = Problem::not_found("artifact_refused", why);
+        return Err(Problem { status: StatusCode::CONFLICT, ..problem });
+    }
+    if found.approved_by.is_some() {
+        return Ok(Json(written(found)));
+    }
+    let (by, tenant) = (&telling.caller.name, &telling.caller.tenant);
+    shelf.artifacts.approve(&shelf.key, &name, &sent.digest, by).await.map_err(refused)?;
+    let deed = Deed::new(by, "artifact.approved", &name.to_string()).with("digest", sent.digest);
+    telling.shared.audit.note(tenant, deed.with("session", session)).await?;
+    Ok(Json(written(shelf.find(&name).await?)))
+}
+
+/// Words what the shelf refused or failed at.
+fn refused(error: Error) -> Problem {
+    match error {
+        Error::Store { source } => Problem::of(&source.into()),
+        other => Problem {
+            status: StatusCode::BAD_REQUEST,
+            ..Problem::not_found(other.category(), other.to_string())
+        },
+    }
+}
+
+/// Writes an artifact as the wire has it.
+fn written(artifact: Artifact) -> native::Artifact {
+    let Artifact { name, source, content, digest, approved_by, approved_at } = artifact;
+    let source = match source {
+        ArtifactSource::User => native::ArtifactSource::User,
+        ArtifactSource::Agent => native::ArtifactSource::Agent,
+    };
+    let ArtifactName { kind, key, version } = name;
+    let approved_at = approved_at.map(convert::time);
+    native::Artifact { kind, key, version, source, content, digest, approved_by, approved_at }
+}

@@ -1,0 +1,98 @@
+//! The keys of the configuration and their page: every key that the code reads is shown there. That the page shows no other
+//! is the reader's own test: it reads every block of the page, and an unknown key is a mistake.
+
+use std::collections::BTreeMap;
+
+use super::Finding;
+use crate::Repo;
+use crate::repo::SourceFile;
+use crate::rust_source::RustSource;
+
+const CODE: &str = "crates/config/src/";
+const PAGE: &str = "docs/configuration.md";
+
+/// What reads a key of a table, named first.
+const READERS: &[&str] = &[
+    "raw", "text", "path", "flag", "count", "whole", "number", "duration", "bytes", "choice", "texts",
+    "section", "named", "object",
+];
+
+pub(super) fn check(repo: &Repo) -> Vec<Finding> {
+    let Some(page) = repo.file(PAGE) else { return Vec::new() };
+    let shown = shown(&page.text);
+    let missing = keys(repo).into_iter().filter(|(key, _)| !shown.contains(key));
+    missing
+        .map(|(key, place)| Finding::new("keys", place, format!("{PAGE} does not show the key `{key}`")))
+        .collect()
+}
+
+/// Returns the words of the page's configurations that can be keys.
+fn shown(page: &str) -> Vec<&str> {
+    let mut is_toml = false;
+    let lines = page.lines().filter(|it| {
+        if it.starts_with("```") {
+            is_toml = *it == "```toml";
+        }
+        is_toml
+    });
+    let is_part = |it: char| it.is_ascii_alphanumeric() || it == '_';
+    let code = lines.map(|it| it.split('#').next().unwrap_or_default());
+    code.flat_map(|it| it.split(move |c| !is_part(c))).collect()
+}
+
+/// Returns the keys that are read, each with one place.
+fn keys(repo: &Repo) -> BTreeMap<&str, String> {
+    let mut found = BTreeMap::new();
+    for (file, source) in repo.rust().filter(|(file, _)| file.path.starts_with(CODE)) {
+        let tests_from = file.tests_from().unwrap_or(usize::MAX);
+        for literal in &source.literals {
+            let line = source.line(literal.start);
+            if line < tests_from && is_key(file, source, literal) {
+                let key = &file.text[literal.clone()];
+                found.entry(key).or_insert_with(|| format!("{}:{line}", file.path));
+            }
+        }
+    }
+    found
+}
+
+/// Tells whether a text is what a table is asked for: `section.text("title")`, `count(&mut section, "steps")`, or a row of
+/// a list of limits, `("steps", &mut limits.steps)`.
+fn is_key(file: &SourceFile, source: &RustSource, literal: &std::ops::Range<usize>) -> bool {
+    let before = source.code[..literal.start - 1].trim_end();
+    let is_word = file.text[literal.clone()].chars().all(|it| it.is_ascii_lowercase() || it == '_');
+    let is_read = READERS.iter().any(|it| before.ends_with(&format!(".{it}(")));
+    let is_passed = before.ends_with("section,") || before.ends_with("inner,");
+    let is_row = before.ends_with('(') && source.code[literal.end + 1..].starts_with(", &mut ");
+    is_word && (is_read || is_passed || is_row)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tidy::assert_finds;
+
+    const READER: &str = r#"//! R.
+fn read(section: &mut Section<'_>) {
+    let title = section.text("title");
+    let listen = address(section, "listen");
+    for (key, limit) in [("steps", &mut limits.steps)] { limit.set(key); }
+    let hint = section.called("nothing");
+}
+"#;
+
+    fn finds(page: &str, expect: &[&str]) {
+        assert_finds(check, &Repo::of(&[("crates/config/src/a.rs", READER), (PAGE, page)]), expect);
+    }
+
+    #[test]
+    fn keys_that_the_page_shows_pass() {
+        finds("```toml\ntitle = \"x\"\nlimits = { steps = 3 }\n[listen.x]\n```\n", &[]);
+    }
+
+    #[test]
+    fn a_key_that_the_page_does_not_show_is_found() {
+        let expect = ["crates/config/src/a.rs:4: docs/configuration.md does not show the key `listen`"];
+        finds("listen\n```toml\ntitle = \"x\"\nsteps = 3 # listen\n```\nlisten = 1\n", &expect);
+    }
+}
