@@ -151,11 +151,12 @@ impl Chat {
         })
     }
 
-    /// Returns how many waits a session has had.
+    /// Returns how many waits a session has had that the store knows of: one that is on its way is not found by who looks for it
+    /// now, so it does not count as seen.
     async fn seen(&self, session: &str) -> Result<u64> {
         let hot = self.house.hot(&self.key(session)?)?;
         self.house.ready(&hot).await?;
-        Ok(hot.desk().counters.waits)
+        Ok(hot.desk().landed_waits)
     }
 
     /// Answers a wait, pending or ended; none when it was ended in the meantime by something else: what that was, the store
