@@ -280,10 +280,11 @@ async function seed(house) {
   return "seed";
 }
 
-test("200 pieces a second leave the main thread free", async () => {
+test("200 pieces a second leave the main thread free", async (it) => {
   const words = Array.from({ length: deep ? 2000 : 600 }, (_, n) => (n % 40 === 39 ? "\n\n" : n % 13 === 12 ? "**bold** " : `word${n} `));
   const talker = await model(() => words, 5);
   const here = await new House("--config", config(talker.url)).start();
+  it.after(() => (talker.stop(), here.kill()));
   const page = await open(browser, here);
   await page.evaluate(() => {
     globalThis.long = [];
@@ -295,6 +296,4 @@ test("200 pieces a second leave the main thread free", async () => {
   console.log(`${words.length} pieces, 200 a second: ${long.length} tasks over 50 ms, the longest ${Math.max(0, ...long).toFixed(0)} ms`);
   if (deep) assert.deepEqual(long, []);
   await page.context().close();
-  talker.stop();
-  await here.kill();
 });

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt};
 use serde_json::json;
-use singletree_durable::{FailAt, Journal, Land, MemoryStore};
+use singletree_durable::{FailAt, Journal, Land, MemoryStore, Read};
 use singletree_engine::{Ctx, Graph, NodeError, Signal};
 use singletree_harness::{
     Answer, Chat, ChatBuilder, ChatEventKind, ChatTurnOutcome, Delivered, Durability, Limits, SignalAddress,
@@ -225,6 +225,31 @@ async fn a_turn_that_an_early_signal_has_started_is_waited_for_from_its_commit_o
     sky.release();
     let turn = turn.await.unwrap();
     assert_eq!(line(turn.outcome().await.as_ref()), "completed 3.3 [a:done]");
+}
+
+// D2: who looked for a wait before it had landed, and comes back after it is over, has not seen it.
+#[tokio::test]
+async fn a_signal_that_looked_before_the_suspension_landed_is_told_of_the_conflict() {
+    let (sky, door) = (Sky::over(MemoryStore::new()), Door::shut());
+    let graph = held(&Log::default(), &door, Signal::new("ok"));
+    let agent = agent(&graph, Durability::Turn).early_signals(["ok"]);
+    let chat = Chat::builder().agent(agent).open(sky.clone()).unwrap();
+    let first = begin(&chat, &door).await;
+    chat.signal(at("s", "ok"), approve(true)).await.unwrap();
+    sky.delay();
+    door.open();
+    sky.holds(1).await;
+    sky.linger(Read::Waits);
+    let mut other = std::pin::pin!(chat.signal(at("s", "ok"), approve(false)));
+    assert!(other.as_mut().now_or_never().is_none());
+    sky.release();
+    first.outcome().await;
+    let started = TurnId::new(first.id().invocation.clone(), 1);
+    let turn = chat.turn(&started).await.unwrap();
+    assert_eq!(line(turn.outcome().await.as_ref()), "completed 3.3 [a:done]");
+    sky.arrive();
+    assert_eq!(other.await.unwrap_err().error_category, "chat_signal_conflict");
+    assert_eq!(kept(&chat).await, Vec::<String>::new());
 }
 
 // D2: an approval cannot be given in advance, and what does not fit leaves the wait as it is.

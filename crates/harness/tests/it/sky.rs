@@ -22,6 +22,11 @@ struct Control {
     blind: AtomicBool,
     open: watch::Sender<bool>,
     held: watch::Sender<u64>,
+    /// What is held back is the write itself, and not only its answer.
+    late: AtomicBool,
+    /// The read whose next answer is on its way for a while.
+    lingers: std::sync::Mutex<Option<Read>>,
+    arrived: watch::Sender<bool>,
 }
 
 impl Sky {
@@ -33,6 +38,9 @@ impl Sky {
             blind: AtomicBool::new(false),
             open: watch::Sender::new(true),
             held: watch::Sender::new(0),
+            late: AtomicBool::new(false),
+            lingers: std::sync::Mutex::default(),
+            arrived: watch::Sender::new(true),
         };
         Self { store, control: Arc::new(control) }
     }
@@ -67,13 +75,41 @@ impl Sky {
         self.control.held.send_replace(0);
     }
 
+    /// Holds all writes back, from now on: nobody reads what they write.
+    pub(crate) fn delay(&self) {
+        self.control.late.store(true, Ordering::SeqCst);
+        self.hold();
+    }
+
+    /// Holds the next answer to such a read back: when it arrives it may be old.
+    pub(crate) fn linger(&self, read: Read) {
+        *self.control.lingers.lock().unwrap() = Some(read);
+        self.control.arrived.send_replace(false);
+    }
+
+    pub(crate) fn arrive(&self) {
+        self.control.arrived.send_replace(true);
+    }
+
     /// Waits until so many answers are held back.
     pub(crate) async fn holds(&self, count: u64) {
         self.control.held.subscribe().wait_for(|it| *it >= count).await.unwrap();
     }
 
     pub(crate) fn release(&self) {
+        self.control.late.store(false, Ordering::SeqCst);
         self.control.open.send_replace(true);
+    }
+}
+
+impl Control {
+    /// Waits where answers are held back.
+    async fn pass(&self) {
+        let mut open = self.open.subscribe();
+        if !*open.borrow_and_update() {
+            self.held.send_modify(|it| *it += 1);
+            open.wait_for(|it| *it).await.unwrap();
+        }
     }
 }
 
@@ -90,18 +126,21 @@ impl Layer for Sky {
         let call = self.control.applies.fetch_add(1, Ordering::SeqCst) + 1;
         let fail = self.control.fail.lock().unwrap().filter(|(from, to, _)| (*from..*to).contains(&call));
         let lands = fail.is_none_or(|(_, _, land)| land == Land::After);
-        let landing = lands.then(|| self.store.apply(batch));
         let control = self.control.clone();
+        if control.late.load(Ordering::SeqCst) {
+            let store = self.store.clone();
+            return Box::pin(async move {
+                control.pass().await;
+                store.apply(batch).await
+            });
+        }
+        let landing = lands.then(|| self.store.apply(batch));
         Box::pin(async move {
             let answer = match landing {
                 Some(landing) => landing.await,
                 None => Ok(()),
             };
-            let mut open = control.open.subscribe();
-            if !*open.borrow_and_update() {
-                control.held.send_modify(|it| *it += 1);
-                open.wait_for(|it| *it).await.unwrap();
-            }
+            control.pass().await;
             match fail {
                 Some(_) => Err(Error::Unavailable { doing: "write", source: "hail".into() }),
                 None => answer,
@@ -111,7 +150,7 @@ impl Layer for Sky {
 
     fn read<'a, T: Send + 'a>(
         &'a self,
-        _: Read,
+        read: Read,
         answer: BoxFuture<'a, Result<T>>,
     ) -> BoxFuture<'a, Result<T>> {
         self.control.reads.fetch_add(1, Ordering::SeqCst);
@@ -119,6 +158,15 @@ impl Layer for Sky {
             let source = "fog".into();
             return Box::pin(std::future::ready(Err(Error::Unavailable { doing: "read", source })));
         }
-        answer
+        let mut lingers = self.control.lingers.lock().unwrap();
+        if *lingers != Some(read) {
+            return answer;
+        }
+        *lingers = None;
+        Box::pin(async move {
+            let answer = answer.await;
+            self.control.arrived.subscribe().wait_for(|it| *it).await.unwrap();
+            answer
+        })
     }
 }
