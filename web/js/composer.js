@@ -87,7 +87,8 @@ export class Composer {
     if (await this.acts.send(text, images.map((it) => it.blob), session)) return;
     // It was not accepted: nothing that was written is lost.
     if (this.#session !== session && session !== null) {
-      drafts.set(session, text);
+      // What was typed there since goes before it.
+      drafts.set(session, drafts.get(session) || text);
     } else if (!this.#field.value) {
       this.#attached = images;
       this.#showAttached();

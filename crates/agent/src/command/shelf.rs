@@ -60,7 +60,7 @@ impl Artifacts {
         let version = versions.map(|it| it.version).max().unwrap_or_default() + 1;
         let name = ArtifactName { kind: kind.to_owned(), key: key.to_owned(), version };
         let stored = Stored { name: name.clone(), source, content: content.to_owned(), approval: None };
-        self.write(session, &stored, Expect::Absent).await?;
+        self.documents.change(vec![written(session, &stored, Expect::Absent)?]).await?;
         let (content, digest) = (content.to_owned(), digest(content));
         Ok(Artifact { name, source, content, digest, approved_by: None, approved_at: None })
     }
@@ -81,6 +81,24 @@ impl Artifacts {
         digest: &str,
         by: &str,
     ) -> Result<()> {
+        self.approve_beside(session, (name, digest), by, Vec::new()).await
+    }
+
+    /// As [`Artifacts::approve`], with changes that land in the same commit, such as an entry of an audit; with none of them
+    /// where it was approved before.
+    ///
+    /// # Errors
+    /// Those of [`Artifacts::approve`], and those of the changes.
+    ///
+    /// # Cancellation
+    /// A dropped call has made all of it or nothing.
+    pub async fn approve_beside(
+        &self,
+        session: &SessionKey,
+        (name, digest): (&ArtifactName, &str),
+        by: &str,
+        mut changes: Vec<Change>,
+    ) -> Result<()> {
         let found = self.documents.document(&document_key(session, name)).await?;
         let document = found.ok_or_else(|| Error::Artifact { why: format!("there is no {name}") })?;
         let artifact = Artifact::stored(&document)?;
@@ -93,7 +111,8 @@ impl Artifacts {
         let Artifact { name, source, content, digest, .. } = artifact;
         let approval = Some(Approval { digest, by: by.to_owned(), at: self.clock.now() });
         let stored = Stored { name, source, content, approval };
-        self.write(session, &stored, Expect::Version(document.version)).await
+        changes.push(written(session, &stored, Expect::Version(document.version))?);
+        Ok(self.documents.change(changes).await?)
     }
 
     /// Lists the artifacts of a session, ordered by kind, key and version.
@@ -130,17 +149,16 @@ impl Artifacts {
         let found = self.documents.documents(&session.tenant, KIND, Some(&prefix), ARTIFACTS + 1).await?;
         Ok(found.into_iter().filter(|it| it.key.id.starts_with(&prefix)).collect())
     }
+}
 
-    async fn write(&self, session: &SessionKey, stored: &Stored, expect: Expect) -> Result<()> {
-        let body = Json::of(stored).map_err(|it| {
-            let what = "an artifact that JSON cannot represent".to_owned();
-            singletree_durable::Error::Corrupt { what, source: Some(it.into()) }
-        })?;
-        let key = document_key(session, &stored.name);
-        let session = Some(session.session.clone());
-        let change = Change::Write { key, expect, session, body, expires_at: None };
-        Ok(self.documents.change(vec![change]).await?)
-    }
+/// Returns the change that keeps an artifact.
+fn written(session: &SessionKey, stored: &Stored, expect: Expect) -> Result<Change> {
+    let body = Json::of(stored).map_err(|it| {
+        let what = "an artifact that JSON cannot represent".to_owned();
+        singletree_durable::Error::Corrupt { what, source: Some(it.into()) }
+    })?;
+    let key = document_key(session, &stored.name);
+    Ok(Change::Write { key, expect, session: Some(session.session.clone()), body, expires_at: None })
 }
 
 /// Begins the ids of a session's artifacts. The length tells where the session's name ends, whatever is in it.

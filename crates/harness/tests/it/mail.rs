@@ -54,6 +54,17 @@ async fn begin(chat: &Chat, door: &Door) -> Turn {
     turn
 }
 
+/// A turn at its door whose approval is kept already; what it suspends with is its next write.
+async fn kept_under_a_sky() -> (Sky, Door, Chat, Turn) {
+    let (sky, door) = (Sky::over(MemoryStore::new()), Door::shut());
+    let graph = held(&Log::default(), &door, Signal::new("ok"));
+    let agent = agent(&graph, Durability::Turn).early_signals(["ok"]);
+    let chat = Chat::builder().agent(agent).open(sky.clone()).unwrap();
+    let first = begin(&chat, &door).await;
+    chat.signal(at("s", "ok"), approve(true)).await.unwrap();
+    (sky, door, chat, first)
+}
+
 async fn resumed(delivered: Delivered) -> (TurnId, String) {
     let Delivered::Resumed(turn) = delivered else { panic!("{delivered:?}") };
     (turn.id().clone(), line(turn.outcome().await.as_ref()))
@@ -209,12 +220,7 @@ async fn a_signal_that_is_too_old_ends_no_wait() {
 // D2, INV-3: from the commit on that starts it, a turn is under way: also before it has its place in the queue.
 #[tokio::test]
 async fn a_turn_that_an_early_signal_has_started_is_waited_for_from_its_commit_on() {
-    let (sky, door) = (Sky::over(MemoryStore::new()), Door::shut());
-    let graph = held(&Log::default(), &door, Signal::new("ok"));
-    let agent = agent(&graph, Durability::Turn).early_signals(["ok"]);
-    let chat = Chat::builder().agent(agent).open(sky.clone()).unwrap();
-    let first = begin(&chat, &door).await;
-    chat.signal(at("s", "ok"), approve(true)).await.unwrap();
+    let (sky, door, chat, first) = kept_under_a_sky().await;
     sky.hold();
     door.open();
     sky.holds(1).await;
@@ -230,12 +236,7 @@ async fn a_turn_that_an_early_signal_has_started_is_waited_for_from_its_commit_o
 // D2: who looked for a wait before it had landed, and comes back after it is over, has not seen it.
 #[tokio::test]
 async fn a_signal_that_looked_before_the_suspension_landed_is_told_of_the_conflict() {
-    let (sky, door) = (Sky::over(MemoryStore::new()), Door::shut());
-    let graph = held(&Log::default(), &door, Signal::new("ok"));
-    let agent = agent(&graph, Durability::Turn).early_signals(["ok"]);
-    let chat = Chat::builder().agent(agent).open(sky.clone()).unwrap();
-    let first = begin(&chat, &door).await;
-    chat.signal(at("s", "ok"), approve(true)).await.unwrap();
+    let (sky, door, chat, first) = kept_under_a_sky().await;
     sky.delay();
     door.open();
     sky.holds(1).await;

@@ -116,9 +116,10 @@ async fn approve_one(
         return Ok(Json(written(found)));
     }
     let (by, tenant) = (&telling.caller.name, &telling.caller.tenant);
-    shelf.artifacts.approve(&shelf.key, &name, &sent.digest, by).await.map_err(refused)?;
-    let deed = Deed::new(by, "artifact.approved", &name.to_string()).with("digest", sent.digest);
-    telling.shared.audit.note(tenant, deed.with("session", session)).await?;
+    let deed = Deed::new(by, "artifact.approved", &name.to_string()).with("digest", sent.digest.clone());
+    let entry = telling.shared.audit.entry(tenant, deed.with("session", session));
+    let approved = shelf.artifacts.approve_beside(&shelf.key, (&name, &sent.digest), by, vec![entry]).await;
+    approved.map_err(refused)?;
     Ok(Json(written(shelf.find(&name).await?)))
 }
 
