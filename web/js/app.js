@@ -6,6 +6,7 @@ import { Composer } from "./composer.js";
 import { Conversation, textOf } from "./conversation.js";
 import { fill, h } from "./dom.js";
 import { Inspector } from "./inspector.js";
+import { warm } from "./markdown.js";
 import { Sessions } from "./sessions.js";
 import { signIn } from "./sign_in.js";
 import { turnView } from "./turn_view.js";
@@ -55,22 +56,19 @@ function called(id, title) {
 /** Shows what changed, once a frame however much that was; the time that showing costs is not spent more often than it can bear. */
 const changed = new Set();
 let frame = 0;
-let cost = 0;
 function show(turn) {
   if (turn) changed.add(turn);
-  frame ||= setTimeout(() => requestAnimationFrame(render), Math.min(cost * 3, 250));
+  frame ||= setTimeout(() => requestAnimationFrame(render), Math.min(list.cost * 3, 250));
 }
 
 function render() {
   frame = 0;
-  const began = performance.now();
   for (const turn of changed) turn.version = (turn.version ?? 0) + 1;
   changed.clear();
   const { conversation } = state;
   list.set(conversation.turns.filter((it) => it.entries.length || it.wait || it.error || it.forked || (it.begun && it.status === "open")).map((turn) => ({ id: turn.id, version: turn.version ?? 0, turn })));
   composer.running = conversation.running;
   $("empty").hidden = conversation.turns.length > 0 || state.loading;
-  cost = performance.now() - began;
 }
 
 /** Ends when what is opened has been read: nothing is sent into a conversation of which the page does not know whether it is there. */
@@ -283,3 +281,5 @@ addEventListener("keydown", (it) => {
   if (it.key === "Escape") document.body.classList.contains("drawer") ? document.body.classList.remove("drawer") : stop();
 });
 start();
+// What the first answer needs is made ready while nobody waits for it.
+(globalThis.requestIdleCallback ?? setTimeout)(warm);

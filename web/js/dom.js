@@ -14,9 +14,15 @@ export function h(tag, props = {}, ...children) {
   return element;
 }
 
-/** Puts children in place of what an element holds. */
+/** Puts children in place of what an element holds. Those that are there already are not moved. */
 export function fill(element, ...children) {
-  element.replaceChildren(...children.flat().filter((it) => it !== undefined && it !== null && it !== false));
+  const wanted = children.flat().filter((it) => it !== undefined && it !== null && it !== false);
+  for (const it of [...element.childNodes]) if (!wanted.includes(it)) it.remove();
+  let at = element.firstChild;
+  for (const it of wanted) {
+    if (it === at) at = at.nextSibling;
+    else element.insertBefore(typeof it === "string" ? new Text(it) : it, at);
+  }
 }
 
 /** An icon of the sprite in index.html; the words beside it say what it is. */

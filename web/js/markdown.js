@@ -41,9 +41,36 @@ export function straight(text) {
   return text.replace(BIDI, "\uFFFD");
 }
 
-/** Renders Markdown to a fragment. */
-export function render(text) {
-  const fragment = DOMPurify.sanitize(marked.parse(straight(text)), ALLOWED);
+/** What stands in an element: the blocks of its text with the nodes that show them, and the links that the text defines. */
+const shown = new WeakMap();
+
+/** Shows Markdown in an element. The blocks that it shows already stay as they are: a text that grows costs its last block. */
+export function show(element, text) {
+  const tokens = marked.lexer(straight(text));
+  const links = JSON.stringify(tokens.links);
+  const known = shown.get(element);
+  // A definition changes what any block before it says.
+  const blocks = known?.links === links ? known.blocks : [];
+  const alike = (token, block) => block?.type === token.type && block.raw === token.raw;
+  let same = 0;
+  while (same < tokens.length && alike(tokens[same], blocks[same])) same += 1;
+  if (same === 0) element.replaceChildren();
+  for (const { nodes } of blocks.splice(same)) for (const it of nodes) it.remove();
+  for (const token of tokens.slice(same)) {
+    const fragment = rendered(token);
+    blocks.push({ type: token.type, raw: token.raw, nodes: [...fragment.childNodes] });
+    element.append(fragment);
+  }
+  shown.set(element, { links, blocks });
+}
+
+/** Renders something of each kind, for nobody: the first text that is shown does not wait for the parts that it needs. */
+export function warm() {
+  show(document.createElement("div"), "# a\n\nb **c** `d` [e](https://example.org/)\n\n- f\n\n> g\n\n```\nh\n```\n\n|i|\n|-|\n|j|");
+}
+
+function rendered(token) {
+  const fragment = DOMPurify.sanitize(marked.parser([token]), ALLOWED);
   for (const link of fragment.querySelectorAll("a")) {
     if (!link.getAttribute("href")) {
       link.replaceWith(...link.childNodes);

@@ -2,7 +2,7 @@
 
 import { imagesOf, textOf } from "./conversation.js";
 import { fill, h, icon } from "./dom.js";
-import { render, straight } from "./markdown.js";
+import { show, straight } from "./markdown.js";
 
 const COLOURS = 8;
 
@@ -49,26 +49,30 @@ function agentParts(entry, turn, { acts, results, open, root }) {
   const agent = side?.agent ?? acts.agentOf(turn);
   const parts = [];
   if (text) {
-    parts.push(
-      h(
-        "div",
-        { className: `answer tone-${colourOf(agent)}${entry.recorded ? "" : " on-its-way"}` },
-        h("h2", { className: "who" }, agent),
-        textPart(entry, text, root),
-        side?.interrupted && h("p", { className: "note" }, "interrupted"),
-        entry.recorded && h("div", { className: "acts" }, button("again", "Regenerate in a fork", () => acts.again(entry)), copyButton(entry, acts)),
-      ),
+    const answer = keptIn(root, "answer", entry);
+    answer.className = `answer tone-${colourOf(agent)}${entry.recorded ? "" : " on-its-way"}`;
+    fill(
+      answer,
+      h("h2", { className: "who" }, agent),
+      textPart(entry, text, answer),
+      side?.interrupted && h("p", { className: "note" }, "interrupted"),
+      entry.recorded && h("div", { className: "acts" }, button("again", "Regenerate in a fork", () => acts.again(entry)), copyButton(entry, acts)),
     );
+    parts.push(answer);
   }
   for (const call of message.tool_calls ?? []) parts.push(callPart(call, turn, { results, open }));
   return parts;
 }
 
-/** Markdown is costly: a text that did not change keeps its element. */
-function textPart(entry, text, root) {
-  const known = root.querySelector(`.text[data-of="${CSS.escape(entry.id)}"]`);
-  if (known?.source === text) return known;
-  const part = h("div", { className: "text", dir: "auto", data: { of: entry.id } }, render(text));
+/** The element of an entry: the one that is there, since moving a long text lays all of it out again. */
+function keptIn(root, className, entry) {
+  return root.querySelector(`.${className}[data-of="${CSS.escape(entry.id)}"]`) ?? h("div", { className, data: { of: entry.id } });
+}
+
+function textPart(entry, text, answer) {
+  const part = keptIn(answer, "text", entry);
+  part.dir = "auto";
+  if (part.source !== text) show(part, text);
   part.source = text;
   return part;
 }

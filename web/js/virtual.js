@@ -17,6 +17,8 @@ export class VirtualList {
   #pinned = true;
   #frame = 0;
   #observer;
+  /** How long the last layout took, in milliseconds. */
+  cost = 0;
   /** Called when the reader comes near the beginning. */
   onTop = () => {};
   /** Called when the reader leaves the end, or comes back to it. */
@@ -117,7 +119,9 @@ export class VirtualList {
     this.#wanted = anchor ?? this.#wanted;
     this.#frame ||= requestAnimationFrame(() => {
       this.#frame = 0;
+      const began = performance.now();
       this.#layout();
+      this.cost = performance.now() - began;
     });
   }
 

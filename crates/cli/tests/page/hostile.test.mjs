@@ -74,6 +74,64 @@ test("hostile texts of models render inert", async () => {
   await page.context().close();
 });
 
+const GROWING = `# A title
+Words that **go on** and on,
+over lines[^1].
+===
+
+- one
+- two
+
+  still two
+
+    - deep
+3. three
+
+\`\`\`rust
+fn main() {
+
+}
+\`\`\`
+> said [before][later] it is defined
+lazily so
+
+| a | b |
+|---|:-:|
+| 1 | 2 |
+not a table [later]
+
+***
+
+[later]: https://example.org/ "a title"
+
+the end <b>of</b> it`;
+
+test("a text that grows looks at every moment as if it had come at once", async () => {
+  const page = await open(browser, house);
+  const texts = [GROWING, ...HOSTILE.filter((it) => it.length < 200), HOSTILE.filter((it) => it.length < 200).join("\n\n")];
+  const unlike = await page.evaluate(async (texts) => {
+    const { show } = await import("/page/js/markdown.js");
+    const unlike = [];
+    for (const text of texts) {
+      const grown = document.createElement("div");
+      for (let n = 1; n <= text.length; n += 1) {
+        const whole = document.createElement("div");
+        show(whole, text.slice(0, n));
+        show(grown, text.slice(0, n));
+        if (grown.innerHTML !== whole.innerHTML) unlike.push([text.slice(0, n), grown.innerHTML, whole.innerHTML]);
+      }
+      show(grown, texts[0]);
+      const first = grown.firstChild;
+      show(grown, `${texts[0]} and on`);
+      if (grown.firstChild !== first) unlike.push(["a block that did not change was made again"]);
+    }
+    return unlike.slice(0, 3);
+  }, texts);
+  assert.deepEqual(unlike, []);
+  assert.equal(await page.evaluate(() => window.pwned), undefined);
+  await page.context().close();
+});
+
 test("hostile texts of people and hostile names render inert", async () => {
   const page = await open(browser, house, { at: `/#/s/${encodeURIComponent("<img src=x onerror=window.pwned=1>")}` });
   await page.waitForTimeout(50);
