@@ -61,14 +61,6 @@ impl Audit {
         }
     }
 
-    /// Records a deed.
-    ///
-    /// # Errors
-    /// `store_unavailable` and its kin.
-    pub(crate) async fn note(&self, tenant: &TenantId, deed: Deed) -> Result<()> {
-        Ok(self.documents.change(vec![self.entry(tenant, deed)]).await?)
-    }
-
     /// Lists a tenant's deeds, the last one first.
     ///
     /// # Errors

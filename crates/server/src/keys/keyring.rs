@@ -104,6 +104,17 @@ impl Keyring {
     /// # Cancellation
     /// Dropping the future leaves a key that nobody has, or none.
     pub async fn create(&self, tenant: &TenantId, new: NewKey, by: &str) -> Result<(ApiKey, Secret)> {
+        self.create_beside(tenant, new, by, |_| Vec::new()).await
+    }
+
+    /// Makes a key as [`create`](Self::create) does, in one transaction with what else its id brings about.
+    pub(crate) async fn create_beside(
+        &self,
+        tenant: &TenantId,
+        new: NewKey,
+        by: &str,
+        beside: impl FnOnce(&str) -> Vec<Change>,
+    ) -> Result<(ApiKey, Secret)> {
         check(&new)?;
         let changing = self.changing.lock().await;
         let present = self.documents.documents(tenant, KIND, None, KEYS_MAX).await?;
@@ -119,6 +130,7 @@ impl Keyring {
             Deed::new(by, "key.created", &id).with("name", record.name.as_str()).with("scopes", scopes);
         let mut changes = write(tenant, &id, &record, Expect::Absent);
         changes.push(self.audit.entry(tenant, deed));
+        changes.extend(beside(&id));
         self.documents.change(changes).await?;
         drop(changing);
         Ok((record.shown(tenant, &id, now), text))
@@ -154,10 +166,22 @@ impl Keyring {
         grace: Duration,
         by: &str,
     ) -> Result<(ApiKey, Secret)> {
+        self.rotate_beside(tenant, (id, grace), by, Vec::new()).await
+    }
+
+    /// Gives a key another secret as [`rotate`](Self::rotate) does, in one transaction with other changes.
+    pub(crate) async fn rotate_beside(
+        &self,
+        tenant: &TenantId,
+        (id, grace): (&str, Duration),
+        by: &str,
+        mut beside: Vec<Change>,
+    ) -> Result<(ApiKey, Secret)> {
         let Drawn { text, digest, .. } = draw_secret(self.entropy.as_ref(), id);
         let until = self.clock.now().after(grace);
         let deed = Deed::new(by, "key.rotated", id).with("grace_seconds", grace.as_secs());
-        let changed = self.change(tenant, id, |it| it.rotate(&digest, until), Some(deed)).await?;
+        beside.push(self.audit.entry(tenant, deed));
+        let changed = self.change(tenant, id, |it| it.rotate(&digest, until), beside).await?;
         Ok((changed, text))
     }
 
@@ -170,9 +194,9 @@ impl Keyring {
     /// Dropping the future leaves the key as it was, or taken back.
     pub async fn revoke(&self, tenant: &TenantId, id: &str, by: &str) -> Result<ApiKey> {
         let now = self.clock.now();
-        let deed = Deed::new(by, "key.revoked", id);
+        let deed = self.audit.entry(tenant, Deed::new(by, "key.revoked", id));
         let revoke = |it: &mut Record| it.revoked_at = Some(it.revoked_at.unwrap_or(now));
-        self.change(tenant, id, revoke, Some(deed)).await
+        self.change(tenant, id, revoke, vec![deed]).await
     }
 
     /// Returns who shows this text, if it is a key that is good.
@@ -214,7 +238,7 @@ impl Keyring {
         let used = async move {
             let used = |it: &mut Record| it.last_used_at = it.last_used_at.max(Some(now));
             // Where it cannot be kept, the next use will be.
-            drop(keyring.change(&tenant, &id, used, None).await);
+            drop(keyring.change(&tenant, &id, used, Vec::new()).await);
         };
         drop(tokio::spawn(used));
     }
@@ -252,13 +276,13 @@ impl Keyring {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
     }
 
-    /// Changes a tenant's key and records that.
+    /// Changes a tenant's key, in one transaction with what belongs to it.
     async fn change(
         &self,
         tenant: &TenantId,
         id: &str,
         change: impl FnOnce(&mut Record),
-        deed: Option<Deed>,
+        beside: Vec<Change>,
     ) -> Result<ApiKey> {
         let changing = self.changing.lock().await;
         let unknown = || Error::KeyUnknown { id: id.to_owned() };
@@ -266,7 +290,7 @@ impl Keyring {
         let mut record = Record::clone(&record);
         change(&mut record);
         let mut changes = write(tenant, id, &record, Expect::Version(version));
-        changes.extend(deed.map(|it| self.audit.entry(tenant, it)));
+        changes.extend(beside);
         if let Err(error) = self.documents.change(changes).await {
             // It may have landed all the same: what is stored is asked again.
             self.forget(id);

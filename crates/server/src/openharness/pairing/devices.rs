@@ -30,11 +30,18 @@ const CODE_LETTERS: usize = 8;
 
 /// A code, as it is kept.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Waiting {
+struct Waiting {
     /// The name of the device's own document.
     device: String,
     /// What it is called.
-    pub(super) name: Option<String>,
+    name: Option<String>,
+}
+
+/// A code that is good, and what it stands for.
+pub(super) struct Found {
+    waiting: Waiting,
+    code: (DocumentKey, u64),
+    device: Option<(u64, Device)>,
 }
 
 /// A device, as it is kept.
@@ -64,7 +71,8 @@ pub(super) struct Made {
 /// How a device stands.
 pub(super) enum Stands {
     Waiting(Option<Timestamp>),
-    Confirmed(Confirmed),
+    /// What it gets, and the change by which it gets that once.
+    Confirmed(Confirmed, Change),
 }
 
 /// Why something is not done.
@@ -75,13 +83,17 @@ pub(super) enum Unable {
 
 impl From<StoreError> for Unable {
     fn from(error: StoreError) -> Self {
-        Self::Failed(crate::Error::from(error).into())
+        crate::Error::from(error).into()
     }
 }
 
 impl From<crate::Error> for Unable {
     fn from(error: crate::Error) -> Self {
-        Self::Failed(error.into())
+        match error {
+            // Somebody else was first.
+            crate::Error::Store(StoreError::Refused { .. }) => Refusal::Code.into(),
+            error => Self::Failed(error.into()),
+        }
     }
 }
 
@@ -126,31 +138,39 @@ pub(super) async fn make(shared: &Shared, asked: &PairCreate) -> Result<Made, Un
     }
 }
 
-/// Uses a code up.
-pub(super) async fn use_up(shared: &Shared, code: &str) -> Result<Waiting, Unable> {
+/// Finds what a code stands for.
+pub(super) async fn find(shared: &Shared, code: &str) -> Result<Found, Unable> {
     let key = DocumentKey::new(house(), CODE, name(code));
     let found = shared.documents.document(&key).await?.filter(|it| !is_over(it, shared.now()));
-    let found = found.ok_or(Refusal::Code)?;
-    let waiting = read(&found)?;
-    match shared.documents.change(vec![Change::Remove { key, expect: Expect::Version(found.version) }]).await
-    {
-        Ok(()) => Ok(waiting),
-        Err(StoreError::Refused { .. }) => Err(Refusal::Code.into()),
-        Err(error) => Err(error.into()),
+    let code = found.ok_or(Refusal::Code)?;
+    let waiting: Waiting = read(&code)?;
+    let key = DocumentKey::new(house(), DEVICE, waiting.device.as_str());
+    let kept = shared.documents.document(&key).await?;
+    let device = kept.map(|it| Ok::<_, Unable>((it.version, read(&it)?))).transpose()?;
+    Ok(Found { waiting, code: (code.key, code.version), device })
+}
+
+impl Found {
+    /// Returns what the device is called.
+    pub(super) fn name(&self) -> &str {
+        self.waiting.name.as_deref().unwrap_or("device")
+    }
+
+    /// Returns what uses the code up, and says which key the device gets; it has as long again to fetch it.
+    pub(super) fn confirm(self, confirmed: Confirmed, now: Timestamp) -> Vec<Change> {
+        let (key, version) = self.code;
+        let mut changes = vec![Change::Remove { key, expect: Expect::Version(version) }];
+        // A device that is gone cannot fetch it; who confirmed can still bring it.
+        if let Some((version, device)) = self.device {
+            let device = Device { key: Some(confirmed), ..device };
+            let at = (DEVICE, self.waiting.device.as_str());
+            changes.push(write(at, Expect::Version(version), &device, now.after(CODE_TTL)));
+        }
+        changes
     }
 }
 
-/// Says which key a device gets; it has as long again to fetch it.
-pub(super) async fn confirm(shared: &Shared, waiting: &Waiting, confirmed: Confirmed) -> Result<(), Unable> {
-    let key = DocumentKey::new(house(), DEVICE, waiting.device.as_str());
-    // A device that is gone cannot fetch it; who confirmed can still bring it.
-    let Some(found) = shared.documents.document(&key).await? else { return Ok(()) };
-    let device = Device { key: Some(confirmed), ..read(&found)? };
-    let until = shared.now().after(CODE_TTL);
-    Ok(shared.documents.change(vec![write((DEVICE, &waiting.device), Expect::Any, &device, until)]).await?)
-}
-
-/// Looks how a device stands; what it gets is given to it once.
+/// Looks how a device stands.
 pub(super) async fn claim(shared: &Shared, id: &str, shown: Option<&str>) -> Result<Stands, Unable> {
     let key = DocumentKey::new(house(), DEVICE, digest::hex_of(&["pairing id", id]));
     let found = shared.documents.document(&key).await?.filter(|it| !is_over(it, shared.now()));
@@ -163,12 +183,7 @@ pub(super) async fn claim(shared: &Shared, id: &str, shown: Option<&str>) -> Res
         }
     }
     let Some(confirmed) = device.key else { return Ok(Stands::Waiting(found.expires_at)) };
-    match shared.documents.change(vec![Change::Remove { key, expect: Expect::Version(found.version) }]).await
-    {
-        Ok(()) => Ok(Stands::Confirmed(confirmed)),
-        Err(StoreError::Refused { .. }) => Err(Refusal::Code.into()),
-        Err(error) => Err(error.into()),
-    }
+    Ok(Stands::Confirmed(confirmed, Change::Remove { key, expect: Expect::Version(found.version) }))
 }
 
 fn draw_code(shared: &Shared) -> String {

@@ -81,8 +81,8 @@ async fn confirm(
     if !attempts::may_try(&shared, &caller.tenant).await? {
         return Err(Refusal::Attempts.into());
     }
-    let waiting = match devices::use_up(&shared, &asked.code).await {
-        Ok(waiting) => waiting,
+    let found = match devices::find(&shared, &asked.code).await {
+        Ok(found) => found,
         Err(unable) => {
             if matches!(unable, Unable::Refused(_)) {
                 attempts::was_wrong(&shared, &caller.tenant).await?;
@@ -90,15 +90,23 @@ async fn confirm(
             return Err(unable);
         }
     };
-    let name = waiting.name.as_deref().unwrap_or("device").to_owned();
-    let new = NewKey { name: format!("device {name}"), scopes, expires_in: None };
-    let (key, secret) = shared.access.keyring().create(&tenant, new, &caller.name).await?;
-    let session = session.map_or_else(|| format!("device-{}", key.id), |it| it.to_string());
-    let confirmed = Confirmed { tenant: tenant.clone(), key: key.id.clone(), session };
-    devices::confirm(&shared, &waiting, confirmed.clone()).await?;
-    let deed = Deed::new(&caller.name, "device.paired", &key.id).with("session", confirmed.session.as_str());
-    shared.audit.note(&tenant, deed).await?;
-    Ok(well(&paired(confirmed, secret.expose())))
+    let new = NewKey { name: format!("device {}", found.name()), scopes, expires_in: None };
+    let confirmed = |key: &str| Confirmed {
+        tenant: tenant.clone(),
+        key: key.to_owned(),
+        session: session.as_ref().map_or_else(|| format!("device-{key}"), ToString::to_string),
+    };
+    // The code, the key, what the device may fetch and what is recorded: all of it or none.
+    let beside = |key: &str| {
+        let confirmed = confirmed(key);
+        let deed = Deed::new(&caller.name, "device.paired", key).with("session", confirmed.session.as_str());
+        let mut changes = found.confirm(confirmed, shared.now());
+        changes.push(shared.audit.entry(&tenant, deed));
+        changes
+    };
+    let keyring = shared.access.keyring();
+    let (key, secret) = keyring.create_beside(&tenant, new, &caller.name, beside).await?;
+    Ok(well(&paired(confirmed(&key.id), secret.expose())))
 }
 
 async fn claim(
@@ -112,11 +120,12 @@ async fn claim(
         Stands::Waiting(until) => Ok(well(
             &json!({ "state": "waiting", "expires_at": until.map_or(Value::Null, |it| time(it).into()) }),
         )),
-        Stands::Confirmed(confirmed) => {
+        Stands::Confirmed(confirmed, once) => {
             // From here on only the device knows it.
             let by = format!("device {}", confirmed.key);
             let keyring = shared.access.keyring();
-            let (_, secret) = keyring.rotate(&confirmed.tenant, &confirmed.key, Duration::ZERO, &by).await?;
+            let (tenant, key) = (&confirmed.tenant, &confirmed.key);
+            let (_, secret) = keyring.rotate_beside(tenant, (key, Duration::ZERO), &by, vec![once]).await?;
             Ok(well(&paired(confirmed, secret.expose())))
         }
     }

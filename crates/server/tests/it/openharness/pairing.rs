@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use singletree_durable::TenantId;
+use singletree_durable::{Change, DocumentKey, Expect, Json, TenantId};
 
 use super::asking::{Shell, checked, error, saying, texts};
 use crate::support::{Answer, Client, Rig};
@@ -110,6 +110,34 @@ async fn neither_codes_nor_tokens_are_in_the_store() {
         assert!(!kept.contains(secret.as_str().unwrap()), "{secret}");
     }
     assert!(!kept.contains("fingerprint-of-it"));
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn a_code_is_used_up_with_its_key_or_not_at_all() {
+    let rig = Rig::asking().await;
+    let admin = admin(&rig, "acme").await;
+    let asked = created(&rig, json!({})).await;
+    let confirm = async || post(&admin, "/pair/confirm", json!({"code": asked["code"]})).await;
+    // No room for another key.
+    let acme = TenantId::parse("acme").unwrap();
+    let key = |n: u32| DocumentKey::new(acme.clone(), "api_key", format!("filler-{n:04}"));
+    let write = |n: u32| Change::Write {
+        key: key(n),
+        expect: Expect::Absent,
+        session: None,
+        body: Json::of(&json!({})).unwrap(),
+        expires_at: None,
+    };
+    rig.documents.change((0..999).map(write).collect()).await.unwrap();
+    assert_ne!(confirm().await.status, 200);
+    let remove = |n: u32| Change::Remove { key: key(n), expect: Expect::Any };
+    rig.documents.change((0..999).map(remove).collect()).await.unwrap();
+    // Two at once: one of them has it.
+    let (one, other) = tokio::join!(confirm(), confirm());
+    let (well, told) = if one.status == 200 { (one, other) } else { (other, one) };
+    assert_eq!((well.status, word(&told)), (200, refused()));
+    assert_eq!(rig.documents.documents(&acme, "api_key", None, 100).await.unwrap().len(), 2);
     rig.stop().await;
 }
 
