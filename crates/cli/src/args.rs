@@ -1,15 +1,17 @@
 //! The command line.
 
+mod picture;
 mod serving;
 
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{Parser, Subcommand};
 use serde_json::{Map, Value};
 use singletree::TurnId;
 use singletree::durable::SessionId;
 
+pub(crate) use picture::{Graph, GraphFormat, Turn, TurnFormat};
 pub(crate) use serving::{Keys, KeysOf, ScopeName, Serve, Shell, Switch};
 
 use crate::who::Who;
@@ -125,6 +127,9 @@ pub(crate) struct Check {
     /// Which file.
     #[arg(value_name = "FILE", default_value = "singletree.toml")]
     pub(crate) file: PathBuf,
+    /// Start the MCP servers that agents use, and look whether they have the tools that the file names.
+    #[arg(long)]
+    pub(crate) connect: bool,
     /// Print one JSON document, also for errors.
     #[arg(long)]
     pub(crate) json: bool,
@@ -175,6 +180,9 @@ pub(crate) struct Pending {
     /// Only in this conversation.
     #[arg(long, value_name = "ID", value_parser = session)]
     pub(crate) session: Option<String>,
+    /// The file of the agents that are to go on; by default singletree.toml in this folder, or the demo where there is none.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) common: Common,
 }
@@ -288,59 +296,6 @@ pub(crate) enum Sessions {
         #[command(flatten)]
         common: Common,
     },
-}
-
-/// `singletree graph`.
-#[derive(Debug, Subcommand)]
-pub(crate) enum Graph {
-    /// Draw the graph of an agent: nodes, edges, and the graphs in nodes as boxes in boxes.
-    Show {
-        /// Which agent.
-        #[arg(value_name = "AGENT")]
-        agent: String,
-        /// As what: a flowchart for Mermaid, a graph for Graphviz, plain data, or a picture.
-        #[arg(long, value_enum, default_value_t = GraphFormat::Mermaid)]
-        format: GraphFormat,
-        #[command(flatten)]
-        who: Who,
-    },
-}
-
-/// What a graph is drawn as.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum GraphFormat {
-    Mermaid,
-    Dot,
-    Json,
-    Svg,
-}
-
-/// `singletree turn`.
-#[derive(Debug, Subcommand)]
-pub(crate) enum Turn {
-    /// Show what is stored of a turn, and of those that resumed it: messages, tool calls, waits, and how it ended. Works
-    /// beside a running chat.
-    Show {
-        /// The id of the turn; by default the last one of the conversation.
-        #[arg(value_name = "TURN", value_parser = clap::value_parser!(TurnId))]
-        turn: Option<TurnId>,
-        /// Which conversation; by default the last one.
-        #[arg(long, value_name = "ID", value_parser = session, conflicts_with = "turn")]
-        session: Option<String>,
-        /// As what: lines of text, plain data, or a picture.
-        #[arg(long, value_enum, default_value_t = TurnFormat::Text)]
-        format: TurnFormat,
-        #[command(flatten)]
-        db: Db,
-    },
-}
-
-/// What a turn is shown as.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum TurnFormat {
-    Text,
-    Svg,
-    Json,
 }
 
 /// `singletree doctor`.
@@ -460,8 +415,8 @@ impl Command {
             Self::Fork(it) => it.common.json,
             Self::Retain(it) => it.common.json,
             Self::Sessions(it) => it.common().json,
-            Self::Graph(Graph::Show { format, .. }) => *format == GraphFormat::Json,
-            Self::Turn(Turn::Show { format, .. }) => *format == TurnFormat::Json,
+            Self::Graph(it) => it.wants_json(),
+            Self::Turn(it) => it.wants_json(),
             Self::Doctor(it) => it.common.json,
             Self::Serve(_) | Self::Shell(_) => false,
             Self::Keys(it) => it.of().common.json,

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::io;
 
 use serde_json::Value;
-use singletree::engine::Descriptor;
 use singletree::harness::PendingWait;
 use singletree::{Answer, Chat, SignalAddress, Turn};
 
@@ -12,6 +11,7 @@ use crate::args::Reply;
 use crate::error::Result;
 use crate::json;
 use crate::print::{Screen, Style};
+use crate::shell_word::quoted;
 
 /// How many waits are looked at at once.
 pub(crate) const WAITS_MAX: u64 = 1000;
@@ -43,13 +43,49 @@ pub(crate) fn show(wait: &PendingWait, screen: &mut Screen) -> io::Result<()> {
     }
 }
 
-/// Shows how somebody who is not asked can answer; `again` makes the same agents go on.
-pub(crate) fn show_how(wait: &PendingWait, again: &str, screen: &mut Screen) -> io::Result<()> {
-    let Descriptor { signal_id, .. } = &wait.descriptor;
-    let forms = if wait.wait.action.is_some() { "approve|reject" } else { "JSON" };
-    let session = &wait.session;
-    screen
-        .styled(Style::Dim, &format!("    singletree answer {signal_id} {forms} --session {session}{again}"))
+/// Who could answer from here, and how they are named on a command line.
+#[derive(Debug)]
+pub(crate) struct Here {
+    /// What to add to a command so that the same agents go on, in the same database.
+    pub(crate) again: String,
+    /// The agents; none where nobody can tell, because their file is wrong.
+    pub(crate) agents: Option<Vec<String>>,
+}
+
+/// Shows how somebody who is not asked can answer: a line to paste for each answer. Where another program has the agent,
+/// no line would do, and that is said.
+pub(crate) async fn show_how(
+    chat: &Chat,
+    wait: &PendingWait,
+    here: &Here,
+    screen: &mut Screen,
+) -> Result<()> {
+    let agent = match chat.session(&wait.session).await {
+        Ok(info) => info.agent,
+        // It was deleted meanwhile: nothing waits any more.
+        Err(singletree::harness::Error::SessionUnknown { .. }) => return Ok(()),
+        Err(error) => return Err(error.into()),
+    };
+    if here.agents.as_ref().is_some_and(|it| !it.contains(&agent)) {
+        let text = format!(
+            "    the agent {agent} is not here: answer in the program that has it, or name its file by --config"
+        );
+        return Ok(screen.styled(Style::Dim, &text)?);
+    }
+    let signal = wait.descriptor.signal_id.as_str();
+    for line in lines((signal, &wait.session), wait.wait.action.is_some(), &here.again) {
+        screen.styled(Style::Dim, &format!("    {line}"))?;
+    }
+    Ok(())
+}
+
+/// Returns the commands that answer. A shell runs each as it stands; the one that wants an object is refused until there is
+/// one.
+fn lines((signal, session): (&str, &str), is_action: bool, again: &str) -> Vec<String> {
+    let forms = if is_action { ["approve", "reject"].as_slice() } else { &["'JSON'"] };
+    let (signal, session) = (quoted(signal), quoted(session));
+    let line = |form: &&str| format!("singletree answer {signal} {form} --session {session}{again}");
+    forms.iter().map(line).collect()
 }
 
 /// Returns what waits in a session, or in all of them.
@@ -85,4 +121,20 @@ pub(crate) async fn answer(
         answer = answer.from(from);
     }
     Ok(chat.answer(address, answer).await?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_for_one_answer_and_a_shell_takes_it_as_it_stands() {
+        let both = [
+            "singletree answer apr-1 approve --session s --db x.db",
+            "singletree answer apr-1 reject --session s --db x.db",
+        ];
+        assert_eq!(lines(("apr-1", "s"), true, " --db x.db"), both);
+        assert_eq!(lines(("a|b", "s"), false, ""), ["singletree answer 'a|b' 'JSON' --session s"]);
+        assert!("JSON".parse::<Reply>().is_err(), "what is pasted as it is answers nothing");
+    }
 }

@@ -63,6 +63,14 @@ pub(crate) enum Error {
     /// A message or an answer was refused before it became a turn.
     #[error("{}", _0.diagnostic)]
     Refused(Box<ErroredTurn>),
+    /// An answer found nothing that waits for it.
+    #[error("{}; looked in {}", turn.diagnostic, db.display())]
+    Unawaited {
+        /// Why it was refused.
+        turn: Box<ErroredTurn>,
+        /// Where was looked.
+        db: PathBuf,
+    },
     /// The document to import cannot be read.
     #[error("the document is not a session")]
     Document {
@@ -112,7 +120,7 @@ impl Error {
             Self::Exists(_) => "file_exists",
             Self::Redacted { category, .. } => category,
             Self::Harness(error) => error.category(),
-            Self::Refused(turn) => &turn.error_category,
+            Self::Refused(turn) | Self::Unawaited { turn, .. } => &turn.error_category,
             Self::Document { .. } => "document_invalid",
             Self::Input { .. } => "input_unavailable",
             Self::Server(error) => error.category(),
@@ -140,6 +148,7 @@ impl Error {
             | Self::Config(_)
             | Self::Harness(_)
             | Self::Refused(_)
+            | Self::Unawaited { .. }
             | Self::Document { .. }
             | Self::Input { .. }
             | Self::Server(_)

@@ -12,6 +12,8 @@ mod operator;
 mod place;
 mod print;
 mod serving;
+mod shell_word;
+mod usage;
 mod who;
 mod wire;
 
@@ -25,7 +27,7 @@ mod command;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
+use clap::CommandFactory;
 
 use crate::args::Args;
 use crate::error::{Error, Result};
@@ -37,7 +39,7 @@ use crate::print::Screen;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let args = Args::parse();
+    let args = usage::parse();
     let json = args.command.as_ref().is_some_and(args::Command::wants_json);
     match run(args) {
         Ok(code) => code,

@@ -8,16 +8,20 @@ use std::path::{Path, PathBuf};
 use singletree::durable::SessionId;
 
 use crate::error::{Error, Result};
+use crate::shell_word::quoted;
 
 /// A database and its neighbours.
 #[derive(Debug, Clone)]
 pub(crate) struct Place {
     db: PathBuf,
+    /// As somebody named it.
+    named: Option<PathBuf>,
 }
 
 impl Place {
     /// Finds the database: the one that is named, or that of the user's data folder.
     pub(crate) fn of(db: Option<&Path>) -> Result<Self> {
+        let named = db.map(Path::to_owned);
         let db = match db {
             Some(db) => db.to_owned(),
             None => {
@@ -27,7 +31,7 @@ impl Place {
             }
         };
         match std::path::absolute(&db) {
-            Ok(db) => Ok(Self { db }),
+            Ok(db) => Ok(Self { db, named }),
             Err(source) => Err(Error::Place { doing: "find", path: db, source }),
         }
     }
@@ -52,6 +56,12 @@ impl Place {
     /// Returns the database.
     pub(crate) fn db(&self) -> &Path {
         &self.db
+    }
+
+    /// Returns what to add to a command so that it uses the same database: nothing where none was named.
+    pub(crate) fn again(&self) -> String {
+        let option = |it: &PathBuf| format!(" --db {}", quoted(&it.display().to_string()));
+        self.named.as_ref().map(option).unwrap_or_default()
     }
 
     /// Returns the file of the user's notes.

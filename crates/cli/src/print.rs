@@ -107,6 +107,14 @@ impl Screen {
         self.out.flush()
     }
 
+    /// Writes what is not as it should be and stops nothing, on one line.
+    pub(crate) fn warning(&mut self, text: &str) -> io::Result<()> {
+        self.end()?;
+        let word = self.paint(Style::Wrong, "warning").unwrap_or_else(|| "warning".to_owned());
+        writeln!(self.out, "{word}: {}", shown(&text.replace(['\n', '\r'], " ")))?;
+        self.out.flush()
+    }
+
     /// Writes what is wrong with a file: how much it is, then each mistake on lines of its own.
     pub(crate) fn report(&mut self, category: &str, report: &Report) -> io::Result<()> {
         let count = match report.mistakes.len() {

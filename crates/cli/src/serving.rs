@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use singletree::config::{NotifySettings, Serving, TokenSettings};
+use singletree::config::{NotifySettings, OnUnoffered, Serving, TokenSettings};
 use singletree::durable::TenantId;
 use singletree::engine::{RandomIds, SystemClock};
 use singletree::harness::{BlobLimits, Blobs, Notices, Redact};
@@ -43,7 +43,7 @@ impl Served {
     pub(crate) async fn open(place: &Place, args: &Serve, cast: Cast) -> Result<Self> {
         let telemetry = telemetry(&cast.serving, &cast.redactor)?;
         let store = open_store(place, "serve").await?;
-        let cast = cast.over(&store)?;
+        let cast = cast.over(&store, unoffered(&telemetry))?;
         let Cast { agents, listed, limits, serving, notify, redactor, environments, about, .. } = cast;
         let asks = args.auth || serving.key_required;
         let bounds = server_limits(&serving);
@@ -111,6 +111,15 @@ fn telemetry(serving: &Serving, redactor: &Redactor) -> Result<Telemetry> {
         return Ok(Telemetry::silent());
     }
     Ok(Telemetry::new(ErrorLog::start().map_err(Error::Output)?, redactor.clone()))
+}
+
+/// Takes down which tools the agents do not have.
+fn unoffered(telemetry: &Telemetry) -> OnUnoffered {
+    let telemetry = telemetry.clone();
+    Arc::new(move |it| {
+        let about = (it.server.as_str(), it.tool.as_deref());
+        telemetry.tools_not_offered(about, (&it.why, it.hint.as_deref()), &SystemClock);
+    })
 }
 
 /// Says how much is kept of pictures and files.

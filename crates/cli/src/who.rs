@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use singletree::agent::demo::{self, DemoParts};
 use singletree::agent::{Artifacts, ChatAgent};
-use singletree::config::{BareModel, Config, Means, NotifySettings, Serving, Surroundings};
+use singletree::config::{
+    BareModel, Config, Depth, Means, NotifySettings, OnUnoffered, Serving, Surroundings,
+};
 use singletree::engine::{Clock, Ids, RandomIds, SystemClock};
 use singletree::harness::Limits;
 use singletree::http::{Redactor, Secret};
@@ -16,6 +18,7 @@ use singletree_server::Environments;
 
 use crate::error::{Error, Result};
 use crate::place::Place;
+use crate::shell_word::quoted;
 use crate::wire::RealPace;
 
 /// The file that is looked for where none is named.
@@ -103,7 +106,7 @@ impl Cast {
         let Some(file) = file else { return Self::demo(place) };
         let config = load(&file).await?;
         let listed = config.listed().join(", ");
-        let again = who.config.as_ref().map(|it| format!(" --config {}", it.display()));
+        let again = who.config.as_ref().map(|it| format!(" --config {}", quoted(&it.display().to_string())));
         Self::built(config, place, (format!("{listed} ({})", file.display()), again.unwrap_or_default()))
     }
 
@@ -138,11 +141,11 @@ impl Cast {
     }
 
     /// Makes them over a database: what people have approved there is shown to their models. That there are any was settled
-    /// before it was opened.
-    pub(crate) fn over(mut self, store: &SqliteStore) -> Result<Self> {
+    /// before it was opened. `unoffered` is told of tools that they do not have.
+    pub(crate) fn over(mut self, store: &SqliteStore, unoffered: OnUnoffered) -> Result<Self> {
         if let Some((config, means)) = self.made_of.take() {
             let artifacts = Artifacts::new(Arc::new(store.clone()), Arc::new(SystemClock));
-            let means = Means { artifacts: Some(Arc::new(artifacts)), ..means };
+            let means = Means { artifacts: Some(Arc::new(artifacts)), unoffered: Some(unoffered), ..means };
             self.agents = config.build(&means)?.agents;
         }
         Ok(self)
@@ -157,6 +160,7 @@ impl Cast {
             fraction: Arc::new(fraction),
             snapshots: Some(environments.clone()),
             artifacts: None,
+            unoffered: None,
         };
         let built = config.build(&means)?;
         let serving = config.serving().clone();
@@ -180,9 +184,19 @@ impl Cast {
 
 /// Reads and checks a file.
 pub(crate) async fn load(file: &Path) -> Result<Config> {
-    let folder = std::path::absolute(file).ok().and_then(|it| it.parent().map(Path::to_owned));
-    let folder = folder.unwrap_or_default();
+    let folder = folder_of(file);
     Ok(Config::load(file, &Surroundings { folder: &folder, env: &variable }).await?)
+}
+
+/// As [`load`], for who looks for mistakes: also at its MCP servers.
+pub(crate) async fn inspect(file: &Path, depth: Depth) -> Result<Config> {
+    let folder = folder_of(file);
+    Ok(Config::inspect(file, &Surroundings { folder: &folder, env: &variable }, depth).await?)
+}
+
+fn folder_of(file: &Path) -> PathBuf {
+    let folder = std::path::absolute(file).ok().and_then(|it| it.parent().map(Path::to_owned));
+    folder.unwrap_or_default()
 }
 
 fn bare(model: &Named, who: &Who) -> Result<BareModel> {

@@ -1,7 +1,9 @@
 //! The composition root: which store, which agent, which time.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use singletree::config::OnUnoffered;
 use singletree::durable::{Journal, SessionId, SessionKey, TenantId, WaitQuery};
 use singletree::engine::{Ids, Outline, RandomIds};
 use singletree::harness;
@@ -9,8 +11,10 @@ use singletree::http::Redactor;
 use singletree::llm::{BoxFuture, Pace};
 use singletree::{Agent, Blobs, Chat, SqliteStore};
 
+use crate::ask::Here;
 use crate::error::{Error, Result};
 use crate::place::Place;
+use crate::print::Screen;
 use crate::serving::{blob_limits, notices};
 use crate::who::{Cast, Who};
 
@@ -26,8 +30,8 @@ pub(crate) struct House {
     pub(crate) redactor: Redactor,
     /// Who answers, and where they come from; none for the demo.
     pub(crate) about: Option<String>,
-    /// What to add to a command so that the same ones answer.
-    pub(crate) again: String,
+    /// How somebody answers from here who is asked later.
+    pub(crate) here: Here,
     pub(crate) store: SqliteStore,
 }
 
@@ -46,22 +50,38 @@ impl House {
 
     /// Opens the database for reading, beside a writer or alone.
     pub(crate) async fn look(place: &Place) -> Result<Self> {
-        let store = SqliteStore::read_only(place.db()).await.map_err(|source| Error::Open { source })?;
-        Self::over(Cast::demo(place)?, store)
+        Self::over(Cast::demo(place)?, read_store(place).await?, place)
+    }
+
+    /// As [`House::look`], for what tells who could go on. A wrong file that nobody named keeps nobody from looking.
+    pub(crate) async fn look_as(place: &Place, who: &Who) -> Result<Self> {
+        let store = read_store(place).await?;
+        match Cast::of(who, place).await {
+            Ok(cast) => Self::over(Cast { notify: Vec::new(), ..cast }, store, place),
+            Err(Error::Config(_)) if who.config.is_none() => {
+                let house = Self::over(Cast::demo(place)?, store, place)?;
+                Ok(Self { here: Here { agents: None, ..house.here }, ..house })
+            }
+            Err(error) => Err(error),
+        }
     }
 
     async fn write(place: &Place, cast: Cast, command: &str) -> Result<Self> {
-        Self::over(cast, open_store(place, command).await?)
+        Self::over(cast, open_store(place, command).await?, place)
     }
 
-    fn over(cast: Cast, store: SqliteStore) -> Result<Self> {
-        let Cast { agents, limits, serving, notify, redactor, about, again, .. } = cast.over(&store)?;
+    fn over(cast: Cast, store: SqliteStore, place: &Place) -> Result<Self> {
+        let unoffered = warner(cast.redactor.clone());
+        let Cast { agents, limits, serving, notify, redactor, about, again, .. } =
+            cast.over(&store, unoffered)?;
         let builder = Chat::builder()
             .limits(limits)
             .blobs(Blobs::new(store.clone()).limits(blob_limits(&serving)))
             .notices(notices(&notify)?);
         let chat = agents.into_iter().fold(builder, |chat, agent| chat.agent(agent)).open(store.clone())?;
-        Ok(Self { chat, redactor, about, again, store })
+        let agents = Some(chat.agents().map(str::to_owned).collect());
+        let here = Here { again: format!("{again}{}", place.again()), agents };
+        Ok(Self { chat, redactor, about, here, store })
     }
 
     /// Chooses the conversation: the one that is named; else the last one, if the agent that is asked for answers there,
@@ -125,6 +145,18 @@ pub(crate) async fn open_store(place: &Place, command: &str) -> Result<SqliteSto
     place.make()?;
     let options = SqliteStore::options(place.db()).command(format!("singletree {command}"));
     options.open().await.map_err(|source| Error::Open { source })
+}
+
+/// Says on the standard error which tools the agents do not have: the standard output is the conversation's alone.
+fn warner(redactor: Redactor) -> OnUnoffered {
+    Arc::new(move |it| {
+        // Where nobody reads, nobody can be told.
+        Screen::err().warning(&redactor.redact(&it.to_string())).unwrap_or_default();
+    })
+}
+
+async fn read_store(place: &Place) -> Result<SqliteStore> {
+    SqliteStore::read_only(place.db()).await.map_err(|source| Error::Open { source })
 }
 
 /// Describes the graph of an agent. Nothing of the agent runs, so that it does not matter where its tools would reach.

@@ -5,8 +5,12 @@ mod picked;
 mod server;
 mod team;
 mod tools;
+mod watched;
 
+pub(crate) use server::made;
 pub(crate) use team::reachable;
+pub(crate) use tools::model_name;
+pub(crate) use watched::unoffered;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -24,6 +28,7 @@ use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::report::{Faults, MistakeKind};
 use crate::selector::Selector;
+use crate::unoffered::OnUnoffered;
 
 /// What agents are given from outside: time, chance, and where they may write.
 #[derive(Clone)]
@@ -40,6 +45,8 @@ pub struct Means {
     pub snapshots: Option<Arc<dyn SnapshotSource>>,
     /// Where artifacts are kept, of which models are shown the approved ones with commands; none otherwise.
     pub artifacts: Option<Arc<Artifacts>>,
+    /// Who is told of tools of servers that are not offered, once for each server and reason; nobody otherwise.
+    pub unoffered: Option<OnUnoffered>,
 }
 
 impl fmt::Debug for Means {
@@ -155,7 +162,7 @@ impl Config {
     pub(crate) fn rehearse(&self, faults: &Faults) {
         for ready in &self.resolved.servers {
             let name = self.file.servers.get(ready.index).map(|it| &it.name);
-            if let (Some(name), Err(error)) = (name, server::one(self, ready)) {
+            if let (Some(name), Err(error)) = (name, server::made(self, ready)) {
                 faults.plain(name.at, MistakeKind::Value, singletree_engine::chain(&error));
             }
         }

@@ -48,6 +48,15 @@ pub struct BareModel {
 /// What the agent of a model without a file is called.
 const BARE_AGENT: &str = "assistant";
 
+/// How far [`Config::inspect`] looks beyond the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Depth {
+    /// Whether the programs of MCP servers are on this machine. Nothing is started.
+    Programs,
+    /// Also whether the servers answer and have the tools that the file names. They are started or reached.
+    Servers,
+}
+
 impl Config {
     /// Reads a text and checks everything that can be known without asking a server: syntax, keys, values, names, what
     /// cannot be undone and would not be asked about, variables and files. `file` is what the report calls it.
@@ -58,6 +67,15 @@ impl Config {
     /// # Cancellation
     /// Dropping the future leaves nothing behind.
     pub async fn check(file: &str, text: &str, around: &Surroundings<'_>) -> Result<Self, Report> {
+        Self::checked(file, text, around, None).await
+    }
+
+    async fn checked(
+        file: &str,
+        text: &str,
+        around: &Surroundings<'_>,
+        depth: Option<Depth>,
+    ) -> Result<Self, Report> {
         let faults = Faults::default();
         let Some(read) = File::read(text, around.folder, &faults) else {
             return Err(faults.report(file, text));
@@ -69,6 +87,12 @@ impl Config {
         unfit.into_iter().for_each(|it| it.tell(&faults));
         let config = Self { file: read, resolved, folder: around.folder.to_owned() };
         config.rehearse(&faults);
+        if let Some(depth) = depth {
+            let absent = config.seek_programs(&faults);
+            if depth == Depth::Servers {
+                config.reach_servers(&absent).await.into_iter().for_each(|it| it.tell(&faults));
+            }
+        }
         if faults.is_empty() { Ok(config) } else { Err(faults.report(file, text)) }
     }
 
@@ -80,10 +104,26 @@ impl Config {
     /// # Cancellation
     /// Dropping the future leaves nothing behind.
     pub async fn load(path: &Path, around: &Surroundings<'_>) -> Result<Self> {
+        Self::loaded(path, around, None).await
+    }
+
+    /// Reads a file and checks it as [`Config::load`] does, and its MCP servers as far as is said: for who looks for mistakes.
+    /// Agents would go on without them, and say so ([`Means::unoffered`](crate::Means)).
+    ///
+    /// # Errors
+    /// `config_unreadable`, `config_invalid`.
+    ///
+    /// # Cancellation
+    /// Dropping the future stops what was started.
+    pub async fn inspect(path: &Path, around: &Surroundings<'_>, depth: Depth) -> Result<Self> {
+        Self::loaded(path, around, Some(depth)).await
+    }
+
+    async fn loaded(path: &Path, around: &Surroundings<'_>, depth: Option<Depth>) -> Result<Self> {
         let name = path.display().to_string();
         let text =
             read_text(path, FILE_BYTES_MAX).map_err(|why| Error::Unreadable { file: name.clone(), why })?;
-        Self::check(&name, &text, around).await.map_err(|it| Error::Invalid(Box::new(it)))
+        Self::checked(&name, &text, around, depth).await.map_err(|it| Error::Invalid(Box::new(it)))
     }
 
     /// Makes a configuration of one agent, `assistant`, that is a model and nothing else: no instructions, no tools.

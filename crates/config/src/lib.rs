@@ -67,13 +67,17 @@ mod selector;
 
 mod build;
 mod config;
+mod programs;
+mod reach;
 mod sample;
+mod unoffered;
 
 pub use build::{Built, Means};
-pub use config::{BareModel, Config};
+pub use config::{BareModel, Config, Depth};
 pub use error::{Error, Result};
 pub use notify::NotifySettings;
 pub use report::{Mistake, MistakeKind, Report};
 pub use sample::SAMPLE;
 pub use serving::{Serving, TokenSettings};
 pub use surroundings::Surroundings;
+pub use unoffered::{OnUnoffered, Unoffered};

@@ -31,7 +31,7 @@ pub(crate) struct Server {
 #[derive(Debug, Clone)]
 pub(crate) enum Reach {
     /// A program that is started.
-    Command { program: String, args: Vec<String>, folder: Option<PathBuf>, env: Vec<(String, Setting)> },
+    Command { program: At<String>, args: Vec<String>, folder: Option<PathBuf>, env: Vec<(String, Setting)> },
     /// An address.
     Url { url: String, headers: Vec<(String, Setting)> },
     /// Nobody can tell: what is said of it is wrong, and was told.
@@ -99,7 +99,7 @@ fn reach(section: &mut Section<'_>) -> Reach {
         }
         (Some(program), None) => {
             foreign(section, &["headers"], "url");
-            Reach::Command { program: program.value, args, folder, env }
+            Reach::Command { program, args, folder, env }
         }
         (None, Some(url)) => {
             foreign(section, &["args", "folder", "env"], "command");

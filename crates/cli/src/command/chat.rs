@@ -7,7 +7,7 @@ use singletree::{Chat, ChatMessage, ChatTurnOutcome, SendOptions, Turn};
 
 use super::{piped, sessions, slash};
 use crate::args::{self, Reply};
-use crate::ask;
+use crate::ask::{self, Here};
 use crate::error::{Error, Result};
 use crate::exit::COMPLETED;
 use crate::follow::{Interrupt, follow};
@@ -30,8 +30,8 @@ pub(super) struct Conversation<'a> {
     pub(super) session: &'a str,
     /// Which agent was asked for.
     pub(super) agent: Option<&'a str>,
-    /// What to add to a command so that the same agents answer.
-    pub(super) again: &'a str,
+    /// How somebody could answer who is not asked.
+    pub(super) here: &'a Here,
     pub(super) screen: Screen,
 }
 
@@ -52,8 +52,8 @@ async fn talk(args: args::Chat, place: &Place, house: &House) -> Result<u8> {
     place.remember(&session)?;
     let typed = io::stdin().is_terminal() && io::stdout().is_terminal();
     let (chat, screen) = (&house.chat, Screen::out());
-    let (agent, again) = (args.agent.as_deref(), house.again.as_str());
-    let mut talk = Conversation { chat, session: &session, agent, again, screen };
+    let (agent, here) = (args.agent.as_deref(), &house.here);
+    let mut talk = Conversation { chat, session: &session, agent, here, screen };
     // From a pipe the output is the conversation's alone.
     let mut err = Screen::err();
     talk.introduce(place, house.about.as_deref(), if typed { None } else { Some(&mut err) }).await?;
@@ -94,7 +94,8 @@ impl Conversation<'_> {
         others.retain(|it| it.session != self.session);
         if !others.is_empty() {
             let count = ask::count(&others, "other ");
-            screen.styled(Style::Strong, &format!("waiting:  {count}: singletree pending"))?;
+            screen
+                .styled(Style::Strong, &format!("waiting:  {count}: singletree pending{}", place.again()))?;
         }
         Ok(())
     }

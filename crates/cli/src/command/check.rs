@@ -1,7 +1,7 @@
 //! `singletree check`: what is wrong with a file of agents.
 
 use serde::Serialize;
-use singletree::config::{self, Report};
+use singletree::config::{self, Depth, Report};
 
 use crate::args::Check;
 use crate::error::{Error, Result};
@@ -19,10 +19,11 @@ struct Document<'a> {
     report: &'a Report,
 }
 
-/// Runs the command. No server is asked.
+/// Runs the command. No model is asked, and an MCP server only where that is wanted.
 pub(crate) async fn run(args: &Check) -> Result<u8> {
     let mut screen = Screen::out();
-    let (config, report) = match who::load(&args.file).await {
+    let depth = if args.connect { Depth::Servers } else { Depth::Programs };
+    let (config, report) = match who::inspect(&args.file, depth).await {
         Ok(config) => (Some(config), None),
         Err(Error::Config(config::Error::Invalid(report))) => (None, Some(report)),
         Err(error) => return Err(error),

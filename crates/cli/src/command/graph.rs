@@ -11,7 +11,8 @@ use crate::wire;
 
 /// Runs the command. It needs no database.
 pub(crate) async fn run(args: Graph) -> Result<u8> {
-    let Graph::Show { agent, format, who } = args;
+    let Graph::Show { agent, format, json, who } = args;
+    let format = if json { GraphFormat::Json } else { format };
     let outline = wire::outline(&agent, &who).await?;
     let picture = GraphPicture::new(&agent, &outline);
     let mut screen = Screen::out();

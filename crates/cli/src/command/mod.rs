@@ -74,7 +74,7 @@ async fn tell(
         let waits = ask::waiting(&house.chat, Some(session)).await?;
         for wait in waits.iter().filter(|it| it.invocation == turn.invocation_id) {
             ask::show(wait, screen)?;
-            ask::show_how(wait, &house.again, screen)?;
+            ask::show_how(&house.chat, wait, &house.here, screen).await?;
         }
     }
     Ok(exit::of(outcome))

@@ -5,13 +5,15 @@ use crate::error::Result;
 use crate::exit::COMPLETED;
 use crate::place::Place;
 use crate::print::Screen;
+use crate::who::Who;
 use crate::wire::House;
 use crate::{ask, json};
 
 /// Runs the command, beside a writer or alone.
 pub(crate) async fn run(args: Pending) -> Result<u8> {
     let place = Place::of(args.common.db.db.as_deref())?;
-    let house = House::look(&place).await?;
+    let who = Who { config: args.config, ..Who::default() };
+    let house = House::look_as(&place, &who).await?;
     let waits = ask::waiting(&house.chat, args.session.as_deref()).await?;
     let mut screen = Screen::out();
     if args.common.json {
@@ -20,7 +22,7 @@ pub(crate) async fn run(args: Pending) -> Result<u8> {
     }
     for wait in &waits {
         ask::show(wait, &mut screen)?;
-        ask::show_how(wait, "", &mut screen)?;
+        ask::show_how(&house.chat, wait, &house.here, &mut screen).await?;
     }
     if waits.is_empty() {
         screen.line("nothing waits for an answer")?;

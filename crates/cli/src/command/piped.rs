@@ -33,7 +33,7 @@ pub(super) async fn run(talk: &mut Conversation<'_>) -> Result<u8> {
 pub(super) async fn show_waiting(talk: &mut Conversation<'_>) -> Result<()> {
     for wait in ask::waiting(talk.chat, Some(talk.session)).await? {
         ask::show(&wait, &mut talk.screen)?;
-        ask::show_how(&wait, talk.again, &mut talk.screen)?;
+        ask::show_how(talk.chat, &wait, talk.here, &mut talk.screen).await?;
     }
     Ok(())
 }

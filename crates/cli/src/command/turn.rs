@@ -13,7 +13,8 @@ use crate::wire::House;
 
 /// Runs the command, beside a writer or alone.
 pub(crate) async fn run(args: Turn) -> Result<u8> {
-    let Turn::Show { turn, session, format, db } = args;
+    let Turn::Show { turn, session, format, json, db } = args;
+    let format = if json { TurnFormat::Json } else { format };
     let place = Place::of(db.db.as_deref())?;
     let house = House::look(&place).await?;
     let turn = match turn {

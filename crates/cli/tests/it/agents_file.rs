@@ -84,8 +84,17 @@ fn an_agent_of_a_file_asks_and_the_answer_is_taken_by_the_same_file() {
     assert_eq!(ran.code, 3, "{ran:?}");
     let (_, pending) = desk.json(&["pending"]);
     let signal = pending["pending"][0]["signal"].as_str().unwrap();
-    let how = format!("    singletree answer {signal} approve|reject --session s --config agents.toml\n");
+    let line =
+        |word: &str| format!("    singletree answer {signal} {word} --session s --config agents.toml\n");
+    let how = line("approve") + &line("reject");
     assert!(ran.out.ends_with(&how), "{}", ran.out);
+    let ran = desk.run(&["pending", "--config", "agents.toml"]);
+    assert!(ran.out.contains(&how), "{}", ran.out);
+    // No line of the demo would do: it does not have this agent.
+    let ran = desk.run(&["pending"]);
+    let elsewhere =
+        "    the agent sender is not here: answer in the program that has it, or name its file by --config\n";
+    assert!(ran.out.contains(elsewhere) && !ran.out.contains("singletree answer"), "{}", ran.out);
     let ran = desk.run(&["answer", signal, "approve", "--session", "s", "--config", "agents.toml"]);
     assert_eq!(ran.code, 0, "{ran:?}");
     assert!(ran.out.ends_with("Done.\n"), "{}", ran.out);

@@ -30,7 +30,7 @@ fn what_waits_is_printed_with_its_id_and_nobody_is_asked() {
     let signal = pending["pending"][0]["signal"].as_str().unwrap();
     let waiting = format!(
         "approval wanted: send_message (effect: destructive)\n    body: \"hello\"\n    to: \"Bob\"\n    \
-         singletree answer {signal} approve|reject --session s\n"
+         singletree answer {signal} approve --session s\n    singletree answer {signal} reject --session s\n"
     );
     assert_eq!((ran.code, ran.out), (3, waiting.clone()));
     // The next one begins with what still waits.

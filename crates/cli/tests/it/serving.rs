@@ -37,23 +37,28 @@ impl Serving {
 
     /// Asks for a path, and returns the JSON of the answer; nothing where it has none.
     pub(crate) fn ask(&self, method: &str, path: &str, body: &Value) -> Value {
-        let mut stream = TcpStream::connect(self.url.trim_start_matches("http://")).unwrap();
-        let body = if body.is_null() { String::new() } else { body.to_string() };
-        let head = format!(
-            "{method} {path} HTTP/1.0\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
-            body.len()
-        );
-        stream.write_all(format!("{head}{body}").as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        let (_, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{answer:?}"));
-        if body.is_empty() {
-            return Value::Null;
-        }
-        serde_json::from_str(body).unwrap_or_else(|it| panic!("{it}: {answer}"))
+        ask(&self.url, method, path, body)
     }
 
     pub(crate) fn stop(self) {
         kill(self.child);
     }
+}
+
+/// Asks a server for a path, and returns the JSON of the answer; nothing where it has none.
+pub(crate) fn ask(url: &str, method: &str, path: &str, body: &Value) -> Value {
+    let mut stream = TcpStream::connect(url.trim_start_matches("http://")).unwrap();
+    let body = if body.is_null() { String::new() } else { body.to_string() };
+    let head = format!(
+        "{method} {path} HTTP/1.0\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(format!("{head}{body}").as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (_, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{answer:?}"));
+    if body.is_empty() {
+        return Value::Null;
+    }
+    serde_json::from_str(body).unwrap_or_else(|it| panic!("{it}: {answer}"))
 }

@@ -6,11 +6,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use singletree_llm::BoxFuture;
 use singletree_tools::{Offer, Tool, Toolset};
 
+use super::tools::model_name;
+use crate::suggest::did_you_mean;
+use crate::unoffered::{Teller, Unoffered};
+
 /// Those tools of a set whose names are listed. What is not listed is not there, for the model as for who calls.
 #[derive(Debug)]
 pub(crate) struct Picked {
     all: Arc<dyn Toolset>,
+    /// Their own names.
     names: BTreeSet<String>,
+    teller: Teller,
     /// What was given out last, and what it was made of: as long as nothing changes it is the same.
     last: Mutex<Option<(Tools, Tools)>>,
 }
@@ -18,8 +24,12 @@ pub(crate) struct Picked {
 type Tools = Arc<[Arc<dyn Tool>]>;
 
 impl Picked {
-    pub(crate) fn new(all: Arc<dyn Toolset>, names: impl IntoIterator<Item = String>) -> Self {
-        Self { all, names: names.into_iter().collect(), last: Mutex::default() }
+    pub(crate) fn new(
+        all: Arc<dyn Toolset>,
+        names: impl IntoIterator<Item = String>,
+        teller: Teller,
+    ) -> Self {
+        Self { all, names: names.into_iter().collect(), teller, last: Mutex::default() }
     }
 
     fn pick(&self, all: Tools) -> Tools {
@@ -29,10 +39,29 @@ impl Picked {
         {
             return picked.clone();
         }
+        let server = self.all.name();
+        let wanted: BTreeSet<String> = self.names.iter().map(|it| model_name(server, it)).collect();
         let picked: Tools =
-            all.iter().filter(|it| self.names.contains(it.definition().name())).cloned().collect();
+            all.iter().filter(|it| wanted.contains(it.definition().name())).cloned().collect();
+        self.tell_missing(&all);
         *last = Some((all, picked.clone()));
         picked
+    }
+
+    /// Tells which tools are listed that the set does not have.
+    fn tell_missing(&self, all: &Tools) {
+        let server = self.all.name();
+        let prefix = model_name(server, "");
+        let known: BTreeSet<&str> =
+            all.iter().filter_map(|it| it.definition().name().strip_prefix(&prefix)).collect();
+        for name in self.names.iter().filter(|it| !known.contains(it.as_str())) {
+            self.teller.tell(&Unoffered {
+                server: server.to_owned(),
+                tool: Some(name.clone()),
+                why: "the server has no such tool".to_owned(),
+                hint: did_you_mean(name, known.iter().copied()),
+            });
+        }
     }
 }
 
@@ -48,16 +77,39 @@ impl Toolset for Picked {
 
 #[cfg(test)]
 mod tests {
-    use singletree_tools::{Calculator, Clock};
+    use serde_json::json;
+    use singletree_llm::ToolDefinition;
+    use singletree_tools::{Effect, Invocation, Output, Recovery};
 
     use super::*;
 
     #[derive(Debug)]
-    struct Two(Tools);
+    struct Named(ToolDefinition);
 
-    impl Toolset for Two {
+    impl Tool for Named {
+        fn definition(&self) -> &ToolDefinition {
+            &self.0
+        }
+
+        fn effect(&self) -> Effect {
+            Effect::Read
+        }
+
+        fn on_unknown_outcome(&self) -> Recovery {
+            Recovery::Rerun
+        }
+
+        fn call<'a>(&'a self, _: Invocation<'a>) -> BoxFuture<'a, singletree_tools::Result<Output>> {
+            Box::pin(async { Ok(Output::text("done")) })
+        }
+    }
+
+    #[derive(Debug)]
+    struct Rooms(Tools);
+
+    impl Toolset for Rooms {
         fn name(&self) -> &str {
-            "two"
+            "rooms"
         }
 
         fn tools(&self) -> BoxFuture<'_, Offer> {
@@ -65,14 +117,34 @@ mod tests {
         }
     }
 
+    fn rooms() -> Rooms {
+        let tool = |name| {
+            let schema = json!({ "type": "object" });
+            Arc::new(Named(ToolDefinition::new(name, "", schema).unwrap())) as Arc<dyn Tool>
+        };
+        Rooms([tool("rooms__list"), tool("rooms__book_room")].into())
+    }
+
     #[tokio::test]
     async fn only_what_is_listed_is_there_and_it_stays_the_same() {
-        let clock: Arc<dyn Tool> = Arc::new(Clock::new(|| std::time::SystemTime::UNIX_EPOCH).unwrap());
-        let calculator: Arc<dyn Tool> = Arc::new(Calculator::new().unwrap());
-        let two = Two([clock, calculator].into());
-        let picked = Picked::new(Arc::new(two), ["calculator".to_owned(), "other".to_owned()]);
+        let picked = Picked::new(Arc::new(rooms()), ["list".to_owned()], Teller::new(None));
         let first = picked.tools().await.unwrap();
-        assert_eq!(first.iter().map(|it| it.definition().name()).collect::<Vec<_>>(), ["calculator"]);
+        assert_eq!(first.iter().map(|it| it.definition().name()).collect::<Vec<_>>(), ["rooms__list"]);
         assert!(Arc::ptr_eq(&first, &picked.tools().await.unwrap()));
+    }
+
+    #[tokio::test]
+    async fn what_is_listed_and_not_there_is_told_once_with_what_was_meant() {
+        let told: Arc<Mutex<Vec<String>>> = Arc::default();
+        let sink = told.clone();
+        let teller = Teller::new(Some(Arc::new(move |it| sink.lock().unwrap().push(it.to_string()))));
+        let names = || ["list".to_owned(), "book_roo".to_owned()];
+        for _agent in 0..2 {
+            let picked = Picked::new(Arc::new(rooms()), names(), teller.clone());
+            assert_eq!(picked.tools().await.unwrap().len(), 1);
+            assert_eq!(picked.tools().await.unwrap().len(), 1);
+        }
+        let expect = "the tool `rooms.book_roo` is not offered: the server has no such tool (did you mean `book_room`?)";
+        assert_eq!(*told.lock().unwrap(), [expect]);
     }
 }

@@ -8,32 +8,55 @@ use singletree_mcp::{McpCommand, McpEndpoint, McpLimits, McpServer, McpServerBui
 use singletree_tools::Toolset;
 
 use super::picked::Picked;
-use super::tools::model_name;
+use super::watched::Watched;
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::resolve::ReadyServer;
 use crate::server::{Reach, Server};
+use crate::unoffered::{OnUnoffered, Teller};
 
 /// Makes the servers that agents use, by their place in the file. None is started: that happens when its tools are first
-/// asked for. Agents that use one share it.
-pub(crate) fn build(config: &Config) -> Result<BTreeMap<usize, Arc<dyn Toolset>>> {
+/// asked for. Agents that use one share it. Who is told of tools that are not offered is `to`.
+pub(crate) fn build(config: &Config, to: Option<&OnUnoffered>) -> Result<BTreeMap<usize, BuiltServer>> {
     let mut servers = BTreeMap::new();
     for ready in &config.resolved.servers {
-        if let Some(server) = one(config, ready)? {
+        if let Some(server) = one(config, ready, to)? {
             servers.insert(ready.index, server);
         }
     }
     Ok(servers)
 }
 
-/// Makes one server; none where the file does not say how it is reached.
-pub(crate) fn one(config: &Config, ready: &ReadyServer) -> Result<Option<Arc<dyn Toolset>>> {
+/// A server that is ready to be reached, and who is told what it does not offer.
+#[derive(Debug, Clone)]
+pub(crate) struct BuiltServer {
+    pub(crate) tools: Arc<dyn Toolset>,
+    pub(crate) teller: Teller,
+}
+
+fn one(config: &Config, ready: &ReadyServer, to: Option<&OnUnoffered>) -> Result<Option<BuiltServer>> {
+    let Some(table) = config.file.servers.get(ready.index) else { return Ok(None) };
+    let Some(server) = made(config, ready)? else { return Ok(None) };
+    let teller = Teller::new(to.cloned());
+    let watched: Arc<dyn Toolset> = Arc::new(Watched::new(server, teller.clone()));
+    let tools = match &table.tools {
+        Some(tools) => {
+            let names = tools.iter().map(|it| it.value.clone());
+            Arc::new(Picked::new(watched, names, teller.clone()))
+        }
+        None => watched,
+    };
+    Ok(Some(BuiltServer { tools, teller }))
+}
+
+/// Makes one server with all of its tools; none where the file does not say how it is reached.
+pub(crate) fn made(config: &Config, ready: &ReadyServer) -> Result<Option<McpServer>> {
     let Some(table) = config.file.servers.get(ready.index) else { return Ok(None) };
     let name = table.name.value.as_str();
     let builder = match &table.reach {
         Reach::Command { program, args, folder, .. } => {
             let folder = folder.as_ref().map_or_else(|| config.folder.clone(), |it| config.path(it));
-            McpServer::program(name, command(program, args, ready).folder(folder))
+            McpServer::program(name, command(&program.value, args, ready).folder(folder))
         }
         Reach::Url { url, .. } => {
             let client = HttpClient::new(HttpLimits::standard())?;
@@ -46,15 +69,8 @@ pub(crate) fn one(config: &Config, ready: &ReadyServer) -> Result<Option<Arc<dyn
         Reach::Unknown => return Ok(None),
     };
     let server = judged(builder.limits(limits(config, table)), table);
-    let server =
-        server.build().map_err(|it| Error::Server { name: name.to_owned(), source: Box::new(it) })?;
-    Ok(Some(match &table.tools {
-        Some(tools) => {
-            let names = tools.iter().map(|it| model_name(name, &it.value));
-            Arc::new(Picked::new(Arc::new(server), names))
-        }
-        None => Arc::new(server),
-    }))
+    let server = server.build();
+    server.map(Some).map_err(|it| Error::Server { name: name.to_owned(), source: Box::new(it) })
 }
 
 /// A program gets what the file gives it, and of our own environment only what it needs to be found and to find its things.

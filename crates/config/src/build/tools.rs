@@ -9,6 +9,7 @@ use singletree_tools::{
 };
 
 use super::picked::Picked;
+use super::server::BuiltServer;
 use super::{Means, server};
 use crate::agent::AgentTable;
 use crate::config::Config;
@@ -21,12 +22,12 @@ use crate::server::Server;
 pub(crate) struct Shared<'c> {
     config: &'c Config,
     means: &'c Means,
-    servers: BTreeMap<usize, Arc<dyn Toolset>>,
+    servers: BTreeMap<usize, BuiltServer>,
 }
 
 impl<'c> Shared<'c> {
     pub(crate) fn new(config: &'c Config, means: &'c Means) -> Result<Self> {
-        Ok(Self { config, means, servers: server::build(config)? })
+        Ok(Self { config, means, servers: server::build(config, means.unoffered.as_ref())? })
     }
 
     /// Returns the tools of an agent; none when it lists none.
@@ -45,18 +46,19 @@ impl<'c> Shared<'c> {
                     let all = self.builtin(builtin.name).map_err(failed)?;
                     tools.extend(all.into_iter().filter(|it| it.definition().name() == name));
                 }
-                Ok(Selector::Server(index)) => sets.extend(self.servers.get(&index).cloned()),
+                Ok(Selector::Server(index)) => {
+                    sets.extend(self.servers.get(&index).map(|it| it.tools.clone()));
+                }
                 Ok(Selector::ServerTool(index, tool)) => {
-                    let server = &self.config.file.servers[index].name.value;
-                    picked.entry(index).or_default().push(model_name(server, tool));
+                    picked.entry(index).or_default().push(tool.to_owned());
                 }
                 // A sound file names nothing that is not there.
                 Err(_) => {}
             }
         }
         for (index, names) in picked {
-            let server = self.servers.get(&index).cloned();
-            sets.extend(server.map(|it| Arc::new(Picked::new(it, names)) as Arc<dyn Toolset>));
+            let pick = |it: &BuiltServer| Picked::new(it.tools.clone(), names, it.teller.clone());
+            sets.extend(self.servers.get(&index).map(pick).map(|it| Arc::new(it) as Arc<dyn Toolset>));
         }
         let fixed = Toolbox::new(tools, self.limits()).map_err(failed)?;
         Ok(Some(LiveToolbox::new(fixed, sets)))

@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use singletree_config::{Config, Depth, Error};
+
 use crate::table::{check, check_in};
 
 const AGENT: &str = "agents.a = { instructions = \"x\", model = \"m\" }\n";
@@ -92,6 +94,70 @@ fn a_prompt_is_rendered_with_the_file() {
             "2:19: the prompt `shop` cannot be used: the prompt \"shop\" (version \"8f367c4dc226\", label \"production\") was not \
          rendered: `shop` is undefined (line 1); not given: `shop`",
             "hint: give what it needs: prompt = { name = \"NAME\", variables = { key = \"value\" } }",
+        ],
+    );
+}
+
+/// Asserts what is told of a server to who looks for mistakes; to everybody else it is sound.
+#[cfg(unix)]
+#[test]
+fn a_program_is_looked_for_where_it_would_be_started() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let folder = tempfile::tempdir().unwrap();
+    let bin = folder.path().join("bin");
+    fs::create_dir(&bin).unwrap();
+    for (name, mode) in [("rooms", 0o755), ("plain", 0o644)] {
+        fs::write(bin.join(name), "").unwrap();
+        fs::set_permissions(bin.join(name), fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let path = folder.path().join("f");
+    let env = |name: &str| match name {
+        "PATH" => Some(format!("/nowhere:{}", bin.display())),
+        other => crate::table::env(other),
+    };
+    let check = |server: &str, expect: &[&str]| {
+        let agents = "agents.a = { instructions = \"x\", tools = [\"s\"] }\n";
+        fs::write(&path, format!("{}{agents}[mcp.s]\n{server}\n", crate::table::MODEL)).unwrap();
+        let around = singletree_config::Surroundings { folder: folder.path(), env: &env };
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        assert!(runtime.block_on(Config::load(&path, &around)).is_ok(), "agents go on without it: {server}");
+        let told = match runtime.block_on(Config::inspect(&path, &around, Depth::Programs)) {
+            Err(Error::Invalid(report)) => report.mistakes,
+            other => other.map(|_| Vec::new()).unwrap(),
+        };
+        let told: Vec<String> = told
+            .iter()
+            .flat_map(|it| [Some(format!("{}:{}: {}", it.line, it.column, it.what)), it.hint.clone()])
+            .flatten()
+            .collect();
+        assert_eq!(told, expect, "{server}");
+    };
+    let name = "install it, correct its name, or write its whole path";
+    let place = "a relative path starts where the server does: in its `folder`, else in that of this file";
+    check("command = \"rooms\"", &[]);
+    check("command = \"bin/rooms\"", &[]);
+    check("command = \"./rooms\"\nfolder = \"bin\"", &[]);
+    check("command = \"/bin/sh\"", &[]);
+    check("command = \"romms\"", &["4:11: `mcp.s.command` is `romms`, which is in no folder of PATH", name]);
+    check("command = \"plain\"", &["4:11: `mcp.s.command` is `plain`, which is in no folder of PATH", name]);
+    check(
+        "command = \"rooms\"\nenv = { PATH = \"/nowhere\" }",
+        &["4:11: `mcp.s.command` is `rooms`, which is in no folder of PATH", name],
+    );
+    check("command = \"./rooms\"", &["4:11: `mcp.s.command` is `./rooms`, which is not there", place]);
+    check(
+        "command = \"bin/plain\"",
+        &[
+            "4:11: `mcp.s.command` is `bin/plain`, which nobody may run",
+            "make it a program: chmod +x bin/plain",
+        ],
+    );
+    check(
+        "command = \"rooms\"\nfolder = \"gone\"",
+        &[
+            "4:11: `mcp.s.command` is `rooms`, whose folder is not there",
+            "`folder` is relative to the folder of this file",
         ],
     );
 }

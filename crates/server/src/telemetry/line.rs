@@ -90,6 +90,22 @@ pub(super) struct DeliveryLine<'a> {
     pub(super) of: &'a Delivery<'a>,
 }
 
+/// Tools of an MCP server that its agents should have and do not have.
+#[derive(Debug, Serialize)]
+pub(super) struct ToolsLine<'a> {
+    pub(super) at: String,
+    /// Always `tools_not_offered`.
+    pub(super) kind: &'static str,
+    pub(super) server: &'a str,
+    /// The tool that the server does not have; absent when nothing of it can be had.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) tool: Option<&'a str>,
+    pub(super) why: &'a str,
+    /// What to do about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) hint: Option<&'a str>,
+}
+
 /// A turn that has ended.
 #[derive(Debug, Serialize)]
 pub(super) struct TurnLine<'a> {

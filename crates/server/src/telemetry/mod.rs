@@ -1,4 +1,5 @@
-//! What an operator sees: a line for each request, each turn and each notice that did not arrive, and metrics. Names, numbers and categories; nothing of what
+//! What an operator sees: a line for each request, each turn, each notice that did not arrive and tools that
+//! cannot be had, and metrics. Names, numbers and categories; nothing of what
 //! was said.
 
 mod line;
@@ -16,7 +17,7 @@ use singletree_harness::{ChatTurnOutcome, TurnEnd, TurnWatcher};
 use singletree_http::Redactor;
 
 pub(crate) use line::{Delivery, DeliveryEnd};
-use line::{DeliveryLine, RequestLine, TurnLine};
+use line::{DeliveryLine, RequestLine, ToolsLine, TurnLine};
 pub(crate) use metrics::Metrics;
 pub(crate) use routes::{metrics_alone, section};
 
@@ -61,6 +62,18 @@ impl Telemetry {
     #[must_use]
     pub fn metered<S: Journal + Upkeep + 'static>(&self, store: Arc<S>) -> impl Journal + Upkeep + use<S> {
         Metered::new(store, self.metrics.clone())
+    }
+
+    /// Takes down that agents do not have the tools of an MCP server, or one of them, and why. Whoever calls sees to it that
+    /// this is not said with every turn.
+    pub fn tools_not_offered(
+        &self,
+        (server, tool): (&str, Option<&str>),
+        (why, hint): (&str, Option<&str>),
+        clock: &dyn Clock,
+    ) {
+        let (at, kind) = (now(clock), "tools_not_offered");
+        self.write(&ToolsLine { at, kind, server, tool, why, hint });
     }
 
     pub(crate) fn metrics(&self) -> &Arc<Metrics> {

@@ -1,0 +1,32 @@
+//! The command line as it is parsed, and how to say that it is wrong.
+
+use clap::{ArgMatches, Command, CommandFactory, FromArgMatches};
+
+use crate::args::Args;
+
+/// Parses the command line; ends the process where there is nothing to run.
+pub(crate) fn parse() -> Args {
+    let told = |error: clap::Error| -> ! { error.exit() };
+    let line = || std::env::args_os();
+    let args = Args::command().try_get_matches_from(line());
+    // Only who made a mistake waits for what it takes to tell it well.
+    let args: Result<ArgMatches, clap::Error> = match args {
+        Err(error) if error.use_stderr() => plain_usages(Args::command()).try_get_matches_from(line()),
+        parsed => parsed,
+    };
+    let args = args.unwrap_or_else(|it| told(it));
+    Args::from_arg_matches(&args).unwrap_or_else(|it| told(it.format(&mut Args::command())))
+}
+
+/// Gives every command the usage of its help. An error would otherwise show one that is made of what was typed, in which
+/// options stand as if they had to be there.
+fn plain_usages(mut root: Command) -> Command {
+    root.build();
+    with_usage(root)
+}
+
+fn with_usage(mut command: Command) -> Command {
+    let usage = command.render_usage().to_string();
+    let usage = usage.trim_start_matches("Usage:").trim_start().to_owned();
+    command.override_usage(usage).mut_subcommands(with_usage)
+}

@@ -1,0 +1,54 @@
+//! A server of which is told when its tools cannot be had.
+
+use std::error::Error as _;
+
+use singletree_llm::BoxFuture;
+use singletree_mcp::McpServer;
+use singletree_tools::{Error, Offer, Toolset};
+
+use crate::unoffered::{Teller, Unoffered};
+
+/// A server, as it is, that tells when none of its tools is offered. One that is away and whose tools are known offers them
+/// still, and nobody is told.
+#[derive(Debug)]
+pub(crate) struct Watched {
+    server: McpServer,
+    teller: Teller,
+}
+
+impl Watched {
+    pub(crate) fn new(server: McpServer, teller: Teller) -> Self {
+        Self { server, teller }
+    }
+}
+
+impl Toolset for Watched {
+    fn name(&self) -> &str {
+        self.server.name()
+    }
+
+    fn tools(&self) -> BoxFuture<'_, Offer> {
+        Box::pin(async {
+            let offer = self.server.tools().await;
+            match &offer {
+                Ok(_) => self.teller.reached(),
+                Err(error) => self.teller.tell(&unoffered(self.server.name(), error)),
+            }
+            offer
+        })
+    }
+}
+
+/// Says why a server cannot be had: what went wrong with it stands beneath what a model would be told.
+pub(crate) fn unoffered(server: &str, error: &Error) -> Unoffered {
+    let why = error.source().map_or_else(|| error.to_string(), singletree_engine::chain);
+    let beneath = error.source().and_then(|it| it.downcast_ref::<singletree_mcp::Error>());
+    let said = beneath.and_then(singletree_mcp::Error::said);
+    let last = said.and_then(|it| it.lines().rfind(|it| !it.trim().is_empty()));
+    Unoffered {
+        server: server.to_owned(),
+        tool: None,
+        why,
+        hint: last.map(|it| format!("it last said: {}", it.trim())),
+    }
+}

@@ -1,0 +1,94 @@
+//! Whether the programs of MCP servers are on this machine.
+//!
+//! That is no mistake of the file: one that comes later, or went away with an upgrade, keeps no agent from answering with
+//! the tools that are left. Who looks for mistakes is told, though.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use crate::config::Config;
+use crate::report::{Faults, MistakeKind};
+use crate::resolve::ReadyServer;
+use crate::section::shown;
+use crate::server::Reach;
+use crate::spot::At;
+
+impl Config {
+    /// Takes down which programs of the servers that agents use cannot be found, and returns the places of those servers.
+    pub(crate) fn seek_programs(&self, faults: &Faults) -> BTreeSet<usize> {
+        let mut absent = BTreeSet::new();
+        for ready in &self.resolved.servers {
+            let Some(table) = self.file.servers.get(ready.index) else { continue };
+            if let Reach::Command { program, folder, .. } = &table.reach {
+                let folder = folder.as_ref().map_or_else(|| self.folder.clone(), |it| self.path(it));
+                if !seek(&table.name.value, program, (&folder, path_of(ready)), faults) {
+                    absent.insert(ready.index);
+                }
+            }
+        }
+        absent
+    }
+}
+
+/// Returns the `PATH` that a server gets: the file's own goes before ours.
+fn path_of(ready: &ReadyServer) -> Option<&str> {
+    let own = ready.settings.iter().rfind(|(name, _, _)| name == "PATH").map(|(_, value, _)| value.expose());
+    own.or_else(|| ready.inherited.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.as_str()))
+}
+
+/// Looks for a program as the system would that starts it; false when it was told that there is none.
+fn seek(server: &str, program: &At<String>, (folder, path): (&Path, Option<&str>), faults: &Faults) -> bool {
+    let name = program.value.as_str();
+    let Some((why, hint)) = absence(name, folder, path) else { return true };
+    let what = format!("`mcp.{server}.command` is `{}`, {why}", shown(name));
+    faults.add(program.at, MistakeKind::Unavailable, what, hint);
+    false
+}
+
+/// Says why a program cannot be started, and what to do; nothing where it can be.
+fn absence(name: &str, folder: &Path, path: Option<&str>) -> Option<(&'static str, String)> {
+    if !folder.is_dir() {
+        let hint = "`folder` is relative to the folder of this file".to_owned();
+        return Some(("whose folder is not there", hint));
+    }
+    if name.contains('/') {
+        let hint = "a relative path starts where the server does: in its `folder`, else in that of this file";
+        return match found(&folder.join(name)) {
+            Found::Program => None,
+            Found::File => {
+                Some(("which nobody may run", format!("make it a program: chmod +x {}", shown(name))))
+            }
+            Found::Nothing => Some(("which is not there", hint.to_owned())),
+        };
+    }
+    // Without a list of folders the system has its own, which nobody knows here.
+    let mut folders = path?.split(':').map(|it| folder.join(it));
+    let is_there = folders.any(|it| found(&it.join(name)) == Found::Program);
+    let hint = "install it, correct its name, or write its whole path";
+    (!is_there).then(|| ("which is in no folder of PATH", hint.to_owned()))
+}
+
+/// What there is at a place.
+#[derive(Debug, PartialEq, Eq)]
+enum Found {
+    Program,
+    File,
+    Nothing,
+}
+
+#[cfg(unix)]
+fn found(path: &Path) -> Found {
+    use std::os::unix::fs::PermissionsExt;
+
+    match std::fs::metadata(path) {
+        Ok(it) if it.is_file() && it.permissions().mode() & 0o111 != 0 => Found::Program,
+        Ok(it) if it.is_file() => Found::File,
+        Ok(_) | Err(_) => Found::Nothing,
+    }
+}
+
+/// Elsewhere endings are added to names: what can be started is known only to who starts it.
+#[cfg(not(unix))]
+fn found(_path: &Path) -> Found {
+    Found::Program
+}

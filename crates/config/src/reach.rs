@@ -1,0 +1,88 @@
+//! Whether MCP servers can be had, and have the tools that the file names.
+
+use std::collections::BTreeSet;
+
+use singletree_tools::Toolset;
+
+use crate::build;
+use crate::config::Config;
+use crate::report::{Faults, MistakeKind};
+use crate::resolve::ReadyServer;
+use crate::section::shown;
+use crate::selector::Selector;
+use crate::suggest::did_you_mean;
+
+/// What is wrong at a place of the file.
+#[derive(Debug)]
+pub(crate) struct Unmet {
+    at: usize,
+    kind: MistakeKind,
+    what: String,
+    hint: Option<String>,
+}
+
+impl Unmet {
+    pub(crate) fn tell(self, faults: &Faults) {
+        faults.add(self.at, self.kind, self.what, self.hint);
+    }
+}
+
+impl Config {
+    /// Starts or reaches the servers that agents use, one after the other, asks for their tools and stops them again. Those
+    /// at the places in `absent` are known not to be there.
+    ///
+    /// # Cancellation
+    /// Dropping the future stops what was started.
+    pub(crate) async fn reach_servers(&self, absent: &BTreeSet<usize>) -> Vec<Unmet> {
+        let mut unmet = Vec::new();
+        for ready in self.resolved.servers.iter().filter(|it| !absent.contains(&it.index)) {
+            unmet.extend(self.reach(ready).await);
+        }
+        unmet
+    }
+
+    async fn reach(&self, ready: &ReadyServer) -> Vec<Unmet> {
+        let Some(table) = self.file.servers.get(ready.index) else { return Vec::new() };
+        // Why one cannot even be made was told before.
+        let Ok(Some(server)) = build::made(self, ready) else { return Vec::new() };
+        let name = table.name.value.as_str();
+        let offer = server.tools().await;
+        server.disconnect().await;
+        let tools = match offer {
+            Ok(tools) => tools,
+            Err(error) => {
+                let unoffered = build::unoffered(name, &error);
+                let (what, hint) = (format!("`mcp.{name}`: {}", unoffered.why), unoffered.hint);
+                return vec![Unmet { at: table.name.at, kind: MistakeKind::Unavailable, what, hint }];
+            }
+        };
+        let prefix = build::model_name(name, "");
+        let known: BTreeSet<&str> =
+            tools.iter().filter_map(|it| it.definition().name().strip_prefix(&prefix)).collect();
+        let named = self.named(ready.index).into_iter().filter(|(_, tool)| !known.contains(tool));
+        let unknown = named.map(|(at, tool)| Unmet {
+            at,
+            kind: MistakeKind::UnknownName,
+            what: format!("the server `{name}` has no tool `{}`", shown(tool)),
+            hint: did_you_mean(tool, known.iter().copied()),
+        });
+        unknown.collect()
+    }
+
+    /// Returns where the file names single tools of a server, and which.
+    fn named(&self, index: usize) -> Vec<(usize, &str)> {
+        let file = &self.file;
+        let table = &file.servers[index];
+        let effects = table.effects.iter().map(|(tool, _)| tool).filter(|it| it.value != "*");
+        let listed = table.tools.iter().flatten().chain(effects).map(|it| (it.at, it.value.as_str()));
+        let approvals = file.approval.iter().chain(file.agents.iter().filter_map(|it| it.approval.as_ref()));
+        let decided = approvals.flat_map(|it| it.asked().chain(&it.trust));
+        let selectors = file.agents.iter().flat_map(|it| &it.tools).chain(decided);
+        let selected = selectors.filter_map(|it| match Selector::find(&it.value, &file.servers) {
+            // Of a server whose tools are listed that list was looked at.
+            Ok(Selector::ServerTool(at, tool)) if at == index && table.tools.is_none() => Some((it.at, tool)),
+            _ => None,
+        });
+        listed.chain(selected).collect()
+    }
+}

@@ -1,0 +1,82 @@
+//! Tools that an agent should have and does not.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// How many reasons are remembered of a server, so that none of them is told twice.
+const REASONS: usize = 16;
+
+/// Tools of a server that its agents should have and do not have now. The agents go on without them.
+///
+/// `Display` is for people, on one line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Unoffered {
+    /// Which server, by its name in the file.
+    pub server: String,
+    /// The tool that the server does not have, by its own name; none when nothing of the server can be had.
+    pub tool: Option<String>,
+    /// Why not. It went through the redactor of the server.
+    pub why: String,
+    /// What to do about it, where that is known.
+    pub hint: Option<String>,
+}
+
+impl fmt::Display for Unoffered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { server, tool, why, hint } = self;
+        match tool {
+            Some(tool) => write!(f, "the tool `{server}.{tool}` is not offered: {why}")?,
+            None => write!(f, "the tools of `{server}` are not offered: {why}")?,
+        }
+        match hint {
+            Some(hint) => write!(f, " ({hint})"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Who is told of tools that are not offered: in the turn that would have them, so it has to return at once.
+pub type OnUnoffered = Arc<dyn Fn(&Unoffered) + Send + Sync>;
+
+/// The tool that is not offered, or none for the whole server; and why.
+type Reason = (Option<String>, String);
+
+/// Tells of each server and reason once, until the server can be had again.
+#[derive(Clone)]
+pub(crate) struct Teller {
+    to: Option<OnUnoffered>,
+    told: Arc<Mutex<BTreeSet<Reason>>>,
+}
+
+impl Teller {
+    pub(crate) fn new(to: Option<OnUnoffered>) -> Self {
+        Self { to, told: Arc::default() }
+    }
+
+    pub(crate) fn tell(&self, unoffered: &Unoffered) {
+        let Some(to) = &self.to else { return };
+        let mut told = self.told();
+        let is_new = told.len() < REASONS && told.insert((unoffered.tool.clone(), unoffered.why.clone()));
+        drop(told);
+        if is_new {
+            to(unoffered);
+        }
+    }
+
+    /// Takes down that the server can be had: its next silence is news.
+    pub(crate) fn reached(&self) {
+        self.told().retain(|(tool, _)| tool.is_some());
+    }
+
+    fn told(&self) -> MutexGuard<'_, BTreeSet<Reason>> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Teller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Teller").finish_non_exhaustive()
+    }
+}
