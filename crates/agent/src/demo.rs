@@ -20,7 +20,7 @@ pub const NAME: &str = "demo";
 
 /// What one may say to the demo first.
 pub const EXAMPLES: [&str; 4] =
-    ["what time is it", "send hello to Ann and Bob", "tell me a story", "what else can I try?"];
+    ["What time is it?", "Send hello to Ann and Bob", "Tell me a story", "What else can I try?"];
 
 /// The rules of the demo's model.
 const SCRIPT: &str = include_str!("demo/script.json");

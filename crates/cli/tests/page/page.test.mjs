@@ -37,6 +37,7 @@ test("a conversation: a tool that is run, an approval of the exact action, an an
   await page.click("#inspect");
   await page.locator(".picture img").waitFor();
   await page.waitForFunction(() => document.querySelector(".panel .note")?.textContent.startsWith("now:"));
+  await page.locator(".approval .primary:enabled").waitFor();
   await shoot(page, "approval-light-desktop");
   await card.getByRole("button", { name: "Approve" }).dblclick();
   await page.waitForFunction(() => !document.querySelector(".approval"));
@@ -254,7 +255,7 @@ test("on a phone, light and dark, and for those who use no mouse", async () => {
   for (const colorScheme of ["light", "dark"]) {
     for (const [name, viewport] of [["desktop", { width: 1280, height: 820 }], ["phone", { width: 390, height: 780 }]]) {
       const page = await open(browser, house, { at, colorScheme, viewport, hasTouch: name === "phone", isMobile: name === "phone" });
-      await page.locator(".approval").waitFor();
+      await page.locator(".approval .primary:enabled").waitFor();
       assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${name}: nothing sticks out`);
       await shoot(page, `conversation-${colorScheme}-${name}`);
       await page.addInitScript({ path: axe() });
