@@ -190,6 +190,7 @@ const FAILED = { chat_turn_cancelled: "Stopped.", [WAITS]: WAITING };
 /** What was on its way has come: it may be told of before the answer that says so. */
 function accepted({ message }) {
   say("");
+  if (message && state.conversation.turns.length === 1) sessions.begins(state.session, textOf(message));
   const said = JSON.stringify(message?.content);
   const item = outbox.of(state.session).find((it) => !it.seen && JSON.stringify(it.content) === said);
   if (item) item.seen = true;
@@ -264,6 +265,7 @@ async function exists(id, agent) {
   $("pick").hidden = true;
   sessions.current = id;
   inspector.open(id, made.agent);
+  sessions.refresh().then(count, () => {});
   follow(id);
 }
 
