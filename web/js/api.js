@@ -14,12 +14,21 @@ export class Problem extends Error {
   }
 }
 
+/** The server was not there, or what it said did not come through. */
+export class Unreachable extends Error {
+  constructor(cause) {
+    super("The server cannot be reached.", { cause });
+  }
+}
+
 const at = (...parts) => parts.map((it) => (it.startsWith("/") ? it : `/${encodeURIComponent(it)}`)).join("");
 
 async function call(method, path, { body, headers, type = "application/json", signal } = {}) {
   const sent = body === undefined ? {} : { "content-type": type };
   const text = body === undefined || type !== "application/json" ? body : JSON.stringify(body);
-  const response = await fetch(path, { method, body: text, headers: { accept: "application/json", ...sent, ...headers }, signal });
+  const response = await fetch(path, { method, body: text, headers: { accept: "application/json", ...sent, ...headers }, signal }).catch((error) => {
+    throw new Unreachable(error);
+  });
   const answer = response.headers.get("content-type")?.includes("json") ? await response.json() : null;
   if (!response.ok) throw new Problem(response.status, answer?.error);
   return answer;
@@ -44,12 +53,12 @@ const AT_ONCE = { prefer: "respond-async" };
 export const api = {
   agents: () => surely("GET", "/v1/agents"),
   sessions: (from) => surely("GET", `/v1/sessions?order=recent&limit=200${from ? `&from=${encodeURIComponent(from)}` : ""}`),
-  create: (body) => surely("POST", "/v1/sessions", { body }),
+  create: (body) => call("POST", "/v1/sessions", { body }),
   session: (id) => surely("GET", at("/v1/sessions", id)),
   messages: (id, query) => surely("GET", `${at("/v1/sessions", id, "/messages")}?${new URLSearchParams(query)}`),
   pending: (id) => surely("GET", id ? at("/v1/sessions", id, "/pending") : "/v1/pending"),
-  send: (id, body, key) => surely("POST", at("/v1/sessions", id, "/messages"), { body, headers: { "idempotency-key": key, ...AT_ONCE } }),
-  steer: (id, body, key) => surely("POST", at("/v1/sessions", id, "/steer"), { body, headers: { "idempotency-key": key, ...AT_ONCE } }),
+  send: (id, body, key) => call("POST", at("/v1/sessions", id, "/messages"), { body, headers: { "idempotency-key": key, ...AT_ONCE } }),
+  steer: (id, body, key) => call("POST", at("/v1/sessions", id, "/steer"), { body, headers: { "idempotency-key": key, ...AT_ONCE } }),
   answer: (id, signal, body) => surely("POST", at("/v1/sessions", id, "/signals", signal), { body, headers: AT_ONCE }),
   cancel: (id, turn) => surely("POST", at("/v1/sessions", id, "/turns", turn, "/cancel")),
   edit: (id, body) => call("POST", at("/v1/sessions", id, "/edit"), { body, headers: AT_ONCE }),

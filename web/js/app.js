@@ -3,30 +3,33 @@
 import { Problem, api } from "./api.js";
 import { approvalCard } from "./approval.js";
 import { Composer } from "./composer.js";
-import { Conversation, textOf } from "./conversation.js";
+import { Conversation, imagesOf, textOf } from "./conversation.js";
 import { fill, h } from "./dom.js";
 import { Inspector } from "./inspector.js";
 import { warm } from "./markdown.js";
 import { Sessions } from "./sessions.js";
 import { signIn } from "./sign_in.js";
-import { turnView } from "./turn_view.js";
+import { Outbox } from "./outbox.js";
+import { WAITS, turnView } from "./turn_view.js";
 import { VirtualList } from "./virtual.js";
 
 const PAGE = 100;
 const $ = (id) => document.getElementById(id);
 
-const state = { session: null, agent: null, conversation: new Conversation(), unfollow: () => {}, editing: null, loading: false };
+const state = { session: null, agent: null, agents: [], conversation: new Conversation(), unfollow: () => {}, editing: null, loading: false };
 
 const composer = new Composer({ send, stop, upload });
 const sessions = new Sessions(api, { remove, called });
 const inspector = new Inspector(api);
+const outbox = new Outbox({ deliver, onChange: () => show(), onRefused: refused });
 const list = new VirtualList($("scroller"), $("turns"), (item, element) => turnView(item.turn, acts, element));
 
 const acts = {
   results: (turn) => state.conversation.results(turn),
   agentOf: () => state.agent ?? "agent",
   imageUrl: (url) => (url.startsWith("blob:") ? api.blobUrl(state.session, url.slice(5)) : null),
-  approval: (turn) => approvalCard(turn, answer),
+  // The card stays as long as what it asks.
+  approval: (turn) => (turn.wait.card ??= approvalCard(turn.wait, state.conversation.placeOf(turn), answer)),
   edit: (entry) => {
     state.editing = entry.id;
     composer.text = textOf(entry.message);
@@ -49,7 +52,7 @@ function fail(error) {
 
 /** Says above the conversation how it is called; its id is the name until then. */
 function called(id, title) {
-  $("title").textContent = title ?? id;
+  $("title").textContent = title ?? (named() ? id : "New conversation");
   $("title").title = id;
 }
 
@@ -66,9 +69,26 @@ function render() {
   for (const turn of changed) turn.version = (turn.version ?? 0) + 1;
   changed.clear();
   const { conversation } = state;
-  list.set(conversation.turns.filter((it) => it.entries.length || it.wait || it.error || it.forked || (it.begun && it.status === "open")).map((turn) => ({ id: turn.id, version: turn.version ?? 0, turn })));
+  const known = conversation.turns.filter((it) => it.entries.length || it.wait || it.error || it.forked || (it.begun && it.status === "open"));
+  told = told.filter((it) => !conversation.turns.some((turn) => turn.id === it.turn));
+  const ours = [...told, ...outbox.of(state.session).filter((it) => !it.seen)].filter((it) => it.session === state.session);
+  const turns = [...known, ...ours.map(unsent)];
+  list.set(turns.map((turn) => ({ id: turn.id, version: turn.version ?? 0, turn })));
   composer.running = conversation.running;
-  $("empty").hidden = conversation.turns.length > 0 || state.loading;
+  $("empty").hidden = turns.length > 0 || state.loading;
+  if (!$("empty").hidden) fill($("examples"), examples().map((it) => h("button", { type: "button", onclick: () => send(it, []) }, it)));
+}
+
+/** What was accepted, until the event that says so has come. */
+let told = [];
+
+/** What was said and not accepted yet looks like a turn that has not begun. */
+const unsent = ({ key, content }) => ({ id: `unsent-${key}`, status: "open", unsent: true, entries: [{ id: key, message: { role: "user", content } }], calls: new Map() });
+
+/** What one may say to the agent that would answer. */
+function examples() {
+  const agent = state.agents.find((it) => it.id === (state.agent ?? $("pick").value));
+  return Array.isArray(agent?.examples) ? agent.examples.map(String) : [];
 }
 
 /** Ends when what is opened has been read: nothing is sent into a conversation of which the page does not know whether it is there. */
@@ -91,13 +111,15 @@ async function opening(id, isNew) {
       after = await newest(info.messages);
     }
   } catch (error) {
-    fail(error);
+    // What was said in it has not been accepted yet: it is made with that.
+    if (error.status !== 404 || outbox.of(id).length === 0) fail(error);
   }
   if (state.session !== id) return;
   state.loading = false;
   $("pick").hidden = state.agent !== null || $("pick").options.length < 2;
   $("agent").textContent = state.agent ?? "";
-  inspector.open(id, state.agent ?? $("pick").value);
+  inspector.open(id, state.agent ?? $("pick").value, state.conversation.turns.at(-1)?.id);
+  sessions.current = id;
   show();
   if (state.agent === null) return;
   await waits(id);
@@ -140,30 +162,58 @@ async function waits(id) {
     const turn = state.conversation.turns.findLast((it) => it.id.startsWith(wait.invocation));
     if (turn) Object.assign(turn, { wait, status: "suspended" });
     if (turn) show(turn);
+    if (turn) say(WAITING);
   }
 }
+
+const WAITING = "The agent waits for you.";
 
 function saw({ id, data }) {
   const event = JSON.parse(data);
   inspector.saw(event, id);
   const turn = state.conversation.apply(event);
   if (!turn) return;
+  if (event.type === "turn.accepted") accepted(event);
+  if (event.type === "delta" || event.type === "signal.received") say("");
   show(turn);
   if (event.type !== "delta") state.conversation.alike(turn).forEach(show);
   if (event.type === "signal.received") state.conversation.turns.forEach(show);
   if (event.type.startsWith("turn.") && event.type !== "turn.accepted") {
     sessions.refresh().then(count, () => {});
-    say(event.type === "turn.suspended" ? "The agent waits for you." : event.type === "turn.errored" ? "The turn failed." : "The agent has answered.");
+    say(event.type === "turn.suspended" ? WAITING : event.type === "turn.errored" ? FAILED[turn.error?.category] ?? "The turn failed." : "The agent has answered.");
+    turnedBack(turn);
   }
+}
+
+const FAILED = { chat_turn_cancelled: "Stopped.", [WAITS]: WAITING };
+
+/** What was on its way has come: it may be told of before the answer that says so. */
+function accepted({ message }) {
+  say("");
+  if (message && state.conversation.turns.length === 1) sessions.begins(state.session, textOf(message));
+  const said = JSON.stringify(message?.content);
+  const item = outbox.of(state.session).find((it) => !it.seen && JSON.stringify(it.content) === said);
+  if (item) item.seen = true;
+}
+
+/** What was said in vain, since the conversation waits for a person, is in the box again where it was said. */
+const mine = new Set();
+function turnedBack(turn) {
+  if (turn?.error?.category !== WAITS || !mine.delete(turn.id)) return;
+  composer.giveBack(state.session, textOf(turn.entries[0].message));
 }
 
 function count(waiting) {
   document.title = waiting ? `(${waiting}) singletree` : "singletree";
+  $("menu").dataset.waiting = waiting || "";
+  $("menu").setAttribute("aria-label", waiting ? `Conversations, ${waiting} waiting for you` : "Conversations");
 }
 
 async function line(now, response) {
   $("line").hidden = now === "open";
-  if (now === "lost") $("line").textContent = "The connection is lost; coming again…";
+  if (now === "open") outbox.hurry();
+  if (now === "lost") say("");
+  if (now === "lost") $("line").textContent = "The connection is lost. Reconnecting…";
   if (now !== "refused") return;
   if (response.status === 401) return signIn(api, start);
   if (response.status === 404) return say("This conversation is not here any more.");
@@ -176,31 +226,46 @@ async function send(text, images, to = null) {
   if (state.session === null || (to !== null && to !== state.session)) return false;
   const blocks = images.map((url) => ({ type: "image", source: { type: "url", url } }));
   const content = blocks.length ? [...(text ? [{ type: "text", text }] : []), ...blocks] : text;
-  const [id, editing] = [state.session, state.editing];
+  const [session, editing] = [state.session, state.editing];
   state.editing = null;
   list.toEnd();
-  try {
-    if (editing) return await fork(() => api.edit(id, { message: editing, content }));
-    await exists(id);
-    await (state.conversation.running ? api.steer : api.send)(id, { content }, crypto.randomUUID());
-    return true;
-  } catch (error) {
-    fail(error);
-    return false;
-  }
+  if (editing) return fork(() => api.edit(session, { message: editing, content }));
+  // One that is not made yet is made with what is said first in it.
+  const fresh = state.agent === null ? { agent: $("pick").value } : {};
+  history.replaceState(null, "", `#/s/${encodeURIComponent(session)}`);
+  outbox.add({ key: crypto.randomUUID(), at: Date.now(), session, content, steer: state.conversation.running, ...fresh });
+  return true;
+}
+
+async function deliver(item) {
+  const { key, session, agent, content, steer } = item;
+  if (agent !== undefined) await exists(session, agent);
+  const turn = await (steer ? api.steer : api.send)(session, { content }, key);
+  if (session !== state.session || !turn?.id) return;
+  if (!item.seen) told.push({ ...item, turn: turn.id });
+  mine.add(turn.id);
+  turnedBack(state.conversation.turns.find((it) => it.id === turn.id));
+}
+
+function refused({ session, content }, problem) {
+  fail(problem);
+  if (problem.status === 401) return;
+  const images = imagesOf({ content }).map((blob) => ({ blob, name: "image" }));
+  composer.giveBack(session, textOf({ content }), images);
 }
 
 /** Makes the conversation before anything is said in it, and listens: nothing of its first turn is missed. */
-async function exists(id) {
-  if (state.agent !== null) return;
-  const made = await api.create({ id, agent: $("pick").value || undefined });
-  if (state.session !== id) return;
+async function exists(id, agent) {
+  const made = await api.create({ id, agent: agent || undefined }).catch((problem) => {
+    if (problem.category !== "chat_session_exists") throw problem;
+  });
+  if (!made || state.session !== id || state.agent !== null) return;
   state.agent = made.agent;
   $("agent").textContent = made.agent;
   $("pick").hidden = true;
-  history.replaceState(null, "", `#/s/${encodeURIComponent(id)}`);
   sessions.current = id;
   inspector.open(id, made.agent);
+  sessions.refresh().then(count, () => {});
   follow(id);
 }
 
@@ -253,14 +318,17 @@ async function starting() {
   } catch (error) {
     return fail(error);
   }
+  state.agents = agents.items;
   fill($("pick"), agents.items.map((it) => h("option", { value: it.id }, it.name)));
   $("pick").hidden = agents.items.length < 2;
   await route();
+  outbox.resume();
 }
 
 $("compose").replaceWith(composer.element);
 $("list").replaceWith(sessions.element);
 $("inspector").append(inspector.element);
+$("pick").onchange = () => show();
 $("new").onclick = () => (location.hash = "#/new") && route();
 $("menu").onclick = () => document.body.classList.toggle("drawer");
 $("inspect").onclick = () => {

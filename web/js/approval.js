@@ -1,14 +1,17 @@
 // The card of an approval: exactly what would be done, by whom it was asked, until when.
 
+import { Unreachable } from "./api.js";
 import { h, icon } from "./dom.js";
 import { straight } from "./markdown.js";
 import { code, pretty } from "./turn_view.js";
 
 const RISK = { read: "reads only", safe_write: "can be undone", destructive: "cannot be undone", local: "acts on this machine" };
 
-/** Makes the card of what a turn waits for. `answer(payload)` gives the person's word. */
-export function approvalCard(turn, answer) {
-  const { wait } = turn;
+/** So long a card is only read: a second click that was meant for the card before it decides nothing. */
+const READ_MS = 1000;
+
+/** Makes the card of what is waited for, which is `place` (`{nth, of}`) of several. `answer(wait, payload)` gives the person's word. */
+export function approvalCard(wait, place, answer) {
   const about = wait.metadata ?? {};
   const isApproval = Boolean(wait.action);
   const effect = about.effect ?? "unknown";
@@ -18,7 +21,7 @@ export function approvalCard(turn, answer) {
   const card = h(
     "section",
     { className: `approval risk-${isApproval ? effect : "none"}`, aria: { label: straight(title) } },
-    h("h2", {}, icon("shield"), straight(title)),
+    h("h2", {}, icon("shield"), straight(title), place.of > 1 && h("span", { className: "note" }, `${place.nth} of ${place.of}`)),
     isApproval && h("p", { className: "risk" }, RISK[effect] ?? "unknown effect"),
     about.arguments !== undefined && code(pretty(about.arguments)),
     !isApproval && wait.metadata && code(pretty(wait.metadata)),
@@ -27,7 +30,15 @@ export function approvalCard(turn, answer) {
     h("div", { className: "row" }, isApproval ? [give("Approve", "primary", { approved: true }), give("Reject", "", { approved: false })] : [send()]),
     told,
   );
+  let enabled;
+  enable(false);
+  setTimeout(() => enable(true), READ_MS);
   return card;
+
+  function enable(yes) {
+    enabled = yes;
+    for (const it of card.querySelectorAll("button")) it.disabled = !yes;
+  }
 
   function give(words, className, payload) {
     return h("button", { type: "button", className, onclick: () => say(payload) }, words);
@@ -47,14 +58,14 @@ export function approvalCard(turn, answer) {
   }
 
   async function say(payload) {
-    if (payload === null) return;
-    for (const it of card.querySelectorAll("button")) it.disabled = true;
+    if (payload === null || !enabled) return;
+    enable(false);
     try {
       await answer(wait, payload);
       told.textContent = "Answered.";
     } catch (error) {
-      told.textContent = error.message;
-      for (const it of card.querySelectorAll("button")) it.disabled = false;
+      told.textContent = error instanceof Unreachable ? `${error.message} Your answer was not given: press again.` : error.message;
+      enable(true);
     }
   }
 }

@@ -84,10 +84,12 @@ export class Composer {
     this.#attached = [];
     this.#showAttached();
     this.#typed();
-    if (await this.acts.send(text, images.map((it) => it.blob), session)) return;
-    // It was not accepted: nothing that was written is lost.
+    if (!(await this.acts.send(text, images.map((it) => it.blob), session))) this.giveBack(session, text, images);
+  }
+
+  /** Puts back what was not accepted: nothing that was written is lost. What was typed there since goes before it. */
+  giveBack(session, text, images = []) {
     if (this.#session !== session && session !== null) {
-      // What was typed there since goes before it.
       drafts.set(session, drafts.get(session) || text);
     } else if (!this.#field.value) {
       this.#attached = images;

@@ -62,6 +62,14 @@ export class Conversation {
     return results;
   }
 
+  /** Which one of the calls that were made together it is that waits for a person, and how many these are. */
+  placeOf(turn) {
+    const asked = turn.wait.metadata?.call_id;
+    const made = this.#invocation(turn).flatMap((it) => it.entries.map(({ message }) => message.tool_calls ?? []));
+    const calls = made.findLast((it) => it.some(({ id }) => id === asked)) ?? [];
+    return { nth: calls.findIndex(({ id }) => id === asked) + 1, of: calls.length };
+  }
+
   /** The other turns that look otherwise when this one changes. */
   alike(turn) {
     return this.#invocation(turn).filter((it) => it !== turn);

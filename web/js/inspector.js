@@ -22,9 +22,10 @@ export class Inspector {
     this.#showTabs();
   }
 
-  /** Looks at another conversation. */
-  open(session, agent) {
+  /** Looks at another conversation, of which this is the last turn that is known. */
+  open(session, agent, turn) {
     if (session !== this.#session) [this.#session, this.#events, this.#turn] = [session, [], null];
+    this.#turn ??= turn;
     this.#agent = agent;
     this.#show();
   }

@@ -69,17 +69,22 @@ export class Sessions {
     );
   }
 
-  /** A conversation is called by how it begins. */
   async #name(id) {
     titles.set(id, id);
     const page = await this.api.messages(id, { from: 0, limit: 1 }).catch(() => null);
-    const text = page?.items[0] && textOf(page.items[0]).trim().slice(0, 80);
-    if (!text) return titles.delete(id);
+    if (!page?.items[0] || !this.begins(id, textOf(page.items[0]))) titles.delete(id);
+  }
+
+  /** A conversation is called by how it begins. */
+  begins(id, said) {
+    const text = said.trim().slice(0, 80);
+    if (!text) return false;
     titles.set(id, straight(text));
     // The row may have been made anew meanwhile.
     const shown = this.#list.querySelector(`.title[data-of="${CSS.escape(id)}"]`);
     if (shown) shown.textContent = titles.get(id);
     if (id === this.#current) this.acts.called(id, titles.get(id));
+    return true;
   }
 }
 

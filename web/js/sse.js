@@ -32,7 +32,7 @@ function parse(block) {
 }
 
 const FIRST_MS = 250;
-const LAST_MS = 8000;
+const LAST_MS = 3000;
 
 /**
  * Follows a stream for ever: after a break it comes again from the last id that it saw.

@@ -6,6 +6,9 @@ import { show, straight } from "./markdown.js";
 
 const COLOURS = 8;
 
+/** Why a turn ends that came while the conversation waited for a person. */
+export const WAITS = "chat_session_suspended";
+
 /** A colour for an agent: its own number of the palette, the same everywhere. */
 export function colourOf(name) {
   let sum = 0;
@@ -32,14 +35,15 @@ export function turnView(turn, acts, element) {
 function userPart(entry, turn, acts) {
   const images = imagesOf(entry.message).map((url) => image(acts.imageUrl(url)));
   const queued = turn.status === "open" && !turn.begun;
+  const note = turn.unsent ? "on its way" : "waits its turn";
   return h(
     "div",
-    { className: `said${queued ? " queued" : ""}` },
+    { className: `said${turn.unsent ? " unsent" : queued ? " queued" : ""}` },
     h("h2", { className: "unseen" }, "You said"),
     images,
     h("div", { className: "text plain", dir: "auto" }, straight(textOf(entry.message))),
-    queued && h("p", { className: "note" }, "waits its turn"),
-    h("div", { className: "acts" }, button("edit", "Edit in a fork", () => acts.edit(entry)), copyButton(entry, acts)),
+    queued && h("p", { className: "note" }, note),
+    !turn.unsent && h("div", { className: "acts" }, button("edit", "Edit in a fork", () => acts.edit(entry)), copyButton(entry, acts)),
   );
 }
 
@@ -80,8 +84,9 @@ function textPart(entry, text, answer) {
 function callPart(call, turn, { results, open }) {
   const result = results.get(call.id);
   const live = turn.calls.get(call.id);
-  const state = result ? stateOf(result, live) : turn.wait ? "waits" : turn.status === "open" ? "running" : (live?.state ?? "running");
-  const words = { running: "running", waits: "waits for you", done: "done", failed: "failed", closed: "not run" };
+  const asked = turn.wait?.metadata?.call_id;
+  const state = result ? stateOf(result, live) : turn.wait ? (asked === undefined || asked === call.id ? "waits" : "queued") : turn.status === "open" ? "running" : (live?.state ?? "running");
+  const words = { running: "running", waits: "waits for you", queued: "waits its turn", done: "done", failed: "failed", closed: "not run" };
   const body = result ? textOf(result) : live?.content;
   return h(
     "details",
@@ -104,7 +109,11 @@ function endParts(turn, acts) {
   }
   if (turn.wait) parts.push(acts.approval(turn));
   if (turn.forked) parts.push(h("p", { className: "note divider" }, `continues ${turn.forked.parent}`));
-  if (turn.error) {
+  if (turn.error?.category === "chat_turn_cancelled") {
+    if (!turn.entries.some((it) => it.side?.interrupted)) parts.push(h("p", { className: "note" }, "stopped"));
+  } else if (turn.error?.category === WAITS) {
+    parts.push(h("p", { className: "note turned-back", role: "alert" }, "This conversation waits for an answer: give it above, then say this again."));
+  } else if (turn.error) {
     const { category, reply, diagnostic, retry_safe: retrySafe } = turn.error;
     parts.push(
       h(

@@ -18,6 +18,10 @@ use crate::error::Result;
 /// What the demo agent is called.
 pub const NAME: &str = "demo";
 
+/// What one may say to the demo first.
+pub const EXAMPLES: [&str; 4] =
+    ["What time is it?", "Send hello to Ann and Bob", "Tell me a story", "What else can I try?"];
+
 /// The rules of the demo's model.
 const SCRIPT: &str = include_str!("demo/script.json");
 

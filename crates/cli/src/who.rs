@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 
+use serde_json::{Map, json};
 use singletree::agent::demo::{self, DemoParts};
 use singletree::agent::{Artifacts, ChatAgent};
 use singletree::config::{
@@ -121,6 +122,7 @@ impl Cast {
         let agent = demo::agent(parts).map_err(|source| Error::Agent { source })?;
         let listed = vec![ChatAgent {
             description: Some("A script with real tools: needs no key and no network.".to_owned()),
+            other: Map::from_iter([("examples".to_owned(), json!(demo::EXAMPLES))]),
             ..ChatAgent::new(demo::NAME, "Demo", MADE_AT)
         }];
         let (limits, serving, redactor) = (Limits::default(), Serving::default(), Redactor::default());

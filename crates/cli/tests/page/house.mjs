@@ -149,7 +149,7 @@ export const say = async (page, text) => {
 
 /** What the page shows of what was said, as text, when nothing is on its way. */
 export async function shown(page) {
-  await page.waitForFunction(() => document.querySelector(".text") && !document.querySelector(".on-its-way, .thinking, .queued"));
+  await page.waitForFunction(() => document.querySelector(".text") && !document.querySelector(".on-its-way, .thinking, .queued, .unsent"));
   return page.$$eval(".text", (all) => all.map((it) => it.innerText.trim()));
 }
 

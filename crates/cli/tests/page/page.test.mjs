@@ -37,6 +37,7 @@ test("a conversation: a tool that is run, an approval of the exact action, an an
   await page.click("#inspect");
   await page.locator(".picture img").waitFor();
   await page.waitForFunction(() => document.querySelector(".panel .note")?.textContent.startsWith("now:"));
+  await page.locator(".approval .primary:enabled").waitFor();
   await shoot(page, "approval-light-desktop");
   await card.getByRole("button", { name: "Approve" }).dblclick();
   await page.waitForFunction(() => !document.querySelector(".approval"));
@@ -50,6 +51,71 @@ test("a conversation: a tool that is run, an approval of the exact action, an an
   }
   await shoot(page, "events-light-desktop");
   assert.deepEqual([page.faults, page.foreign], [[], []]);
+  await page.context().close();
+});
+
+test("a second click that was meant for the card before approves nothing that nobody read", async () => {
+  const page = await open(browser, house);
+  await say(page, "send hello to Ann and Bob");
+  const card = page.locator(".approval");
+  await card.getByText("1 of 2").waitFor();
+  assert.deepEqual(await page.locator(".call .state").allInnerTexts(), ["waits for you", "waits its turn"]);
+  const approve = card.getByRole("button", { name: "Approve" });
+  await approve.click();
+  await card.getByText("2 of 2").waitFor();
+  // As fast as a hand is, where the button stands now.
+  assert.match(await card.innerText(), /"to": "Bob"/);
+  assert.ok(await approve.isDisabled(), "a card that has just come is only read");
+  await approve.dispatchEvent("click");
+  await approve.click();
+  await page.waitForFunction(() => !document.querySelector(".approval"));
+  await same(page, house)();
+  assert.match((await shown(page)).at(-1), /sent to Ann and to Bob/);
+  await page.context().close();
+});
+
+test("what is said while the server is away is shown, kept through a reload, and said once", async () => {
+  const here = await new House().start();
+  const page = await open(browser, here);
+  await say(page, "What is 6 * 7?");
+  assert.match((await shown(page)).at(-1), /42/);
+  await page.route("**/v1/**", (route) => route.abort());
+  await say(page, "What is 6 * 8?");
+  await page.locator(".said.unsent", { hasText: "6 * 8" }).waitFor();
+  assert.equal(await page.inputValue(".composer textarea"), "");
+  await page.unrouteAll();
+  await page.reload();
+  await page.waitForFunction(() => /48/.test(document.querySelector("#turns").innerText));
+  await same(page, here)();
+  assert.deepEqual(await page.evaluate(() => Object.keys(localStorage)), [], "nothing is left of it");
+  // The same in a conversation that is not made yet.
+  await page.click("#new");
+  await page.locator("#empty").waitFor();
+  await page.route("**/v1/**", (route) => route.abort());
+  await page.locator("#examples button").first().click();
+  await page.locator(".said.unsent").waitFor();
+  const session = sessionOf(page);
+  await page.unrouteAll();
+  await page.reload();
+  assert.match((await shown(page)).at(-1), /It is/);
+  assert.equal(sessionOf(page), session);
+  await same(page, here)();
+  await page.context().close();
+  await here.kill();
+});
+
+test("what is said while the conversation waits for a person is in the box again", async () => {
+  const page = await open(browser, house);
+  await say(page, "send hello to Bob");
+  await page.locator(".approval").waitFor();
+  await say(page, "What is 6 * 7?");
+  await page.locator(".turned-back").waitFor();
+  assert.equal(await page.inputValue(".composer textarea"), "What is 6 * 7?");
+  await page.reload();
+  await page.locator(".approval").waitFor();
+  await page.click("#inspect");
+  await page.waitForFunction(() => document.querySelector(".panel .note")?.textContent.startsWith("now:"));
+  assert.equal(await page.locator("#status").innerText(), "The agent waits for you.");
   await page.context().close();
 });
 
@@ -114,7 +180,8 @@ test("stop keeps what was shown, and says that it was interrupted", async () => 
   await page.waitForFunction(() => document.querySelector(".on-its-way .text")?.innerText.length > 20);
   await page.getByRole("button", { name: "Stop" }).click();
   await page.locator(".answer .note", { hasText: "interrupted" }).waitFor();
-  await page.locator(".failure").waitFor();
+  await page.locator("#status", { hasText: "Stopped." }).waitFor();
+  assert.equal(await page.locator(".failure").count(), 0, "who stops it has not failed");
   await page.context().close();
 });
 
@@ -188,7 +255,7 @@ test("on a phone, light and dark, and for those who use no mouse", async () => {
   for (const colorScheme of ["light", "dark"]) {
     for (const [name, viewport] of [["desktop", { width: 1280, height: 820 }], ["phone", { width: 390, height: 780 }]]) {
       const page = await open(browser, house, { at, colorScheme, viewport, hasTouch: name === "phone", isMobile: name === "phone" });
-      await page.locator(".approval").waitFor();
+      await page.locator(".approval .primary:enabled").waitFor();
       assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${name}: nothing sticks out`);
       await shoot(page, `conversation-${colorScheme}-${name}`);
       await page.addInitScript({ path: axe() });

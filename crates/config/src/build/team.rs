@@ -1,6 +1,6 @@
 //! Agents that hand conversations to each other.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use singletree_agent::{ChatAgent, Team};
 use singletree_harness::Agent;
 
@@ -74,11 +74,13 @@ pub(super) fn record(table: &AgentTable) -> ChatAgent {
     let id = table.name.value.as_str();
     // What servers look at (D19): without the word nobody sees thoughts.
     let shown = table.show_thinking.then(|| ("showThinking".to_owned(), Value::Bool(true)));
+    // What a page offers before anything was said.
+    let examples = (!table.examples.is_empty()).then(|| ("examples".to_owned(), json!(table.examples)));
     ChatAgent {
         slug: Some(id.to_owned()),
         description: table.description.clone(),
         is_builtin: table.hidden.then_some(true),
-        other: shown.into_iter().collect(),
+        other: shown.into_iter().chain(examples).collect(),
         ..ChatAgent::new(id, table.title.as_deref().unwrap_or(id), MADE_AT)
     }
 }

@@ -38,6 +38,7 @@ const FILES: &[File] = files! {
     "/page/js/dom.js": JS = "js/dom.js",
     "/page/js/inspector.js": JS = "js/inspector.js",
     "/page/js/markdown.js": JS = "js/markdown.js",
+    "/page/js/outbox.js": JS = "js/outbox.js",
     "/page/js/sessions.js": JS = "js/sessions.js",
     "/page/js/sign_in.js": JS = "js/sign_in.js",
     "/page/js/sse.js": JS = "js/sse.js",

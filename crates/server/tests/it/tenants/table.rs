@@ -100,6 +100,7 @@ pub(crate) const TABLE: &[Entry] = &[
     of("GET", "/page/js/dom.js").alike(),
     of("GET", "/page/js/inspector.js").alike(),
     of("GET", "/page/js/markdown.js").alike(),
+    of("GET", "/page/js/outbox.js").alike(),
     of("GET", "/page/js/sessions.js").alike(),
     of("GET", "/page/js/sign_in.js").alike(),
     of("GET", "/page/js/sse.js").alike(),
