@@ -41,7 +41,7 @@ async fn block_2(path: &Path) -> Result<(Chat, [ChatTurnOutcome; 2]), Box<dyn st
     let first = chat.send("conv-1", ChatMessage::user("Send it.")).await; // suspended
     let answer = Answer::new(serde_json::from_str(r#"{"approved": true}"#)?);
     let turn =
-        chat.answer(SignalAddress::Signal("approval".into()), answer).await.map_err(|it| it.diagnostic)?;
+        chat.answer(SignalAddress::Signal("approval".into()), answer).await?;
     let second = turn.outcome().await; // completed: "Sent."
     Ok((chat, [first, second.as_ref().clone()]))
 }
