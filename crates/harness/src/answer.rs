@@ -98,7 +98,10 @@ impl PendingWait {
 
     /// Makes an answer that names this wait and, if it is an approval, the digest of its action.
     #[must_use]
-    pub fn answer<K: Into<String>, V: Into<Value>>(&self, fields: impl IntoIterator<Item = (K, V)>) -> Answer {
+    pub fn answer<K: Into<String>, V: Into<Value>>(
+        &self,
+        fields: impl IntoIterator<Item = (K, V)>,
+    ) -> Answer {
         let payload = fields.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
         Answer { payload, from: None, wait: Some(self.wait.no), action: self.wait.action.clone() }
     }

@@ -137,7 +137,8 @@ mod tests {
     // spec: suspension §4; D2
     #[test]
     fn an_approval_of_an_action_shows_it_and_is_bound_to_its_digest() {
-        let of = |euros: u32| Signal::new("pay").with("kind", "approval").approving(json!({ "euros": euros }));
+        let of =
+            |euros: u32| Signal::new("pay").with("kind", "approval").approving(json!({ "euros": euros }));
         let signal = of(40);
         let shown = json!({ "kind": "approval", "action": { "euros": 40 } });
         assert_eq!(signal.descriptor, Descriptor { signal_id: "pay".to_owned(), metadata: Some(shown) });
