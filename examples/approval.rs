@@ -58,7 +58,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         let address =
             SignalAddress::Session { session: session.to_owned(), signal: turn.signal_descriptor.signal_id };
         let resumed = chat.answer(address, approved(yes).to(turn.wait.no, action)).await;
-        let outcome = resumed.map_err(|it| it.diagnostic)?.outcome().await;
+        let outcome = resumed?.outcome().await;
         let ChatTurnOutcome::Completed(turn) = outcome.as_ref() else { panic!("{outcome:?}") };
         println!("{}", turn.replies.last().map(|it| it.text()).unwrap_or_default());
     }

@@ -19,7 +19,7 @@ use singletree::{
 struct Desk {
     #[state(append)]
     messages: Messages,
-    #[state(append)]
+    // Begins anew with each message, so it does not append.
     notes: Messages,
 }
 

@@ -48,8 +48,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     println!("{}", wait.descriptor.metadata.unwrap_or_default()["question"].as_str().unwrap_or_default());
     let answer = Answer::new(Map::from_iter([("seat".to_owned(), Value::from("window"))]));
-    let turn =
-        chat.answer(SignalAddress::Invocation(wait.invocation), answer).await.map_err(|it| it.diagnostic)?;
+    let turn = chat.answer(SignalAddress::Invocation(wait.invocation), answer).await?;
     let outcome = turn.outcome().await;
     let ChatTurnOutcome::Completed(done) = outcome.as_ref() else { panic!("{outcome:?}") };
     done.replies.iter().for_each(|it| println!("{}", it.text()));

@@ -46,7 +46,7 @@ async fn suspend_one(chat: &Chat, n: usize) -> Result<(), Failure> {
 async fn resume_one(chat: &Chat, n: usize) -> Result<(), Failure> {
     let answer = Answer::new(Map::from_iter([("decision".to_owned(), json!("yes"))]));
     let address = SignalAddress::Session { session: name(n), signal: APPROVAL.into() };
-    let turn = chat.answer(address, answer).await.map_err(|it| it.diagnostic)?;
+    let turn = chat.answer(address, answer).await?;
     match turn.outcome().await.as_ref() {
         ChatTurnOutcome::Completed(it) => {
             let last = it.replies.last().map(|it| it.text().into_owned());

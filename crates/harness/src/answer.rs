@@ -89,6 +89,24 @@ pub struct PendingWait {
     pub since: singletree_durable::Timestamp,
 }
 
+impl PendingWait {
+    /// Returns the address of exactly this session's wait, however many others wait for a signal of the same id.
+    #[must_use]
+    pub fn address(&self) -> SignalAddress {
+        SignalAddress::Session { session: self.session.clone(), signal: self.descriptor.signal_id.clone() }
+    }
+
+    /// Makes an answer that names this wait and, if it is an approval, the digest of its action.
+    #[must_use]
+    pub fn answer<K: Into<String>, V: Into<Value>>(
+        &self,
+        fields: impl IntoIterator<Item = (K, V)>,
+    ) -> Answer {
+        let payload = fields.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
+        Answer { payload, from: None, wait: Some(self.wait.no), action: self.wait.action.clone() }
+    }
+}
+
 impl Chat {
     /// Answers a wait: it is consumed, and the turn that resumes is accepted, in one commit; then the turn runs (INV-7).
     ///

@@ -130,6 +130,20 @@ impl Messages {
     }
 }
 
+/// For a field whose new value takes the place of the old one, such as what an agent inside of a graph works on; one that
+/// appends is given the messages themselves.
+impl FromIterator<ChatMessage> for Messages {
+    fn from_iter<I: IntoIterator<Item = ChatMessage>>(messages: I) -> Self {
+        Self(messages.into_iter().map(Item::from_typed).collect::<List>().into())
+    }
+}
+
+impl<const N: usize> From<[ChatMessage; N]> for Messages {
+    fn from(messages: [ChatMessage; N]) -> Self {
+        messages.into_iter().collect()
+    }
+}
+
 impl Field for Messages {
     fn shape() -> Shape {
         Shape::Record(MESSAGE_SHAPE.into()).list()

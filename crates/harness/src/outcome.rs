@@ -1,5 +1,6 @@
 //! How a chat turn ends, as callers see it (harness-chat §5.2).
 
+use std::fmt;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -116,6 +117,16 @@ impl ErroredTurn {
     }
 }
 
+impl fmt::Display for ErroredTurn {
+    /// Writes the category and the diagnostic: what people are told, already redacted and cut to length (D15).
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.error_category, self.diagnostic)
+    }
+}
+
+/// A turn that failed is an error to whoever called for it: `chat.answer(…).await?` is all that a program needs.
+impl std::error::Error for ErroredTurn {}
+
 /// How a chat turn ended (harness-chat §5.2).
 #[derive(Debug, Clone, PartialEq)]
 pub enum ChatTurnOutcome {
@@ -146,5 +157,33 @@ impl ChatTurnOutcome {
             Self::Suspended(_) => "suspended",
             Self::Errored(_) => "errored",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused() -> Result<(), Box<ErroredTurn>> {
+        Err(Box::new(ErroredTurn {
+            turn: None,
+            error_bucket: Bucket::UserCorrectable,
+            error_category: "chat_signal_mismatch".to_owned(),
+            reply: ChatMessage::system("Please answer what is shown."),
+            diagnostic: "the answer names another action".to_owned(),
+            retry_safe: true,
+            recorded: true,
+        }))
+    }
+
+    // spec: harness-chat §10
+    #[test]
+    fn a_turn_that_failed_is_an_error_that_says_category_and_diagnostic_and_stays_what_it_is() {
+        let called = || -> Result<(), Box<dyn std::error::Error + Send + Sync>> { Ok(refused()?) };
+        let error = called().unwrap_err();
+        assert_eq!(error.to_string(), "chat_signal_mismatch: the answer names another action");
+        let kept = error.downcast_ref::<Box<ErroredTurn>>().unwrap();
+        assert_eq!(*kept, refused().unwrap_err());
+        assert!(error.source().is_none(), "the diagnostic says it all");
     }
 }

@@ -86,7 +86,7 @@ pub use singletree_tools as tools;
 pub use singletree_durable::MemoryStore;
 pub use singletree_engine::{
     Branch, Branches, Ctx, END, FailureIsolation, FanOut, Graph, Middleware, NodeError, NodeResult, Retry,
-    Signal, State, Timing,
+    Signal, State, Target, Timing,
 };
 pub use singletree_harness::{
     Agent, Answer, Blobs, Chat, ChatEvent, ChatEventKind, ChatTurnOutcome, Durability, Messages, SendOptions,

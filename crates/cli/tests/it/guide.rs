@@ -3,7 +3,9 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use crate::api_guide::curl_sends_json;
 use crate::home::Home;
@@ -13,6 +15,7 @@ use crate::pages::{Block, Seen, Step, blocks, follow};
 const PROGRAM: &[&str] = &[
     "guide/first-agent",
     "guide/tools-and-approvals",
+    "guide/graphs",
     "guide/several-agents",
     "guide/forks",
     "guide/from-langgraph",
@@ -25,6 +28,9 @@ const ALONE: &[&str] =
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
+
+/// Chapters that need Python beside the binary.
+const WITH_PYTHON: &[&str] = &["guide/agent-in-a-file"];
 
 /// What a chapter asks of its reader.
 #[derive(Debug, Default)]
@@ -57,7 +63,7 @@ impl Chapter {
                 self.steps.last_mut().ok_or("nothing printed this")?.prints = Some(block.text.clone());
             }
             ("text", None) => {}
-            ("rust" | "json", Some(file)) => {
+            ("rust" | "json" | "python", Some(file)) => {
                 self.steps.push(Step::write(place.to_owned(), file, &block.text))
             }
             ("rust", None) => self.parts.push(block.text.clone()),
@@ -111,6 +117,9 @@ fn cargo_environment(target: PathBuf) -> Vec<(String, OsString)> {
 
 #[test]
 fn the_chapters_in_rust_make_a_program_that_does_what_they_say() {
+    if !curl_sends_json("chapters of the guide in Rust") {
+        return;
+    }
     let root = root();
     let home = Home::new();
     // Always the same place for one checkout: what was compiled there is found again. Outside of it, where no workspace is.
@@ -140,11 +149,28 @@ fn the_chapters_that_need_the_binary_alone_go_as_they_stand() {
     if !curl_sends_json("chapters of the guide") {
         return;
     }
-    for name in ALONE {
-        let chapter = Chapter::read(name);
-        assert_eq!(chapter.parts, Vec::<String>::new(), "{name} belongs to the program");
-        follow(&Home::new(), &chapter.steps, Seen::Both, &[]);
+    ALONE.iter().for_each(|it| follow_alone(it));
+}
+
+fn follow_alone(name: &str) {
+    let chapter = Chapter::read(name);
+    assert_eq!(chapter.parts, Vec::<String>::new(), "{name} belongs to the program");
+    follow(&Home::new(), &chapter.steps, Seen::Both, &[]);
+}
+
+#[test]
+fn the_chapters_with_a_tool_in_python_go_as_they_stand() {
+    // The tool of the chapter uses `match`, of Python 3.10.
+    let asked =
+        Command::new("python3").args(["-c", "import sys; sys.exit(sys.version_info < (3, 10))"]).status();
+    if !asked.is_ok_and(|it| it.success()) {
+        let told = writeln!(
+            std::io::stderr(),
+            "not run: chapters with a tool in Python: there is no python3 from 3.10 on"
+        );
+        return told.unwrap();
     }
+    WITH_PYTHON.iter().for_each(|it| follow_alone(it));
 }
 
 #[test]
@@ -161,7 +187,8 @@ fn every_chapter_is_followed() {
     let mut found: Vec<_> = files.map(|it| format!("guide/{}", name(it.unwrap()))).collect();
     found.retain(|it| it != "guide/pictures");
     found.push("introduction.md".to_owned());
-    let mut followed: Vec<_> = PROGRAM.iter().chain(ALONE).map(|it| format!("{it}.md")).collect();
+    let mut followed: Vec<_> =
+        PROGRAM.iter().chain(ALONE).chain(WITH_PYTHON).map(|it| format!("{it}.md")).collect();
     found.sort();
     followed.sort();
     assert_eq!(found, followed);
@@ -181,6 +208,7 @@ fn a_block_that_nothing_checks_is_found() {
         ("```json\n{}\n```\n", false),
         ("`a.json`:\n\n```json\n{}\n```\n", true),
         ("```python\npass\n```\n", false),
+        ("`a.py`:\n\n```python\npass\n```\n", true),
         ("With LangGraph:\n\n```python\npass\n```\n", true),
     ] {
         assert_eq!(checks(page).is_ok(), is_checked, "{page}");

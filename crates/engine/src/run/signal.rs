@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
 use singletree_durable::Timestamp;
 
 /// The signal descriptor: exactly what the suspension specification has (§4). Opaque to the engine.
@@ -80,6 +81,16 @@ impl Signal {
         self
     }
 
+    /// Shows an exact action and binds the wait to it: the action is the entry `action` of the metadata, and the digest of its
+    /// JSON (SHA-256, hexadecimal) what [`Signal::approves`] is given.
+    #[must_use]
+    pub fn approving(self, action: impl Into<Value>) -> Self {
+        let action = action.into();
+        let digest = Sha256::digest(action.to_string());
+        let digest: String = digest.iter().map(|it| format!("{it:02x}")).collect();
+        self.with("action", action).approves(digest)
+    }
+
     /// Lets the wait expire after this long.
     #[must_use]
     pub fn expires_in(mut self, span: Duration) -> Self {
@@ -114,5 +125,26 @@ impl Signal {
     pub fn mark_node_completed(mut self, completed: bool) -> Self {
         self.mark_node_completed = completed;
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    // spec: suspension §4; D2
+    #[test]
+    fn an_approval_of_an_action_shows_it_and_is_bound_to_its_digest() {
+        let of =
+            |euros: u32| Signal::new("pay").with("kind", "approval").approving(json!({ "euros": euros }));
+        let signal = of(40);
+        let shown = json!({ "kind": "approval", "action": { "euros": 40 } });
+        assert_eq!(signal.descriptor, Descriptor { signal_id: "pay".to_owned(), metadata: Some(shown) });
+        // sha256 of {"euros":40}, by another program.
+        let digest = "94509493f6104fbc802ad19140359c5af90fd4fb6b56bf0ef302591d4c0011dd";
+        assert_eq!(signal.terms.action.as_deref(), Some(digest));
+        assert_ne!(of(41).terms.action, signal.terms.action);
     }
 }

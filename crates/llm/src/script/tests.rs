@@ -200,3 +200,44 @@ fn a_script_that_cannot_be_carried_out_is_refused() {
         assert_eq!((error.category(), error.to_string().as_str()), ("script_invalid", expected));
     }
 }
+
+const REFERENCE: &str = include_str!("../../../../docs/script.md");
+
+#[test]
+fn the_scripts_of_the_reference_are_read() {
+    let blocks = REFERENCE.split("```json\n").skip(1).filter_map(|it| it.split("```").next());
+    let read: Vec<_> =
+        blocks.map(|it| Script::from_json(it).map(drop).map_err(|it| it.to_string())).collect();
+    assert_eq!(read, [Ok(()), Ok(())]);
+}
+
+#[test]
+fn the_reference_has_every_key_and_every_word_that_a_script_may_have() {
+    let rule =
+        |when: &str, then: &str| format!(r#"{{"model":"m","rules":[{{"when":{when},"then":{then}}}]}}"#);
+    let mut seen = 0;
+    for script in [
+        r#"{"?":1}"#.to_owned(),
+        r#"{"model":"m","rules":[{"?":1}]}"#.to_owned(),
+        rule(r#"{"?":1}"#, "{}"),
+        rule(r#"{"results":[{"?":1}]}"#, "{}"),
+        rule("{}", r#"{"?":1}"#),
+        rule("{}", r#"{"calls":[{"?":1}]}"#),
+        rule("{}", r#"{"error":{"?":1}}"#),
+        rule("{}", r#"{"error":{"category":"?"}}"#),
+        rule("{}", r#"{"finish":"?"}"#),
+    ] {
+        // Who reads says what it would have taken.
+        let refused =
+            std::error::Error::source(&Script::from_json(&script).unwrap_err()).unwrap().to_string();
+        let wanted = refused.split_once("expected ").expect("it is about a word").1;
+        for word in wanted.split('`').skip(1).step_by(2) {
+            assert!(
+                REFERENCE.contains(&format!("`{word}`")) || REFERENCE.contains(&format!("\"{word}\"")),
+                "{word}"
+            );
+            seen += 1;
+        }
+    }
+    assert_eq!(seen, 37);
+}

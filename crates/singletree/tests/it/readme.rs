@@ -1,11 +1,12 @@
-//! The README's example. The code between the marks is the README's, checked to be equal.
+//! The README's program. The code between the marks is the README's, checked to be equal.
+#![expect(clippy::print_stdout, reason = "the program shows what it does")]
 
 use std::path::Path;
 
-use singletree::{Answer, Chat, ChatTurnOutcome, SignalAddress, SqliteStore};
+use singletree::ChatTurnOutcome;
 
-// README block 1
-use singletree::{ChatMessage, Ctx, END, Graph, Messages, NodeResult, Signal, State};
+// the README's program
+use singletree::{Chat, ChatMessage, Ctx, END, Graph, Messages, NodeResult, Signal, SqliteStore, State};
 
 #[derive(State)]
 struct Support {
@@ -15,7 +16,7 @@ struct Support {
 }
 
 async fn gate(cx: Ctx<Support>) -> NodeResult<Support> {
-    cx.suspend(Signal::new("approval").with("action", "send_email")).await // goes on after this node, days later
+    cx.suspend(Signal::new("approval").approving("send_email")).await // goes on after this node, days later
 }
 
 async fn send(cx: Ctx<Support>) -> NodeResult<Support> {
@@ -33,30 +34,45 @@ fn support() -> Result<Graph<Support>, singletree::engine::Error> {
         .entry("gate")
         .compile() // every structural error, by category
 }
-// end of block 1
 
-/// The README's second block; the file and what is asserted are the test's.
-async fn block_2(path: &Path) -> Result<(Chat, [ChatTurnOutcome; 2]), Box<dyn std::error::Error>> {
+async fn run(path: &Path) -> Result<(), Box<dyn std::error::Error>> {
     let chat = Chat::new(support()?, SqliteStore::open(path).await?)?;
-    let first = chat.send("conv-1", ChatMessage::user("Send it.")).await; // suspended
-    let answer = Answer::new(serde_json::from_str(r#"{"approved": true}"#)?);
-    let turn =
-        chat.answer(SignalAddress::Signal("approval".into()), answer).await.map_err(|it| it.diagnostic)?;
-    let second = turn.outcome().await; // completed: "Sent."
-    Ok((chat, [first, second.as_ref().clone()]))
+    let outcome = chat.send("conv-1", ChatMessage::user("Send it.")).await;
+    println!("{}", outcome.as_str()); // suspended
+
+    // Now or in a year, here or in another process. The answer names the wait and the exact action.
+    for wait in chat.pending(Some("conv-1"), 1).await? {
+        let turn = chat.answer(wait.address(), wait.answer([("approved", true)])).await?;
+        println!("{}", turn.outcome().await.as_str()); // completed: "Sent."
+    }
+    Ok(())
 }
+// end of the program
 
 // spec: harness-chat §5, §8, suspension §3, §7
 #[tokio::test]
 async fn the_readme_suspends_is_approved_and_asks_again() {
     let folder = tempfile::tempdir().unwrap();
-    let (chat, [first, second]) = block_2(&folder.path().join("chat.db")).await.unwrap();
-    let ChatTurnOutcome::Suspended(paused) = first else { panic!("{first:?}") };
-    assert_eq!(paused.signal_descriptor.signal_id, "approval");
-    let ChatTurnOutcome::Completed(done) = second else { panic!("{second:?}") };
-    assert_eq!(done.replies.iter().map(|it| it.text().into_owned()).collect::<Vec<_>>(), ["Sent."]);
+    let path = folder.path().join("chat.db");
+    run(&path).await.unwrap();
+    let chat = Chat::new(support().unwrap(), SqliteStore::open(&path).await.unwrap()).unwrap();
+    let history = chat.history("conv-1", 0, 10).await.unwrap();
+    let said: Vec<_> = history.iter().map(|it| it.message.text().into_owned()).collect();
+    assert_eq!(said, ["Send it.", "Sent."]);
     let again = chat.send("conv-1", ChatMessage::user("Send it.")).await;
-    assert_eq!(again.as_str(), "suspended", "the approval did not outlive its turn: {again:?}");
+    let ChatTurnOutcome::Suspended(paused) = again else {
+        panic!("the approval outlived its turn: {again:?}")
+    };
+    assert_eq!(paused.signal_descriptor.signal_id, "approval");
+    assert_eq!(paused.signal_descriptor.metadata, Some(serde_json::json!({ "action": "send_email" })));
+    assert!(paused.wait.action.is_some(), "it is bound to the action");
+    // What names another action, or none, is not taken.
+    let wait = chat.pending(Some("conv-1"), 1).await.unwrap().pop().unwrap();
+    let other = wait.answer([("approved", true)]).to(wait.wait.no, "another");
+    let refused = chat.answer(wait.address(), other).await.unwrap_err();
+    assert_eq!(refused.error_category, "chat_signal_mismatch");
+    let bare = singletree::Answer::new(serde_json::from_str(r#"{"approved": true}"#).unwrap());
+    assert_eq!(chat.answer(wait.address(), bare).await.unwrap_err().error_category, "chat_signal_mismatch");
 }
 
 /// Code without layout: what stays when white space goes.
@@ -71,13 +87,11 @@ fn the_readme_says_what_this_test_runs() {
     let source = include_str!("readme.rs");
     let blocks: Vec<&str> =
         readme.split("```rust\n").skip(1).filter_map(|it| it.split("```").next()).collect();
-    assert_eq!(blocks.len(), 2);
     let between = |from: &str, to: &str| source.split(from).nth(1).unwrap().split(to).next().unwrap();
-    let (one, start) = (between("// README block 1\n", "// end of block 1"), "#[derive(State)]");
-    let body = |code: &str| squeezed(code.split(start).nth(1).unwrap());
-    assert_eq!(body(blocks[0]), body(one));
-    for line in blocks[1].lines().filter(|it| it.starts_with("let chat") || it.starts_with("let answer")) {
-        let wanted = squeezed(line).replace("\"chat.db\"", "path");
-        assert!(squeezed(source).contains(&wanted), "{line}");
-    }
+    let run = squeezed(between("// the README's program\n", "// end of the program"));
+    let main = squeezed("#[tokio::main(flavor = \"current_thread\")] async fn main()");
+    let run = run
+        .replace("asyncfnrun(path:&Path)", &main)
+        .replace("SqliteStore::open(path)", "SqliteStore::open(\"chat.db\")");
+    assert_eq!(blocks.iter().map(|it| squeezed(it)).collect::<Vec<_>>(), [run]);
 }
