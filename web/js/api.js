@@ -23,16 +23,22 @@ export class Unreachable extends Error {
 
 const at = (...parts) => parts.map((it) => (it.startsWith("/") ? it : `/${encodeURIComponent(it)}`)).join("");
 
-async function call(method, path, { body, headers, type = "application/json", signal } = {}) {
+async function call(method, path, { body, headers, type = "application/json" } = {}) {
   const sent = body === undefined ? {} : { "content-type": type };
   const text = body === undefined || type !== "application/json" ? body : JSON.stringify(body);
-  const response = await fetch(path, { method, body: text, headers: { accept: "application/json", ...sent, ...headers }, signal }).catch((error) => {
+  const reached = async () => {
+    const response = await fetch(path, { method, body: text, headers: { accept: "application/json", ...sent, ...headers } });
+    return { response, answer: response.headers.get("content-type")?.includes("json") ? await response.json() : null };
+  };
+  const { response, answer } = await reached().catch((error) => {
     throw new Unreachable(error);
   });
-  const answer = response.headers.get("content-type")?.includes("json") ? await response.json() : null;
   if (!response.ok) throw new Problem(response.status, answer?.error);
   return answer;
 }
+
+/** Says whether it may be otherwise when it is tried again. */
+export const passes = (error) => error instanceof Unreachable || error.status === 503 || error.status === 429;
 
 /** Tries again what is safe to do again: each has a key or changes nothing. */
 async function surely(method, path, options) {
@@ -40,8 +46,7 @@ async function surely(method, path, options) {
     try {
       return await call(method, path, options);
     } catch (error) {
-      const passing = !(error instanceof Problem) || error.status === 503 || error.status === 429;
-      if (!passing || pause > 10000) throw error;
+      if (!passes(error) || pause > 10000) throw error;
       await new Promise((resolve) => setTimeout(resolve, (error.retryAfter ?? 0) * 1000 || pause));
     }
   }

@@ -7,9 +7,9 @@ import { Conversation, imagesOf, textOf } from "./conversation.js";
 import { fill, h } from "./dom.js";
 import { Inspector } from "./inspector.js";
 import { warm } from "./markdown.js";
+import { Outbox } from "./outbox.js";
 import { Sessions } from "./sessions.js";
 import { signIn } from "./sign_in.js";
-import { Outbox } from "./outbox.js";
 import { WAITS, turnView } from "./turn_view.js";
 import { VirtualList } from "./virtual.js";
 
@@ -46,9 +46,11 @@ function say(words) {
 }
 
 function fail(error) {
-  if (error instanceof Problem && error.status === 401) return void signIn(api, start);
+  if (error instanceof Problem && error.status === 401) return void signInAnew();
   say(error.hint ? `${error.message} (${error.hint})` : error.message);
 }
+
+const signInAnew = () => signIn(api, () => (outbox.giveBack(), start()));
 
 /** Says above the conversation how it is called; its id is the name until then. */
 function called(id, title) {
@@ -71,7 +73,7 @@ function render() {
   const { conversation } = state;
   const known = conversation.turns.filter((it) => it.entries.length || it.wait || it.error || it.forked || (it.begun && it.status === "open"));
   told = told.filter((it) => !conversation.turns.some((turn) => turn.id === it.turn));
-  const ours = [...told, ...outbox.of(state.session).filter((it) => !it.seen)].filter((it) => it.session === state.session);
+  const ours = [...told, ...outbox.of(state.session).filter((it) => !it.seen)];
   const turns = [...known, ...ours.map(unsent)];
   list.set(turns.map((turn) => ({ id: turn.id, version: turn.version ?? 0, turn })));
   composer.running = conversation.running;
@@ -79,7 +81,7 @@ function render() {
   if (!$("empty").hidden) fill($("examples"), examples().map((it) => h("button", { type: "button", onclick: () => send(it, []) }, it)));
 }
 
-/** What was accepted, until the event that says so has come. */
+/** What was accepted in the conversation that is open, until the event that says so has come. */
 let told = [];
 
 /** What was said and not accepted yet looks like a turn that has not begun. */
@@ -98,6 +100,8 @@ const open = (id, isNew = false) => (opened = opening(id, isNew));
 async function opening(id, isNew) {
   state.unfollow();
   Object.assign(state, { session: id, agent: null, editing: null, conversation: new Conversation(), loading: true });
+  told = [];
+  mine.clear();
   list.clear();
   sessions.current = id;
   composer.open(id);
@@ -196,11 +200,15 @@ function accepted({ message }) {
   if (item) item.seen = true;
 }
 
-/** What was said in vain, since the conversation waits for a person, is in the box again where it was said. */
+/** What was said in vain, since the conversation waits for a person, is in the box again where it was said: by this page, in a turn that has not ended. */
 const mine = new Set();
 function turnedBack(turn) {
-  if (turn?.error?.category !== WAITS || !mine.delete(turn.id)) return;
-  composer.giveBack(state.session, textOf(turn.entries[0].message));
+  if (!turn || turn.status === "open" || !mine.delete(turn.id)) return;
+  if (turn.error?.category === WAITS) giveBack(state.session, turn.entries[0].message);
+}
+
+function giveBack(session, message) {
+  composer.giveBack(session, textOf(message), imagesOf(message).map((blob) => ({ blob, name: "image" })));
 }
 
 function count(waiting) {
@@ -215,7 +223,7 @@ async function line(now, response) {
   if (now === "lost") say("");
   if (now === "lost") $("line").textContent = "The connection is lost. Reconnecting…";
   if (now !== "refused") return;
-  if (response.status === 401) return signIn(api, start);
+  if (response.status === 401) return signInAnew();
   if (response.status === 404) return say("This conversation is not here any more.");
   // What was seen last is not kept any more: begin anew.
   return open(state.session);
@@ -248,10 +256,8 @@ async function deliver(item) {
 }
 
 function refused({ session, content }, problem) {
-  fail(problem);
-  if (problem.status === 401) return;
-  const images = imagesOf({ content }).map((blob) => ({ blob, name: "image" }));
-  composer.giveBack(session, textOf({ content }), images);
+  giveBack(session, { content });
+  if (problem) fail(problem);
 }
 
 /** Makes the conversation before anything is said in it, and listens: nothing of its first turn is missed. */
@@ -259,7 +265,9 @@ async function exists(id, agent) {
   const made = await api.create({ id, agent: agent || undefined }).catch((problem) => {
     if (problem.category !== "chat_session_exists") throw problem;
   });
-  if (!made || state.session !== id || state.agent !== null) return;
+  if (state.session !== id || state.agent !== null) return;
+  // It was made before, and the answer got lost; or another page was first.
+  if (!made) return open(id);
   state.agent = made.agent;
   $("agent").textContent = made.agent;
   $("pick").hidden = true;

@@ -87,14 +87,15 @@ export class Composer {
     if (!(await this.acts.send(text, images.map((it) => it.blob), session))) this.giveBack(session, text, images);
   }
 
-  /** Puts back what was not accepted: nothing that was written is lost. What was typed there since goes before it. */
+  /** Puts back what was not accepted, before what was typed there since: nothing that was written is lost. */
   giveBack(session, text, images = []) {
+    const before = (typed) => [text, typed].filter(Boolean).join("\n");
     if (this.#session !== session && session !== null) {
-      drafts.set(session, drafts.get(session) || text);
-    } else if (!this.#field.value) {
-      this.#attached = images;
+      drafts.set(session, before(drafts.get(session)));
+    } else {
+      this.#attached = [...images, ...this.#attached];
       this.#showAttached();
-      this.text = text;
+      this.text = before(this.#field.value);
     }
   }
 

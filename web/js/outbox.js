@@ -1,6 +1,6 @@
 // What a person said that the server has not accepted yet: kept where a reload finds it, said again until it is answered.
 
-import { Problem } from "./api.js";
+import { passes } from "./api.js";
 
 const PLACE = "singletree.outbox.";
 const FIRST_MS = 300;
@@ -8,8 +8,8 @@ const LAST_MS = 5000;
 
 /**
  * Each item is `{key, at, session, agent, content, steer}`. The key makes it safe to say again: what was accepted is not accepted
- * twice. `deliver(item)` says it; `onChange()` is called when there are others than before; `onRefused(item, problem)` when the
- * server does not want one.
+ * twice. `deliver(item)` says it; `onChange()` is called when there are others than before; `onRefused(item, problem)` when one
+ * is not said again.
  */
 export class Outbox {
   #items;
@@ -30,6 +30,14 @@ export class Outbox {
   /** Says again what is left from before. */
   resume() {
     for (const session of new Set(this.#items.map((it) => it.session))) this.#run(session);
+  }
+
+  /** Gives back what is left, unsaid: who signs in now may be another than who wrote it. */
+  giveBack() {
+    for (const item of this.#items.splice(0)) {
+      forget(item);
+      this.#acts.onRefused(item);
+    }
   }
 
   /** Takes an item and says it after those before it. */
@@ -59,15 +67,12 @@ export class Outbox {
       try {
         await this.#acts.deliver(item);
       } catch (problem) {
-        const passing = !(problem instanceof Problem) || problem.status === 503 || problem.status === 429;
-        if (passing) {
+        if (passes(problem)) {
           await this.#sleep((problem.retryAfter ?? 0) * 1000 || pause);
           pause = Math.min(pause * 2, LAST_MS);
           continue;
         }
-        // Who is not signed in is asked, and what was said waits for that.
-        this.#acts.onRefused(item, problem);
-        if (problem.status === 401) return;
+        if (this.#items.includes(item)) this.#acts.onRefused(item, problem);
       }
       this.#items = this.#items.filter((it) => it !== item);
       forget(item);
@@ -102,7 +107,17 @@ function forget(item) {
 function read() {
   try {
     const kept = Object.keys(localStorage).filter((it) => it.startsWith(PLACE));
-    return kept.map((it) => JSON.parse(localStorage.getItem(it))).sort((a, b) => a.at - b.at);
+    return kept.flatMap(one).sort((a, b) => a.at - b.at);
+  } catch {
+    return [];
+  }
+}
+
+/** What cannot be read holds up nothing else. */
+function one(place) {
+  try {
+    const item = JSON.parse(localStorage.getItem(place));
+    return item.session && place === PLACE + item.key ? [item] : [];
   } catch {
     return [];
   }

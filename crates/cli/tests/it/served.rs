@@ -18,6 +18,7 @@ instructions = "Think."
 [agents.open]
 instructions = "Think."
 show_thinking = true
+examples = ["Hello.", "And now?"]
 "#;
 
 /// A home with two agents that think, and this about the server.
@@ -62,6 +63,17 @@ fn narration_is_as_the_file_says_and_the_command_line_has_the_last_word() {
     check("narration = \"off\"\nnarration_file = \"told.jsonl\"\n", &[], (false, &[]));
     check("narration = \"off\"\n", &["--narration", "on"], (true, &["Hello.", "Done."]));
     check("narration_language = \"de\"\n", &[], (true, &["Hello.", "Fertig."]));
+}
+
+#[test]
+fn what_one_may_say_first_is_listed_with_its_agent() {
+    let home = home("");
+    let server = Serving::start_in(&home, &[]);
+    let agents = server.ask("GET", "/v1/agents", &Value::Null);
+    let listed = agents["items"].as_array().unwrap().iter().map(|it| (&it["id"], it.get("examples")));
+    let both = json!(["Hello.", "And now?"]);
+    assert_eq!(listed.collect::<Vec<_>>(), [(&json!("closed"), None), (&json!("open"), Some(&both))]);
+    server.stop();
 }
 
 #[test]

@@ -172,6 +172,21 @@ test("a key is neither in the page nor in storage nor in a URL", async () => {
   await page.waitForFunction(() => !document.querySelector("dialog"));
   await say(page, "What is 6 * 7?");
   assert.match((await shown(page)).at(-1), /42/);
+  // Who signs in again may be another: what was left is given back, and not said in that name.
+  const cookies = await page.context().cookies();
+  await page.context().clearCookies();
+  await say(page, "left behind");
+  await page.locator("dialog").waitFor();
+  assert.equal(await page.inputValue(".composer textarea"), "left behind");
+  await page.evaluate(() => localStorage.setItem("singletree.outbox.k", JSON.stringify({ key: "k", at: 1, session: "other", agent: "", content: "of another" })));
+  await page.evaluate(() => localStorage.setItem("singletree.outbox.x", "{"));
+  await page.reload();
+  await page.fill("dialog input", key);
+  await page.click("dialog button");
+  await page.waitForFunction(() => !document.querySelector("dialog") && document.querySelectorAll(".text").length === 2);
+  await page.evaluate(() => (location.hash = "#/s/other"));
+  await page.waitForFunction(() => document.querySelector(".composer textarea").value === "of another");
+  await page.context().addCookies(cookies);
   const kept = await page.evaluate(() => JSON.stringify([document.documentElement.outerHTML, { ...localStorage }, { ...sessionStorage }, document.cookie, location.href, [...document.querySelectorAll("input")].map((it) => it.value)]));
   const secret = key.slice(key.lastIndexOf("_") + 1);
   assert.ok(!kept.includes(secret), "the key is not kept");

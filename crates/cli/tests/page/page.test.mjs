@@ -104,6 +104,40 @@ test("what is said while the server is away is shown, kept through a reload, and
   await here.kill();
 });
 
+test("a conversation whose making was answered into the void is found again", async () => {
+  const page = await open(browser, house);
+  let lost = 0;
+  await page.route("**/v1/sessions", async (route) => {
+    if (route.request().method() !== "POST" || lost) return route.continue();
+    lost = (await route.fetch()).status();
+    await route.abort();
+  });
+  await say(page, "What is 6 * 7?");
+  assert.match((await shown(page)).at(-1), /42/);
+  assert.equal(lost, 201);
+  await same(page, house)();
+  await page.context().close();
+});
+
+test("what is refused is in the box again, before what was typed since", async () => {
+  const page = await open(browser, house);
+  await say(page, "What is 6 * 7?");
+  await shown(page);
+  let go;
+  const gate = new Promise((resolve) => (go = resolve));
+  const error = { category: "chat_agent_unknown", message: "no" };
+  await page.route("**/messages", async (route) => (await gate, route.fulfill({ status: 400, json: { error } })));
+  await say(page, "first");
+  await page.locator(".said.unsent").waitFor();
+  await page.fill(".composer textarea", "typed since");
+  go();
+  await page.waitForFunction(() => document.querySelector(".composer textarea").value === "first\ntyped since");
+  await page.waitForFunction(() => !document.querySelector(".said.unsent"));
+  assert.equal(await page.locator("#status").innerText(), "no");
+  assert.deepEqual(await page.evaluate(() => Object.keys(localStorage)), []);
+  await page.context().close();
+});
+
 test("what is said while the conversation waits for a person is in the box again", async () => {
   const page = await open(browser, house);
   await say(page, "send hello to Bob");

@@ -1,6 +1,5 @@
-//! What an operator sees: a line for each request, each turn, each notice that did not arrive and tools that
-//! cannot be had, and metrics. Names, numbers and categories; nothing of what
-//! was said.
+//! What an operator sees: a line for each request, each turn, each notice that did not arrive and tools that cannot be had,
+//! and metrics. Names, numbers and categories; nothing of what was said.
 
 mod line;
 mod metered;
