@@ -9,8 +9,12 @@ use crate::error::translate;
 const APPLICATION: i32 = 0x7369_6e67;
 
 /// What makes each version out of the one before; the first makes version 1 out of nothing.
-const STEPS: &[&str] =
-    &[include_str!("schema/v1.sql"), include_str!("schema/v2.sql"), include_str!("schema/v3.sql")];
+const STEPS: &[&str] = &[
+    include_str!("schema/v1.sql"),
+    include_str!("schema/v2.sql"),
+    include_str!("schema/v3.sql"),
+    include_str!("schema/v4.sql"),
+];
 
 /// The first version that has a place for documents.
 pub(crate) const SHELF: i32 = 3;

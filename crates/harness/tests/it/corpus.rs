@@ -1,7 +1,8 @@
 //! Databases of every format version that was ever released: each opens, and what was told then still holds (INV-13).
 //!
-//! To add the file of a new version, run this test with SINGLETREE_UPDATE=corpus; a file that was released is never made
-//! anew.
+//! To add the file of a new version: set `NEWEST` to its name, run this test once with SINGLETREE_UPDATE=corpus, commit the
+//! file, and add it to `STARTS` in `store-sqlite/tests/it/opening.rs`. A file that was released is never made anew. Until
+//! format 4 is released `NEWEST` names the newest released file, which every test here migrates to it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use crate::bench::{
     Log, Talk, approve, asking, at, calling, chain, history, key, line, name, plain, says, user,
 };
 
-/// The format version that this build writes.
+/// The newest file of the corpus.
 const NEWEST: &str = "v3.db";
 
 fn corpus() -> PathBuf {

@@ -38,10 +38,10 @@ async fn foreign_newer_and_broken_files_are_refused_and_left_unchanged() {
 
     let ours = named("newer");
     SqliteStore::open(&ours).await.unwrap().close().await;
-    Connection::open(&ours).unwrap().execute_batch("PRAGMA user_version = 4").unwrap();
+    Connection::open(&ours).unwrap().execute_batch("PRAGMA user_version = 5").unwrap();
     check(&ours, "store_format_unsupported").await;
     let refused = SqliteStore::open(&ours).await.unwrap_err().to_string();
-    assert_eq!(refused, "the store has format version 4, and this version knows version 3");
+    assert_eq!(refused, "the store has format version 5, and this version knows version 4");
 
     for (name, bytes) in [("text", &b"dear diary"[..]), ("long", &[7; 9000][..])] {
         std::fs::write(named(name), bytes).unwrap();
@@ -70,7 +70,7 @@ async fn an_empty_file_is_made_ours_with_every_setting_and_a_missing_folder_is_a
         file.query_row(&format!("SELECT \"{name}\" || '' FROM pragma_{name}"), [], |it| it.get(0)).unwrap()
     };
     let found = ["page_size", "journal_mode", "application_id", "user_version"].map(pragma);
-    assert_eq!(found, ["2048", "wal", "1936289383", "3"]);
+    assert_eq!(found, ["2048", "wal", "1936289383", "4"]);
     let loose = "SELECT count(*) FROM pragma_table_list \
                  WHERE type = 'table' AND NOT strict AND name NOT LIKE 'sqlite_%'";
     let loose: i64 = file.query_row(loose, [], |it| it.get(0)).unwrap();

@@ -1,0 +1,13 @@
+-- Format version 4. Each section states the reason for its columns and tables. A section only adds to what versions 1 to
+-- 3 made; it runs once, in the transaction that takes over a file.
+
+-- Checksums (durable/checksum.rs): a changed value can be told from a written one.
+
+ALTER TABLE item ADD COLUMN checksum INTEGER;
+ALTER TABLE turn ADD COLUMN checksum INTEGER;
+
+-- Retries of turns.
+
+-- Quotas.
+
+-- Subjects, erasure, hashed names of deleted sessions.
