@@ -131,3 +131,23 @@ fn settings(connection: &Connection, is_made: bool) -> rusqlite::Result<()> {
     // Savepoints keep their pages in memory, not in files elsewhere.
     connection.pragma_update(None, "temp_store", "MEMORY")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // INV-3
+    #[test]
+    fn a_writer_syncs_every_commit_unless_it_was_told_otherwise() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let path = create(&dir.path().join("store.db")).expect("a file");
+        let connection = writer(&path).expect("a writer");
+        let level = || connection.pragma_query_value(None, "synchronous", |row| row.get::<_, i64>(0));
+        let mode = connection.pragma_query_value(None, "journal_mode", |row| row.get::<_, String>(0));
+        assert_eq!((level(), mode), (Ok(2), Ok("wal".to_owned())));
+        relax(&connection, Durability::Normal).expect("a setting");
+        assert_eq!(level(), Ok(1));
+        relax(&connection, Durability::Full).expect("a setting");
+        assert_eq!(level(), Ok(2));
+    }
+}

@@ -15,7 +15,12 @@ pub(super) async fn counters_rise(bench: &dyn Bench) -> Verdict {
     apply(&stores, &s, [Put::Counters(counters(9, 1, 2, 3))]).await?;
     same("the counters", &counted(&stores, &s).await?, &Some(counters(9, 6, 7, 8)))?;
     apply(&stores, &s, [Put::Counters(counters(1, 9, 9, 9))]).await?;
-    same("the counters", &counted(&stores, &s).await?, &Some(counters(9, 9, 9, 9)))
+    same("the counters", &counted(&stores, &s).await?, &Some(counters(9, 9, 9, 9)))?;
+    // Beside a head, in either order, as most commits put them.
+    apply(&stores, &s, [Put::Head(head(1)), Put::Counters(counters(1, 10, 2, 3))]).await?;
+    same("the counters with a head", &counted(&stores, &s).await?, &Some(counters(9, 10, 9, 9)))?;
+    apply(&stores, &s, [Put::Counters(counters(2, 3, 11, 1)), Put::Head(head(2))]).await?;
+    same("the counters before a head", &counted(&stores, &s).await?, &Some(counters(9, 10, 11, 9)))
 }
 
 pub(super) async fn numbers_outlive(bench: &dyn Bench) -> Verdict {

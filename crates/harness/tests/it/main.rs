@@ -36,6 +36,7 @@ mod order;
 mod panics;
 mod recover;
 mod refuse;
+mod requirements;
 mod resumed;
 mod retain;
 mod session;

@@ -128,6 +128,10 @@ impl Layer for Sky {
         let lands = fail.is_none_or(|(_, _, land)| land == Land::After);
         let control = self.control.clone();
         if control.late.load(Ordering::SeqCst) {
+            if !lands {
+                let source = "hail".into();
+                return Box::pin(std::future::ready(Err(Error::Unavailable { doing: "write", source })));
+            }
             let store = self.store.clone();
             return Box::pin(async move {
                 control.pass().await;

@@ -5,6 +5,7 @@
 mod backup;
 mod bytes;
 mod checkpoint;
+mod commits;
 mod contract;
 mod crash;
 mod file;

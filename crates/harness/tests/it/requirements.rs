@@ -1,0 +1,479 @@
+//! Every commit requires what it was decided on: whoever decided on a state that another writer has changed since is
+//! refused, and decides again (INV-3). One chat alone hides a missing requirement, because its own memory is never behind;
+//! so the tests put a second chat, or a plain writer, over the same journal.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+
+use futures_util::{FutureExt, StreamExt};
+use serde_json::json;
+use singletree_durable::{
+    Batch, BoxFuture, FieldRow, FieldValue, Head, Journal, Json, Land, Layer, MemoryStore, Put, Read,
+    Require, Result, SessionKey, TurnKind, TurnStatus, Upkeep, WaitQuery, WaitStatus,
+};
+use singletree_engine::{Ctx, Graph, Item, NodeError, Signal};
+use singletree_harness::{Chat, Durability, ForkOptions};
+
+use crate::bench::{
+    Door, Log, Talk, agent, approve, asking, at, calling, category, chain, chat_of, check_rows, history, key,
+    name, plain, says, user,
+};
+use crate::doctor::sound;
+use crate::sky::Sky;
+
+/// A journal that reads every batch and notes what it should have required.
+#[derive(Debug, Clone)]
+struct Checked {
+    sky: Sky,
+    seen: Arc<Mutex<Seen>>,
+    /// The numbers that this process gave to events, also in batches that did not land.
+    given: Arc<Mutex<BTreeSet<(SessionKey, u64)>>>,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    missing: Vec<String>,
+    /// How often each rule had something to check.
+    checked: BTreeMap<&'static str, u64>,
+}
+
+impl Checked {
+    fn over(store: MemoryStore) -> Self {
+        Self { sky: Sky::over(store), seen: Arc::default(), given: Arc::default() }
+    }
+
+    /// The same journal in the next process.
+    fn reopen(&self) -> Self {
+        Self { seen: self.seen.clone(), ..Self::over(self.sky.store.reopen()) }
+    }
+
+    fn missing(&self) -> Vec<String> {
+        self.seen.lock().unwrap().missing.clone()
+    }
+
+    fn checked(&self) -> BTreeSet<&'static str> {
+        self.seen.lock().unwrap().checked.keys().copied().collect()
+    }
+}
+
+impl Layer for Checked {
+    fn journal(&self) -> &dyn Journal {
+        &self.sky
+    }
+
+    fn upkeep(&self) -> &dyn Upkeep {
+        &self.sky
+    }
+
+    fn write(&self, batch: Batch) -> BoxFuture<'static, Result<()>> {
+        let mut seen = self.seen.lock().unwrap();
+        for (rule, is_required) in required(&batch) {
+            *seen.checked.entry(rule).or_default() += 1;
+            if !is_required {
+                seen.missing.push(format!("{rule}: {:?} of {:?}", batch.requires, batch.puts));
+            }
+        }
+        for put in &batch.puts {
+            if let Put::Event(row) = put
+                && !self.given.lock().unwrap().insert((batch.key.clone(), row.seq))
+            {
+                seen.missing.push(format!("event number {} was given twice", row.seq));
+            }
+        }
+        drop(seen);
+        self.sky.apply(batch)
+    }
+}
+
+/// Returns for each put that is decided on something whether the batch requires that.
+fn required(batch: &Batch) -> Vec<(&'static str, bool)> {
+    let has = |it: Require| batch.requires.contains(&it);
+    let is_open = |no| has(Require::Turn { no, status: TurnStatus::Accepted });
+    let is_pending = |no| has(Require::Wait { no, status: WaitStatus::Pending });
+    let tells = |no, kind: &str| {
+        batch.puts.iter().any(|it| matches!(it, Put::Event(row) if row.turn == no && row.kind == kind))
+    };
+    // An early signal ends its wait in the commit that makes it: there was nothing to require.
+    let suspends =
+        batch.puts.iter().any(|it| matches!(it, Put::Turn(row) if row.status == TurnStatus::Suspended));
+    let mut rules = Vec::new();
+    for put in &batch.puts {
+        match put {
+            Put::Turn(row) if row.status == TurnStatus::Accepted => match row.kind {
+                TurnKind::Message if tells(row.no, "turn.accepted") => {
+                    rules.extend(row.key.clone().map(|it| ("key", has(Require::KeyFree(it)))));
+                }
+                TurnKind::Resume if tells(row.no, "signal.received") => {
+                    rules.extend((!suspends).then(|| ("resume", row.wait.is_some_and(is_pending))));
+                }
+                _ => rules.push(("taken over", is_open(row.no))),
+            },
+            Put::Turn(row) if row.kind == TurnKind::Close => {
+                rules.push(("closed", row.wait.is_some_and(is_pending) || is_open(row.no)));
+            }
+            Put::Turn(row) => rules.push((rule_of(row.status), is_open(row.no))),
+            Put::Wait(row) if row.status != WaitStatus::Pending && !suspends => {
+                rules.push(("wait", is_pending(row.no)));
+            }
+            Put::Head(head) => {
+                let before = head.version.checked_sub(1).map(Require::SessionVersion);
+                rules.push(("head", has(Require::SessionAbsent) || before.is_some_and(has)));
+            }
+            Put::Inherit { from, .. } => {
+                let source = |it: &Require| matches!(it, Require::Source { session, .. } if session == from);
+                rules.push(("source", batch.requires.iter().any(source)));
+            }
+            Put::Position(row) => rules.push(("position", is_open(row.turn))),
+            Put::Record(row) => rules.push(("record", is_open(row.turn))),
+            _ => {}
+        }
+    }
+    rules
+}
+
+fn rule_of(status: TurnStatus) -> &'static str {
+    match status {
+        TurnStatus::Accepted => "accepted",
+        TurnStatus::Suspended => "suspended",
+        TurnStatus::Completed => "completed",
+        TurnStatus::Errored => "errored",
+    }
+}
+
+/// A graph that waits at a door before it answers.
+fn waiting(door: &Door) -> Graph<Talk> {
+    let door = door.clone();
+    let builder = Graph::builder().node("n", move |_: Ctx<Talk>| {
+        let door = door.clone();
+        async move {
+            door.pass().await;
+            Ok(says("so"))
+        }
+    });
+    chain(builder, &["n"])
+}
+
+/// A graph that records a fact and saves its session in the middle of its node.
+fn saving() -> Graph<Talk> {
+    let builder = Graph::builder().node("n", |cx: Ctx<Talk>| async move {
+        cx.record("fact", Item::from_json(json!(1))).await?;
+        cx.save_session().await?;
+        Ok(says("so"))
+    });
+    chain(builder, &["n"])
+}
+
+// INV-2, INV-3, INV-7: each transition, one after the other.
+#[tokio::test]
+async fn every_commit_requires_what_it_was_decided_on() {
+    let store = Checked::over(MemoryStore::new());
+    let chat = |graph: &Graph<Talk>| chat_of(graph).open(store.clone()).unwrap();
+    let ask = Signal::new("ok");
+    let log = Log::default();
+    assert_eq!(category(&chat(&saving()).send_with("kept", user("m"), key("k")).await), "completed");
+    let asked = chat(&asking(&log, ask.clone()));
+    asked.send("asked", user("m")).await;
+    let turn = asked.answer(at("asked", "ok"), approve(true)).await.unwrap();
+    assert_eq!(category(turn.outcome().await), "completed");
+    let called = chat(&calling(&log, ask));
+    let turn = called.submit("closed", user("m"), key("k")).await.unwrap();
+    turn.outcome().await;
+    called.cancel(turn.id()).await.unwrap().outcome().await;
+    called.send("failed", user("m")).await;
+    let turn = called.answer(at("failed", "ok"), approve(false)).await.unwrap();
+    assert_eq!(category(turn.outcome().await), "provider_unavailable");
+    let door = Door::shut();
+    let stopped = chat(&waiting(&door));
+    let turn = stopped.submit("stopped", user("m"), key("k")).await.unwrap();
+    door.somebody().await;
+    stopped.cancel(turn.id()).await.unwrap().outcome().await;
+    asked.fork("asked", ForkOptions::new().session("forked")).await.unwrap();
+    stopped.submit("left", user("m"), key("k")).await.unwrap();
+    door.somebody().await;
+    let next = store.reopen();
+    let next = chat_of(&waiting(&door)).open(next).unwrap();
+    door.open();
+    for turn in next.sweep().await.unwrap() {
+        assert_eq!(category(turn.outcome().await), "completed");
+    }
+
+    assert_eq!(store.missing(), Vec::<String>::new());
+    let rules = [
+        "closed",
+        "completed",
+        "errored",
+        "head",
+        "key",
+        "position",
+        "record",
+        "resume",
+        "source",
+        "suspended",
+        "taken over",
+        "wait",
+    ];
+    assert_eq!(store.checked(), rules.into());
+}
+
+/// Lets a chat's numbers of a session run ahead of what is stored, so that no number of a late commit is taken already:
+/// only a requirement can refuse it then.
+async fn run_ahead(chat: &Chat, sky: &Sky) {
+    const NUMBERS: u64 = 40;
+    sky.fail(1, NUMBERS, Land::Before);
+    for no in 0..NUMBERS {
+        chat.submit("s", user(&format!("lost {no}")), Default::default()).await.unwrap_err();
+    }
+    sky.clear();
+    // It looks at what is stored again, and finds nothing of this.
+    chat.answer(at("s", "none"), approve(true)).await.unwrap_err();
+}
+
+// INV-2, INV-3
+#[tokio::test]
+async fn a_turn_that_another_chat_has_ended_keeps_its_end() {
+    let (store, door) = (MemoryStore::new(), Door::shut());
+    let sky = Sky::over(store.clone());
+    let builder = Graph::builder().node("hello", {
+        let door = door.clone();
+        move |_: Ctx<Talk>| {
+            let door = door.clone();
+            async move {
+                door.pass().await;
+                Err(NodeError::new("it broke").with_category("provider_unavailable"))
+            }
+        }
+    });
+    let one = chat_of(&chain(builder, &["hello"])).open(sky.clone()).unwrap();
+    let turn = one.submit("s", user("m"), Default::default()).await.unwrap();
+    door.somebody().await;
+    run_ahead(&one, &sky).await;
+    let other = chat_of(&plain(&Log::default())).open(store.clone()).unwrap();
+    assert_eq!(category(&other.send("s", user("o")).await), "completed");
+    door.open();
+    assert_eq!(category(turn.outcome().await), "completed", "as the other chat ended it");
+    assert_eq!(category(other.turn(turn.id()).await.unwrap().outcome().await), "completed");
+    assert_eq!(history(&other, "s").await, ["u:m", "a:hello", "u:o", "a:hello"]);
+    check_rows(&store, "s").await;
+    sound(&store).await;
+}
+
+/// Two chats over one journal that both know of the wait; the second one has answered it.
+async fn answered_by_another(log: &Log) -> (MemoryStore, Chat, singletree_harness::Turn) {
+    let store = MemoryStore::new();
+    let sky = Sky::over(store.clone());
+    let graph = asking(log, Signal::new("ok"));
+    let one = chat_of(&graph).open(sky.clone()).unwrap();
+    let turn = one.submit("s", user("m"), Default::default()).await.unwrap();
+    assert_eq!(category(turn.outcome().await), "suspended");
+    run_ahead(&one, &sky).await;
+    let other = chat_of(&graph).open(store.clone()).unwrap();
+    let resumed = other.answer(at("s", "ok"), approve(true)).await.unwrap();
+    assert_eq!(category(resumed.outcome().await), "completed");
+    (store, one, turn)
+}
+
+async fn status_of_wait(store: &MemoryStore) -> WaitStatus {
+    let waits = store.waits(&WaitQuery::Signal(name("s"), "ok".into())).await.unwrap();
+    assert_eq!(waits.len(), 1, "{waits:?}");
+    waits[0].1.status
+}
+
+// INV-7
+#[tokio::test]
+async fn an_answer_to_a_wait_that_another_chat_has_ended_is_not_taken() {
+    let log = Log::default();
+    let (store, one, _) = answered_by_another(&log).await;
+    one.answer(at("s", "ok"), approve(false)).await.unwrap_err();
+    assert_eq!(status_of_wait(&store).await, WaitStatus::Consumed);
+    assert_eq!(log.all(), ["ask", "gate", "act"]);
+    let again = one.answer(at("s", "ok"), approve(false)).await.unwrap_err();
+    assert_eq!(again.error_category, "chat_signal_conflict");
+    check_rows(&store, "s").await;
+}
+
+// INV-7; D10
+#[tokio::test]
+async fn a_wait_that_another_chat_has_ended_is_not_cancelled() {
+    let log = Log::default();
+    let (store, one, turn) = answered_by_another(&log).await;
+    // Whether this is told as an error or as the end that the turn has had, is the same.
+    drop(one.cancel(turn.id()).await);
+    assert_eq!(status_of_wait(&store).await, WaitStatus::Consumed);
+    check_rows(&store, "s").await;
+}
+
+// INV-3; D1
+#[tokio::test]
+async fn a_turn_takes_nothing_back_that_another_writer_has_saved() {
+    let (store, door) = (MemoryStore::new(), Door::shut());
+    let at_door = door.clone();
+    let builder = Graph::builder().node("n", move |_: Ctx<Talk>| {
+        let door = at_door.clone();
+        async move {
+            door.pass().await;
+            Ok(says("so").count(5))
+        }
+    });
+    let chat = chat_of(&chain(builder, &["n"])).open(store.clone()).unwrap();
+    let turn = chat.submit("s", user("m"), Default::default()).await.unwrap();
+    door.somebody().await;
+    let head = store.session(&name("s")).await.unwrap().unwrap().head;
+    let mut batch = Batch::new(name("s"), store.fence());
+    let value = FieldValue::Value(Json::from_text("7"));
+    batch.put(Put::Head(Head { version: head.version + 1, ..head }));
+    batch.put(Put::Field(FieldRow { name: "count".into(), value: value.clone() }));
+    store.apply(batch).await.unwrap();
+    door.open();
+    assert_ne!(category(turn.outcome().await), "completed");
+    let fields = store.session(&name("s")).await.unwrap().unwrap().fields;
+    let count = fields.into_iter().find(|it| it.name == "count").unwrap();
+    assert_eq!(count.value, value);
+}
+
+/// Lets everything run that can.
+async fn settle() {
+    for _ in 0..40 {
+        tokio::task::yield_now().await;
+    }
+}
+
+// INV-3; D12
+#[tokio::test]
+async fn a_fork_of_a_session_that_goes_on_in_the_meantime_is_made_of_what_is_stored_then() {
+    let sky = Sky::over(MemoryStore::new());
+    let chat = chat_of(&plain(&Log::default())).open(sky.clone()).unwrap();
+    chat.send("s", user("one")).await;
+    sky.linger(Read::Session);
+    let forking = tokio::spawn({
+        let chat = chat.clone();
+        async move { chat.fork("s", ForkOptions::new().session("f")).await.unwrap() }
+    });
+    settle().await;
+    assert_eq!(category(&chat.send("s", user("two")).await), "completed");
+    sky.arrive();
+    forking.await.unwrap();
+    assert_eq!(history(&chat, "f").await, ["u:one", "a:hello", "u:two", "a:hello"]);
+}
+
+// INV-3
+#[tokio::test]
+async fn nothing_is_told_before_its_commit_has_landed() {
+    let (sky, door) = (Sky::over(MemoryStore::new()), Door::shut());
+    let chat = Chat::builder().agent(agent(&waiting(&door), Durability::Turn)).open(sky.clone()).unwrap();
+    let turn = chat.submit("s", user("m"), Default::default()).await.unwrap();
+    let mut events = Box::pin(turn.events());
+    assert_eq!(events.next().await.unwrap().unwrap().what.as_str(), "turn.accepted");
+    door.somebody().await;
+    sky.delay();
+    door.open();
+    sky.holds(1).await;
+    settle().await;
+    let early = events.next().now_or_never().flatten();
+    assert!(early.is_none(), "told before it was stored: {early:?}");
+    assert!(turn.outcome().now_or_never().is_none(), "ended before its end was stored");
+    sky.release();
+    let kinds: Vec<_> = events.map(|it| it.unwrap().what.as_str().to_owned()).collect().await;
+    assert_eq!(kinds, ["message.appended", "turn.completed"]);
+}
+
+// INV-3: what is known of a session was read while a commit was on its way, and is older than that.
+#[tokio::test]
+async fn what_was_read_of_a_session_before_a_commit_landed_is_read_again() {
+    let (sky, door) = (Sky::over(MemoryStore::new()), Door::shut());
+    let chat = Chat::builder().agent(agent(&waiting(&door), Durability::Turn)).open(sky.clone()).unwrap();
+    let one = chat.submit("s", user("one"), Default::default()).await.unwrap();
+    door.somebody().await;
+    sky.fail(1, 1, Land::Before);
+    chat.submit("s", user("lost"), Default::default()).await.unwrap_err();
+    sky.linger(Read::Dossier);
+    let two = tokio::spawn({
+        let chat = chat.clone();
+        async move { chat.send("s", user("two")).await }
+    });
+    settle().await;
+    door.open();
+    assert_eq!(category(one.outcome().await), "completed");
+    settle().await;
+    sky.arrive();
+    assert_eq!(category(two.await.unwrap()), "completed");
+    assert_eq!(history(&chat, "s").await, ["u:one", "a:so", "u:two", "a:so"]);
+    check_rows(&sky, "s").await;
+}
+
+// INV-3: the same for the fields of its state, which a turn reads that is ended while another one runs.
+#[tokio::test]
+async fn what_was_read_of_a_state_before_a_commit_landed_is_read_again() {
+    let (sky, door) = (Sky::over(MemoryStore::new()), Door::shut());
+    let chat = Chat::builder().agent(agent(&waiting(&door), Durability::Turn)).open(sky.clone()).unwrap();
+    door.open_once();
+    assert_eq!(category(&chat.send("s", user("one")).await), "completed");
+    let two = chat.submit("s", user("two"), Default::default()).await.unwrap();
+    let three = chat.submit("s", user("three"), Default::default()).await.unwrap();
+    door.somebody().await;
+    sky.fail(1, 1, Land::Before);
+    chat.submit("s", user("lost"), Default::default()).await.unwrap_err();
+    sky.linger(Read::Items);
+    let cancelling = tokio::spawn({
+        let (chat, id) = (chat.clone(), three.id().clone());
+        async move { chat.cancel(&id).await.unwrap() }
+    });
+    settle().await;
+    door.open();
+    assert_eq!(category(two.outcome().await), "completed");
+    settle().await;
+    sky.arrive();
+    assert_eq!(category(cancelling.await.unwrap().outcome().await), "chat_turn_cancelled");
+    assert_eq!(category(&chat.send("s", user("four")).await), "completed");
+    assert_eq!(history(&chat, "s").await, ["u:one", "a:so", "u:two", "a:so", "u:four", "a:so"]);
+    check_rows(&sky, "s").await;
+}
+
+// D10, D20: what stops a turn writes nothing beside a commit that is on its way.
+#[tokio::test]
+async fn a_cancel_waits_for_the_commit_that_is_on_its_way() {
+    let (sky, door) = (Sky::over(MemoryStore::new()), Door::shut());
+    let chat = Chat::builder().agent(agent(&waiting(&door), Durability::Turn)).open(sky.clone()).unwrap();
+    let turn = chat.submit("s", user("m"), Default::default()).await.unwrap();
+    door.somebody().await;
+    sky.delay();
+    door.open();
+    sky.holds(1).await;
+    let written = sky.applies();
+    let cancelling = tokio::spawn({
+        let (chat, id) = (chat.clone(), turn.id().clone());
+        async move { chat.cancel(&id).await.unwrap() }
+    });
+    settle().await;
+    assert_eq!(sky.applies(), written, "one commit is on its way, and no other");
+    sky.release();
+    assert_eq!(category(cancelling.await.unwrap().outcome().await), "completed");
+    assert_eq!(history(&chat, "s").await, ["u:m", "a:so"]);
+    check_rows(&sky, "s").await;
+}
+
+// INV-3: what is stored lags behind what was given to commits on their way, and a look at it takes nothing of that back.
+#[tokio::test]
+async fn a_number_is_given_once_although_another_commit_fails_beside_it() {
+    let store = Checked::over(MemoryStore::new());
+    let sky = store.sky.clone();
+    let chat = chat_of(&plain(&Log::default())).open(store.clone()).unwrap();
+    chat.send("s", user("one")).await;
+    let submit = |text: &'static str| {
+        let chat = chat.clone();
+        tokio::spawn(async move { chat.submit("s", user(text), Default::default()).await })
+    };
+    sky.delay();
+    let two = submit("two");
+    sky.holds(1).await;
+    sky.fail(1, 1, Land::Before);
+    submit("lost").await.unwrap().unwrap_err();
+    sky.clear();
+    let three = submit("three");
+    sky.holds(2).await;
+    sky.release();
+    for turn in [two, three] {
+        assert_eq!(category(turn.await.unwrap().unwrap().outcome().await), "completed");
+    }
+    assert_eq!(store.missing(), Vec::<String>::new());
+    check_rows(&sky, "s").await;
+}
