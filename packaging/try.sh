@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the Debian package in a bare Debian 12 and tells the first story there, as a new user would: nothing but the base
-# system, no Rust, no compiler. `packaging/try.sh [PACKAGE.deb]`, by default that of `cargo xtask release`.
+# system, no Rust, no compiler. Then the container's image and the systemd unit are started as documented. `packaging/try.sh [PACKAGE.deb]`, by default that of `cargo xtask release`.
 # The base system is made once (debootstrap, from the mirror that apt uses here) and kept in target/bare-root.
 # The last line counts the checks. What cannot be tried here says `not run`.
 set -uo pipefail
@@ -27,9 +27,9 @@ needed debootstrap jq curl || not_run "debootstrap, jq or curl cannot be had"
 
 # The base system. What was broken off is made again.
 base=target/bare-root
+mirror=$(apt-get indextargets --format '$(ORIGIN) $(COMPONENT) $(CODENAME) $(REPO_URI)' 'Identifier: Packages' \
+  | awk '$1 == "Debian" && $2 == "main" && $3 !~ /-/ { print $4; exit }')
 if [ ! -e "$base.made" ]; then
-  mirror=$(apt-get indextargets --format '$(ORIGIN) $(COMPONENT) $(CODENAME) $(REPO_URI)' 'Identifier: Packages' \
-    | awk '$1 == "Debian" && $2 == "main" && $3 !~ /-/ { print $4; exit }')
   [ -n "$mirror" ] || not_run "apt has no mirror of Debian"
   rm -rf "$base"
   mkdir -p target
@@ -40,7 +40,11 @@ fi
 
 scratch=$(mktemp -d)
 serving=
+nspawn=
+source packaging/try/unit.sh
+source packaging/try/container.sh
 ended() {
+  stop_unit_system
   [ -z "$serving" ] || kill -9 "$serving" 2>/dev/null
   rm -rf "$scratch"
 }
@@ -170,6 +174,9 @@ serving=
 check "the package goes" inside dpkg --purge singletree
 check "it leaves nothing but conversations" no sh -c "ls -d '$root'/usr/bin/singletree '$root'/etc/singletree '$root'/usr/share/doc/singletree '$root'/usr/share/man/man1/singletree* 2>/dev/null"
 check "the conversations stay" test -s "$data/singletree.db"
+
+try_container
+try_unit
 
 mib() { awk -v b="$(stat -c %s "$1")" 'BEGIN { printf "%.1f MiB", b / 1048576 }'; }
 dpkg-deb --fsys-tarfile "$package" | tar -xO ./usr/bin/singletree >"$scratch/binary"

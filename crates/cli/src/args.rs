@@ -12,7 +12,7 @@ use singletree::TurnId;
 use singletree::durable::SessionId;
 
 pub(crate) use picture::{Graph, GraphFormat, Turn, TurnFormat};
-pub(crate) use serving::{Keys, KeysOf, ScopeName, Serve, Shell, Switch};
+pub(crate) use serving::{Health, Keys, KeysOf, ScopeName, Serve, Shell, Switch};
 
 use crate::who::Who;
 
@@ -67,6 +67,10 @@ pub(crate) enum Command {
     ///
     /// Turns that were accepted are kept when it ends; a second interrupt ends it at once.
     Serve(Serve),
+    /// Ask a running server whether it is ready: it can write to its store, and took over the turns of the process before it.
+    ///
+    /// Exit codes: 0 it is ready, 1 it is not, or does not answer.
+    Health(Health),
     /// Make, list, rotate and revoke the keys of a server. Works beside a running one.
     #[command(subcommand)]
     Keys(Keys),
@@ -422,7 +426,7 @@ impl Command {
             Self::Keys(it) => it.of().common.json,
             Self::Backup(it) => it.common.json,
             Self::Torture(it) => it.json,
-            Self::TortureChild(_) | Self::Completions(_) | Self::Man(_) => false,
+            Self::TortureChild(_) | Self::Completions(_) | Self::Man(_) | Self::Health(_) => false,
         }
     }
 }

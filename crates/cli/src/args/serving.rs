@@ -25,6 +25,16 @@ pub(crate) struct Serve {
     pub(crate) db: Db,
 }
 
+/// `singletree health`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Health {
+    /// The server's address; by default that of the server that has the database open.
+    #[arg(long, value_name = "URL", conflicts_with = "db")]
+    pub(crate) url: Option<String>,
+    #[command(flatten)]
+    pub(crate) db: Db,
+}
+
 /// `singletree shell`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Shell {

@@ -9,6 +9,7 @@ mod completions;
 mod doctor;
 mod fork;
 mod graph;
+mod health;
 mod init;
 mod keys;
 mod man;
@@ -51,6 +52,7 @@ pub(crate) async fn run(command: Command) -> Result<u8> {
         Command::Turn(args) => turn::run(args).await,
         Command::Doctor(args) => doctor::run(args).await,
         Command::Serve(args) => serve::run(args).await,
+        Command::Health(args) => health::run(args).await,
         Command::Shell(args) => shell::run(args).await,
         Command::Keys(args) => keys::run(args).await,
         Command::Backup(args) => backup::run(args).await,

@@ -19,6 +19,7 @@ mod colours;
 mod commands;
 mod doctor;
 mod guide;
+mod health;
 mod page;
 mod paste;
 mod piped;

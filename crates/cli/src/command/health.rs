@@ -1,0 +1,42 @@
+//! `singletree health`: asks a running server whether it is ready, for supervisors and containers.
+
+use singletree::http::{Method, Secret};
+use singletree_protocol::native::Ready;
+
+use crate::args::Health;
+use crate::error::{Error, Result};
+use crate::exit::{COMPLETED, ERRORED};
+use crate::operator::Remote;
+use crate::place::Place;
+use crate::print::Screen;
+
+/// Runs the command. Container engines know two results, 0 and 1, so that every failure is 1.
+pub(crate) async fn run(args: Health) -> Result<u8> {
+    match ask_ready(&args).await {
+        Ok(()) => {
+            Screen::out().line("ready")?;
+            Ok(COMPLETED)
+        }
+        Err(error) => {
+            Screen::err().line(&format!("not ready: {error}"))?;
+            Ok(ERRORED)
+        }
+    }
+}
+
+async fn ask_ready(args: &Health) -> Result<()> {
+    let server = match &args.url {
+        // The route asks nobody for a key.
+        Some(url) => Remote::new(url, Secret::new(""))?,
+        None => {
+            let place = Place::of(args.db.db.as_deref())?;
+            let nobody = || Error::Usage(format!("no server runs over {}", place.db().display()));
+            Remote::beside(&place)?.ok_or_else(nobody)?
+        }
+    };
+    let answer: Ready = server.ask(Method::Get, "/readyz", None::<&()>).await?;
+    match answer.ready {
+        true => Ok(()),
+        false => Err(Error::Usage("the server says that it is not ready".to_owned())),
+    }
+}
