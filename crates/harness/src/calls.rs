@@ -45,14 +45,15 @@ fn name(message: u64, call: u64) -> String {
 }
 
 impl CallLog {
-    /// Returns the record that a call begins: the intent, made durable before the call is made. `message` is the position of
-    /// the assistant message in the history, `call` the index of the call in it.
+    /// Returns the record that a call begins which changes something: the intent, made durable before the call is made. A
+    /// turn with such a record has had an effect, however it ends (D29); a call that only reads needs none. `message` is the
+    /// position of the assistant message in the history, `call` the index of the call in it.
     #[must_use]
     pub fn begun(message: u64, call: u64) -> (String, Item) {
         (name(message, call), Item::from_typed(Recorded::Begun))
     }
 
-    /// Returns the record of what a call gave: the text of its tool message. `then` is the call that begins next, when one
+    /// Returns the record of what such a call gave: the text of its tool message. `then` is the call that begins next, when one
     /// does right away: one record for both.
     #[must_use]
     pub fn gave(message: u64, call: u64, text: &str, then: Option<u64>) -> (String, Item) {
@@ -98,6 +99,35 @@ impl CallLog {
     pub fn is_in_doubt(&self, call: u64) -> bool {
         self.begun.contains(&call) && !self.results.contains_key(&call)
     }
+}
+
+/// Whether an invocation recorded the intent of a call that changes something (D29).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Effects {
+    #[default]
+    None,
+    Intended,
+}
+
+impl Effects {
+    pub(crate) fn of(has_intent: bool) -> Self {
+        if has_intent { Self::Intended } else { Self::None }
+    }
+
+    pub(crate) fn any(self) -> bool {
+        self == Self::Intended
+    }
+}
+
+/// Tells whether a record is about a call that changes something, which is an effect (D29): that it begins, or its result,
+/// which takes the place of that.
+pub(crate) fn is_intent(name: &str) -> bool {
+    CallLog::message_of(name).is_some()
+}
+
+/// Tells whether any of these records is such a one.
+pub(crate) fn have_intent(records: &Records) -> bool {
+    records.keys().any(|name| is_intent(name))
 }
 
 /// How the calls are closed that nothing is known of.

@@ -20,6 +20,7 @@ use crate::outcome::{ChatTurnOutcome, ErroredTurn};
 use crate::policy::{COMMAND, PromptPolicy};
 use crate::record::TurnRowExt;
 use crate::side::SideRecords;
+use crate::stopped_run::{KeptPart, StoppedRun};
 use crate::stream::TurnStream;
 use crate::transition::suspend::Left;
 use crate::turning::{Turning, history as history_of};
@@ -229,35 +230,79 @@ impl Keeper {
         *lock(&self.outcome) = Some(outcome);
     }
 
-    /// Ends the turn as failed, with what its run had made.
-    pub(crate) async fn fail(&self, error: &Error, progress: Option<&Progress>) -> Result<(), Error> {
-        let made = progress.and_then(|it| it.frames.first()).map(history_of);
+    /// Tells whether the turn's invocation had effects (D29).
+    pub(crate) fn had_effects(&self) -> bool {
+        lock(&self.turning).effects.any()
+    }
+
+    /// Describes where a run of this process stands, with what was shown of the message that it was making.
+    pub(crate) fn stopped(&self, progress: Option<&Progress>) -> Option<StoppedRun> {
+        let version = self.served.agent.graph.session_version();
+        let stopped = StoppedRun::of_progress(progress?, &self.served.names, version)?;
+        let shown = self.stream.interrupted().filter(|(position, _)| *position >= stopped.history.len());
+        Some(StoppedRun { shown: shown.map(|(_, text)| text), ..stopped })
+    }
+
+    /// Ends the turn as failed, with what its run did (D29).
+    pub(crate) async fn fail(&self, error: &Error, stopped: Option<StoppedRun>) -> Result<(), Error> {
         let errored = self.errored(error);
-        let at = progress.and_then(|it| Made::at(&it.cursor));
-        let outcome = self.commit(|writing, turning| {
-            turning.making.at = at;
-            transition::fail::fail(writing, turning, made.as_ref(), errored)
-        });
-        self.recorded(outcome.await?);
-        Ok(())
+        let transition =
+            |writing: &mut Writing, turning: &mut Turning, kept: (Option<&StoppedRun>, KeptPart)| {
+                transition::fail::fail(writing, turning, kept, errored.clone())
+            };
+        self.end_early(stopped, transition).await
     }
 
     /// Ends the turn as cancelled, with what was shown of it (D10).
-    pub(crate) async fn cancel(&self, progress: Option<Progress>) -> Result<(), Error> {
+    pub(crate) async fn cancel(&self, progress: Option<&Progress>) -> Result<(), Error> {
+        let Some(stopped) = self.stopped(progress) else { return self.fail(&Error::Cancelled, None).await };
         let errored = self.errored(&Error::Cancelled);
-        let at = progress.as_ref().and_then(|it| Made::at(&it.cursor));
-        let Some(state) = progress.and_then(|it| it.frames.into_iter().next()) else {
-            return self.fail(&Error::Cancelled, None).await;
+        let transition = |writing: &mut Writing,
+                          turning: &mut Turning,
+                          kept: (Option<&StoppedRun>, KeptPart)| {
+            match kept {
+                (Some(stopped), part) if part != KeptPart::Nothing => {
+                    transition::cancel::cancel(writing, turning, (stopped, part), errored.clone())
+                }
+                kept => transition::fail::fail(writing, turning, kept, errored.clone()),
+            }
         };
-        let history = history_of(&state);
-        let shown = self.stream.interrupted().filter(|(position, _)| *position >= history.len());
-        let stopped = transition::cancel::Stopped { history, shown: shown.map(|(_, text)| text) };
-        let outcome = self.commit(|writing, turning| {
-            turning.making.at = at;
-            transition::cancel::cancel(writing, turning, stopped, errored)
-        });
-        self.recorded(outcome.await?);
-        Ok(())
+        self.end_early(Some(stopped), transition).await
+    }
+
+    /// Commits the end of a turn whose run did not record it. What does not fit the limits is left out: a turn ends in any
+    /// case (INV-8).
+    async fn end_early(
+        &self,
+        mut stopped: Option<StoppedRun>,
+        transition: impl Fn(
+            &mut Writing,
+            &mut Turning,
+            (Option<&StoppedRun>, KeptPart),
+        ) -> Result<Arc<ChatTurnOutcome>, Error>,
+    ) -> Result<(), Error> {
+        if let Some(stopped) = stopped.as_mut().filter(|_| self.had_effects()) {
+            let range = lock(&self.turning).last_stored(&stopped.history);
+            if let Some(range) = range {
+                stopped.last = self.house.item_beside(&self.hot, &range).await;
+            }
+        }
+        let mut parts = KeptPart::MOST_FIRST.into_iter();
+        loop {
+            let part = parts.next().unwrap_or(KeptPart::Nothing);
+            let ended = self.commit(|writing, turning| {
+                turning.making.at = stopped.as_ref().and_then(|it| it.made.clone());
+                transition(writing, turning, (stopped.as_ref(), part))
+            });
+            match ended.await {
+                // Nothing of it was sent to the store.
+                Err(_) if part != KeptPart::Nothing && !self.is_doubtful() => {}
+                ended => {
+                    self.recorded(ended?);
+                    return Ok(());
+                }
+            }
+        }
     }
 
     pub(crate) fn errored(&self, error: &Error) -> ErroredTurn {

@@ -76,6 +76,7 @@ mod readers;
 mod record;
 mod replay;
 mod runner;
+mod stopped_run;
 mod stored;
 mod tasks;
 mod transition;

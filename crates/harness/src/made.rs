@@ -37,6 +37,11 @@ impl Made {
         let attempt = (last.at == Position::Before).then_some(last.attempt);
         Some(Self { outer: first.node.clone(), path: path.join("/"), attempt })
     }
+
+    /// Returns the node, after those that contain it.
+    pub(crate) fn path(&self) -> &str {
+        &self.path
+    }
 }
 
 /// What is known of who made what is committed next.

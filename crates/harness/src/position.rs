@@ -40,6 +40,9 @@ pub(crate) struct Position {
     /// What it had used of models; nothing once that is told by the turn's outcome.
     #[serde(default, skip_serializing_if = "Used::is_empty")]
     pub(crate) used: Used,
+    /// Whether the invocation recorded the intent of a call that changes something (D29).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) effects: bool,
     /// The messages that the turn has taken, which steer it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) taken: Vec<TakenAt>,

@@ -6,13 +6,14 @@ use singletree_durable::{
     Head, ItemRange, Paused, Positions, RecordRow, TurnKind, TurnQuery, TurnRow, WaitQuery, WaitRow,
 };
 use singletree_engine::{
-    Entered, Error as RunError, Identity, Item, SessionState, Standing, Start, UNVERSIONED, migrate_session,
+    Entered, Error as RunError, Fields, Identity, Item, SessionState, Standing, Start, UNVERSIONED,
+    migrate_session,
 };
 
 use crate::Error;
 use crate::agent::Durability;
 use crate::budget::Spent;
-use crate::calls::Records;
+use crate::calls::{Effects, Records, have_intent};
 use crate::history::HISTORY;
 use crate::hot::{Answering, Hot};
 use crate::house::{House, Served};
@@ -140,6 +141,7 @@ impl Preparing<'_> {
             taken: Vec::new(),
             ended: Vec::new(),
             sides: SideRecords::default(),
+            effects: Effects::None,
         })
     }
 
@@ -211,6 +213,7 @@ impl Preparing<'_> {
                 turning.spent = position.spent;
                 turning.used = position.used.clone();
                 turning.taken = self.taken(&position).await?;
+                turning.effects = Effects::of(position.effects || have_intent(&records));
                 Beginning {
                     entered: Entered::Standing(standing),
                     start: Begun::Recover,
@@ -258,25 +261,15 @@ impl Preparing<'_> {
     }
 
     /// Reads where a run stands, brought to the graph's version: the process that stored it may have had another (R36).
-    async fn standing(
+    pub(crate) async fn standing(
         &self,
         turning: &mut Turning,
         position: &Position,
         records: Records,
     ) -> Result<(Standing, Numbers), Error> {
-        let (journal, graph) = (self.house.journal.as_ref(), &self.served.agent.graph);
-        let from = position.schema_version.clone().unwrap_or_else(|| version_of(&turning.head).to_owned());
-        let is_old = from != graph.schema().version();
-        let window = self.window().filter(|_| !is_old);
-        if is_old {
-            // Migrations see whole lists.
-            turning.stored = self.read_fields(None).await?;
-        }
-        let mut numbers = Numbers::default();
-        let names = (!is_old).then_some(turning.names.as_ref());
-        let (key, stored) = (&self.hot.key, &turning.stored);
-        let mut decoder = Decoder { journal, key, stored, names, numbers: &mut numbers, window };
-        let frames = self.house.limited(decoder.frames(position.frames.clone())).await?;
+        let graph = &self.served.agent.graph;
+        let (frames, numbers) = self.frames(turning, position).await?;
+        let from = written_by(position, &turning.head);
         let invocation = &turning.row.invocation;
         let identity = Some(Identity {
             invocation_id: invocation.clone(),
@@ -287,6 +280,26 @@ impl Preparing<'_> {
         let standing = Standing { identity, cursor, frames, records, containers, completed };
         let migrations = self.served.agent.run_migrations();
         Ok((graph.migrate_standing(standing, &from, &migrations)?, numbers))
+    }
+
+    /// Reads the states of where a run stands, in the version that they are stored in.
+    pub(crate) async fn frames(
+        &self,
+        turning: &mut Turning,
+        position: &Position,
+    ) -> Result<(Vec<Fields>, Numbers), Error> {
+        let is_old = written_by(position, &turning.head) != self.served.agent.graph.schema().version();
+        let window = self.window().filter(|_| !is_old);
+        if is_old {
+            // Migrations see whole lists.
+            turning.stored = self.read_fields(None).await?;
+        }
+        let mut numbers = Numbers::default();
+        let names = (!is_old).then_some(turning.names.as_ref());
+        let (journal, key, stored) = (self.house.journal.as_ref(), &self.hot.key, &turning.stored);
+        let mut decoder = Decoder { journal, key, stored, names, numbers: &mut numbers, window };
+        let frames = self.house.limited(decoder.frames(position.frames.clone())).await?;
+        Ok((frames, numbers))
     }
 
     pub(crate) async fn records(&self, turn: u64) -> Result<Records, Error> {
@@ -305,6 +318,7 @@ impl Preparing<'_> {
             let what = format!("version {} became {}", position.version, turning.head.version);
             return Err(RunError::SessionConflict { source: what.into() }.into());
         }
+        turning.effects = Effects::of(position.effects);
         let (standing, numbers) = self.standing(turning, position, records.clone()).await?;
         Ok(Beginning {
             entered: Entered::Standing(standing),
@@ -441,6 +455,11 @@ impl Preparing<'_> {
         });
         (Arc::new(keeper), stream)
     }
+}
+
+/// Returns the version of the states of a position.
+fn written_by(position: &Position, head: &Head) -> String {
+    position.schema_version.clone().unwrap_or_else(|| version_of(head).to_owned())
 }
 
 fn version_of(head: &Head) -> &str {

@@ -22,8 +22,23 @@ use crate::usage::Used;
 #[serde(tag = "outcome", rename_all = "snake_case", deny_unknown_fields)]
 pub(crate) enum Recorded {
     Completed(Tail),
-    Suspended { tail: Tail, wait: u64 },
-    Errored { bucket: Bucket, category: String, reply: String, diagnostic: String, retry_safe: bool },
+    Suspended {
+        tail: Tail,
+        wait: u64,
+    },
+    Errored {
+        bucket: Bucket,
+        category: String,
+        reply: String,
+        diagnostic: String,
+        retry_safe: bool,
+        /// Whether its invocation had effects: then the session keeps what it did (D29).
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        effects: bool,
+        /// How long the history was when it ended: where people are shown the turn. Older records do not say.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        place: Option<u64>,
+    },
 }
 
 /// Which messages of the history the turn added after the user's own (D6).
@@ -76,7 +91,17 @@ impl Recorded {
             reply: turn.reply.text().into_owned(),
             diagnostic: turn.diagnostic.clone(),
             retry_safe: turn.retry_safe,
+            effects: false,
+            place: None,
         }
+    }
+
+    /// Says of a failed turn whether it had effects, and where it stands in the history.
+    pub(crate) fn beside(mut self, had_effects: bool, at: Option<u64>) -> Self {
+        if let Self::Errored { effects, place, .. } = &mut self {
+            (*effects, *place) = (had_effects, at);
+        }
+        self
     }
 }
 
@@ -140,7 +165,7 @@ pub(crate) async fn read_outcome(
                 path: path(tail),
             })
         }
-        Recorded::Errored { bucket, category, reply, diagnostic, retry_safe } => {
+        Recorded::Errored { bucket, category, reply, diagnostic, retry_safe, .. } => {
             ChatTurnOutcome::Errored(ErroredTurn {
                 turn: Some(turn),
                 error_bucket: bucket,

@@ -123,8 +123,8 @@ impl House {
                 return Ok(outcome);
             }
             let served = self.agents.get(&unrun.row().agent).unwrap_or_else(|| self.any_served());
-            let keeper = Preparing { house: self, hot, served }.unrun(unrun).await?;
-            keeper.fail(error, None).await?;
+            let (keeper, stopped) = Preparing { house: self, hot, served }.unrun(unrun).await?;
+            keeper.fail(error, stopped).await?;
             Ok(self.told(&keeper))
         })
     }
@@ -293,10 +293,15 @@ impl House {
                 Some(outcome) => return outcome,
                 None => (Err(Error::ShuttingDown), Error::ShuttingDown),
             },
-            Ended::Cancelled(progress) => (keeper.cancel(progress).await, Error::Cancelled),
+            // What the effects of a run were is read from the store where the run does not tell it any more.
+            Ended::Cancelled(None) if keeper.had_effects() => (Err(Error::Cancelled), Error::Cancelled),
+            Ended::Failed(error, None) if keeper.had_effects() => (Err(Error::ShuttingDown), error),
+            Ended::Cancelled(progress) => (keeper.cancel(progress.as_ref()).await, Error::Cancelled),
             // After a commit that failed, what the keeper holds may not be what is stored.
             Ended::Failed(error, _) if keeper.is_doubtful() => (Err(Error::ShuttingDown), error),
-            Ended::Failed(error, progress) => (keeper.fail(&error, progress.as_ref()).await, error),
+            Ended::Failed(error, progress) => {
+                (keeper.fail(&error, keeper.stopped(progress.as_ref())).await, error)
+            }
         };
         match recorded {
             Ok(()) => self.told(keeper),

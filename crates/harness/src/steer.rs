@@ -229,7 +229,7 @@ impl Turning {
             let (recorded, outcome) = match errored {
                 Some(errored) => {
                     let own = ErroredTurn { turn: Some(turn), ..errored.clone() };
-                    (Recorded::errored(&own), ChatTurnOutcome::Errored(own))
+                    (self.failure(&own), ChatTurnOutcome::Errored(own))
                 }
                 None => {
                     let replies = messages_from(&messages, position + 1)?;

@@ -8,12 +8,12 @@ use singletree_llm::ChatMessage;
 
 use crate::Error;
 use crate::budget::{Bounds, Spent};
-use crate::calls::Records;
+use crate::calls::{Effects, Records};
 use crate::event::ChatEventKind;
 use crate::history::HISTORY;
 use crate::made::Making;
 use crate::mail::Mailbox;
-use crate::outcome::{ChatTurnOutcome, DispatchPath};
+use crate::outcome::{ChatTurnOutcome, DispatchPath, ErroredTurn};
 use crate::policy::PromptPolicy;
 use crate::position::Marks;
 use crate::record::{self, Recorded, Tail, TurnRowExt};
@@ -64,6 +64,8 @@ pub(crate) struct Turning {
     pub(crate) ended: Vec<(u64, Arc<ChatTurnOutcome>)>,
     /// What its nodes say about the messages that they make.
     pub(crate) sides: SideRecords,
+    /// Whether its invocation recorded the intent of a call that changes something (D29).
+    pub(crate) effects: Effects,
 }
 
 impl Turning {
@@ -134,7 +136,11 @@ impl Turning {
         self.write_state(writing, &fields)
     }
 
-    fn write_state(&mut self, writing: &mut Writing, fields: &[(Arc<str>, Slot)]) -> Result<(), Error> {
+    pub(crate) fn write_state(
+        &mut self,
+        writing: &mut Writing,
+        fields: &[(Arc<str>, Slot)],
+    ) -> Result<(), Error> {
         let author = self.author();
         let how = (&self.rows.clone(), &mut self.numbers, &self.bounds);
         self.stored = write_fields(writing, &author, fields, &self.stored, how)?;
@@ -204,6 +210,12 @@ impl Turning {
         };
         let existing = self.path == DispatchPath::ExistingSession;
         Tail { generation, from: self.marks.boundary.min(len), to: len, existing }
+    }
+
+    /// Returns what is stored of the end of a turn that failed.
+    pub(crate) fn failure(&self, errored: &ErroredTurn) -> Recorded {
+        let place = (!self.unread).then(|| self.committed().len());
+        Recorded::errored(errored).beside(self.effects.any(), place)
     }
 
     /// Returns the bytes of the committed history.

@@ -6,9 +6,11 @@ use singletree_durable::TurnRow;
 use singletree_engine::Entered;
 
 use crate::Error;
+use crate::calls::{Effects, Records, have_intent};
 use crate::keeper::Keeper;
 use crate::position::Position;
 use crate::prepare::Preparing;
+use crate::stopped_run::{StoppedRun, project};
 use crate::stored::StoredFields;
 use crate::turning::Turning;
 use crate::usage::Used;
@@ -38,8 +40,9 @@ impl From<TurnRow> for Unrun {
 }
 
 impl Preparing<'_> {
-    /// Makes a keeper for a turn that is ended without being run, or without being run further.
-    pub(crate) async fn unrun(&self, unrun: Unrun) -> Result<Arc<Keeper>, Error> {
+    /// Makes a keeper for a turn that is ended without being run, or without being run further, and says where its run stood
+    /// if it had effects (D29).
+    pub(crate) async fn unrun(&self, unrun: Unrun) -> Result<(Arc<Keeper>, Option<StoppedRun>), Error> {
         let Unrun { row, used } = unrun;
         let mut turning = match self.fields().await {
             Ok(stored) => self.turning_on(stored, row)?,
@@ -55,16 +58,62 @@ impl Preparing<'_> {
         if turning.positioned {
             turning.records = self.records(turning.row.no).await?;
         }
-        let own = position.filter(|it| it.turn == turning.row.no);
+        let is_own = position.as_ref().is_some_and(|it| it.turn == turning.row.no);
         // What it had committed is its own to close (D8); a position that cannot be read says nothing of that.
-        if let Some(position) = own.and_then(|it| it.body.decode::<Position>().ok()) {
+        let position = position.and_then(|it| it.body.decode::<Position>().ok());
+        let stood_with_effects = position.as_ref().is_some_and(|position| position.effects);
+        turning.effects = Effects::of(stood_with_effects || have_intent(&turning.records));
+        let mut stopped = None;
+        if let Some(position) = position.filter(|_| is_own) {
             turning.marks.first = position.marks.first.min(turning.marks.first);
             turning.used = position.used.clone();
             turning.taken = self.taken(&position).await?;
+            if turning.effects.any() {
+                stopped = self.stopped_at(&mut turning, &position).await?;
+            }
         }
         if !used.is_empty() {
             turning.used = used;
         }
-        Ok(self.keep(turning, Entered::Fresh(None), None).0)
+        Ok((self.keep(turning, Entered::Fresh(None), None).0, stopped))
     }
+
+    /// Reads where the run of a turn with effects stood; none when that cannot be read, or the session is another by now.
+    async fn stopped_at(
+        &self,
+        turning: &mut Turning,
+        position: &Position,
+    ) -> Result<Option<StoppedRun>, Error> {
+        if turning.unread || position.version != turning.head.version {
+            return Ok(None);
+        }
+        let graph = &self.served.agent.graph;
+        let read = match self.standing(turning, position, Records::new()).await {
+            Ok((standing, numbers)) => Ok((standing.frames, numbers)),
+            // A state that this graph cannot go on with has a history all the same.
+            Err(_) => self.frames(turning, position).await,
+        };
+        let (frames, numbers) = match read {
+            Ok(read) => read,
+            Err(error) if is_unreadable(&error) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let Some(fields) = frames.first() else { return Ok(None) };
+        let session = project(fields, &turning.names, graph.session_version());
+        let session = session.filter(|it| graph.check_session(it).is_ok() && self.serves(&turning.row.agent));
+        let stopped = StoppedRun::of_fields(fields, &position.cursor, session);
+        if stopped.is_some() {
+            (turning.numbers, turning.marks) = (numbers, position.marks);
+        }
+        Ok(stopped)
+    }
+
+    fn serves(&self, agent: &str) -> bool {
+        self.served.agent.name == agent
+    }
+}
+
+/// Tells whether reading again cannot help.
+fn is_unreadable(error: &Error) -> bool {
+    error.is_corrupt() || !matches!(error, Error::Store { .. })
 }

@@ -8,11 +8,16 @@ use serde_json::{Map, Value};
 use singletree_durable::{Json, TurnKind, TurnRow, WaitRow, WaitStatus};
 use singletree_engine::Error as RunError;
 
+use crate::calls::Effects;
 use crate::hot::{Answering, Desk, Hot, Listener, Queued, Ticket, Work};
 use crate::house::House;
+use crate::made::Made;
 use crate::outcome::ChatTurnOutcome;
+use crate::position::Position;
 use crate::prepare::Preparing;
+use crate::stopped_run::StoppedRun;
 use crate::stored::corrupt;
+use crate::turning::Turning;
 use crate::{Error, transition};
 
 /// Why a wait ends without being resumed.
@@ -50,6 +55,7 @@ pub(crate) async fn close(
     let served = house.agents.get(&suspended.agent).unwrap_or(any);
     let mut turning = Preparing { house, hot, served }.turning(suspended.clone()).await?;
     turning.positioned = true;
+    let stopped = read_end(house, hot, &mut turning).await?;
     let (commit, outcome, stored, head) = {
         let mut desk = hot.desk();
         let mut writing = house.write(hot, &desk);
@@ -57,7 +63,7 @@ pub(crate) async fn close(
         let id = crate::record::TurnRowExt::id(&turning.row);
         let errored = served.errored(&house.limits, Some(id), &error);
         let ended = WaitRow { status, ..wait };
-        let outcome = transition::close::close(&mut writing, &mut turning, ended, errored)?;
+        let outcome = transition::close::close(&mut writing, &mut turning, (ended, &stopped), errored)?;
         (house.send(&mut desk, writing), outcome, turning.stored, turning.head)
     };
     house.land(hot, commit).await?;
@@ -71,6 +77,22 @@ pub(crate) async fn close(
     };
     tell_listeners(&listeners, &outcome);
     Ok(Some(outcome))
+}
+
+/// Reads whether the invocation that ends had effects, and where its history ends (D29).
+async fn read_end(house: &House, hot: &Hot, turning: &mut Turning) -> Result<StoppedRun, Error> {
+    let row = house.read(house.journal.position(&hot.key, &turning.row.invocation)).await?;
+    // One that cannot be read says nothing of that.
+    let position = row.and_then(|it| it.body.decode::<Position>().ok());
+    turning.effects = Effects::of(position.as_ref().is_some_and(|it| it.effects));
+    let history = turning.committed();
+    let range = turning.last_stored(&history).filter(|_| turning.effects.any());
+    let last = match range {
+        Some(range) => house.item_beside(hot, &range).await,
+        None => None,
+    };
+    let made = position.and_then(|it| Made::at(&it.cursor));
+    Ok(StoppedRun { session: None, history, shown: None, made, last })
 }
 
 /// Runs the turn that an answer starts; none when the answer was not taken: then nothing was consumed.

@@ -7,10 +7,11 @@ use serde_json::json;
 use singletree_agent::{AgentLoop, Approve};
 use singletree_durable::{FailAt, ItemRange, Journal, Land, MemoryStore, SessionId, SessionKey, TenantId};
 use singletree_harness::{Agent, Chat, ChatBuilder, Limits, SendOptions, Turn};
-use singletree_llm::{ChatMessage, ScriptedProvider};
-use singletree_tools::{CallContext, Effect, Tool, TypedTool};
+use singletree_llm::{ChatMessage, Script, ScriptedProvider};
+use singletree_tools::{CallContext, Effect, Recovery, Tool, TypedTool};
 use tokio::sync::Notify;
 
+use crate::probe::World;
 use crate::rig::{SESSION, completed, decide, errored, script, send, toolbox, transcript};
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -65,6 +66,7 @@ async fn submit(chat: &Chat, text: &str) -> Turn {
 }
 
 const UNKNOWN: &str = r#"tool: {"reason":"it ran when the turn ended; whether it took effect is not known","status":"unknown"}"#;
+const FAILED: &str = r#"tool: {"reason":"chat_budget_exhausted","status":"failed"}"#;
 const CANCELLED: &str = r#"tool: {"reason":"the turn was cancelled","status":"cancelled"}"#;
 
 // D8, D10
@@ -131,21 +133,66 @@ async fn a_turn_that_is_given_up_keeps_what_its_calls_gave() {
     assert_eq!(transcript(&chat).await[2..], ["tool: did a", UNKNOWN, failed]);
 }
 
-// D8: the same for a turn that fails; and a turn whose calls never were committed adds nothing, but its record keeps them (D11).
+// D8, D29: the same for a turn that fails before its calls became history.
 #[tokio::test(start_paused = true)]
-async fn what_calls_gave_stays_in_the_record_of_a_turn_that_adds_nothing() {
+async fn a_turn_that_fails_keeps_what_its_calls_gave() {
+    for (text, at, kept) in [
+        ("acts", "act b", vec!["tool: did a", UNKNOWN]),
+        ("mixed", "act a", vec![FAILED, UNKNOWN, FAILED, FAILED, FAILED]),
+    ] {
+        let stuck = Stuck::at(at);
+        let limits = Limits { turn_time: Duration::from_secs(3), ..Limits::default() };
+        let chat = stuck.chat().limits(limits).open(MemoryStore::new()).unwrap();
+        let outcome = send(&chat, text).await;
+        assert_eq!(errored(&outcome).error_category, "chat_budget_exhausted");
+        assert_eq!(transcript(&chat).await[2..], kept, "{text} at {at}");
+        completed(&send(&chat, "say hello").await);
+    }
+}
+
+// D11, D29: a turn whose calls only read adds nothing; its record keeps its messages.
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_only_read_adds_nothing_and_its_record_keeps_what_it_made() {
     let store = MemoryStore::new();
-    let stuck = Stuck::at("act b");
+    let stuck = Stuck::at("look 1");
     let limits = Limits { turn_time: Duration::from_secs(3), ..Limits::default() };
     let chat = stuck.chat().limits(limits).open(store.clone()).unwrap();
-    let outcome = send(&chat, "acts").await;
+    let outcome = send(&chat, "mixed").await;
     assert_eq!(errored(&outcome).error_category, "chat_budget_exhausted");
     assert_eq!(transcript(&chat).await, Vec::<String>::new());
     let key = SessionKey::new(TenantId::single(), SessionId::parse(SESSION).unwrap());
     let made = store.items(&key, &ItemRange::Turn(0)).await.unwrap();
-    let made: Vec<_> = made.iter().map(|it| it.body.as_str().to_owned()).collect();
-    assert_eq!(made.len(), 3, "the user's message, the model's, what one call gave: {made:?}");
-    assert!(made[2].contains("did a"), "{made:?}");
+    assert_eq!(made.len(), 2, "the user's message and the model's: {made:?}");
+}
+
+/// The small script, whose model fails after any tool with this category.
+fn failing_after_tools(category: &str) -> Arc<ScriptedProvider> {
+    let failing = json!({ "model": "test", "rules": [
+        { "when": { "user": ["say {what}"] }, "then": { "reply": "You said: {what}" } },
+        { "when": { "user": ["act"] }, "then": { "calls": crate::rig::calls(&[("act", "a")]) } },
+        { "when": { "results": "any" }, "then": { "reply": "Half", "error": { "category": category, "message": "down" } } },
+    ] });
+    Arc::new(ScriptedProvider::new(Script::from_json(&failing.to_string()).unwrap()))
+}
+
+// C1, C2, D29: a provider that fails behind a tool; the next model call reads that the tool has run.
+#[tokio::test]
+async fn a_provider_that_fails_behind_an_effect_takes_nothing_back() {
+    for category in ["provider_unavailable", "provider_rate_limit", "provider_authentication"] {
+        let world = World::default();
+        let provider = failing_after_tools(category);
+        let agent = crate::rig::small_with(provider, &world, Recovery::Report).agent("small").unwrap();
+        let chat = crate::rig::open(agent, MemoryStore::new());
+        for _ in 0..3 {
+            let options = SendOptions::new().key("k");
+            let outcome = chat.send_with(SESSION, ChatMessage::user("act"), options).await;
+            assert_eq!(errored(&outcome).error_category, category);
+            assert!(!errored(&outcome).retry_safe);
+        }
+        assert_eq!(world.whats(), ["act a"], "one message under one key, one effect");
+        assert_eq!(transcript(&chat).await[2..], ["tool: did a"]);
+        completed(&send(&chat, "say hello").await);
+    }
 }
 
 // D7: in doubt is only a call that had begun: the others are run, whatever they are.

@@ -11,35 +11,34 @@ use crate::calls::{Closing, closings};
 use crate::event::ChatEventKind;
 use crate::history;
 use crate::outcome::{ChatTurnOutcome, ErroredTurn};
-use crate::record::{Recorded, message};
+use crate::record::message;
+use crate::stopped_run::{KeptPart, StoppedRun};
 use crate::turn_id::MessageId;
 use crate::turning::Turning;
 use crate::writing::{Beside, Writing};
 
-/// What a run had when it was stopped.
-pub(crate) struct Stopped {
-    /// The history as the run had it.
-    pub(crate) history: List,
-    /// The text that was shown of a message that had not become part of it.
-    pub(crate) shown: Option<String>,
-}
-
 pub(crate) fn cancel(
     writing: &mut Writing,
     turning: &mut Turning,
-    stopped: Stopped,
-    errored: ErroredTurn,
+    (stopped, part): (&StoppedRun, KeptPart),
+    mut errored: ErroredTurn,
 ) -> Result<Arc<ChatTurnOutcome>, Error> {
     writing.require(Require::Turn { no: turning.row.no, status: TurnStatus::Accepted });
+    errored.retry_safe &= !turning.effects.any();
     let closed = closings(&stopped.history, &turning.records, Closing::CANCELLED);
     let closed = stopped.history.append(closed);
+    if turning.effects.any() {
+        turning.mark_stopped(writing, stopped, &closed, &errored);
+    }
     turning.announce(writing, &closed)?;
-    let history = match stopped.shown.filter(|it| !it.is_empty()) {
-        Some(text) => interrupted(writing, turning, &closed, &text)?,
+    let history = match stopped.shown.as_deref().filter(|it| !it.is_empty()) {
+        Some(text) => interrupted(writing, turning, &closed, text)?,
         None => closed,
     };
-    turning.write_history(writing, &history)?;
-    let recorded = Recorded::errored(&errored);
+    // Only a turn with effects changes more than the history (D10, D29).
+    let part = if turning.effects.any() { part } else { KeptPart::History };
+    turning.write_stopped(writing, stopped, (&history, part))?;
+    let recorded = turning.failure(&errored);
     let outcome = Arc::new(ChatTurnOutcome::Errored(errored));
     turning.write_end(writing, &recorded, outcome.clone())?;
     Ok(outcome)

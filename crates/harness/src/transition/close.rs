@@ -9,16 +9,17 @@ use super::claim::signal_event;
 use crate::Error;
 use crate::calls::{Closing, closings};
 use crate::outcome::{ChatTurnOutcome, ErroredTurn};
-use crate::record::Recorded;
+use crate::stopped_run::StoppedRun;
 use crate::turning::Turning;
 use crate::writing::Writing;
 
-/// `turning` is the closing turn, not yet stored, on the session as committed; `ended` the wait as it ends.
+/// `turning` is the closing turn, not yet stored, on the session as committed; `ended` the wait as it ends,
+/// `stopped` the session as the wait found it.
 pub(crate) fn close(
     writing: &mut Writing,
     turning: &mut Turning,
-    mut ended: WaitRow,
-    errored: ErroredTurn,
+    (mut ended, stopped): (WaitRow, &StoppedRun),
+    mut errored: ErroredTurn,
 ) -> Result<Arc<ChatTurnOutcome>, Error> {
     writing.require(Require::Wait { no: ended.no, status: WaitStatus::Pending });
     ended.ended_by = Some(turning.row.no);
@@ -33,12 +34,17 @@ pub(crate) fn close(
         WaitStatus::Pending | WaitStatus::Consumed | WaitStatus::Cancelled => ("cancelled", "cancelled"),
     };
     let closed = closings(&committed, &turning.records, Closing { status, reason });
-    if !closed.is_empty() {
-        let history = committed.append(closed);
+    let has_closed = !closed.is_empty();
+    let history = committed.append(closed);
+    errored.retry_safe &= !turning.effects.any();
+    if turning.effects.any() {
+        turning.mark_stopped(writing, stopped, &history, &errored);
+    }
+    if has_closed {
         turning.announce(writing, &history)?;
         turning.write_history(writing, &history)?;
     }
-    let recorded = Recorded::errored(&errored);
+    let recorded = turning.failure(&errored);
     let outcome = Arc::new(ChatTurnOutcome::Errored(errored));
     turning.write_end(writing, &recorded, outcome.clone())?;
     Ok(outcome)

@@ -1,35 +1,69 @@
-//! A turn failed: it adds nothing to the history (D11), but what was committed of it before is closed (D8).
+//! A turn failed. One without effects adds nothing to the history, but what was committed of it before is closed (D8, D11);
+//! of one with effects everything up to its last committed step is kept (D29).
 
 use std::sync::Arc;
 
-use singletree_durable::{Require, TurnStatus};
-use singletree_engine::List;
+use singletree_durable::{Json, Require, TurnStatus};
+use singletree_llm::ChatMessage;
 
 use crate::Error;
 use crate::calls::{Closing, closings, results};
+use crate::history;
 use crate::outcome::{ChatTurnOutcome, ErroredTurn};
-use crate::record::Recorded;
+use crate::stopped_run::{KeptPart, StoppedRun};
 use crate::turning::Turning;
-use crate::writing::Writing;
+use crate::writing::{Beside, Writing};
 
-/// `made` is the history as the run had it, when it had begun: what it made is kept with the turn's record.
+/// `stopped` says where the run stood, if it had begun and that is known; `part` how much of it fits the limits.
 pub(crate) fn fail(
     writing: &mut Writing,
     turning: &mut Turning,
-    made: Option<&List>,
-    errored: ErroredTurn,
+    (stopped, part): (Option<&StoppedRun>, KeptPart),
+    mut errored: ErroredTurn,
 ) -> Result<Arc<ChatTurnOutcome>, Error> {
     writing.require(Require::Turn { no: turning.row.no, status: TurnStatus::Accepted });
-    let author = turning.author();
-    let committed = turning.committed();
-    // Calls that a suspension or a save of this invocation had committed; an earlier turn's are the next turn's to close.
-    let own = committed.len() > turning.marks.first || turning.row.ordinal > 0;
+    errored.retry_safe &= !turning.effects.any();
     let closing = match errored.error_category.as_str() {
         "chat_turn_cancelled" => Closing::CANCELLED,
         reason => Closing { status: "failed", reason },
     };
+    match stopped.filter(|_| turning.effects.any() && part != KeptPart::Nothing) {
+        Some(stopped) => {
+            let closed = closings(&stopped.history, &turning.records, closing);
+            let history = stopped.history.append(closed);
+            turning.keep_run(writing, stopped, &history, (part, &errored))?;
+        }
+        None => close_committed(writing, turning, (stopped, part), closing)?,
+    }
+    if part != KeptPart::Nothing
+        && let Some(text) = stopped.and_then(|it| it.shown.as_deref()).filter(|it| !it.is_empty())
+    {
+        // What people have seen of an answer stays with the turn's record, and never becomes history.
+        let shown = history::item(ChatMessage::assistant(text.to_owned()));
+        let side = Some(Json::from(&serde_json::json!({ "interrupted": true })));
+        let author = turning.author();
+        writing.new_item(&author, &shown, Beside { placement: None, side }, &mut turning.numbers)?;
+    }
+    let recorded = turning.failure(&errored);
+    let outcome = Arc::new(ChatTurnOutcome::Errored(errored));
+    turning.write_end(writing, &recorded, outcome.clone())?;
+    Ok(outcome)
+}
+
+/// Closes the calls that a suspension or a save of this invocation had committed, and keeps the messages of the run with the
+/// turn's record.
+fn close_committed(
+    writing: &mut Writing,
+    turning: &mut Turning,
+    (stopped, part): (Option<&StoppedRun>, KeptPart),
+    closing: Closing<'_>,
+) -> Result<(), Error> {
+    let author = turning.author();
+    let committed = turning.committed();
+    // An earlier turn's open calls are the next turn's to close.
+    let own = committed.len() > turning.marks.first || turning.row.ordinal > 0;
     let closed = if own { closings(&committed, &turning.records, closing) } else { Vec::new() };
-    if let Some(made) = made {
+    if let Some(made) = stopped.map(|it| &it.history).filter(|_| part != KeptPart::Nothing) {
         // What calls gave that never become history is kept with the rest.
         let given = if closed.is_empty() { results(made, &turning.records) } else { Vec::new() };
         for item in made.iter_from(turning.marks.boundary.max(committed.len())).chain(&given) {
@@ -42,8 +76,5 @@ pub(crate) fn fail(
         turning.announce(writing, &history)?;
         turning.write_history(writing, &history)?;
     }
-    let recorded = Recorded::errored(&errored);
-    let outcome = Arc::new(ChatTurnOutcome::Errored(errored));
-    turning.write_end(writing, &recorded, outcome.clone())?;
-    Ok(outcome)
+    Ok(())
 }

@@ -4,6 +4,7 @@ use singletree_durable::{Json, PositionRow, Put, RecordRow, Require, TurnStatus}
 use singletree_engine::{Descriptor, Item, Progress};
 
 use crate::Error;
+use crate::calls::{Effects, is_intent};
 use crate::made;
 use crate::position::{Encoder, Position};
 use crate::steer::TakenAt;
@@ -46,6 +47,7 @@ pub(crate) fn write_position(
         marks: turning.marks,
         spent: turning.spent,
         used: if descriptor.is_some() { Used::default() } else { turning.used.clone() },
+        effects: turning.effects.any(),
         taken: turning.taken.iter().map(|it| TakenAt { turn: it.row.no, position: it.position }).collect(),
         cursor: progress.cursor.clone(),
         frames,
@@ -76,6 +78,9 @@ pub(crate) fn record(
     let body = Json::from_text(text);
     writing.put(Put::Record(RecordRow { turn: turning.row.no, name: name.to_owned(), body }));
     turning.records.insert(name.to_owned(), fact.clone());
+    if is_intent(name) {
+        turning.effects = Effects::Intended;
+    }
     // A run that began anew would not look for records: from the first one on it goes on at its node.
     match progress.filter(|_| !turning.stands) {
         Some(progress) => write_position(writing, turning, progress, None),

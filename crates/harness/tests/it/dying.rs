@@ -57,7 +57,7 @@ impl Ground {
         }
     }
 
-    fn parts(&self) -> (Arc<dyn Journal>, Arc<dyn Upkeep>) {
+    pub(crate) fn parts(&self) -> (Arc<dyn Journal>, Arc<dyn Upkeep>) {
         match self {
             Self::Memory(store) => (Arc::new(store.clone()), Arc::new(store.clone())),
             Self::File(_, store) => (Arc::new(store.clone()), Arc::new(store.clone())),
@@ -127,6 +127,15 @@ impl Ground {
             turns,
             pending,
         })
+    }
+
+    /// Checks that nothing unfinished is left of a session, and that the doctor finds nothing.
+    pub(crate) async fn is_sound(&self, session: &str) {
+        check_rows(self.parts().0.as_ref(), session).await;
+        match self {
+            Self::Memory(store) => sound(store).await,
+            Self::File(_, store) => sound(store).await,
+        }
     }
 
     async fn views(&self, chat: &Chat, sessions: &[&'static str]) -> Views {

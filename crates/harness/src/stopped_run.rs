@@ -1,0 +1,164 @@
+//! Where a run stood when it was stopped, and how that is kept when the turn had effects (D29).
+
+use serde_json::{Value, json};
+use singletree_durable::{ItemRange, Json, Put};
+use singletree_engine::{Cursor, Fields, List, Progress, SessionState, Slot};
+
+use crate::Error;
+use crate::history::HISTORY;
+use crate::hot::Hot;
+use crate::house::House;
+use crate::made::Made;
+use crate::outcome::ErroredTurn;
+use crate::record::TurnRowExt;
+use crate::stored::{self, Kept};
+use crate::turning::{Names, Turning, history};
+use crate::writing::Writing;
+
+/// The name under which the side record of a message says that its turn ended early after it, and why.
+pub(crate) const STOPPED: &str = "stopped";
+
+/// How much of a stopped run is kept: the most that fits the limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum KeptPart {
+    /// All fields of the session.
+    Session,
+    /// The history alone.
+    History,
+    /// Only what had been committed before.
+    Nothing,
+}
+
+impl KeptPart {
+    pub(crate) const MOST_FIRST: [Self; 3] = [Self::Session, Self::History, Self::Nothing];
+}
+
+/// A run as of its last committed step.
+#[derive(Debug, Clone)]
+pub(crate) struct StoppedRun {
+    /// The session's fields; none where the graph of this process does not have them.
+    pub(crate) session: Option<SessionState>,
+    /// The history.
+    pub(crate) history: List,
+    /// The text that was shown of a message that is no part of the history.
+    pub(crate) shown: Option<String>,
+    /// Where it stood, as far as that is known.
+    pub(crate) made: Option<Made>,
+    /// The last message of the history as it is stored, where it is: its item, and what is known beside it.
+    pub(crate) last: Option<(u64, Value)>,
+}
+
+impl StoppedRun {
+    /// Describes a run of this process.
+    pub(crate) fn of_progress(progress: &Progress, names: &Names, version: &str) -> Option<Self> {
+        let state = progress.frames.first()?;
+        let fields: Fields = state.fields().map(|(name, slot)| (name.into(), slot.clone())).collect();
+        Some(Self {
+            session: project(&fields, names, version),
+            history: history(state),
+            shown: None,
+            made: Made::at(&progress.cursor),
+            last: None,
+        })
+    }
+
+    /// Describes a run by its stored position: the fields of its outermost state.
+    pub(crate) fn of_fields(fields: &Fields, cursor: &Cursor, session: Option<SessionState>) -> Option<Self> {
+        let (_, slot) = fields.iter().find(|(name, _)| name.as_ref() == HISTORY)?;
+        let history = slot.as_list()?.clone();
+        Some(Self { session, history, shown: None, made: Made::at(cursor), last: None })
+    }
+}
+
+/// Returns the session's slice of a state; none where a field is missing.
+pub(crate) fn project(fields: &Fields, names: &Names, version: &str) -> Option<SessionState> {
+    let slot = |state: &str| fields.iter().find(|(name, _)| name.as_ref() == state).map(|(_, slot)| slot);
+    let slice = names.iter().map(|(session, state)| Some((session.clone(), slot(state)?.clone())));
+    Some(SessionState { schema_version: version.to_owned(), fields: slice.collect::<Option<_>>()? })
+}
+
+impl House {
+    /// Reads the number of one item, and what is known beside it; none when that cannot be read.
+    pub(crate) async fn item_beside(&self, hot: &Hot, range: &ItemRange) -> Option<(u64, Value)> {
+        let row = self.read(self.journal.items(&hot.key, range)).await.ok()?.into_iter().next()?;
+        let side = row.side.as_ref().map(Json::decode).transpose().ok()?;
+        Some((row.no, side.unwrap_or_else(|| json!({}))))
+    }
+}
+
+impl Turning {
+    /// Says where the last message of a history is stored, if it is.
+    pub(crate) fn last_stored(&self, history: &List) -> Option<ItemRange> {
+        let last = history.len().checked_sub(1)?;
+        if let Some(no) = history.get(last).and_then(|item| self.numbers.get(item)) {
+            return Some(ItemRange::Numbers { from: no, to: no + 1 });
+        }
+        let committed = stored::find(&self.stored, HISTORY)?;
+        match committed.kept {
+            Kept::Rows { generation } if last < committed.slot.as_list().map_or(0, List::len) => {
+                Some(ItemRange::List { field: HISTORY.to_owned(), generation, from: last, limit: 1 })
+            }
+            Kept::Rows { .. } | Kept::Value => None,
+        }
+    }
+
+    /// Writes what a stopped run did: its messages, closed calls included, its other fields as far as they are kept, and
+    /// beside the last message where it stopped (D29).
+    pub(crate) fn keep_run(
+        &mut self,
+        writing: &mut Writing,
+        stopped: &StoppedRun,
+        history: &List,
+        (part, errored): (KeptPart, &ErroredTurn),
+    ) -> Result<(), Error> {
+        self.mark_stopped(writing, stopped, history, errored);
+        self.announce(writing, history)?;
+        self.write_stopped(writing, stopped, (history, part))
+    }
+
+    /// Says beside the last message of a history that the turn ended after it.
+    pub(crate) fn mark_stopped(
+        &self,
+        writing: &mut Writing,
+        stopped: &StoppedRun,
+        history: &List,
+        errored: &ErroredTurn,
+    ) {
+        let Some(last) = history.len().checked_sub(1) else { return };
+        let turn = self.row.id().to_string();
+        let mut marker = json!({ "turn": turn, "category": errored.error_category });
+        if let Some(made) = &stopped.made {
+            marker["node"] = made.path().into();
+        }
+        self.sides.note(last, STOPPED, marker);
+        let is_stored = stopped.history.len() == history.len();
+        if let Some((item, stored_side)) = stopped.last.as_ref().filter(|_| is_stored) {
+            // Its body was written before: only what is known beside it changes.
+            let mut side = stored_side.clone();
+            if let (Some(all), Some(Value::Object(noted))) = (side.as_object_mut(), self.sides.of(last)) {
+                all.extend(noted);
+            }
+            writing.put(Put::Side { item: *item, side: Json::from(&side) });
+        }
+    }
+
+    /// Writes the session as a stopped run had it, as far as it is kept, whatever its length: what ends a turn early is not
+    /// held to the limits of a history.
+    pub(crate) fn write_stopped(
+        &mut self,
+        writing: &mut Writing,
+        stopped: &StoppedRun,
+        (messages, part): (&List, KeptPart),
+    ) -> Result<(), Error> {
+        let Some(session) = stopped.session.as_ref().filter(|_| part == KeptPart::Session) else {
+            return self.write_history(writing, messages);
+        };
+        self.migrated = None;
+        self.head.schema_version.clone_from(&session.schema_version);
+        let mut fields = session.fields.clone();
+        if let Some((_, slot)) = fields.iter_mut().find(|(name, _)| name.as_ref() == HISTORY) {
+            *slot = Slot::Many(messages.clone());
+        }
+        self.write_state(writing, &fields)
+    }
+}

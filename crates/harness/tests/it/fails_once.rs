@@ -1,0 +1,51 @@
+//! A store whose n-th write fails, and no other.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use singletree_durable::{Batch, BoxFuture, Error, Journal, Land, Layer, Result, Upkeep};
+
+/// A store whose n-th write fails: before it lands, or with its answer lost.
+#[derive(Debug, Clone)]
+pub(crate) struct FailsOnce {
+    journal: Arc<dyn Journal>,
+    upkeep: Arc<dyn Upkeep>,
+    at: u64,
+    land: Land,
+    writes: Arc<AtomicU64>,
+}
+
+impl FailsOnce {
+    pub(crate) fn new(journal: Arc<dyn Journal>, upkeep: Arc<dyn Upkeep>, at: u64, land: Land) -> Self {
+        Self { journal, upkeep, at, land, writes: Arc::default() }
+    }
+
+    pub(crate) fn fired(&self) -> bool {
+        self.writes.load(Ordering::SeqCst) >= self.at
+    }
+}
+
+impl Layer for FailsOnce {
+    fn journal(&self) -> &dyn Journal {
+        self.journal.as_ref()
+    }
+
+    fn upkeep(&self) -> &dyn Upkeep {
+        self.upkeep.as_ref()
+    }
+
+    fn write(&self, batch: Batch) -> BoxFuture<'static, Result<()>> {
+        let fails = self.writes.fetch_add(1, Ordering::SeqCst) + 1 == self.at;
+        let landing = (!fails || self.land == Land::After).then(|| self.journal.apply(batch));
+        Box::pin(async move {
+            let landed = match landing {
+                Some(landing) => landing.await,
+                None => Ok(()),
+            };
+            match fails {
+                true => Err(Error::Unavailable { doing: "commit", source: "planted".into() }),
+                false => landed,
+            }
+        })
+    }
+}
