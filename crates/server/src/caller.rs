@@ -63,8 +63,8 @@ pub fn tenant(name: &str) -> crate::Result<TenantId> {
 pub struct Caller {
     /// Whose sessions it sees, and no other's (INV-14).
     pub tenant: TenantId,
-    /// Who it is, as audits and answers to signals record it: the key's id, or the subject of a token; `local` where
-    /// nobody is asked.
+    /// Who it is, as audits and answers to signals record it: the key's id, or `token:` and the subject of a token;
+    /// `local` where nobody is asked.
     pub name: String,
     /// What it may do.
     pub scopes: Vec<Scope>,

@@ -155,6 +155,13 @@ async fn a_token_whose_words_are_not_right_is_told_so() {
         ("the house", with("org", json!("operator")), invalid),
         ("no subject", without("sub"), invalid),
         ("a long subject", with("sub", json!("s".repeat(257))), invalid),
+        ("an ID token with a nonce", with("nonce", json!("n-0S6_WzA2Mj")), invalid),
+        (
+            "an ID token with a hash of the access token",
+            with("at_hash", json!("77QmUPtjPfzWtF2AnpK9RQ")),
+            invalid,
+        ),
+        ("an ID token by its type", with("typ", json!("ID")), invalid),
     ] {
         signing.check(name, &signing.sign("rsa", &rsa(), &claims), 401, category).await;
     }
@@ -240,5 +247,18 @@ async fn the_file_of_the_keys_is_read_again_when_it_changes_and_kept_while_it_is
     std::fs::remove_file(&path).unwrap();
     signing.rig.clock.advance(Duration::from_secs(2));
     signing.check("while it is gone", &new, 200, None).await;
+    signing.rig.stop().await;
+}
+
+#[tokio::test]
+async fn an_audit_tells_a_token_from_a_key_and_from_the_operator() {
+    let signing = Signing::start().await;
+    let mut claims = with("sub", json!("operator"));
+    claims["scope"] = json!("chat:admin");
+    let client = signing.rig.client().bearer(&signing.sign("rsa", &rsa(), &claims));
+    let made = client.post("/v1/keys", &json!({ "name": "till", "scopes": ["read"] })).await;
+    assert_eq!(made.status, 201, "{}", made.text());
+    let audit = client.get("/v1/audit?limit=1").await.json();
+    assert_eq!(audit["items"][0]["who"], json!("token:operator"), "{audit}");
     signing.rig.stop().await;
 }
