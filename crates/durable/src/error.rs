@@ -37,6 +37,15 @@ pub enum Error {
         /// Why.
         source: BoxError,
     },
+    /// The commit failed, and so did the one that was to replace it in the log (D38): nothing of the write is visible now,
+    /// and all of it may be there when the store is next opened. Until the log is replaced, every write is refused.
+    #[error("it is not known whether the store will keep what it was to {doing}")]
+    CommitUnknown {
+        /// What it was asked to do.
+        doing: &'static str,
+        /// Why the commit failed.
+        source: BoxError,
+    },
     /// What is stored is not what was written, or was written by something else.
     #[error("the store holds something unreadable: {what}")]
     Corrupt {
@@ -74,6 +83,7 @@ impl Error {
             Self::Refused { .. } => "store_refused",
             Self::Conflict { .. } => "session_write_conflict",
             Self::Unavailable { .. } => "store_unavailable",
+            Self::CommitUnknown { .. } => "store_commit_unknown",
             Self::Corrupt { .. } => "store_corrupt",
             Self::Format { .. } => "store_format_unsupported",
             Self::Locked { .. } => "store_locked",

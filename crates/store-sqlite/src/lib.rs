@@ -57,6 +57,7 @@ mod queue;
 mod read;
 mod reader;
 mod store;
+mod tail;
 mod upkeep;
 mod usual;
 mod word;

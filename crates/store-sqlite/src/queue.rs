@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// How many pauses of the processor lie between two looks at a queue: below a microsecond.
 const PAUSES: u32 = 16;
@@ -69,6 +70,21 @@ impl<T> Queue<T> {
             }
         }
         self.take(most)
+    }
+
+    /// As [`Self::take`], but waits no longer than this; nothing when that time is over.
+    pub(crate) fn take_within(&self, most: usize, time: Duration) -> Option<Vec<T>> {
+        let mut state = self.state();
+        if state.waiting.is_empty() && state.open {
+            state.idle += 1;
+            state = self.ready.wait_timeout(state, time).unwrap_or_else(PoisonError::into_inner).0;
+            state.idle -= 1;
+            if state.waiting.is_empty() && state.open {
+                return None;
+            }
+        }
+        let count = state.waiting.len().min(most);
+        Some(state.waiting.drain(..count).collect())
     }
 
     fn is_idle(&self) -> bool {
@@ -139,5 +155,14 @@ mod tests {
         queue.close();
         assert_eq!(queue.push(9), Err(Rejected::Closed));
         assert_eq!((queue.take(2), queue.take_awake(2, 3)), (vec![2], vec![]));
+        assert_eq!(queue.take_within(2, Duration::MAX), Some(vec![]));
+    }
+
+    #[test]
+    fn a_wait_of_bounded_length_ends_with_nothing_and_tells_that_from_the_end_of_the_queue() {
+        let queue = Queue::new(3);
+        assert_eq!(queue.take_within(2, Duration::ZERO), None);
+        assert_eq!(queue.push(0), Ok(()));
+        assert_eq!(queue.take_within(2, Duration::ZERO), Some(vec![0]));
     }
 }

@@ -17,6 +17,7 @@ use crate::meter::Meter;
 use crate::name::Names;
 use crate::queue::{Attended, Queue};
 use crate::reader::{self, Query};
+use crate::tail::Tail;
 use crate::writer::{self, Job, Reply, Residue, Work, Writer};
 use crate::{Options, open};
 
@@ -258,6 +259,8 @@ fn prepare(options: &Options, living: &watch::Receiver<()>) -> Result<Prepared> 
         names: Names::default(),
         meter: Arc::default(),
         residue: Residue::None,
+        tail: Tail::Sound,
+        held: Vec::new(),
         readers,
         _lock: lock,
     };

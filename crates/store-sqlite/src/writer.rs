@@ -19,6 +19,7 @@ use crate::lock::Lock;
 use crate::meter::{Meter, Scribe, control};
 use crate::name::Names;
 use crate::queue::Queue;
+use crate::tail::{self, Tail};
 use crate::{Durability, open};
 
 /// How many writes may wait; one more is told that the store is unavailable (INV-12).
@@ -30,8 +31,15 @@ pub(crate) const TOGETHER: usize = 256;
 /// How often a writer that does not sync looks for more before it sleeps: for some tens of microseconds.
 const LOOKS: u32 = 100;
 
-/// How long readers may hold up the emptying of the log after a deletion, before it is put off.
-const PATIENCE: Duration = Duration::from_millis(250);
+/// How many times readers may prevent the emptying of the log after a deletion, before the deletion is answered all the
+/// same: at most a quarter of a second.
+const TRIES: u32 = 25;
+
+/// How often the emptying of the log is tried again while a deletion waits for it and there is nothing to write.
+const RETRY: Duration = Duration::from_millis(10);
+
+/// How often it is tried again after that.
+const RETRY_LATER: Duration = Duration::from_secs(1);
 
 /// What a caller is told when its write failed.
 const DOING: &str = "write";
@@ -74,6 +82,13 @@ pub(crate) struct Job {
     pub(crate) answer: oneshot::Sender<Done>,
 }
 
+impl Job {
+    /// Answers; whoever dropped the future does not want to know.
+    fn tell(self, verdict: Verdict) {
+        drop(self.answer.send(Done { verdict, _spent: self.work }));
+    }
+}
+
 /// The end of one write.
 #[derive(Debug)]
 pub(crate) struct Done {
@@ -98,6 +113,10 @@ pub(crate) struct Writer {
     pub(crate) meter: Arc<Meter>,
     /// Whether the log may still hold something that was deleted.
     pub(crate) residue: Residue,
+    /// Whether the log may end with a commit that failed.
+    pub(crate) tail: Tail,
+    /// Deletions that are committed and not answered: their rows are still in the log.
+    pub(crate) held: Vec<(Job, Verdict)>,
     /// The threads that read the same file.
     pub(crate) readers: Vec<JoinHandle<()>>,
     /// The right to write.
@@ -110,12 +129,18 @@ impl Writer {
         // Without a sync a write takes as long as going to sleep and being woken.
         let looks = if self.durability == Durability::Normal { LOOKS } else { 0 };
         loop {
-            let jobs = queue.take_awake(TOGETHER, looks);
-            if jobs.is_empty() {
-                break;
+            let jobs = match self.residue {
+                Residue::None => Some(queue.take_awake(TOGETHER, looks)),
+                Residue::Fresh(_) => queue.take_within(TOGETHER, RETRY),
+                Residue::Old => queue.take_within(TOGETHER, RETRY_LATER),
+            };
+            match jobs {
+                Some(jobs) if jobs.is_empty() => break,
+                Some(jobs) => self.group(jobs),
+                None => self.purge(),
             }
-            self.group(jobs);
         }
+        self.answer_held();
         for reader in self.readers.drain(..) {
             // A reader that panicked has told its callers by dropping their answers.
             reader.join().unwrap_or_default();
@@ -130,17 +155,24 @@ impl Writer {
         let verdicts = match self.commit(&jobs) {
             Ok(verdicts) => verdicts,
             Err(cause) => {
-                // What it began ends with it, undone.
-                self.connection = None;
+                if self.tail == Tail::Sound && !matches!(cause, Cause::Replaced(_)) {
+                    // What it began ends with it, undone.
+                    self.connection = None;
+                }
                 self.names.forget();
                 jobs.iter().map(|_| Err(cause.tell())).collect()
             }
         };
+        let waits = matches!(self.residue, Residue::Fresh(_));
+        let (held, done): (Vec<_>, Vec<_>) = (jobs.into_iter().zip(verdicts))
+            .partition(|(job, verdict)| waits && verdict.is_ok() && job.work.deletes());
+        self.held.extend(held);
         self.purge();
-        for (job, verdict) in jobs.into_iter().zip(verdicts) {
-            // Whoever dropped the future does not want to know.
-            drop(job.answer.send(Done { verdict, _spent: job.work }));
-        }
+        done.into_iter().for_each(|(job, verdict)| job.tell(verdict));
+    }
+
+    fn answer_held(&mut self) {
+        self.held.drain(..).for_each(|(job, verdict)| job.tell(verdict));
     }
 
     /// Commits a group: an error means that nothing of it stands.
@@ -149,6 +181,10 @@ impl Writer {
             Some(connection) => connection,
             closed @ None => closed.insert(reopen(&self.path, self.durability)?),
         };
+        if self.tail == Tail::InDoubt {
+            tail::replace(connection, self.durability)?;
+            self.tail = Tail::Sound;
+        }
         let group = Group { connection, names: &self.names, jobs };
         control(connection, BEGIN)?;
         let (verdicts, bytes) = match group.run(Guard::None)? {
@@ -164,26 +200,43 @@ impl Writer {
             group.undo()?;
             return Ok(verdicts);
         }
-        control(connection, "COMMIT")?;
+        if let Err(error) = control(connection, "COMMIT") {
+            let error = Arc::new(error);
+            return Err(match tail::replace(connection, self.durability) {
+                Ok(()) => Cause::Replaced(error),
+                Err(_) => {
+                    self.tail = Tail::InDoubt;
+                    Cause::Unknown(error)
+                }
+            });
+        }
         self.meter.committed(bytes);
         let deleted = jobs.iter().zip(&verdicts).any(|(job, it)| it.is_ok() && job.work.deletes());
-        if deleted {
-            self.residue = Residue::Fresh;
+        if deleted && !matches!(self.residue, Residue::Fresh(_)) {
+            self.residue = Residue::Fresh(TRIES);
         }
         Ok(verdicts)
     }
 
     /// Empties the log after a deletion, so that what was deleted is nowhere (D25).
     ///
-    /// A reader in the way is waited for once; after that every group tries again, without waiting.
+    /// A reader in the way keeps nobody from writing: only the deletion waits for it, a while, and the emptying is tried
+    /// again after every group and whenever there is nothing to write.
     fn purge(&mut self) {
-        let patience = match self.residue {
+        let left = match self.residue {
             Residue::None => return,
-            Residue::Fresh => PATIENCE,
-            Residue::Old => Duration::ZERO,
+            Residue::Fresh(tries) => tries - 1,
+            Residue::Old => 0,
         };
-        let emptied = self.connection.as_ref().is_some_and(|it| purge(it, patience).unwrap_or(false));
-        self.residue = if emptied { Residue::None } else { Residue::Old };
+        let emptied = self.connection.as_ref().is_some_and(|it| purge(it).unwrap_or(false));
+        self.residue = match left {
+            _ if emptied => Residue::None,
+            0 => Residue::Old,
+            tries => Residue::Fresh(tries),
+        };
+        if !matches!(self.residue, Residue::Fresh(_)) {
+            self.answer_held();
+        }
     }
 }
 
@@ -192,9 +245,9 @@ impl Writer {
 pub(crate) enum Residue {
     /// Nothing.
     None,
-    /// What this group deleted.
-    Fresh,
-    /// What an earlier group deleted.
+    /// What was deleted by deletions that are not answered; they wait for so many tries more, at least one.
+    Fresh(u32),
+    /// What was deleted by deletions that are answered.
     Old,
 }
 
@@ -276,8 +329,12 @@ impl Work {
 
 /// Why a whole group failed.
 enum Cause {
-    /// SQLite said so, in the transaction.
+    /// SQLite said so, in the transaction: nothing of it is in the log.
     Group(Arc<rusqlite::Error>),
+    /// It could not be committed, and what it left in the log was replaced.
+    Replaced(Arc<rusqlite::Error>),
+    /// It could not be committed, and the log may hold it.
+    Unknown(Arc<rusqlite::Error>),
     /// The file could not be opened again.
     Reopen(Arc<Error>),
 }
@@ -286,7 +343,10 @@ impl Cause {
     /// Tells one member.
     fn tell(&self) -> Error {
         match self {
-            Self::Group(error) => share(error, DOING),
+            Self::Group(error) | Self::Replaced(error) => share(error, DOING),
+            Self::Unknown(error) => {
+                Error::CommitUnknown { doing: DOING, source: Box::new(Arc::clone(error)) }
+            }
             Self::Reopen(error) => {
                 let source: BoxError = Box::new(Arc::clone(error));
                 match **error {
@@ -319,8 +379,8 @@ fn reopen(path: &std::path::Path, durability: Durability) -> Result<Connection> 
     Ok(connection)
 }
 
-fn purge(connection: &Connection, patience: Duration) -> rusqlite::Result<bool> {
-    connection.busy_timeout(patience)?;
+fn purge(connection: &Connection) -> rusqlite::Result<bool> {
+    connection.busy_timeout(Duration::ZERO)?;
     let emptied = empty_log(connection);
     connection.busy_timeout(open::BUSY)?;
     emptied

@@ -91,6 +91,32 @@ async fn a_neighbour_that_holds_the_file_delays_and_then_refuses_nobody_for_ever
 }
 
 #[tokio::test]
+async fn a_deletion_beside_a_reader_waits_for_it_alone() {
+    let scratch = scratch();
+    let store = SqliteStore::open(&scratch.path).await.unwrap();
+    for session in ["s", "r"] {
+        store.apply(batch(&store, session, [Put::Head(head(1))])).await.unwrap();
+    }
+    let shell = rusqlite::Connection::open(&scratch.path).unwrap();
+    shell.execute_batch("BEGIN; SELECT count(*) FROM session").unwrap();
+    // Answers arrive in the order in which they are given, however late anybody looks.
+    let (told, mut heard) = tokio::sync::mpsc::unbounded_channel();
+    let deletion = store.apply(batch(&store, "s", [Put::Delete]));
+    let write = store.apply(batch(&store, "r", [Put::Head(head(2))]));
+    for (name, answer) in [("deletion", deletion), ("write", write)] {
+        let told = told.clone();
+        tokio::spawn(async move {
+            answer.await.unwrap();
+            told.send(name).unwrap();
+        });
+    }
+    assert_eq!((heard.recv().await, heard.recv().await), (Some("write"), Some("deletion")));
+    drop(shell);
+    store.close().await;
+    assert!(!scratch.dir.path().join("store.db-wal").exists());
+}
+
+#[tokio::test]
 async fn what_the_powerless_child_does() {
     let Some(path) = std::env::var_os(crate::crash::FILE) else { return };
     match SqliteStore::open(path).await {
