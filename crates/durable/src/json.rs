@@ -39,6 +39,28 @@ impl Json {
         self.0
     }
 
+    /// Returns how many levels of arrays and objects stand in each other in a JSON text, in one pass: 0 for a number or a text.
+    /// `serde_json` reads 127 of them and refuses more, so that what is stored must stay below.
+    #[must_use]
+    pub fn levels(text: &str) -> usize {
+        let (mut level, mut deepest) = (0_usize, 0);
+        let (mut is_text, mut is_escaped) = (false, false);
+        for byte in text.bytes() {
+            match byte {
+                _ if is_escaped => is_escaped = false,
+                b'\\' if is_text => is_escaped = true,
+                b'"' => is_text = !is_text,
+                b'[' | b'{' if !is_text => {
+                    level += 1;
+                    deepest = deepest.max(level);
+                }
+                b']' | b'}' if !is_text => level = level.saturating_sub(1),
+                _ => {}
+            }
+        }
+        deepest
+    }
+
     /// Decodes the document.
     ///
     /// # Errors
@@ -57,5 +79,28 @@ impl From<&Value> for Json {
 impl fmt::Debug for Json {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_are_counted_outside_of_texts_only() {
+        let cases = [
+            ("1", 0),
+            (r#""[{""#, 0),
+            ("[]", 1),
+            (r#"{"a":[1,{"b":2}],"c":{}}"#, 3),
+            (r#"["\\",["\"[[",[0]]]"#, 3),
+            (r#"[{"[":"]]]"},[]]"#, 2),
+        ];
+        for (text, levels) in cases {
+            assert_eq!(Json::levels(text), levels, "{text}");
+        }
+        let deep = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+        assert!(Json::from_text(deep(127)).decode::<Value>().is_ok());
+        assert!(Json::from_text(deep(128)).decode::<Value>().is_err());
     }
 }

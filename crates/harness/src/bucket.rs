@@ -69,6 +69,7 @@ const TERMINATING: &[&str] = &[
 
 const RETRYABLE: &[&str] = &[
     "chat_accept_failed",
+    "chat_accept_unknown",
     "chat_mailbox_full",
     "chat_queue_full",
     "chat_sessions_full",
@@ -82,6 +83,7 @@ const RETRYABLE: &[&str] = &[
     "provider_timeout",
     "provider_unavailable",
     "session_write_conflict",
+    "store_commit_unknown",
     "store_unavailable",
 ];
 
@@ -123,7 +125,8 @@ const CORRECTABLE: &[&str] = &[
 ];
 
 /// Retryable categories of which the same attempt may have had an effect already.
-const UNSAFE_TO_RETRY: &[&str] = &["session_write_conflict", "checkpoint_save_failed"];
+const UNSAFE_TO_RETRY: &[&str] =
+    &["chat_accept_unknown", "checkpoint_save_failed", "session_write_conflict", "store_commit_unknown"];
 
 impl BucketTable {
     /// Puts a category in a bucket of the application's choice.

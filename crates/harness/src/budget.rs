@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use singletree_durable::{Json, WaitRow};
 use singletree_llm::Usage;
 use tokio::time::Instant;
 
@@ -48,8 +49,28 @@ pub(crate) struct Bounds {
     wait_bytes: u64,
     field_bytes: u64,
     item_bytes: u64,
+    nesting: usize,
     list_items: u64,
     list_bytes: u64,
+}
+
+/// How many levels documents that contain other documents add to them.
+const ENVELOPE: usize = 16;
+
+/// The highest bound on levels that can be set: what has more cannot be read back.
+const NESTING_MAX: usize = 100;
+
+/// Returns the bound on levels that holds.
+pub(crate) fn nesting(limits: &Limits) -> usize {
+    limits.nesting.min(NESTING_MAX)
+}
+
+/// Checks how deep a document is.
+///
+/// # Errors
+/// `chat_budget_exhausted`.
+pub(crate) fn within_nesting(text: &str, max: usize) -> Result<()> {
+    within("nesting", Json::levels(text) as u64, max as u64)
 }
 
 impl Bounds {
@@ -67,6 +88,7 @@ impl Bounds {
             wait_bytes: limits.wait_bytes as u64,
             field_bytes: limits.field_bytes as u64,
             item_bytes: limits.item_bytes as u64,
+            nesting: nesting(limits),
             list_items: limits.list_items,
             list_bytes: limits.list_bytes,
         }
@@ -84,23 +106,27 @@ impl Bounds {
 
 impl Bounds {
     /// Checks what is about to be stored of where a turn stands.
-    pub(crate) fn position(&self, bytes: usize) -> Result<()> {
-        within("position_bytes", bytes as u64, self.position_bytes)
+    pub(crate) fn position(&self, text: &str) -> Result<()> {
+        within("position_bytes", text.len() as u64, self.position_bytes)?;
+        within_nesting(text, self.nesting + ENVELOPE)
     }
 
-    /// Checks what a node has recorded.
-    pub(crate) fn records(&self, bytes: usize) -> Result<()> {
-        within("record_bytes", bytes as u64, self.record_bytes)
+    /// Checks what a node records, beside so many bytes that it has recorded.
+    pub(crate) fn record(&self, text: &str, held: usize) -> Result<()> {
+        within("record_bytes", (held + text.len()) as u64, self.record_bytes)?;
+        within_nesting(text, self.nesting + ENVELOPE)
     }
 
     /// Checks a field that is one value.
-    pub(crate) fn field(&self, bytes: usize) -> Result<()> {
-        within("field_bytes", bytes as u64, self.field_bytes)
+    pub(crate) fn field(&self, text: &str) -> Result<()> {
+        within("field_bytes", text.len() as u64, self.field_bytes)?;
+        within_nesting(text, self.nesting)
     }
 
     /// Checks an item of a list of rows.
-    pub(crate) fn item(&self, bytes: usize) -> Result<()> {
-        within("item_bytes", bytes as u64, self.item_bytes)
+    pub(crate) fn item(&self, text: &str) -> Result<()> {
+        within("item_bytes", text.len() as u64, self.item_bytes)?;
+        within_nesting(text, self.nesting)
     }
 
     /// Checks what a list of rows beside the history would come to.
@@ -112,9 +138,19 @@ impl Bounds {
         within("list_bytes", bytes, self.list_bytes)
     }
 
+    /// Checks what a node says beside a message.
+    pub(crate) fn side(&self, text: &str) -> Result<()> {
+        within_nesting(text, self.nesting)
+    }
+
     /// Checks what is about to be stored of a wait.
-    pub(crate) fn wait(&self, bytes: usize) -> Result<()> {
-        within("wait_bytes", bytes as u64, self.wait_bytes)
+    pub(crate) fn wait(&self, wait: &WaitRow) -> Result<()> {
+        let documents = [&wait.metadata, &wait.payload_schema, &wait.on_deadline];
+        let texts = || documents.into_iter().flatten().map(Json::as_str);
+        let names = wait.signal.len() + wait.action.as_ref().map_or(0, String::len);
+        let bytes = names + texts().map(str::len).sum::<usize>();
+        within("wait_bytes", bytes as u64, self.wait_bytes)?;
+        texts().try_for_each(|text| within_nesting(text, self.nesting))
     }
 }
 

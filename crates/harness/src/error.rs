@@ -94,11 +94,13 @@ pub enum Error {
         /// Why not.
         source: durable::BoxError,
     },
-    /// The store says neither that it accepted the turn nor that it did not (D20).
+    /// The store says neither that it accepted the turn nor that it did not (D20, D38).
     #[error("it is not known whether the turn was accepted")]
     AcceptUnknown {
         /// The name that the turn has, if it was accepted.
         turn: crate::TurnId,
+        /// Whether the message has an idempotency key, so that sending it again finds the turn if there is one (D3).
+        has_key: bool,
         /// Why not.
         source: durable::BoxError,
     },
@@ -289,7 +291,7 @@ impl Error {
             Self::TenantForeign { .. } => "chat_tenant_foreign",
             Self::SubscriptionsFull { .. } => "chat_subscriptions_full",
             Self::Accept { .. } => "chat_accept_failed",
-            Self::AcceptUnknown { .. } => "session_save_failed",
+            Self::AcceptUnknown { .. } => "chat_accept_unknown",
             Self::Idempotency { .. } => "chat_idempotency_conflict",
             Self::SessionSuspended { .. } => "chat_session_suspended",
             Self::SignalMismatch { .. } => "chat_signal_mismatch",

@@ -285,7 +285,7 @@ impl House {
         let mailbox = Mailbox::of(desk, &self.limits);
         let fence = self.journal.fence();
         let writing = Writing::new(&hot.key, fence, desk.counters, self.now(), &self.epoch);
-        writing.with_mailbox(mailbox).within(self.limits.item_bytes)
+        writing.with_mailbox(mailbox).within(&self.limits)
     }
 
     /// Sends a transition to the store: its place is taken now, while the desk is held (INV-1).

@@ -18,6 +18,11 @@ pub struct Limits {
     pub list_items: u64,
     /// Bytes of such a list, as JSON; more are `chat_budget_exhausted`.
     pub list_bytes: u64,
+    /// Levels of arrays and objects in each other in what is stored as one document: a message, a payload, a field, an item, a
+    /// side record, what a node says about a wait. A deeper message is `chat_message_shape_invalid`, a deeper payload
+    /// `suspension_resume_payload_invalid`, anything else `chat_budget_exhausted`. Where a turn stands and what it records
+    /// may have 16 levels more, since they contain the others. At most 100: a document of 128 levels cannot be read.
+    pub nesting: usize,
     /// Bytes of where an unfinished turn stands: the fields of its state that the session does not hold, as JSON. More is
     /// `chat_budget_exhausted`.
     pub position_bytes: usize,
@@ -83,6 +88,7 @@ impl Default for Limits {
             item_bytes: 16 << 20,
             list_items: 1_000_000,
             list_bytes: 1 << 32,
+            nesting: 64,
             position_bytes: 16 << 20,
             record_bytes: 16 << 20,
             wait_bytes: 1 << 20,

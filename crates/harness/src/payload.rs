@@ -1,9 +1,10 @@
 //! Whether a signal's payload may be taken (suspension §6, §9; D2).
 
 use serde_json::{Map, Value};
-use singletree_durable::WaitRow;
+use singletree_durable::{Json, WaitRow};
 use singletree_llm::Schema;
 
+use crate::budget::nesting;
 use crate::history::HISTORY;
 use crate::limit::Limits;
 use crate::record::terms;
@@ -18,8 +19,21 @@ pub(crate) fn check(payload: &Map<String, Value>, limits: &Limits) -> Result<()>
         return Err(invalid(format!("it must not set '{HISTORY}'")));
     }
     let max = limits.payload_bytes;
-    if serde_json::Value::Object(payload.clone()).to_string().len() > max {
+    let text = Value::Object(payload.clone()).to_string();
+    if text.len() > max {
         return Err(invalid(format!("it has more than {max} bytes")));
+    }
+    check_nesting(&text, limits)
+}
+
+/// Checks how deep a payload is.
+///
+/// # Errors
+/// `suspension_resume_payload_invalid`.
+pub(crate) fn check_nesting(text: &str, limits: &Limits) -> Result<()> {
+    let max = nesting(limits);
+    if Json::levels(text) > max {
+        return Err(invalid(format!("it has more than {max} levels")));
     }
     Ok(())
 }

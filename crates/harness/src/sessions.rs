@@ -271,7 +271,7 @@ impl Chat {
         let bounds = Bounds::of(&self.house.limits, &Budget::default());
         for (name, value) in export.values {
             let value = Json::from(&value);
-            bounds.field(value.as_str().len())?;
+            bounds.field(value.as_str())?;
             batch.put(Put::Field(FieldRow { name, value: FieldValue::Value(value) }));
         }
         let mut no = first.items;
@@ -284,7 +284,8 @@ impl Chat {
                 }
                 let placement = Some(Placement { field: name.clone(), generation: 0, seq });
                 let (body, side) = (Json::from(&item.body), item.side.as_ref().map(Json::from));
-                bounds.item(body.as_str().len())?;
+                bounds.item(body.as_str())?;
+                side.as_ref().map_or(Ok(()), |it| bounds.item(it.as_str()))?;
                 bytes += body.as_str().len() as u64;
                 batch.put(Put::Item(ItemRow { no, turn: first.turns, placement, body, side }));
                 no += 1;

@@ -8,6 +8,7 @@ use singletree_durable::{BoxFuture, InvocationId, Json, TurnQuery, TurnRow};
 use singletree_engine::Item;
 use singletree_llm::ChatMessage;
 
+use crate::budget::nesting;
 use crate::chat::Chat;
 use crate::fork::begin_fork;
 use crate::hot::{Hot, Queued, Ticket, Told, Work};
@@ -133,7 +134,8 @@ impl Chat {
     /// Refused before acceptance, with nothing stored: `chat_message_shape_invalid`, `harness_session_id_unresolved`,
     /// `session_load_failed`, `chat_queue_full`, `chat_accept_failed`, `chat_idempotency_conflict`, `chat_agent_unknown`,
     /// `chat_blob_unknown`, `chat_blob_refused`, `chat_sessions_full`, `chat_shutting_down`; `chat_subscriptions_full` when it would listen.
-    /// `session_save_failed`, with the turn's name, when the store says neither that it accepted nor that it did not (D20).
+    /// `chat_accept_unknown`, with the turn's name, when the store says neither that it accepted nor that it did not (D20,
+    /// D38); safe to retry with the same idempotency key only.
     ///
     /// # Cancellation
     /// A dropped call has accepted the message or has not.
@@ -148,13 +150,14 @@ impl Chat {
 
     /// Tells what was refused before it became a turn.
     pub(crate) fn refused(&self, error: &Error) -> Box<ErroredTurn> {
-        let turn = match error {
-            Error::AcceptUnknown { turn, .. } => Some(turn.clone()),
-            _ => None,
+        let (turn, has_key) = match error {
+            Error::AcceptUnknown { turn, has_key, .. } => (Some(turn.clone()), *has_key),
+            _ => (None, false),
         };
-        let known = turn.is_none();
+        let is_known = turn.is_none();
         let errored = self.house.any_served().errored(&self.house.limits, turn, error);
-        Box::new(ErroredTurn { recorded: known, retry_safe: errored.retry_safe && known, ..errored })
+        let retry_safe = if is_known { errored.retry_safe } else { has_key };
+        Box::new(ErroredTurn { recorded: is_known, retry_safe, ..errored })
     }
 
     pub(crate) fn try_submit<'a>(
@@ -215,6 +218,11 @@ impl Chat {
         if bytes > limits.message_bytes {
             let why = format!("it has {bytes} bytes, and {} are allowed", limits.message_bytes);
             return Err(Error::MessageShape { why });
+        }
+        let max = nesting(limits);
+        let side_levels = side.as_ref().map_or(0, |it| Json::levels(&it.to_string()));
+        if Json::levels(text).max(side_levels) > max {
+            return Err(Error::MessageShape { why: format!("it has more than {max} levels") });
         }
         let body = Json::from_text(text);
         let key = match &options.key {
@@ -335,7 +343,10 @@ impl Chat {
             let mut told = Some(told);
             let landed = match house.land(&hot, commit).await {
                 Ok(()) => Ok(()),
-                Err(error @ singletree_durable::Error::Refused { .. }) => Err(error),
+                Err(
+                    error @ (singletree_durable::Error::Refused { .. }
+                    | singletree_durable::Error::CommitUnknown { .. }),
+                ) => Err(error),
                 Err(error) => house.look_for(&hot, &row, error, &mut told).await,
             };
             hot.desk().settle(row.no, landed.is_ok());
@@ -344,6 +355,8 @@ impl Chat {
                     it @ singletree_durable::Error::Refused { .. } => {
                         Unaccepted::Again(not_accepted(it.into()))
                     }
+                    // Nothing of it is visible here, and the next process may find it (D38).
+                    it @ singletree_durable::Error::CommitUnknown { .. } => unknown(&row, it),
                     it => Unaccepted::Refused(not_accepted(it.into())),
                 });
                 // Who sent it may have gone; the message is kept.
@@ -371,10 +384,9 @@ impl House {
             match self.row(hot, row).await {
                 Ok(true) => return Ok(()),
                 Ok(false) => return Err(error),
-                Err(unknown) => {
+                Err(source) => {
                     if let Some(told) = told.take() {
-                        let unknown = Error::AcceptUnknown { turn: row.id(), source: Box::new(unknown) };
-                        drop(told.send(Err(Unaccepted::Refused(unknown))));
+                        drop(told.send(Err(unknown(row, source))));
                     }
                 }
             }
@@ -384,6 +396,12 @@ impl House {
             tokio::time::sleep(self.limits.record_retry).await;
         }
     }
+}
+
+/// Says that it is not known whether a turn was accepted.
+fn unknown(row: &TurnRow, source: impl Into<singletree_durable::BoxError>) -> Unaccepted {
+    let (turn, has_key) = (row.id(), row.key.is_some());
+    Unaccepted::Refused(Error::AcceptUnknown { turn, has_key, source: source.into() })
 }
 
 /// Digests what an idempotency key stands for.

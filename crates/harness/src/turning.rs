@@ -89,6 +89,7 @@ impl Turning {
             }
             let side = self.sides.of(position);
             let beside = Beside { placement: None, side: side.as_ref().map(Json::from) };
+            beside.side.as_ref().map_or(Ok(()), |it| self.bounds.side(it.as_str()))?;
             let (no, side) = match self.numbers.get(item) {
                 // It was written before anybody could say anything about it; what is taken is told now.
                 Some(no) => (no, self.tell_taken(writing, (no, position), side)),
@@ -143,7 +144,7 @@ impl Turning {
     ) -> Result<(), Error> {
         let author = self.author();
         let how = (&self.rows.clone(), &mut self.numbers, &self.bounds);
-        self.stored = write_fields(writing, &author, fields, &self.stored, how)?;
+        self.stored = write_fields(writing, &author, fields, (&self.stored, self.head.version), how)?;
         // What is written was made from this version; from another one it would take back what came after (INV-3).
         writing.require(Require::SessionVersion(self.head.version));
         self.head.version += 1;

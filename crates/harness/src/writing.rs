@@ -9,8 +9,9 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crate::Error;
-use crate::budget::{Bounds, within};
+use crate::budget::{Bounds, nesting, within, within_nesting};
 use crate::event::{ChatEvent, ChatEventKind, EventId};
+use crate::limit::Limits;
 use crate::mail::Mailbox;
 use crate::steer::Offered;
 use crate::stored::{self, Kept, StoredField, StoredFields};
@@ -77,6 +78,8 @@ pub(crate) struct Writing {
     pub(crate) offered: Vec<Offered>,
     /// The bytes that an item may have.
     item_bytes: usize,
+    /// The levels that an item may have.
+    nesting: usize,
     epoch: Arc<str>,
     taken: Counters,
 }
@@ -92,13 +95,15 @@ impl Writing {
         let mut batch = Batch::new(key.clone(), fence);
         batch.puts.reserve(PUTS);
         let (mailbox, offered) = (Mailbox::default(), Vec::new());
-        let (events, epoch, item_bytes) = (Vec::new(), epoch.clone(), usize::MAX);
-        Self { batch, counters, now, events, mailbox, offered, item_bytes, epoch, taken: counters }
+        let (events, epoch) = (Vec::new(), epoch.clone());
+        let (item_bytes, nesting) = (usize::MAX, usize::MAX);
+        Self { batch, counters, now, events, mailbox, offered, item_bytes, nesting, epoch, taken: counters }
     }
 
-    /// Sets how many bytes an item may have.
-    pub(crate) fn within(mut self, item_bytes: usize) -> Self {
-        self.item_bytes = item_bytes;
+    /// Sets what an item may have.
+    pub(crate) fn within(mut self, limits: &Limits) -> Self {
+        self.item_bytes = limits.item_bytes;
+        self.nesting = nesting(limits);
         self
     }
 
@@ -173,6 +178,7 @@ impl Writing {
             .text()
             .map_err(|it| stored::corrupt("an item that JSON cannot represent".into(), Some(it.into())))?;
         within("item_bytes", body.len() as u64, self.item_bytes as u64)?;
+        within_nesting(body, self.nesting)?;
         let no = self.counters.items;
         self.counters.items += 1;
         let body = Json::from_text(body);
@@ -202,12 +208,14 @@ impl Writing {
         Ok(())
     }
 
-    /// Writes a list field: only what is new of it when it extends what is stored, a new generation otherwise.
+    /// Writes a list field: only what is new of it when it extends what is stored, a new generation otherwise. One that is not
+    /// stored as rows begins with the generation `first`, since an earlier version of the state may have had a list of its
+    /// name, whose rows are still there.
     pub(crate) fn list(
         &mut self,
         author: &Author,
         (name, list): (&Arc<str>, &List),
-        before: Option<&StoredField>,
+        (before, first): (Option<&StoredField>, u64),
         numbers: &mut Numbers,
     ) -> Result<StoredField, Error> {
         let extended = before.and_then(|it| match (&it.slot, it.kept) {
@@ -217,9 +225,9 @@ impl Writing {
             _ => None,
         });
         let (generation, from, mut bytes) = extended.unwrap_or_else(|| {
-            let next = before.map_or(0, |it| match it.kept {
+            let next = before.map_or(first, |it| match it.kept {
                 Kept::Rows { generation } => generation + 1,
-                Kept::Value => 0,
+                Kept::Value => first,
             });
             (next, 0, 0)
         });
@@ -260,7 +268,7 @@ impl Writing {
             Slot::One(item) => Json::from_text(item.text().map_err(unfit)?),
             Slot::Many(list) => Json::from(&list.to_json().map_err(unfit)?),
         };
-        bounds.field(json.as_str().len())?;
+        bounds.field(json.as_str())?;
         let value = FieldValue::Value(json);
         self.put(Put::Field(FieldRow { name: name.as_ref().to_owned(), value }));
         Ok(StoredField { name: name.clone(), slot: slot.clone(), kept: Kept::Value, bytes: 0 })
@@ -271,13 +279,18 @@ impl Writing {
 pub(crate) type RowFields = Arc<std::collections::BTreeSet<String>>;
 
 /// Writes what changed of a session's fields, and returns them as they are committed then.
+///
+/// A list that begins anew takes the version that this commit makes as its generation. No generation is higher than the
+/// version that was made by the commit which gave it, so that none is given twice.
 pub(crate) fn write_fields(
     writing: &mut Writing,
     author: &Author,
     state: &[(Arc<str>, Slot)],
-    before: &StoredFields,
+    (before, version): (&StoredFields, u64),
     (rows, numbers, bounds): (&RowFields, &mut Numbers, &Bounds),
 ) -> Result<StoredFields, Error> {
+    // A session that was never committed has no rows of any list.
+    let first = if version == 0 { 0 } else { version + 1 };
     let mut after = Vec::with_capacity(state.len());
     // What a newer version of the state does not have is not kept beside it.
     for gone in before.iter().filter(|it| state.iter().all(|(name, _)| *name != it.name)) {
@@ -291,7 +304,7 @@ pub(crate) fn write_fields(
         }
         after.push(match slot {
             Slot::Many(list) if rows.contains(name.as_ref()) => {
-                let written = writing.list(author, (name, list), stored, numbers)?;
+                let written = writing.list(author, (name, list), (stored, first), numbers)?;
                 bounds.list(name, list.len(), written.bytes)?;
                 written
             }

@@ -151,6 +151,19 @@ impl Response {
     }
 }
 
+/// How many levels of arrays and objects the arguments of a call may have: so few that a message with them stays within what
+/// chats store (64 levels).
+const ARGUMENT_LEVELS: usize = 60;
+
+/// Tells whether a value has more levels than this.
+fn is_deeper(value: &Value, levels: usize) -> bool {
+    match value {
+        Value::Array(items) => levels == 0 || items.iter().any(|inner| is_deeper(inner, levels - 1)),
+        Value::Object(fields) => levels == 0 || fields.values().any(|inner| is_deeper(inner, levels - 1)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
+}
+
 fn check_call(call: &ToolCall, request: &Request) -> Result<(), Fault> {
     let Some(tool) = request.tool(&call.name) else {
         return Err(Fault::at("name", format!("{:?} is not a tool of this request", call.name)));
@@ -158,6 +171,9 @@ fn check_call(call: &ToolCall, request: &Request) -> Result<(), Fault> {
     let Some(arguments) = &call.arguments else {
         return Err(Fault::at("arguments", "are no JSON object"));
     };
+    if arguments.values().any(|it| is_deeper(it, ARGUMENT_LEVELS - 1)) {
+        return Err(Fault::at("arguments", format!("have more than {ARGUMENT_LEVELS} levels")));
+    }
     tool.schema().check_map(arguments).map_err(|it| Fault::at("arguments", it.to_string()))
 }
 

@@ -165,9 +165,11 @@ impl<S: State> Harness<S> {
             return Err(Error::Correlation { why: "it was answered already".into() });
         }
         let max = self.parts.limits.payload_bytes;
-        if serde_json::to_string(&signal.payload).is_ok_and(|it| it.len() > max) {
+        let text = serde_json::to_string(&signal.payload).unwrap_or_default();
+        if text.len() > max {
             return Err(Error::Payload { why: format!("it has more than {max} bytes") });
         }
+        crate::payload::check_nesting(&text, &self.parts.limits)?;
         Ok(reserved)
     }
 

@@ -55,7 +55,7 @@ pub(crate) fn write_position(
     };
     let (invocation, turn) = (turning.row.invocation.clone(), turning.row.no);
     let body = position.to_json()?;
-    turning.bounds.position(body.as_str().len())?;
+    turning.bounds.position(body.as_str())?;
     writing.put(Put::Position(PositionRow { invocation, turn, body }));
     turning.positioned = true;
     turning.stands = true;
@@ -74,7 +74,7 @@ pub(crate) fn record(
     let text = fact.text().map_err(|it| corrupt(format!("the record '{name}'"), Some(it.into())))?;
     // What is there was encoded when it was put there.
     let held: usize = turning.records.values().map(|it| it.text().map_or(0, str::len)).sum();
-    turning.bounds.records(held + text.len())?;
+    turning.bounds.record(text, held)?;
     let body = Json::from_text(text);
     writing.put(Put::Record(RecordRow { turn: turning.row.no, name: name.to_owned(), body }));
     turning.records.insert(name.to_owned(), fact.clone());

@@ -37,7 +37,7 @@ pub(crate) fn suspend(
         turning.write_session(writing, session)?;
     }
     let wait = wait(writing, turning, paused);
-    turning.bounds.wait(said(&wait))?;
+    turning.bounds.wait(&wait)?;
     let early = early(writing, turning, &wait, paused)?;
     let next = early.map(|it| (claim::next_row(writing, &turning.row, &wait, TurnKind::Resume), it));
     let pending_messages = messages_from(&messages, turning.marks.boundary)?;
@@ -90,13 +90,6 @@ fn early(
             Ok(None)
         }
     }
-}
-
-/// Returns the bytes of what the node says about a wait.
-fn said(wait: &WaitRow) -> usize {
-    let documents = [&wait.metadata, &wait.payload_schema, &wait.on_deadline];
-    let documents: usize = documents.into_iter().flatten().map(|it| it.as_str().len()).sum();
-    wait.signal.len() + wait.action.as_ref().map_or(0, String::len) + documents
 }
 
 fn wait(writing: &mut Writing, turning: &Turning, paused: &Paused) -> WaitRow {

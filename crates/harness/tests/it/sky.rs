@@ -19,6 +19,8 @@ struct Control {
     applies: AtomicU64,
     /// The calls of `apply`, by number, that fail, from and to (past the end).
     fail: std::sync::Mutex<Option<(u64, u64, Land)>>,
+    /// What fails says that it does not know whether it will be there after a restart (D38).
+    in_doubt: AtomicBool,
     blind: AtomicBool,
     open: watch::Sender<bool>,
     held: watch::Sender<u64>,
@@ -35,6 +37,7 @@ impl Sky {
             reads: AtomicU64::new(0),
             applies: AtomicU64::new(0),
             fail: std::sync::Mutex::default(),
+            in_doubt: AtomicBool::new(false),
             blind: AtomicBool::new(false),
             open: watch::Sender::new(true),
             held: watch::Sender::new(0),
@@ -59,7 +62,14 @@ impl Sky {
         *self.control.fail.lock().unwrap() = Some((from, from.saturating_add(count), land));
     }
 
+    /// Makes the next call of `apply` fail so that nobody knows whether it is there after a restart.
+    pub(crate) fn fail_in_doubt(&self) {
+        self.control.in_doubt.store(true, Ordering::SeqCst);
+        self.fail(1, 1, Land::Before);
+    }
+
     pub(crate) fn clear(&self) {
+        self.control.in_doubt.store(false, Ordering::SeqCst);
         *self.control.fail.lock().unwrap() = None;
         self.control.blind.store(false, Ordering::SeqCst);
     }
@@ -146,6 +156,9 @@ impl Layer for Sky {
             };
             control.pass().await;
             match fail {
+                Some(_) if control.in_doubt.load(Ordering::SeqCst) => {
+                    Err(Error::CommitUnknown { doing: "write", source: "hail".into() })
+                }
                 Some(_) => Err(Error::Unavailable { doing: "write", source: "hail".into() }),
                 None => answer,
             }

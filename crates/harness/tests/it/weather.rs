@@ -29,6 +29,24 @@ async fn a_store_that_fails_at_accept_leaves_nothing() {
     check_rows(&sky, "s").await;
 }
 
+// D38: an accept of which it is not known whether it will be there after a restart is never told as refused, and is safe to
+// send again with a key only.
+#[tokio::test(start_paused = true)]
+async fn a_commit_that_may_still_surface_is_told_as_unknown_and_safe_to_send_again_with_a_key_only() {
+    for (options, retry_safe) in [(key("k"), true), (Default::default(), false)] {
+        let sky = Sky::over(MemoryStore::new());
+        let chat = chat_of(&plain(&Log::default())).open(sky.clone()).unwrap();
+        sky.fail_in_doubt();
+        let unknown = chat.submit("s", user("m"), options).await.unwrap_err();
+        let seen = (unknown.error_category.as_str(), unknown.error_bucket.as_str());
+        assert_eq!(seen, ("chat_accept_unknown", "retryable_transient"));
+        assert_eq!((unknown.retry_safe, unknown.recorded, unknown.turn.is_some()), (retry_safe, false, true));
+        sky.clear();
+        assert_eq!(line(&chat.send_with("s", user("m"), key("k")).await), "completed 3.1 [a:hello]");
+        check_rows(&sky, "s").await;
+    }
+}
+
 // D20: what landed counts, although the answer was lost.
 #[tokio::test(start_paused = true)]
 async fn a_lost_answer_to_a_write_that_landed_changes_nothing() {

@@ -64,6 +64,19 @@ fn a_malformed_response_is_refused_unless_it_says_that_it_failed() {
     }
 }
 
+#[test]
+fn arguments_deeper_than_a_chat_can_store_are_refused_at_any_place_in_them() {
+    let tool = ToolDefinition::new("t", "a tool", json!({"type": "object"})).expect("valid");
+    let request = Request::new(vec![Arc::new(ChatMessage::user("u"))]).with_tools([tool]);
+    let deep = |levels: usize| (1..levels).fold(json!(1), |inner, _| json!([0, inner]));
+    for (levels, fits) in [(1, true), (60, true), (61, false), (127, false)] {
+        let call = calling("t", Some(json!({"a": 1, "b": deep(levels), "c": []})));
+        let found = answer(call, FinishReason::ToolCalls).validated(&request);
+        let problem = "response message.tool_calls[0].arguments: have more than 60 levels";
+        assert_eq!(found.err().map(|it| it.to_string()), (!fits).then(|| problem.to_owned()), "{levels}");
+    }
+}
+
 // spec: llm-provider §5, §7
 #[test]
 fn structured_output_is_parsed_or_refused_with_what_was_said() {

@@ -1,0 +1,118 @@
+//! List fields that one version of an agent does not have and the next one has again (INV-4, INV-13).
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use singletree_durable::{Journal, JournalSessions, MemoryStore, SessionStore, Upkeep};
+use singletree_engine::{END, FieldSpec, Graph, Migrations, Reducer, Schema, Shape, Slot, Snapshot, Update};
+use singletree_harness::{Agent, Chat, Durability, MESSAGE_SHAPE};
+use singletree_store_sqlite::SqliteStore;
+
+use crate::bench::{category, check_rows, history, line, name, user};
+use crate::doctor::sound;
+
+/// How the field `log` is kept.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Log {
+    /// As a list of rows.
+    Rows,
+    /// As one value.
+    Value,
+    /// Not at all.
+    Absent,
+}
+
+/// An agent whose turns add a line to the log, if there is one.
+fn agent(version: usize, log: Log) -> Agent {
+    let field =
+        |name: &'static str, shape: Shape| FieldSpec::new(name, shape.list(), Slot::from_json(json!([])));
+    let mut declared = vec![field("messages", Shape::Record(MESSAGE_SHAPE.into())).reducer(Reducer::Append)];
+    match log {
+        Log::Rows => declared.push(field("log", Shape::Str).reducer(Reducer::Append)),
+        Log::Value => declared.push(field("log", Shape::Str)),
+        Log::Absent => {}
+    }
+    let schema = Schema::new("talk", declared).with_version(version.to_string());
+    let graph = Graph::<Snapshot>::builder_with(schema)
+        .node("say", move |_| async move {
+            let said = json!([{"role": "assistant", "content": format!("from {version}")}]);
+            let said = Update::new().with("messages", Slot::from_json(said));
+            Ok(match log {
+                Log::Absent => said,
+                Log::Rows | Log::Value => {
+                    said.with("log", Slot::from_json(json!([format!("line of {version}")])))
+                }
+            })
+        })
+        .edge("say", END)
+        .entry("say");
+    let mut migrations = Migrations::new();
+    for from in 1..version {
+        migrations = migrations.with(from.to_string(), (from + 1).to_string(), move |mut state| {
+            if from + 1 == version && log == Log::Absent {
+                state.remove("log");
+            } else {
+                state.insert("log".into(), json!([]));
+            }
+            Ok(state)
+        });
+    }
+    Agent::new("a", &graph.compile().unwrap()).durability(Durability::Step).session_migrations(migrations)
+}
+
+/// Returns the log as it is read whole.
+async fn log<S: Journal + Clone + 'static>(store: &S) -> Option<Value> {
+    let sessions = JournalSessions::new(Arc::new(store.clone()));
+    let (record, _) = sessions.load(&name("s")).await.unwrap().unwrap();
+    record.state.get("log").map(|it| it.decode().unwrap())
+}
+
+async fn goes_on<S: Journal + Upkeep + Clone + 'static>(mut reopen: impl AsyncFnMut() -> S) {
+    let versions =
+        [Log::Rows, Log::Absent, Log::Rows, Log::Absent, Log::Absent, Log::Rows, Log::Value, Log::Rows];
+    let mut said = Vec::new();
+    for (version, kept) in (1..).zip(versions) {
+        let store = reopen().await;
+        let chat = Chat::builder().agent(agent(version, kept)).open(store.clone()).unwrap();
+        for turn in 0..2 {
+            let outcome = chat.send("s", user("m")).await;
+            assert_eq!(category(&outcome), "completed", "version {version}: {}", line(&outcome));
+            said.extend(["u:m".to_owned(), format!("a:from {version}")]);
+            let lines = vec![json!(format!("line of {version}")); turn + 1];
+            let expected = match kept {
+                Log::Rows => Some(json!(lines)),
+                Log::Value => Some(json!(lines[..1])),
+                Log::Absent => None,
+            };
+            assert_eq!(log(&store).await, expected, "version {version}");
+        }
+        assert_eq!(history(&chat, "s").await, said, "version {version}");
+        check_rows(&store, "s").await;
+        sound(&store).await;
+        drop(chat);
+    }
+    let row = reopen().await.session(&name("s")).await.unwrap().unwrap();
+    assert_eq!(row.head.schema_version, versions.len().to_string());
+}
+
+#[tokio::test]
+async fn a_list_that_is_dropped_and_comes_back_begins_anew_in_memory() {
+    let store = MemoryStore::new();
+    goes_on(async move || store.reopen()).await;
+}
+
+#[tokio::test]
+async fn a_list_that_is_dropped_and_comes_back_begins_anew_in_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s.db");
+    let mut open: Option<SqliteStore> = None;
+    goes_on(async move || {
+        if let Some(before) = open.take() {
+            before.close().await;
+        }
+        let store = SqliteStore::open(&path).await.unwrap();
+        open = Some(store.clone());
+        store
+    })
+    .await;
+}
