@@ -90,7 +90,7 @@ async fn a_turn_that_makes_arguments_of_125_levels_ends_and_its_session_goes_on(
 async fn a_side_record_and_the_metadata_of_a_wait_are_bounded_in_the_same_way() {
     let beside = once(|cx| {
         let sides = cx.extension::<SideRecords>().unwrap();
-        sides.note(cx.state().messages.len() as u64, "x", deep(126));
+        sides.note(cx.state().messages.len(), "x", deep(126));
         ChatMessage::assistant("m")
     });
     let waiting = asking(&Log::default(), Signal::new("ok").metadata(deep(126)));
