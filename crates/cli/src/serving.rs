@@ -3,14 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use singletree::config::{NotifySettings, OnUnoffered, Serving, TokenSettings};
+use singletree::config::{NotifySettings, OnUnoffered, QuotaSettings, Serving, TokenSettings};
 use singletree::durable::TenantId;
 use singletree::engine::{RandomIds, SystemClock};
 use singletree::harness::{BlobLimits, Blobs, Notices, Redact};
 use singletree::http::{HttpClient, HttpLimits, Redactor};
 use singletree::{Chat, SqliteStore};
 use singletree_server::{
-    AccessPolicy, NarrationLimits, NarrationLog, Server, ServerLimits, Telemetry, TokenPolicy, Webhook,
+    AccessPolicy, KeyQuotas, NarrationLimits, NarrationLog, Quotas, Server, ServerLimits, Telemetry,
+    TenantQuotas, TokenPolicy, Webhook,
 };
 
 use crate::args::{Serve, Switch};
@@ -78,7 +79,12 @@ impl Served {
             .webhooks(notify.iter().map(webhook).collect::<Result<Vec<_>>>()?)
             .access(policy)
             .telemetry(telemetry)
-            .build()?;
+            .quotas(quotas(&serving.quotas));
+        let server = match descriptors() {
+            Some(count) => server.descriptors(count),
+            None => server,
+        };
+        let server = server.build()?;
         let listen = args.listen.clone().or_else(|| serving.listen.clone());
         let listen = listen.unwrap_or_else(|| LISTEN.to_owned());
         Ok(Self { server, listen, metrics: serving.metrics, about, asks, store })
@@ -168,6 +174,37 @@ fn tokens(settings: &TokenSettings) -> TokenPolicy {
         scope_prefix: settings.scope_prefix.clone(),
         leeway: settings.leeway,
     }
+}
+
+/// Says how much of the server a key and a tenant may use.
+fn quotas(settings: &QuotaSettings) -> Quotas {
+    let Quotas { key, tenant } = Quotas::default();
+    let QuotaSettings { key: of_key, tenant: of_tenant, sign_ins, .. } = settings;
+    Quotas {
+        key: KeyQuotas {
+            requests: of_key.requests.unwrap_or(key.requests),
+            streams: of_key.streams.unwrap_or(key.streams),
+            turns: of_key.turns.unwrap_or(key.turns),
+            sessions: of_key.sessions.unwrap_or(key.sessions),
+            blob_bytes: of_key.blob_bytes.unwrap_or(key.blob_bytes),
+        },
+        tenant: TenantQuotas {
+            requests: of_tenant.requests.unwrap_or(tenant.requests),
+            streams: of_tenant.streams.unwrap_or(tenant.streams),
+            turns: of_tenant.turns.unwrap_or(tenant.turns),
+            sessions: of_tenant.sessions.unwrap_or(tenant.sessions),
+            blob_bytes: of_tenant.blob_bytes.unwrap_or(tenant.blob_bytes),
+            sign_ins: sign_ins.unwrap_or(tenant.sign_ins),
+        },
+    }
+}
+
+/// Returns how many descriptors this process may have; nothing where that has no bound, or nobody knows.
+fn descriptors() -> Option<u64> {
+    #[cfg(unix)]
+    return rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    #[cfg(not(unix))]
+    return None;
 }
 
 fn size(bytes: Option<u64>, usual: usize) -> usize {

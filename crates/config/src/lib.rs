@@ -46,6 +46,7 @@ mod suggest;
 mod surroundings;
 
 mod quantity;
+mod quota;
 mod secret_source;
 mod section;
 
@@ -76,6 +77,7 @@ pub use build::{Built, Means};
 pub use config::{BareModel, Config, Depth};
 pub use error::{Error, Result};
 pub use notify::NotifySettings;
+pub use quota::{QuotaSettings, ScopeQuotas};
 pub use report::{Mistake, MistakeKind, Report};
 pub use sample::SAMPLE;
 pub use serving::{Serving, TokenSettings};

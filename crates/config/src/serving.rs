@@ -7,6 +7,7 @@ use std::time::Duration;
 use singletree_narration::Locale;
 
 use crate::model::check_base_url;
+use crate::quota::QuotaSettings;
 use crate::report::{Faults, MistakeKind};
 use crate::section::Section;
 use crate::spot::At;
@@ -51,6 +52,8 @@ pub struct Serving {
     pub grace: Option<Duration>,
     /// How long the audit is kept.
     pub audit_kept: Option<Duration>,
+    /// How much of the server a key and a tenant may use.
+    pub quotas: QuotaSettings,
     /// Whether everybody is asked for a key.
     pub key_required: bool,
     /// Which tokens of others are believed beside keys.
@@ -131,6 +134,7 @@ fn server(mut section: Section<'_>, serving: &mut Serving, folder: &Path) -> Opt
     serving.heartbeat = section.duration("heartbeat");
     serving.grace = section.duration("grace");
     serving.audit_kept = section.duration("audit_kept");
+    serving.quotas = section.section("quotas").map(crate::quota::read).unwrap_or_default();
     section.end();
     listen
 }

@@ -82,6 +82,7 @@ const RETRYABLE: &[&str] = &[
     "provider_rate_limited",
     "provider_timeout",
     "provider_unavailable",
+    "server_quota_exceeded",
     "session_write_conflict",
     "store_commit_unknown",
     "store_unavailable",

@@ -10,6 +10,7 @@ use singletree_engine::{Clock, Graph, Ids, Outline, RandomIds, SystemClock};
 use singletree_llm::ChatMessage;
 use singletree_narration::{Locale, NarrationSink, NoNarration};
 
+use crate::admission::Admission;
 use crate::agent::Agent;
 use crate::blobs::Blobs;
 use crate::deed::Auditing;
@@ -35,6 +36,8 @@ pub struct Chat {
     pub(crate) house: Arc<House>,
     /// Whose sessions its calls are about.
     tenant: TenantId,
+    /// Who decides whether its calls may begin turns and sessions; nobody where there is none.
+    pub(crate) admission: Option<Arc<dyn Admission>>,
 }
 
 /// Collects what a chat is made of.
@@ -178,7 +181,8 @@ impl ChatBuilder {
             auditing: self.auditing,
             watcher: self.watcher,
         })?;
-        Ok(Chat { house: Arc::new(house), tenant: self.tenant.unwrap_or_else(TenantId::single) })
+        let tenant = self.tenant.unwrap_or_else(TenantId::single);
+        Ok(Chat { house: Arc::new(house), tenant, admission: None })
     }
 }
 
@@ -216,7 +220,16 @@ impl Chat {
     /// Of a chat that was bound to one tenant, another's part refuses every call with `chat_tenant_foreign`.
     #[must_use]
     pub fn of(&self, tenant: TenantId) -> Self {
-        Self { house: self.house.clone(), tenant }
+        Self { house: self.house.clone(), tenant, admission: None }
+    }
+
+    /// Returns a chat whose calls begin turns and sessions only where `admission` admits them, as the quotas of a server have it.
+    /// What is refused is `server_quota_exceeded`, with nothing stored and no idempotency key used. Answers to what waits are not
+    /// asked about: they end what was admitted before.
+    #[must_use]
+    pub fn admitting(mut self, admission: Arc<dyn Admission>) -> Self {
+        self.admission = Some(admission);
+        self
     }
 
     /// Sends a message and waits for the outcome of its turn (harness-chat §5).

@@ -70,6 +70,9 @@ impl Chat {
         options.policy.fits(&served.agent)?;
         let hot = self.house.hot(&key)?;
         self.house.ready(&hot).await?;
+        if hot.desk().head.is_none() {
+            self.admit_session()?;
+        }
         match self.create(&hot, &served, options.policy).await {
             // A message made it in the meantime, or a writer came after us: the store knows.
             Err(Error::Store { source: StoreError::Refused { .. } }) if self.row(&id).await.is_ok() => {

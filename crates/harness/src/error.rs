@@ -64,6 +64,9 @@ pub enum Error {
         /// Why none.
         why: String,
     },
+    /// The caller has used up a quota; nothing was stored.
+    #[error(transparent)]
+    Quota(#[from] crate::QuotaExceeded),
     /// Too many turns wait in the session.
     #[error("{max} turns wait in this session already")]
     QueueFull {
@@ -287,6 +290,7 @@ impl Error {
             Self::Subscription { .. } => "harness_signal_subscription_failed",
             Self::Correlation { .. } => "harness_signal_correlation_failed",
             Self::QueueFull { .. } => "chat_queue_full",
+            Self::Quota(_) => "server_quota_exceeded",
             Self::SessionsFull { .. } => "chat_sessions_full",
             Self::TenantForeign { .. } => "chat_tenant_foreign",
             Self::SubscriptionsFull { .. } => "chat_subscriptions_full",

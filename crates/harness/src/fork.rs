@@ -87,6 +87,9 @@ impl Chat {
         loop {
             self.house.ready(&hot).await?;
             let source = self.row(session_id).await?;
+            if attempt == 1 {
+                self.admit_session()?;
+            }
             match self.fork_of(&hot, &source, options.at).await {
                 Err(Error::Store { source: StoreError::Refused { .. } }) if attempt < ATTEMPTS => {
                     attempt += 1

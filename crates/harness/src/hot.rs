@@ -12,6 +12,7 @@ use singletree_engine::Item;
 use tokio::sync::{Notify, oneshot, watch};
 
 use crate::Error;
+use crate::admission::TurnPermit;
 use crate::feed::Feed;
 use crate::outcome::ChatTurnOutcome;
 use crate::readers::Readers;
@@ -146,12 +147,20 @@ pub(crate) struct Ticket {
     /// Whether the turn came to be: its acceptance is durable, or has failed.
     settled: watch::Sender<Option<bool>>,
     pub(crate) cancel: Notify,
+    /// The place of the turn among those that run, until it has ended.
+    permit: Mutex<Option<TurnPermit>>,
 }
 
 impl Ticket {
     pub(crate) fn new(id: Option<TurnId>, key: Option<(String, String)>) -> Arc<Self> {
         let (told, settled) = (watch::Sender::new(None), watch::Sender::new(None));
-        Arc::new(Self { id: Mutex::new(id), key, told, settled, cancel: Notify::new() })
+        let (id, cancel, permit) = (Mutex::new(id), Notify::new(), Mutex::default());
+        Arc::new(Self { id, key, told, settled, cancel, permit })
+    }
+
+    /// Keeps the place of the turn among those that run.
+    pub(crate) fn keep_permit(&self, permit: Option<TurnPermit>) {
+        *self.permit.lock().unwrap_or_else(PoisonError::into_inner) = permit;
     }
 
     /// Notes whether the turn came to be.
@@ -180,6 +189,7 @@ impl Ticket {
     }
 
     pub(crate) fn tell(&self, outcome: Arc<ChatTurnOutcome>) {
+        self.keep_permit(None);
         self.told.send_replace(Some(outcome));
     }
 }

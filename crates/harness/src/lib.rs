@@ -33,6 +33,7 @@ mod policy;
 mod reply;
 mod turn_id;
 
+mod admission;
 mod agent;
 mod answer;
 mod blobs;
@@ -90,6 +91,7 @@ mod writing;
 mod base;
 mod doctor;
 
+pub use admission::{Admission, QuotaExceeded, TurnPermit};
 pub use agent::{Agent, Durability, WhileSuspended};
 pub use answer::{Answer, PendingWait, SignalAddress};
 pub use base::{

@@ -76,8 +76,12 @@ impl Chat {
     /// # Cancellation
     /// The run goes on while the stream is read; dropping it ends the run.
     pub fn stateless(&self, request: StatelessRequest) -> Result<StatelessRun, Box<ErroredTurn>> {
+        // A run takes a place as a turn does, for as long as it is read.
+        let permit = self.admit_turn().map_err(|error| self.refused(&error))?;
         let (answering, budget) = self.begin_stateless(request).map_err(|error| self.refused(&error))?;
-        let events = unfold(answering, |mut it| async move { it.next().await.map(|event| (event, it)) });
+        let events = unfold((answering, permit), |(mut answering, permit)| async move {
+            answering.next().await.map(|event| (event, (answering, permit)))
+        });
         Ok(StatelessRun { events: Box::pin(events), budget })
     }
 

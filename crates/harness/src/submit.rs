@@ -8,6 +8,7 @@ use singletree_durable::{BoxFuture, InvocationId, Json, TurnQuery, TurnRow};
 use singletree_engine::Item;
 use singletree_llm::ChatMessage;
 
+use crate::admission::TurnPermit;
 use crate::budget::nesting;
 use crate::chat::Chat;
 use crate::fork::begin_fork;
@@ -132,7 +133,7 @@ impl Chat {
     ///
     /// # Errors
     /// Refused before acceptance, with nothing stored: `chat_message_shape_invalid`, `harness_session_id_unresolved`,
-    /// `session_load_failed`, `chat_queue_full`, `chat_accept_failed`, `chat_idempotency_conflict`, `chat_agent_unknown`,
+    /// `session_load_failed`, `server_quota_exceeded`, `chat_queue_full`, `chat_accept_failed`, `chat_idempotency_conflict`, `chat_agent_unknown`,
     /// `chat_blob_unknown`, `chat_blob_refused`, `chat_sessions_full`, `chat_shutting_down`; `chat_subscriptions_full` when it would listen.
     /// `chat_accept_unknown`, with the turn's name, when the store says neither that it accepted nor that it did not (D20,
     /// D38); safe to retry with the same idempotency key only.
@@ -294,6 +295,11 @@ impl Chat {
             let policy = head.map_or(Ok(valid.policy), |it| PromptPolicy::stored(&it.prompt_policy));
             let policy = policy.map_err(Unaccepted::Refused)?;
             policy.takes(&served.agent, &valid.message).map_err(Unaccepted::Refused)?;
+            let permit = self.admit_turn().map_err(Unaccepted::Refused)?;
+            if desk.head.is_none() {
+                self.admit_session().map_err(Unaccepted::Refused)?;
+            }
+            ticket.keep_permit(permit);
             let mut writing = self.house.write(hot, &desk);
             if let Some(forking) = forking {
                 begin_fork(&mut desk, &mut writing, forking).map_err(Unaccepted::Refused)?;
@@ -402,6 +408,18 @@ impl House {
 fn unknown(row: &TurnRow, source: impl Into<singletree_durable::BoxError>) -> Unaccepted {
     let (turn, has_key) = (row.id(), row.key.is_some());
     Unaccepted::Refused(Error::AcceptUnknown { turn, has_key, source: source.into() })
+}
+
+impl Chat {
+    /// Asks whether another turn may run.
+    pub(crate) fn admit_turn(&self) -> Result<Option<TurnPermit>> {
+        Ok(self.admission.as_ref().map(|it| it.admit_turn()).transpose()?)
+    }
+
+    /// Asks whether another session may be made.
+    pub(crate) fn admit_session(&self) -> Result<()> {
+        Ok(self.admission.as_ref().map_or(Ok(()), |it| it.admit_session())?)
+    }
 }
 
 /// Digests what an idempotency key stands for.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use singletree_durable::TenantId;
+use singletree_durable::{TenantId, Timestamp};
 
 use crate::problem::{Kind, Problem};
 
@@ -68,18 +68,30 @@ pub struct Caller {
     pub name: String,
     /// What it may do.
     pub scopes: Vec<Scope>,
+    /// Until when it is who it is: the end of its key, its token or its sign-in, whichever comes first.
+    pub valid_until: Option<Timestamp>,
 }
 
 impl Caller {
     /// Returns whoever asks a server that asks nobody: the single tenant, everything allowed.
     #[must_use]
     pub fn local() -> Self {
-        Self { tenant: TenantId::single(), name: "local".into(), scopes: Scope::ALL.to_vec() }
+        Self {
+            tenant: TenantId::single(),
+            name: "local".into(),
+            scopes: Scope::ALL.to_vec(),
+            valid_until: None,
+        }
     }
 
     /// Returns whoever runs the server: sees no tenant's sessions, and manages the keys of all.
     pub(crate) fn operator() -> Self {
-        Self { tenant: house(), name: "operator".into(), scopes: vec![Scope::Admin] }
+        Self { tenant: house(), name: "operator".into(), scopes: vec![Scope::Admin], valid_until: None }
+    }
+
+    /// Tells whether this is who asked before, and may do the same.
+    pub(crate) fn is_same(&self, before: &Self) -> bool {
+        self.tenant == before.tenant && self.name == before.name && self.scopes == before.scopes
     }
 
     /// Tells whether it runs the server.

@@ -11,14 +11,18 @@ use axum::http::{HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::Response;
 use futures_util::FutureExt;
+use singletree_harness::QuotaExceeded;
 use tokio::time::Instant;
 
 use crate::arriving::{Arrival, arriving};
 use crate::caller::Caller;
+use crate::native::wants_events;
 use crate::problem::{Kind, Problem};
+use crate::quota::UsePermit;
 use crate::request_id;
-use crate::section::{Access, Asked, Render, Section};
+use crate::section::{Access, Asked, Render, Route, Section, StreamFailure};
 use crate::shared::Shared;
+use crate::stream_guard::{Credentials, StreamGuard};
 use crate::telemetry::{self, Line};
 use crate::trace;
 
@@ -34,7 +38,23 @@ pub(crate) struct Frame {
     /// The sections by where their paths begin, the longest first.
     outlines: Vec<Outline>,
     /// Who may use a path with a method.
-    access: HashMap<&'static str, Vec<(Method, Access)>>,
+    access: HashMap<&'static str, Vec<Admittance>>,
+}
+
+/// Who may use a path with a method, and whether that takes a place among the caller's streams.
+struct Admittance {
+    method: Method,
+    access: Access,
+    streams: bool,
+    /// How the section of the route words the failure of a stream: several sections share the beginnings of paths.
+    stream_failure: StreamFailure,
+}
+
+/// A request that may be answered.
+struct Admitted {
+    /// The place of the answer among the caller's streams, where it may be one.
+    permit: Option<UsePermit>,
+    stream_failure: StreamFailure,
 }
 
 /// What is known of a section by a path alone.
@@ -50,17 +70,18 @@ impl Frame {
     pub(crate) fn new(shared: Arc<Shared>, sections: &[Section]) -> Self {
         let mut outlines: Vec<Outline> = sections
             .iter()
-            .flat_map(|section| {
-                let outline = |prefix| Outline { prefix, section: section.name, render: section.render };
-                section.routes.iter().map(move |it| outline(fixed(it.path)))
-            })
+            .flat_map(|section| section.routes.iter().map(|route| Outline::of(fixed(route.path), section)))
             .collect();
         outlines.sort_by_key(|it| std::cmp::Reverse(it.prefix.len()));
-        let first = |it: &Section| Outline { prefix: "", section: it.name, render: it.render };
-        outlines.extend(sections.first().map(first));
+        outlines.extend(sections.first().map(|section| Outline::of("", section)));
         let mut access = HashMap::<_, Vec<_>>::new();
-        for route in sections.iter().flat_map(|it| &it.routes) {
-            access.entry(route.path).or_default().push((route.method.clone(), route.access));
+        let routes =
+            sections.iter().flat_map(|it| it.routes.iter().map(move |route| (route, it.stream_failure)));
+        for (route, stream_failure) in routes {
+            let Route { method, access: who, streams, .. } = route;
+            let (method, streams) = (method.clone(), *streams);
+            let admittance = Admittance { method, access: *who, streams, stream_failure };
+            access.entry(route.path).or_default().push(admittance);
         }
         Self { shared, outlines, access }
     }
@@ -74,23 +95,46 @@ impl Frame {
         *outline.expect("the last one, of the empty prefix, fits every path")
     }
 
-    /// Settles who asks, when the route is one for callers.
-    async fn admit(&self, request: &mut Request) -> Result<(), Problem> {
-        let Some(path) = request.extensions().get::<MatchedPath>().cloned() else { return Ok(()) };
+    /// Settles who asks, when the route is one for callers, and that they may ask now.
+    async fn admit(&self, request: &mut Request) -> Result<Admitted, Problem> {
+        let nothing = Admitted { permit: None, stream_failure: |_, _| Vec::new() };
+        let Some(path) = request.extensions().get::<MatchedPath>().cloned() else { return Ok(nothing) };
         let asked = if request.method() == Method::HEAD { &Method::GET } else { request.method() };
         let routes = self.access.get(path.as_str()).into_iter().flatten();
-        let route = routes.into_iter().find(|(method, _)| method == asked);
+        let route = routes.into_iter().find(|route| route.method == *asked);
+        let mut admitted = nothing;
         // With another method there is nothing to admit to.
-        if let Some((_, Access::Keyed)) = route {
+        if let Some(Admittance { access: Access::Keyed, streams, stream_failure, .. }) = route {
+            admitted.stream_failure = *stream_failure;
             let caller = self.shared.access.caller(request.uri(), request.headers()).await?;
-            if caller.is_operator() && !OPERATED.contains(&fixed(path.as_str())) {
+            let is_operated = OPERATED.contains(&fixed(path.as_str()));
+            if caller.is_operator() && !is_operated {
                 let why =
                     "the operator manages keys and reads the audit; for all else there are the tenants' keys";
                 return Err(Problem::of_kind(Kind::Forbidden, why));
             }
+            let quotas = &self.shared.quotas;
+            let exceeded = |it: QuotaExceeded| Problem::quota_exceeded(&it);
+            quotas.admit_request(&caller, is_operated).map_err(exceeded)?;
+            if *streams || wants_events(request.headers()) {
+                admitted.permit = quotas.open_stream(&caller).map_err(exceeded)?;
+            }
             request.extensions_mut().insert(caller);
         }
-        Ok(())
+        Ok(admitted)
+    }
+
+    /// Puts the words of a quota to a refusal of which only the category came.
+    fn worded(&self, problem: Problem, caller: Option<&Caller>) -> Problem {
+        let is_bare = problem.category == Kind::QuotaExceeded.category() && problem.hint.is_none();
+        let refusal = caller.filter(|_| is_bare).and_then(|caller| self.shared.quotas.last_refusal(caller));
+        refusal.map_or(problem, |refusal| Problem::quota_exceeded(&refusal))
+    }
+}
+
+impl Outline {
+    fn of(prefix: &'static str, section: &Section) -> Self {
+        Self { prefix, section: section.name, render: section.render }
     }
 }
 
@@ -115,16 +159,26 @@ pub(crate) async fn run(State(frame): State<Arc<Frame>>, mut request: Request, n
         begun: Instant::now(),
     };
     request.extensions_mut().insert(asked);
+    let credentials = Credentials::of(&request);
     let admitted = frame.admit(&mut request).await;
     let caller = request.extensions().get::<Caller>().cloned();
     let mut panicked = None;
     let answer = match admitted {
-        Ok(()) => {
+        Ok(Admitted { permit, stream_failure }) => {
             let (request, arrival) = arriving(request, frame.shared.limits.request_time);
             match AssertUnwindSafe(next.run(request)).catch_unwind().await {
-                Ok(answer) => match problem_of(&answer, &arrival) {
-                    Some(problem) => Err((problem, answer.headers().get(ALLOW).cloned())),
-                    None => Ok(answer),
+                Ok(answer) => match (problem_of(&answer, &arrival), caller.clone()) {
+                    (Some(problem), _) => {
+                        let allow = answer.headers().get(ALLOW).cloned();
+                        Err((frame.worded(problem, caller.as_ref()), allow))
+                    }
+                    (None, Some(caller)) => {
+                        let (shared, asked) = (frame.shared.clone(), noted.asked.clone());
+                        let guard =
+                            StreamGuard { shared, caller, credentials, permit, stream_failure, asked };
+                        guard.look_after(answer).map_err(|problem| (problem, None))
+                    }
+                    (None, None) => Ok(answer),
                 },
                 Err(payload) => {
                     panicked = Some(words_of(payload.as_ref()));

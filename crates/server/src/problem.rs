@@ -4,7 +4,7 @@ mod kind;
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use singletree_harness::{Bucket, ErroredTurn};
+use singletree_harness::{Bucket, ErroredTurn, QuotaExceeded};
 
 pub(crate) use kind::Kind;
 
@@ -111,6 +111,15 @@ impl Problem {
         Self::of_kind(Kind::Forbidden, format!("this key lacks the scope `{scope}`"))
     }
 
+    /// A quota of the key or its tenant is used up.
+    pub(crate) fn quota_exceeded(exceeded: &QuotaExceeded) -> Self {
+        let seconds = exceeded.retry_after.as_millis().div_ceil(1000);
+        let seconds = u32::try_from(seconds).unwrap_or(u32::MAX).max(1);
+        Self::of_kind(Kind::QuotaExceeded, exceeded.to_string())
+            .hint(format!("try again in {seconds} s"))
+            .retry_after(seconds)
+    }
+
     /// The request itself is not right.
     pub(crate) fn invalid(message: impl Into<String>) -> Self {
         Self::of_kind(Kind::Invalid, message)
@@ -132,6 +141,9 @@ impl Problem {
 
     /// What the harness failed at.
     pub(crate) fn of(error: &singletree_harness::Error) -> Self {
+        if let singletree_harness::Error::Quota(exceeded) = error {
+            return Self::quota_exceeded(exceeded);
+        }
         let category = error.category();
         let bucket = singletree_harness::BucketTable::default()
             .look_up(category, singletree_harness::Surface::Chat)
@@ -202,9 +214,10 @@ pub(crate) fn status(category: &str, bucket: Bucket) -> StatusCode {
         ("chat_signal_expired", _) => StatusCode::GONE,
         // What is wrong is what was asked with, though the conversation ends with it.
         ("harness_session_id_unresolved", _) => StatusCode::BAD_REQUEST,
-        ("chat_mailbox_full" | "chat_queue_full" | "chat_subscriptions_full", _) => {
-            StatusCode::TOO_MANY_REQUESTS
-        }
+        (
+            "chat_mailbox_full" | "chat_queue_full" | "chat_subscriptions_full" | "server_quota_exceeded",
+            _,
+        ) => StatusCode::TOO_MANY_REQUESTS,
         ("chat_blob_too_large" | "chat_blobs_full", _) => StatusCode::PAYLOAD_TOO_LARGE,
         ("session_load_failed" | "session_save_failed", _) => StatusCode::SERVICE_UNAVAILABLE,
         (_, Bucket::RetryableTransient) => StatusCode::SERVICE_UNAVAILABLE,

@@ -35,6 +35,7 @@ pub(crate) use route::{Access, Route};
 
 use crate::problem::Problem;
 use crate::shared::Shared;
+use crate::sse::Frame;
 
 /// What a request was, for those who word a problem.
 #[derive(Debug, Clone)]
@@ -46,6 +47,9 @@ pub(crate) struct Asked {
 /// Words a problem in a section's own protocol; status and headers that the problem asks for are set by whoever calls it.
 pub(crate) type Render = fn(&Problem, &Asked) -> Response;
 
+/// Words, as the last frames of a stream, why it ends before its time. A protocol without a word for it has none.
+pub(crate) type StreamFailure = fn(&Problem, &Asked) -> Vec<Frame>;
+
 /// One protocol.
 pub(crate) struct Section {
     /// Its name, as metrics and logs have it.
@@ -56,12 +60,20 @@ pub(crate) struct Section {
     pub(crate) routes: Vec<Route>,
     /// How it words a problem.
     pub(crate) render: Render,
+    /// How it words the failure of a stream.
+    pub(crate) stream_failure: StreamFailure,
 }
 
 impl Section {
     /// Makes a section of its table.
     pub(crate) fn new(name: &'static str, render: Render, routes: Vec<Route>) -> Self {
         let router = routes.iter().fold(Router::new(), |all, it| all.route(it.path, it.served()));
-        Self { name, router, routes, render }
+        Self { name, router, routes, render, stream_failure: |_, _| Vec::new() }
+    }
+
+    /// Sets how it words the failure of a stream.
+    pub(crate) fn failing_streams(mut self, failure: StreamFailure) -> Self {
+        self.stream_failure = failure;
+        self
     }
 }

@@ -9,14 +9,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::body::Body;
 use axum::extract::DefaultBodyLimit;
-use axum::http::{Method, StatusCode};
+use axum::http::{Method, Request, Response, StatusCode};
 use axum::middleware::from_fn_with_state;
 use singletree_durable::Documents;
 use singletree_harness::Chat;
 use singletree_http::Secret;
 use tokio::net::{TcpListener, lookup_host};
 use tokio::time::{Instant, timeout_at};
+use tower::ServiceExt;
 
 pub use builder::ServerBuilder;
 
@@ -100,6 +102,18 @@ impl Server {
             None => all,
         };
         all.with_state(self.shared.clone())
+    }
+
+    /// Answers one request without a connection: for programs that test what they serve. It puts the routes together anew each
+    /// time, and nothing runs beside it that [`Server::serve`] runs.
+    ///
+    /// # Cancellation
+    /// Dropping the future, or the body of the response, is what a closed connection is: turns that were accepted go on.
+    pub async fn answer(&self, request: Request<Body>) -> Response<Body> {
+        match self.router().oneshot(request).await {
+            Ok(response) => response,
+            Err(never) => match never {},
+        }
     }
 
     /// Listens at an address, as `127.0.0.1:8787`; port 0 is a free one.

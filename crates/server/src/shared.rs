@@ -18,6 +18,7 @@ use crate::keys::{Access, Audit};
 use crate::narration::{NarrationLog, NarrationView};
 use crate::notify::Endpoint;
 use crate::openharness::Environments;
+use crate::quota::QuotaLedger;
 use crate::settings::ServerLimits;
 use crate::telemetry::Telemetry;
 
@@ -55,6 +56,8 @@ pub(crate) struct Shared {
     pub(crate) access: Access,
     /// Who did what.
     pub(crate) audit: Arc<Audit>,
+    /// How much of the server a key and a tenant may use.
+    pub(crate) quotas: Arc<QuotaLedger>,
     /// What an operator sees.
     pub(crate) telemetry: Telemetry,
     /// Becomes true when what a process before this one left was taken over.
@@ -66,7 +69,11 @@ pub(crate) struct Shared {
 impl Shared {
     /// Returns the caller's part of the chat (INV-14).
     pub(crate) fn chat(&self, caller: &Caller) -> Chat {
-        self.chat_of(caller.tenant.clone())
+        let chat = self.chat_of(caller.tenant.clone());
+        match self.quotas.admission(caller) {
+            Some(admission) => chat.admitting(admission),
+            None => chat,
+        }
     }
 
     /// Looks at the narration of a session, for those who show it to people.

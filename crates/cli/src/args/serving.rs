@@ -92,6 +92,9 @@ pub(crate) enum Keys {
         /// For how long the old secret stays good; 0s ends it at once.
         #[arg(long, value_name = "TIME", default_value = "24h", value_parser = humantime::parse_duration)]
         grace: Duration,
+        /// End the old secret at once, its sign-ins and streams too: after a leak.
+        #[arg(long, conflicts_with = "grace")]
+        now: bool,
         #[command(flatten)]
         of: KeysOf,
     },

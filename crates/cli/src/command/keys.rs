@@ -35,7 +35,8 @@ pub(crate) async fn run(args: Keys) -> Result<u8> {
             let made = place.create(name, scopes, expires).await?;
             tell_secret(&mut screen, &made, of.common.json)?;
         }
-        (Keys::Rotate { id, grace, .. }, place) => {
+        (Keys::Rotate { id, grace, now, .. }, place) => {
+            let grace = if now { Duration::ZERO } else { grace };
             let rotated = place.rotate(&id, grace).await?;
             tell_secret(&mut screen, &rotated, of.common.json)?;
         }

@@ -40,10 +40,10 @@ use crate::sse;
 /// Returns the AG-UI section.
 pub(crate) fn section() -> Section {
     let routes = vec![
-        Route::post("/v1/agui", any).needs(Scope::Write),
-        Route::post("/v1/agui/{agent}", named).needs(Scope::Write),
+        Route::post("/v1/agui", any).needs(Scope::Write).streams(),
+        Route::post("/v1/agui/{agent}", named).needs(Scope::Write).streams(),
     ];
-    Section::new("agui", problem::render, routes)
+    Section::new("agui", problem::render, routes).failing_streams(problem::stream_failure)
 }
 
 async fn any(
@@ -71,6 +71,8 @@ fn answer(
     input: RunAgentInput,
 ) -> Result<Response, Problem> {
     let asked = said::read(&caller, agent, input)?;
+    // Once the stream has begun there is no status to tell it by.
+    shared.quotas.check_turns(&caller).map_err(|it| Problem::quota_exceeded(&it))?;
     let frames = run::frames(shared.clone(), caller, asked);
     Ok(sse::stream(&shared, frames))
 }

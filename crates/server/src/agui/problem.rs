@@ -8,9 +8,19 @@ use singletree_protocol::agui::Event;
 use super::ours;
 use crate::problem::Problem;
 use crate::section::Asked;
+use crate::sse::Frame;
 
 /// Words a problem. Clients show the body as it is.
 pub(super) fn render(problem: &Problem, asked: &Asked) -> Response {
+    Json(event(problem, asked)).into_response()
+}
+
+/// Words why a stream ends before its run.
+pub(super) fn stream_failure(problem: &Problem, asked: &Asked) -> Vec<Frame> {
+    vec![Frame::data(serde_json::to_string(&event(problem, asked)).expect("an event is JSON"))]
+}
+
+fn event(problem: &Problem, asked: &Asked) -> Event {
     let metadata = ours(json!({
         "bucket": problem.bucket.as_str(),
         "hint": problem.hint,
@@ -18,5 +28,5 @@ pub(super) fn render(problem: &Problem, asked: &Asked) -> Response {
         "request_id": asked.request_id,
     }));
     let (message, code) = (problem.message.clone(), problem.category.clone());
-    Json(Event::RunError { message, code, metadata }).into_response()
+    Event::RunError { message, code, metadata }
 }

@@ -10,6 +10,7 @@ use singletree_durable::{Change, Document, DocumentKey, Documents, Expect, Json,
 use singletree_engine::{Clock, Ids};
 use singletree_http::Secret;
 use singletree_protocol::native::{ApiKey, KeyList, KeyScope, KeyState};
+use tokio::sync::watch;
 
 use super::audit::{Audit, Deed, page};
 use super::key_text::{Drawn, digest, draw, draw_secret, id_of};
@@ -70,6 +71,8 @@ pub struct Keyring {
     known: Mutex<HashMap<String, Known>>,
     /// Held while a key is changed.
     changing: tokio::sync::Mutex<()>,
+    /// Changes whenever a key may be good no more: who holds something open by a key looks again.
+    changes: watch::Sender<u64>,
 }
 
 impl Keyring {
@@ -93,7 +96,8 @@ impl Keyring {
         audit: Arc<Audit>,
     ) -> Self {
         let (known, changing) = (Mutex::default(), tokio::sync::Mutex::default());
-        Self { documents, clock, entropy, audit, known, changing }
+        let changes = watch::Sender::new(0);
+        Self { documents, clock, entropy, audit, known, changing, changes }
     }
 
     /// Makes a key, and returns it with its text, which is never to be had again.
@@ -182,6 +186,7 @@ impl Keyring {
         let deed = Deed::new(by, "key.rotated", id).with("grace_seconds", grace.as_secs());
         beside.push(self.audit.entry(tenant, deed));
         let changed = self.change(tenant, id, |it| it.rotate(&digest, until), beside).await?;
+        self.tell_change();
         Ok((changed, text))
     }
 
@@ -196,7 +201,20 @@ impl Keyring {
         let now = self.clock.now();
         let deed = self.audit.entry(tenant, Deed::new(by, "key.revoked", id));
         let revoke = |it: &mut Record| it.revoked_at = Some(it.revoked_at.unwrap_or(now));
-        self.change(tenant, id, revoke, vec![deed]).await
+        let revoked = self.change(tenant, id, revoke, vec![deed]).await;
+        // Also where the store did not say: who holds something open asks it again.
+        self.tell_change();
+        revoked
+    }
+
+    /// Returns what changes whenever a key or a sign-in may be good no more.
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    /// Lets those look again who hold something open by a key or a sign-in.
+    pub(super) fn tell_change(&self) {
+        self.changes.send_modify(|number| *number += 1);
     }
 
     /// Returns who shows this text, if it is a key that is good.
@@ -215,15 +233,23 @@ impl Keyring {
             KeyState::Revoked => return Err(Problem::stale(Kind::KeyRevoked)),
         }
         self.note_use(&tenant, id, &record, now);
-        Ok(Caller { tenant, name: id.to_owned(), scopes: record.scopes() })
+        let valid_until = record.valid_until(&digest(text), now);
+        Ok(Caller { tenant, name: id.to_owned(), scopes: record.scopes(), valid_until })
     }
 
-    /// Returns who holds a key, if it is still good: for those who showed it before.
-    pub(super) async fn holder(&self, id: &str) -> Result<Caller, Problem> {
+    /// Returns who holds a key, if the secret that was shown before is still good: the one with this digest.
+    pub(super) async fn holder(&self, id: &str, digest: &[u8; 32]) -> Result<Caller, Problem> {
         let known = self.look_up(id).await.map_err(Problem::from)?;
         let Known { tenant, record, .. } = known.ok_or_else(Problem::unauthorized)?;
-        match record.state(self.clock.now()) {
-            KeyState::Active => Ok(Caller { tenant, name: id.to_owned(), scopes: record.scopes() }),
+        let now = self.clock.now();
+        if !record.is_of(digest, now) {
+            return Err(Problem::unauthorized());
+        }
+        match record.state(now) {
+            KeyState::Active => {
+                let valid_until = record.valid_until(digest, now);
+                Ok(Caller { tenant, name: id.to_owned(), scopes: record.scopes(), valid_until })
+            }
             KeyState::Expired => Err(Problem::stale(Kind::KeyExpired)),
             KeyState::Revoked => Err(Problem::stale(Kind::KeyRevoked)),
         }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use singletree_durable::{Change, DocumentKey, Documents, Expect, Json};
 use singletree_engine::Clock;
 
-use super::key_text::{digest_text, draw_token, id_of};
+use super::key_text::{digest, digest_text, draw_token, id_of};
 use super::keyring::Keyring;
 use crate::caller::{Caller, house};
 use crate::entropy::Entropy;
@@ -28,6 +28,8 @@ const LENGTH: Duration = Duration::from_hours(12);
 struct SignedIn {
     /// The key that was shown: what it may do, and whether it is still good, is asked of it each time.
     key: String,
+    /// The digest of the secret that was shown: who signed in with one stays signed in no longer than it is good.
+    secret: [u8; 32],
 }
 
 /// Who signed in on the page.
@@ -48,12 +50,18 @@ impl PageSessions {
         Self { keyring, documents, clock, entropy }
     }
 
-    /// Signs somebody in who shows a key, and returns the cookie.
-    pub(crate) async fn begin(&self, key: &str, secure: bool) -> Result<String, Problem> {
-        self.keyring.caller(key).await?;
+    /// Signs somebody in who shows a key, if `admit` lets its caller, and returns the cookie.
+    pub(crate) async fn begin(
+        &self,
+        key: &str,
+        secure: bool,
+        admit: impl FnOnce(&Caller) -> Result<(), Problem>,
+    ) -> Result<String, Problem> {
+        admit(&self.keyring.caller(key).await?)?;
         let id = id_of(key).ok_or_else(Problem::unauthorized)?;
         let token = draw_token(self.entropy.as_ref());
-        let body = Json::of(&SignedIn { key: id.to_owned() }).expect("a text is JSON");
+        let signed_in = SignedIn { key: id.to_owned(), secret: digest(key) };
+        let body = Json::of(&signed_in).expect("texts and numbers are JSON");
         let write = Change::Write {
             key: DocumentKey::new(house(), KIND, digest_text(&token)),
             expect: Expect::Absent,
@@ -71,6 +79,7 @@ impl PageSessions {
             let key = DocumentKey::new(house(), KIND, digest_text(token));
             let remove = Change::Remove { key, expect: Expect::Any };
             self.documents.change(vec![remove]).await.map_err(|it| Problem::of(&it.into()))?;
+            self.keyring.tell_change();
         }
         Ok(cookie("", Duration::ZERO, secure))
     }
@@ -86,9 +95,12 @@ impl PageSessions {
         let found = self.documents.document(&key).await.map_err(|it| Problem::of(&it.into()))?;
         let now = self.clock.now();
         let found = found.filter(|it| it.expires_at.is_none_or(|end| now < end));
+        let end = found.as_ref().and_then(|it| it.expires_at);
         let signed_in = found.and_then(|it| it.body.decode::<SignedIn>().ok());
         let signed_in = signed_in.ok_or_else(Problem::unauthorized)?;
-        self.keyring.holder(&signed_in.key).await.map(Some)
+        let caller = self.keyring.holder(&signed_in.key, &signed_in.secret).await?;
+        let valid_until = caller.valid_until.into_iter().chain(end).min();
+        Ok(Some(Caller { valid_until, ..caller }))
     }
 }
 

@@ -50,6 +50,13 @@ impl Record {
         (same(&self.digest) | before).into()
     }
 
+    /// Returns until when a text with this digest is good, which is its own.
+    pub(super) fn valid_until(&self, digest: &[u8; 32], now: Timestamp) -> Option<Timestamp> {
+        let is_present = bool::from(self.digest.as_bytes().ct_eq(hex(digest).as_bytes()));
+        let rotated = self.previous.as_ref().map(|(_, until)| *until).filter(|it| !is_present && now < *it);
+        self.expires_at.into_iter().chain(rotated).min()
+    }
+
     /// Returns whether it is good.
     pub(super) fn state(&self, now: Timestamp) -> KeyState {
         if self.revoked_at.is_some() {

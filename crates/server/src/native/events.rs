@@ -28,7 +28,12 @@ pub(super) fn routes() -> Vec<Route> {
         .query::<native::EventQuery>()
         .streams::<native::StreamItem>(200, "The events, until either side ends the stream.")
         .fails(&[409]);
-    vec![Route::get("/v1/sessions/{session}/events", follow_session).needs(Scope::Read).documented(follow)]
+    vec![
+        Route::get("/v1/sessions/{session}/events", follow_session)
+            .needs(Scope::Read)
+            .streams()
+            .documented(follow),
+    ]
 }
 
 async fn follow_session(

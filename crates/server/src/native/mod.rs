@@ -25,6 +25,7 @@ pub(crate) use answering::Telling;
 pub(crate) use ask::{Params, is_session_id, limit, wants_events};
 pub(crate) use convert::{View, bucket, suspended, time, wait};
 pub(crate) use problem::render;
+use problem::stream_failure;
 
 use crate::section::Section;
 
@@ -42,5 +43,5 @@ pub(crate) fn section() -> Section {
         artifacts::routes(),
         usage::routes(),
     ];
-    Section::new("native", render, tables.into_iter().flatten().collect())
+    Section::new("native", render, tables.into_iter().flatten().collect()).failing_streams(stream_failure)
 }

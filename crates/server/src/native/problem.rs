@@ -2,15 +2,22 @@
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};
-use singletree_protocol::native::{ApiError, ErrorBody};
+use singletree_protocol::native::{ApiError, ErrorBody, StreamFailed, StreamFailedType};
 
 use super::convert::bucket;
 use crate::problem::Problem;
 use crate::section::Asked;
+use crate::sse::Frame;
 
 /// Words a problem.
 pub(crate) fn render(problem: &Problem, asked: &Asked) -> Response {
     Json(ErrorBody { error: error(problem, asked) }).into_response()
+}
+
+/// Words why a stream ends before its time.
+pub(super) fn stream_failure(problem: &Problem, asked: &Asked) -> Vec<Frame> {
+    let failed = StreamFailed { kind: StreamFailedType::Failed, error: error(problem, asked) };
+    vec![Frame::data(serde_json::to_string(&failed).expect("an error of strings is JSON"))]
 }
 
 /// Returns a problem as the wire has it.

@@ -31,9 +31,9 @@ use crate::shared::Shared;
 
 /// Returns the OpenAI section.
 pub(crate) fn section() -> Section {
-    let mut routes = vec![Route::post("/v1/chat/completions", complete).needs(Scope::Write)];
+    let mut routes = vec![Route::post("/v1/chat/completions", complete).needs(Scope::Write).streams()];
     routes.extend(models::routes());
-    Section::new("openai", problem::render, routes)
+    Section::new("openai", problem::render, routes).failing_streams(problem::stream_failure)
 }
 
 async fn complete(

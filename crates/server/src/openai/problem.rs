@@ -8,6 +8,7 @@ use singletree_protocol::openai::{ErrorBody, ErrorDetail};
 
 use crate::problem::Problem;
 use crate::section::Asked;
+use crate::sse::Frame;
 
 /// Tells the clients of OpenAI's own SDKs, which try again by the status alone, whether they should.
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
@@ -18,6 +19,11 @@ pub(super) fn render(problem: &Problem, _asked: &Asked) -> Response {
     let mut response = Json(body(problem)).into_response();
     response.headers_mut().insert(SHOULD_RETRY, retry);
     response
+}
+
+/// Words why a stream ends before its answer.
+pub(super) fn stream_failure(problem: &Problem, _asked: &Asked) -> Vec<Frame> {
+    vec![Frame::data(serde_json::to_string(&body(problem)).expect("an error of strings is JSON"))]
 }
 
 /// Returns the body that tells of a problem.

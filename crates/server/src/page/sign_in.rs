@@ -10,6 +10,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 
 use crate::body::Sent;
+use crate::caller::Caller;
 use crate::problem::Problem;
 use crate::section::Route;
 use crate::shared::Shared;
@@ -31,7 +32,9 @@ async fn sign_in(
     headers: HeaderMap,
     Sent(shown): Sent<Shown>,
 ) -> Result<Response, Problem> {
-    let cookie = shared.access.page_sessions().begin(&shown.key, is_secure(&headers)).await?;
+    let admit =
+        |caller: &Caller| shared.quotas.admit_sign_in(caller).map_err(|it| Problem::quota_exceeded(&it));
+    let cookie = shared.access.page_sessions().begin(&shown.key, is_secure(&headers), admit).await?;
     Ok(([(SET_COOKIE, cookie)], Json(serde_json::json!({}))).into_response())
 }
 

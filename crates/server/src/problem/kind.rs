@@ -34,6 +34,8 @@ pub(crate) enum Kind {
     MediaTypeUnsupported,
     /// Too much at once.
     RateLimited,
+    /// A quota of the key or its tenant is used up.
+    QuotaExceeded,
     /// Something broke in the server.
     Failed,
     /// The server takes nothing more, for now.
@@ -58,6 +60,7 @@ impl Kind {
             Self::BodyTooLarge => "server_body_too_large",
             Self::MediaTypeUnsupported => "server_media_type_unsupported",
             Self::RateLimited => "server_rate_limited",
+            Self::QuotaExceeded => "server_quota_exceeded",
             Self::Failed => "server_failed",
             Self::Unready => "server_unready",
         }
@@ -78,7 +81,7 @@ impl Kind {
             Self::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
             Self::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::MediaTypeUnsupported => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            Self::RateLimited => StatusCode::TOO_MANY_REQUESTS,
+            Self::RateLimited | Self::QuotaExceeded => StatusCode::TOO_MANY_REQUESTS,
             Self::Failed => StatusCode::INTERNAL_SERVER_ERROR,
             Self::Unready => StatusCode::SERVICE_UNAVAILABLE,
         }
@@ -87,7 +90,7 @@ impl Kind {
     /// Returns what the caller can do.
     pub(crate) fn bucket(self) -> Bucket {
         match self {
-            Self::RequestTimeout | Self::RateLimited | Self::Failed | Self::Unready => {
+            Self::RequestTimeout | Self::RateLimited | Self::QuotaExceeded | Self::Failed | Self::Unready => {
                 Bucket::RetryableTransient
             }
             Self::Unauthorized
@@ -139,6 +142,7 @@ impl Kind {
             Self::BodyTooLarge => "the body is larger than allowed",
             Self::MediaTypeUnsupported => "the body is of a type that is not taken here",
             Self::RateLimited => "too many requests at once",
+            Self::QuotaExceeded => "a quota is used up",
             Self::Failed => "something broke in the server",
             Self::Unready => "the server takes nothing more for now",
         }

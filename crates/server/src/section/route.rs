@@ -35,6 +35,8 @@ pub(crate) struct Route {
     pub(crate) access: Access,
     /// What callers must be allowed.
     pub(crate) scope: Option<Scope>,
+    /// Whether it answers with a stream of events whatever `Accept` names.
+    pub(crate) streams: bool,
     /// What the document of the API says of it.
     pub(crate) operation: Option<Operation>,
     handler: MethodRouter<Arc<Shared>, Infallible>,
@@ -57,7 +59,8 @@ impl Route {
     }
 
     fn new(method: Method, path: &'static str, handler: MethodRouter<Arc<Shared>>) -> Self {
-        Self { method, path, access: Access::Keyed, scope: None, operation: None, handler }
+        let (access, scope, operation) = (Access::Keyed, None, None);
+        Self { method, path, access, scope, streams: false, operation, handler }
     }
 
     /// Lets anybody use it, also without a key.
@@ -69,6 +72,13 @@ impl Route {
     /// Sets what callers must be allowed; it is checked before the handler runs.
     pub(crate) fn needs(mut self, scope: Scope) -> Self {
         self.scope = Some(scope);
+        self
+    }
+
+    /// Says that it answers with a stream of events also where `Accept` does not name one: a place among the streams of its caller
+    /// is taken before the handler runs, so that nothing is accepted whose stream would be refused.
+    pub(crate) fn streams(mut self) -> Self {
+        self.streams = true;
         self
     }
 

@@ -19,6 +19,7 @@ use crate::narration::NarrationLog;
 use crate::notify::{Post, Webhook};
 use crate::openharness::Environments;
 use crate::pace::TokioPace;
+use crate::quota::{QuotaLedger, Quotas};
 use crate::settings::ServerLimits;
 use crate::shared::Shared;
 use crate::telemetry::Telemetry;
@@ -41,6 +42,8 @@ pub struct ServerBuilder {
     environments: Arc<Environments>,
     webhooks: Vec<Webhook>,
     pace: Arc<dyn Pace>,
+    quotas: Quotas,
+    descriptors: Option<u64>,
 }
 
 impl ServerBuilder {
@@ -61,6 +64,8 @@ impl ServerBuilder {
             environments: Arc::default(),
             webhooks: Vec::new(),
             pace: Arc::new(TokioPace),
+            quotas: Quotas::default(),
+            descriptors: None,
         }
     }
 
@@ -82,6 +87,20 @@ impl ServerBuilder {
     #[must_use]
     pub fn limits(mut self, limits: ServerLimits) -> Self {
         self.limits = limits;
+        self
+    }
+
+    /// Sets how much of the server a key and a tenant may use (INV-12). They apply where everybody is asked for a key.
+    #[must_use]
+    pub fn quotas(mut self, quotas: Quotas) -> Self {
+        self.quotas = quotas;
+        self
+    }
+
+    /// Says how many descriptors this process may have: no tenant's streams take more than half of them.
+    #[must_use]
+    pub fn descriptors(mut self, count: u64) -> Self {
+        self.descriptors = Some(count);
         self
     }
 
@@ -173,6 +192,9 @@ impl ServerBuilder {
         let keyring = Arc::new(keyring);
         let pages = PageSessions::new(keyring.clone(), documents.clone(), clock.clone(), entropy.clone());
         let access = Access::open(self.access, (keyring, pages), clock.clone(), entropy.as_ref())?;
+        let quotas = access.is_required().then_some(self.quotas);
+        let metrics = self.telemetry.metrics().clone();
+        let quotas = QuotaLedger::new(quotas, self.descriptors, clock.clone(), metrics);
         let (closing, _) = watch::channel(false);
         let shared = Shared {
             chat: self.chat,
@@ -187,6 +209,7 @@ impl ServerBuilder {
             narration: self.narration,
             access,
             audit,
+            quotas,
             telemetry: self.telemetry,
             ready: AtomicBool::new(false),
             fetch: self.fetch,

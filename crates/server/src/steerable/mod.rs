@@ -14,20 +14,31 @@ mod wire;
 #[cfg(test)]
 mod tests;
 
+use singletree_protocol::steerable::{EventType, SseEvent};
+
 use crate::caller::Scope;
 use crate::native;
-use crate::section::{Route, Section};
+use crate::problem::Problem;
+use crate::section::{Asked, Route, Section};
+use crate::sse::Frame;
 
 /// Returns the section.
 pub(crate) fn section() -> Section {
     let routes = vec![
-        Route::post("/v1/chats/{session}/send", send::send).needs(Scope::Write),
+        Route::post("/v1/chats/{session}/send", send::send).needs(Scope::Write).streams(),
         Route::post("/v1/chats/{session}/steer", send::steer).needs(Scope::Write),
         Route::get("/v1/chats/{session}/messages", messages::page).needs(Scope::Read),
-        Route::get("/v1/chats/{session}/events", events::follow).needs(Scope::Read),
+        Route::get("/v1/chats/{session}/events", events::follow).needs(Scope::Read).streams(),
         Route::get("/v1/agent-sessions", sessions::list).needs(Scope::Read),
         Route::post("/v1/agent-sessions", sessions::make).needs(Scope::Write),
         Route::get("/v1/agent-sessions/{session}", sessions::one).needs(Scope::Read),
     ];
-    Section::new("steerable", native::render, routes)
+    Section::new("steerable", native::render, routes).failing_streams(stream_failure)
+}
+
+/// Words why a stream ends before its turn.
+fn stream_failure(problem: &Problem, _asked: &Asked) -> Vec<Frame> {
+    let (message, code) = (Some(problem.message.clone()), Some(problem.category.clone()));
+    let error = SseEvent { message, code, ..SseEvent::new(EventType::Error) };
+    vec![send::frame(&error), Frame::data("[DONE]")]
 }

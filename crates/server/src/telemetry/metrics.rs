@@ -39,6 +39,7 @@ pub(crate) struct Metrics {
     commit_failures: Counters<1>,
     tokens: Counters<3>,
     deliveries: Counters<1>,
+    quota_refusals: Counters<2>,
     connections: Gauge,
     streams: Gauge,
     sessions: Gauge,
@@ -121,6 +122,12 @@ impl Metrics {
         self.deliveries.get_or_create(&[("outcome", end.as_str().to_owned())]).inc();
     }
 
+    /// Counts what was refused because a quota is used up. Both names are ours: there are few.
+    pub(crate) fn quota_refusal(&self, quota: &'static str, scope: &'static str) {
+        let labels = [("quota", quota.to_owned()), ("scope", scope.to_owned())];
+        self.quota_refusals.get_or_create(&labels).inc();
+    }
+
     /// Counts a connection for as long as what is returned is kept.
     pub(crate) fn connection(&self) -> Counted {
         Counted::up(&self.connections)
@@ -174,6 +181,7 @@ impl Default for Metrics {
             commit_failures: Family::default(),
             tokens: Family::default(),
             deliveries: Family::default(),
+            quota_refusals: Family::default(),
             connections: Gauge::default(),
             streams: Gauge::default(),
             sessions: Gauge::default(),
@@ -207,6 +215,8 @@ impl Metrics {
             drop(self.deliveries.get_or_create(&[("outcome", end.as_str().to_owned())]));
         }
         to.register("deliveries", "Tries to deliver notices", self.deliveries.clone());
+        let refused = "Requests that were refused because a quota is used up";
+        to.register("quota_refusals", refused, self.quota_refusals.clone());
         to.register("connections", "Connections that are open", self.connections.clone());
         to.register("streams", "Streams of events that are open", self.streams.clone());
         to.register("sessions", "Sessions in memory", self.sessions.clone());

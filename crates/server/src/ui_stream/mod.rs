@@ -16,16 +16,27 @@ mod wire;
 #[cfg(test)]
 mod tests;
 
+use singletree_protocol::ui_stream::StreamPart;
+
 use crate::caller::Scope;
 use crate::native;
-use crate::section::{Route, Section};
+use crate::problem::Problem;
+use crate::section::{Asked, Route, Section};
+use crate::sse::Frame;
 
 /// Returns the section.
 pub(crate) fn section() -> Section {
     let routes = vec![
-        Route::post("/v1/ui", post::post).needs(Scope::Write),
-        Route::get("/v1/ui/{session}/stream", resume::resume).needs(Scope::Read),
+        Route::post("/v1/ui", post::post).needs(Scope::Write).streams(),
+        Route::get("/v1/ui/{session}/stream", resume::resume).needs(Scope::Read).streams(),
         Route::get("/v1/ui/{session}/messages", messages::list).needs(Scope::Read),
     ];
-    Section::new("ui_stream", native::render, routes)
+    Section::new("ui_stream", native::render, routes).failing_streams(stream_failure)
+}
+
+/// Words why a stream ends before its message.
+fn stream_failure(problem: &Problem, _asked: &Asked) -> Vec<Frame> {
+    let part = StreamPart::Error { error_text: problem.message.clone() };
+    let part = serde_json::to_string(&part).expect("a part of strings is JSON");
+    vec![Frame::data(part), Frame::data("[DONE]")]
 }

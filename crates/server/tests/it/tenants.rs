@@ -6,7 +6,7 @@
 //!
 //! The table is [`table`]: each route that is served needs a line there.
 
-mod table;
+pub(crate) mod table;
 
 use std::collections::BTreeSet;
 

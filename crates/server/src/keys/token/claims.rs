@@ -41,7 +41,8 @@ impl Claims {
         let subject = name.ok_or_else(|| invalid("it has no subject that can be recorded"))?;
         // Marked, so that an audit never takes a subject for the id of a key, for `operator` or for `local`.
         let name = format!("token:{subject}");
-        Ok(Caller { tenant, name, scopes: self.scopes(policy) })
+        let valid_until = self.time("exp").map(|end| end.after(policy.leeway));
+        Ok(Caller { tenant, name, scopes: self.scopes(policy), valid_until })
     }
 
     /// Tells whether it is an ID token (OpenID Connect Core §2, §3.3.2.11): these claims are in no access token.

@@ -34,6 +34,8 @@ pub(crate) struct Rig {
     pub(crate) clock: Arc<HandClock>,
     pub(crate) pace: Arc<HandPace>,
     pub(crate) world: World,
+    /// The server itself, for requests without a connection.
+    pub(crate) server: Server,
     ids: Arc<CountingIds>,
     entropy: Arc<CountingEntropy>,
     operator: String,
@@ -252,10 +254,11 @@ impl RigBuilder {
         let operator = server.operator_key().expose().to_owned();
         let (stop, stopped) = oneshot::channel();
         let stopped = async move { drop(stopped.await) };
-        let served = tokio::spawn(async move { server.serve(listener, stopped).await });
+        let serving = server.clone();
+        let served = tokio::spawn(async move { serving.serve(listener, stopped).await });
         let Self { clock, world, ids, entropy, .. } = self;
         let stop = Some(stop);
-        Rig { at, chat, documents, clock, pace, world, ids, entropy, operator, stop, served }
+        Rig { at, chat, documents, clock, pace, world, server, ids, entropy, operator, stop, served }
     }
 }
 

@@ -1,0 +1,41 @@
+//! Admission: whether a caller may begin another turn or session now. It is decided before anything is stored.
+
+use std::any::Any;
+use std::fmt;
+use std::time::Duration;
+
+/// A quota that is used up.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the quota `{quota}` of this {scope} is used up: {limit} {unit}")]
+pub struct QuotaExceeded {
+    /// The name of the quota, such as `turns`.
+    pub quota: &'static str,
+    /// Who shares it: `key` or `tenant`.
+    pub scope: &'static str,
+    /// How much of it there is.
+    pub limit: u64,
+    /// What is counted, such as `running turns`.
+    pub unit: &'static str,
+    /// After what time the same may succeed.
+    pub retry_after: Duration,
+}
+
+/// A place among the running turns of a caller. The chat drops it when the turn has ended.
+pub type TurnPermit = Box<dyn Any + Send + Sync>;
+
+/// Decides whether a caller may begin another turn or session now ([`Chat::admitting`](crate::Chat::admitting)).
+///
+/// Both functions are called before anything is stored, and under a lock of the session: they have to return at once.
+pub trait Admission: fmt::Debug + Send + Sync {
+    /// Admits a turn that answers a new message.
+    ///
+    /// # Errors
+    /// The quota that is used up; the message is refused as `server_quota_exceeded`.
+    fn admit_turn(&self) -> Result<TurnPermit, QuotaExceeded>;
+
+    /// Admits a new session, forks included.
+    ///
+    /// # Errors
+    /// The quota that is used up; the call is refused as `server_quota_exceeded`.
+    fn admit_session(&self) -> Result<(), QuotaExceeded>;
+}

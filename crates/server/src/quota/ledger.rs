@@ -1,0 +1,288 @@
+//! Decides whether a caller may use something, and counts it.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use singletree_durable::Timestamp;
+use singletree_engine::Clock;
+use singletree_harness::{Admission, QuotaExceeded, TurnPermit};
+
+use super::limits::Quotas;
+use super::meter::{Rate, RateMeter};
+use super::usage::{QuotaUsage, UsageTable};
+use crate::caller::Caller;
+use crate::telemetry::Metrics;
+
+/// Bytes of the table of what was used: some 30,000 keys that use something within a minute.
+const TABLE_BYTES: usize = 16 << 20;
+
+/// A quota that is no bound: nothing is counted for it.
+const UNBOUNDED: u64 = u64::MAX;
+
+const MINUTE: Duration = Duration::from_mins(1);
+const HOUR: Duration = Duration::from_hours(1);
+/// After what time to try again what waits for others to end.
+const SOON: Duration = Duration::from_secs(1);
+
+/// Decides by the quotas of a server whether a caller may use something.
+pub(crate) struct QuotaLedger {
+    /// None where nobody is asked for a key.
+    quotas: Option<Quotas>,
+    /// Streams of a tenant that half of the descriptors of this process allow.
+    streams_max: u64,
+    clock: Arc<dyn Clock>,
+    metrics: Arc<Metrics>,
+    table: Mutex<UsageTable>,
+}
+
+/// What is held for as long as it is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Held {
+    Stream,
+    Turn,
+}
+
+/// A part of a quota that is given back when this is dropped.
+pub(crate) struct UsePermit {
+    ledger: Arc<QuotaLedger>,
+    tenant: String,
+    key: String,
+    held: Held,
+}
+
+/// A quota of which there is a number: a rate, or what is held at once.
+struct Quota {
+    name: &'static str,
+    unit: &'static str,
+    key: u64,
+    tenant: u64,
+}
+
+impl QuotaLedger {
+    pub(crate) fn new(
+        quotas: Option<Quotas>,
+        descriptors: Option<u64>,
+        clock: Arc<dyn Clock>,
+        metrics: Arc<Metrics>,
+    ) -> Arc<Self> {
+        let streams_max = descriptors.map_or(u64::MAX, |it| it / 2);
+        let table = Mutex::new(UsageTable::new(TABLE_BYTES));
+        Arc::new(Self { quotas, streams_max, clock, metrics, table })
+    }
+
+    /// Returns the quotas that a caller has; the operator has none, so that keys can be revoked at any time.
+    pub(crate) fn of(&self, caller: &Caller) -> Option<&Quotas> {
+        self.quotas.as_ref().filter(|_| !caller.is_operator())
+    }
+
+    /// Counts a request. One that manages keys counts for its key alone.
+    ///
+    /// # Errors
+    /// The quota that is used up.
+    pub(crate) fn admit_request(&self, caller: &Caller, manages_keys: bool) -> Result<(), QuotaExceeded> {
+        let Some(Quotas { key, tenant }) = self.of(caller) else { return Ok(()) };
+        let (key, tenant) = (key.requests, if manages_keys { UNBOUNDED } else { tenant.requests });
+        let quota = Quota { name: "requests", unit: "requests a minute", key, tenant };
+        self.take(caller, &quota, MINUTE, |usage| &mut usage.requests)
+    }
+
+    /// Counts a new session.
+    ///
+    /// # Errors
+    /// The quota that is used up.
+    fn admit_session(&self, caller: &Caller) -> Result<(), QuotaExceeded> {
+        let Some(Quotas { key, tenant }) = self.of(caller) else { return Ok(()) };
+        let (key, tenant) = (key.sessions, tenant.sessions);
+        let quota = Quota { name: "sessions", unit: "new sessions a minute", key, tenant };
+        self.take(caller, &quota, MINUTE, |usage| &mut usage.sessions)
+    }
+
+    /// Counts a sign-in on the page.
+    ///
+    /// # Errors
+    /// The quota that is used up.
+    pub(crate) fn admit_sign_in(&self, caller: &Caller) -> Result<(), QuotaExceeded> {
+        let Some(Quotas { tenant, .. }) = self.of(caller) else { return Ok(()) };
+        let (key, tenant) = (UNBOUNDED, tenant.sign_ins);
+        let quota = Quota { name: "sign_ins", unit: "sign-ins an hour", key, tenant };
+        self.take(caller, &quota, HOUR, |usage| &mut usage.sign_ins)
+    }
+
+    /// Takes the place of a stream; none is needed where no quota applies.
+    ///
+    /// # Errors
+    /// The quota that is used up.
+    pub(crate) fn open_stream(self: &Arc<Self>, caller: &Caller) -> Result<Option<UsePermit>, QuotaExceeded> {
+        let Some(Quotas { key, tenant }) = self.of(caller) else { return Ok(None) };
+        let (key, tenant) = (key.streams, tenant.streams.min(self.streams_max));
+        let quota = Quota { name: "streams", unit: "open streams", key, tenant };
+        self.hold(caller, &quota, Held::Stream).map(Some)
+    }
+
+    /// Takes the place of a turn; none is needed where no quota applies.
+    fn begin_turn(self: &Arc<Self>, caller: &Caller) -> Result<Option<UsePermit>, QuotaExceeded> {
+        let Some(Quotas { key, tenant }) = self.of(caller) else { return Ok(None) };
+        let (key, tenant) = (key.turns, tenant.turns);
+        let quota = Quota { name: "turns", unit: "running turns", key, tenant };
+        self.hold(caller, &quota, Held::Turn).map(Some)
+    }
+
+    /// Looks whether another turn of a caller would be admitted now: for those who answer before they send.
+    ///
+    /// # Errors
+    /// The quota that is used up.
+    pub(crate) fn check_turns(self: &Arc<Self>, caller: &Caller) -> Result<(), QuotaExceeded> {
+        self.begin_turn(caller).map(drop)
+    }
+
+    /// Makes the admission of a caller's turns and sessions; none where no quota applies.
+    pub(crate) fn admission(self: &Arc<Self>, caller: &Caller) -> Option<Arc<dyn Admission>> {
+        self.of(caller)?;
+        Some(Arc::new(CallerAdmission { ledger: self.clone(), caller: caller.clone() }))
+    }
+
+    /// Returns what a caller was refused last: for those to whom only the category came.
+    pub(crate) fn last_refusal(&self, caller: &Caller) -> Option<QuotaExceeded> {
+        let now = self.clock.now();
+        self.table().of((caller.tenant.as_str(), &caller.name), now)?.1.refused.clone()
+    }
+
+    /// Counts a refusal.
+    fn refused(&self, exceeded: QuotaExceeded) -> QuotaExceeded {
+        self.metrics.quota_refusal(exceeded.quota, exceeded.scope);
+        exceeded
+    }
+
+    fn table(&self) -> MutexGuard<'_, UsageTable> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts one more of a rate, for a key and its tenant or for neither.
+    fn take(
+        &self,
+        caller: &Caller,
+        quota: &Quota,
+        period: Duration,
+        meter: impl Fn(&mut QuotaUsage) -> &mut RateMeter,
+    ) -> Result<(), QuotaExceeded> {
+        let now = self.clock.now();
+        let (of_key, of_tenant) = (Rate::new(quota.key, period), Rate::new(quota.tenant, period));
+        let mut table = self.table();
+        let found = table.of((caller.tenant.as_str(), &caller.name), now);
+        let Some((whole, one)) = found else { return Err(self.refused(full())) };
+        let by_key = meter(one).wait(of_key, now).filter(|_| quota.key != UNBOUNDED);
+        let by_tenant = meter(whole).wait(of_tenant, now).filter(|_| quota.tenant != UNBOUNDED);
+        let by_key = by_key.map(|wait| quota.exceeded_by_key(wait));
+        if let Some(exceeded) = by_key.or_else(|| by_tenant.map(|wait| quota.exceeded_by_tenant(wait))) {
+            one.refused = Some(exceeded.clone());
+            return Err(self.refused(exceeded));
+        }
+        if quota.key != UNBOUNDED {
+            meter(one).take(of_key, now);
+        }
+        if quota.tenant != UNBOUNDED {
+            meter(whole).take(of_tenant, now);
+        }
+        Ok(())
+    }
+
+    /// Takes one more of what is held, for a key and its tenant or for neither.
+    fn hold(
+        self: &Arc<Self>,
+        caller: &Caller,
+        quota: &Quota,
+        held: Held,
+    ) -> Result<UsePermit, QuotaExceeded> {
+        let now = self.clock.now();
+        let mut table = self.table();
+        let found = table.of((caller.tenant.as_str(), &caller.name), now);
+        let Some((whole, one)) = found else { return Err(self.refused(full())) };
+        let exceeded = match (*held.count(one) >= quota.key, *held.count(whole) >= quota.tenant) {
+            (true, _) => Some(quota.exceeded_by_key(SOON)),
+            (false, true) => Some(quota.exceeded_by_tenant(SOON)),
+            (false, false) => None,
+        };
+        if let Some(exceeded) = exceeded {
+            one.refused = Some(exceeded.clone());
+            return Err(self.refused(exceeded));
+        }
+        *held.count(one) += 1;
+        *held.count(whole) += 1;
+        drop(table);
+        let (tenant, key) = (caller.tenant.to_string(), caller.name.clone());
+        Ok(UsePermit { ledger: self.clone(), tenant, key, held })
+    }
+
+    fn give_back(&self, (tenant, key): (&str, &str), held: Held, now: Timestamp) {
+        // The entry is there as long as it holds something.
+        if let Some((whole, one)) = self.table().of((tenant, key), now) {
+            for usage in [whole, one] {
+                let count = held.count(usage);
+                *count = count.saturating_sub(1);
+            }
+        }
+    }
+}
+
+impl Held {
+    fn count(self, usage: &mut QuotaUsage) -> &mut u64 {
+        match self {
+            Self::Stream => &mut usage.streams,
+            Self::Turn => &mut usage.turns,
+        }
+    }
+}
+
+impl Quota {
+    fn exceeded_by_key(&self, retry_after: Duration) -> QuotaExceeded {
+        let (quota, unit, limit) = (self.name, self.unit, self.key);
+        QuotaExceeded { quota, scope: "key", limit, unit, retry_after }
+    }
+
+    fn exceeded_by_tenant(&self, retry_after: Duration) -> QuotaExceeded {
+        QuotaExceeded { scope: "tenant", limit: self.tenant, ..self.exceeded_by_key(retry_after) }
+    }
+}
+
+/// What is told when more keys use something at once than the table has room for.
+fn full() -> QuotaExceeded {
+    let (quota, scope, unit) = ("callers", "server", "bytes for what keys use at once");
+    QuotaExceeded { quota, scope, limit: TABLE_BYTES as u64, unit, retry_after: MINUTE }
+}
+
+impl Drop for UsePermit {
+    fn drop(&mut self) {
+        let now = self.ledger.clock.now();
+        self.ledger.give_back((&self.tenant, &self.key), self.held, now);
+    }
+}
+
+/// Admits the turns and sessions of one caller.
+#[derive(Debug)]
+struct CallerAdmission {
+    ledger: Arc<QuotaLedger>,
+    caller: Caller,
+}
+
+impl Admission for CallerAdmission {
+    fn admit_turn(&self) -> Result<TurnPermit, QuotaExceeded> {
+        Ok(Box::new(self.ledger.begin_turn(&self.caller)?))
+    }
+
+    fn admit_session(&self) -> Result<(), QuotaExceeded> {
+        self.ledger.admit_session(&self.caller)
+    }
+}
+
+impl fmt::Debug for QuotaLedger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("QuotaLedger").field("quotas", &self.quotas).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for UsePermit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "UsePermit({:?})", self.held)
+    }
+}

@@ -1,0 +1,57 @@
+//! How much of a server a key and a tenant may use.
+
+/// The quotas of a server that asks for keys. One more is `server_quota_exceeded` (429), with `Retry-After`.
+///
+/// Rates, streams and running turns are counted by each process for itself: with several servers over one database, each grants
+/// them anew.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Quotas {
+    /// What one key may use, or one subject of tokens.
+    pub key: KeyQuotas,
+    /// What all keys and tokens of a tenant may use together.
+    pub tenant: TenantQuotas,
+}
+
+/// What one key may use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyQuotas {
+    /// Requests a minute.
+    pub requests: u64,
+    /// Streams of events that are open at once.
+    pub streams: u64,
+    /// Turns that were accepted and have not ended.
+    pub turns: u64,
+    /// New sessions a minute, forks included.
+    pub sessions: u64,
+    /// Bytes of blobs that were first kept by this key.
+    pub blob_bytes: u64,
+}
+
+/// What a tenant may use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TenantQuotas {
+    /// Requests a minute. Managing keys is not counted here, so that a key can be revoked whatever the others do.
+    pub requests: u64,
+    /// Streams of events that are open at once; never more than half of the descriptors of the process.
+    pub streams: u64,
+    /// Turns that were accepted and have not ended.
+    pub turns: u64,
+    /// New sessions a minute, forks included.
+    pub sessions: u64,
+    /// Bytes of blobs.
+    pub blob_bytes: u64,
+    /// Sign-ins on the page an hour.
+    pub sign_ins: u64,
+}
+
+impl Default for KeyQuotas {
+    fn default() -> Self {
+        Self { requests: 600, streams: 64, turns: 10, sessions: 20, blob_bytes: 256 << 20 }
+    }
+}
+
+impl Default for TenantQuotas {
+    fn default() -> Self {
+        Self { requests: 6000, streams: 512, turns: 100, sessions: 200, blob_bytes: 5 << 30, sign_ins: 100 }
+    }
+}

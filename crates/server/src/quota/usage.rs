@@ -1,0 +1,135 @@
+//! What was used of quotas: a table of tenants and their keys, of those only that have used something.
+
+use std::collections::HashMap;
+
+use singletree_durable::Timestamp;
+use singletree_harness::QuotaExceeded;
+
+use super::meter::RateMeter;
+
+/// Bytes that an entry takes beside its name, about.
+const ENTRY_BYTES: usize = 256;
+
+/// What a key or a tenant has used.
+#[derive(Debug, Clone, Default)]
+pub(super) struct QuotaUsage {
+    pub(super) requests: RateMeter,
+    pub(super) sessions: RateMeter,
+    pub(super) sign_ins: RateMeter,
+    pub(super) streams: u64,
+    pub(super) turns: u64,
+    /// What was refused last.
+    pub(super) refused: Option<QuotaExceeded>,
+}
+
+impl QuotaUsage {
+    /// Tells whether it says no more than no entry would.
+    fn is_idle(&self, now: Timestamp) -> bool {
+        let meters = [&self.requests, &self.sessions, &self.sign_ins];
+        self.streams == 0 && self.turns == 0 && meters.iter().all(|it| it.is_free(now))
+    }
+}
+
+/// What a tenant has used, and each of its keys.
+#[derive(Debug, Default)]
+pub(super) struct TenantUsage {
+    pub(super) whole: QuotaUsage,
+    pub(super) keys: HashMap<String, QuotaUsage>,
+}
+
+/// What everybody has used. It is bounded in bytes (INV-12): an entry goes when nothing of it is used any more.
+#[derive(Debug)]
+pub(super) struct UsageTable {
+    tenants: HashMap<String, TenantUsage>,
+    bytes: usize,
+    max_bytes: usize,
+}
+
+impl UsageTable {
+    pub(super) fn new(max_bytes: usize) -> Self {
+        Self { tenants: HashMap::new(), bytes: 0, max_bytes }
+    }
+
+    /// Returns what a tenant and one of its keys have used; nothing when the table is full of what is in use.
+    pub(super) fn of(
+        &mut self,
+        (tenant, key): (&str, &str),
+        now: Timestamp,
+    ) -> Option<(&mut QuotaUsage, &mut QuotaUsage)> {
+        let known = self.tenants.get(tenant).is_some_and(|it| it.keys.contains_key(key));
+        if !known {
+            let bytes = tenant.len() + key.len() + 2 * ENTRY_BYTES;
+            if self.bytes + bytes > self.max_bytes {
+                self.remove_idle(now);
+            }
+            if self.bytes + bytes > self.max_bytes {
+                return None;
+            }
+            if !self.tenants.contains_key(tenant) {
+                self.bytes += tenant.len() + ENTRY_BYTES;
+            }
+            self.bytes += key.len() + ENTRY_BYTES;
+        }
+        if !self.tenants.contains_key(tenant) {
+            self.tenants.insert(tenant.to_owned(), TenantUsage::default());
+        }
+        let TenantUsage { whole, keys } = self.tenants.get_mut(tenant)?;
+        if !keys.contains_key(key) {
+            keys.insert(key.to_owned(), QuotaUsage::default());
+        }
+        Some((whole, keys.get_mut(key)?))
+    }
+
+    /// Removes what is not used any more.
+    pub(super) fn remove_idle(&mut self, now: Timestamp) {
+        for tenant in self.tenants.values_mut() {
+            tenant.keys.retain(|_, usage| !usage.is_idle(now));
+        }
+        self.tenants.retain(|_, tenant| !tenant.keys.is_empty() || !tenant.whole.is_idle(now));
+        let bytes = |(name, tenant): (&String, &TenantUsage)| {
+            name.len() + ENTRY_BYTES + tenant.keys.keys().map(|key| key.len() + ENTRY_BYTES).sum::<usize>()
+        };
+        self.bytes = self.tenants.iter().map(bytes).sum();
+    }
+
+    #[cfg(test)]
+    fn len(&self) -> usize {
+        self.tenants.values().map(|tenant| tenant.keys.len()).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::meter::Rate;
+    use super::*;
+
+    // INV-12
+    #[test]
+    fn the_table_is_bounded_in_bytes_and_what_is_idle_makes_room() {
+        let rate = Rate::new(10, Duration::from_mins(1));
+        let now = Timestamp::from_millis(1_000_000);
+        let mut table = UsageTable::new(8 * ENTRY_BYTES);
+        let mut admitted = Vec::new();
+        for key in ["a", "b", "c", "d", "e", "f", "g", "h", "i"] {
+            if let Some((whole, used)) = table.of(("tenant", key), now) {
+                whole.requests.take(rate, now);
+                used.requests.take(rate, now);
+                admitted.push(key);
+            }
+            assert!(table.bytes <= 8 * ENTRY_BYTES, "{}", table.bytes);
+        }
+        assert_eq!(
+            admitted,
+            ["a", "b", "c", "d", "e", "f"],
+            "the last bytes are kept for a tenant and a key"
+        );
+        // What holds a stream stays, whatever time it is.
+        table.of(("tenant", "b"), now).unwrap().1.streams = 1;
+        let later = now.after(Duration::from_mins(2));
+        assert!(table.of(("other", "x"), later).is_some());
+        assert_eq!(table.len(), 2);
+        assert_eq!(table.of(("tenant", "b"), later).unwrap().1.streams, 1);
+    }
+}
