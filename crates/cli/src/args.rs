@@ -354,6 +354,12 @@ pub(crate) struct TortureChild {
     /// Do not sync commits: what the audit must notice.
     #[arg(long)]
     pub(crate) relaxed: bool,
+    /// Which release of the second agent it has; every second one has a list field that the others do not have.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) release: u32,
+    /// The commits that fail, and whether they land all the same: FROM:COUNT:before or FROM:COUNT:after.
+    #[arg(long, value_name = "FAULTS")]
+    pub(crate) fail_commits: Option<singletree_torture::CommitFaults>,
 }
 
 /// `singletree completions`.

@@ -2,22 +2,28 @@
 
 mod agent;
 mod effects;
+mod office;
 mod watched;
 
+use std::future::{Future, poll_fn};
 use std::path::PathBuf;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::StreamExt;
 use singletree_audit::{Deed, End};
 use singletree_durable::{Journal, Upkeep};
 use singletree_harness::{
-    Agent, Answer, Chat, ChatTurnOutcome, ErroredTurn, SendOptions, SignalAddress, Turn, TurnId,
+    Agent, Answer, Chat, ChatTurnOutcome, ErroredTurn, ForkOptions, SendOptions, SignalAddress, Turn, TurnId,
 };
-use singletree_llm::{ChatMessage, Pace};
+use singletree_llm::{ChatMessage, Pace, Role};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::error::{Error, Result};
+use crate::fault::CommitFaults;
+use crate::heartbeat::{ChildPhase, Heartbeat};
 use crate::wire::{Ask, Line};
 pub(crate) use effects::Happened;
 use watched::Watched;
@@ -45,6 +51,12 @@ pub struct ChildParts {
     pub say: Say,
     /// What is asked; the child ends when the sender is gone.
     pub asks: UnboundedReceiver<Ask>,
+    /// Says that the child lives.
+    pub heartbeat: Heartbeat,
+    /// Which release of the second agent it has: each second one has a list field that the others do not have.
+    pub release: u32,
+    /// The commits that fail.
+    pub faults: Option<CommitFaults>,
 }
 
 impl std::fmt::Debug for ChildParts {
@@ -53,32 +65,42 @@ impl std::fmt::Debug for ChildParts {
     }
 }
 
-/// Makes the agent of the load.
-pub(crate) fn load_agent(effects: PathBuf, pace: Arc<dyn Pace>) -> Result<Agent> {
-    agent::agent(effects, pace).map_err(|source| Error::Agent { source })
+/// Makes the agents of the load, the default one first.
+pub(crate) fn load_agents(effects: PathBuf, pace: Arc<dyn Pace>, release: u32) -> Result<[Agent; 2]> {
+    let agent = agent::agent(effects, pace).map_err(|source| Error::Agent { source })?;
+    let office = office::agent(release).map_err(|it| Error::Harness(it.into()))?;
+    Ok([agent, office])
 }
 
 /// Serves until nobody asks any more, then lets what runs end.
 ///
 /// # Errors
-/// Those of [`Chat::sweep`] and of making the agent.
+/// Those of [`Chat::sweep`] and of making the agents.
 ///
 /// # Cancellation
 /// As the end of the process: what was accepted is kept.
 pub async fn serve(parts: ChildParts) -> Result<()> {
-    let ChildParts { journal, upkeep, effects, pace, say, mut asks } = parts;
-    let watched = Arc::new(Watched::new(journal, upkeep, say.clone()));
-    let agent = load_agent(effects, pace)?;
-    let chat = Chat::builder().agent(agent).open_shared(watched.clone(), watched)?;
+    let ChildParts { journal, upkeep, effects, pace, say, mut asks, heartbeat, release, faults } = parts;
+    let watched = Arc::new(Watched::new((journal, upkeep), say.clone(), faults));
+    let [agent, office] = load_agents(effects, pace, release)?;
+    let chat = Chat::builder().agent(agent).agent(office).open_shared(watched.clone(), watched)?;
+    heartbeat.enter(ChildPhase::Sweeping);
     let taken = chat.sweep().await?.len() as u64;
+    heartbeat.enter(ChildPhase::Serving);
     say(&Line::Ready { taken });
     let mut tasks = tokio::task::JoinSet::new();
     while let Some(ask) = asks.recv().await {
         let (chat, say) = (chat.clone(), say.clone());
-        tasks.spawn(async move { answer(&chat, &say, ask).await });
+        tasks.spawn(async move {
+            match ask {
+                Ask::Disconnect { after, asked } => answer(&chat, &say, *asked, Some(after)).await,
+                ask => answer(&chat, &say, ask, None).await,
+            }
+        });
         while tasks.try_join_next().is_some() {}
     }
     while tasks.join_next().await.is_some() {}
+    heartbeat.enter(ChildPhase::Ending);
     chat.shutdown(GRACE).await;
     Ok(())
 }
@@ -86,45 +108,51 @@ pub async fn serve(parts: ChildParts) -> Result<()> {
 /// How a message begins that the turn which runs may take.
 const STEERS: &str = "aside ";
 
-async fn answer(chat: &Chat, say: &Say, ask: Ask) {
+/// What a call is told whose client went away.
+const DISCONNECTED: &str = "disconnected";
+
+/// Polls a call until it ends, or so many times: then it is dropped, as a server drops it whose client goes away.
+async fn polled<T>(call: impl Future<Output = Result<T, Refused>>, polls: Option<u32>) -> Result<T, Refused> {
+    let mut call = pin!(call);
+    let mut left = polls;
+    poll_fn(|cx| match &mut left {
+        Some(0) => Poll::Ready(Err(Refused::Bare(DISCONNECTED.to_owned()))),
+        Some(left) => {
+            *left -= 1;
+            call.as_mut().poll(cx)
+        }
+        None => call.as_mut().poll(cx),
+    })
+    .await
+}
+
+async fn answer(chat: &Chat, say: &Say, ask: Ask, polls: Option<u32>) {
+    let is_new =
+        matches!(ask, Ask::Branch { .. } | Ask::Do { deed: Deed::Send { .. } | Deed::Answer { .. }, .. });
     let (call, asked) = match ask {
         Ask::Outcome { call, turn } => (call, outcome_of(chat, &turn).await),
-        Ask::Do { call, session, deed, to } => match deed {
-            Deed::Send { text, key } => {
-                let options = SendOptions::new().listen();
-                let options = key.into_iter().fold(options, |it, key| it.key(key));
-                let steers = text.starts_with(STEERS);
-                let message = ChatMessage::user(text);
-                let submitted = match steers {
-                    true => chat.steer(&session, message, options).await,
-                    false => chat.submit(&session, message, options).await,
-                };
-                (call, given(say, call, submitted))
+        Ask::Branch { call, from, to, text, edits } => {
+            (call, polled(branch(chat, (&from, &to), text, edits), polls).await)
+        }
+        Ask::Do { call, session, deed: Deed::Delete, .. } => {
+            let deleted = chat.delete_session(&session, Some("torture"));
+            let deleted = async { deleted.await.map_err(|it| Refused::Bare(it.category().to_owned())) };
+            match polled(deleted, polls).await {
+                Ok(()) => return say(&Line::Done { call }),
+                Err(refused) => (call, Err(refused)),
             }
-            Deed::Answer { signal, payload } => {
-                let payload = payload.as_object().cloned().unwrap_or_default();
-                let answer = to.into_iter().fold(Answer::new(payload), |it, (no, action)| it.to(no, action));
-                let answered = chat.answer(SignalAddress::Session { session, signal }, answer).await;
-                (call, given(say, call, answered))
-            }
-            Deed::Cancel { turn } => match turn.parse::<TurnId>() {
-                Ok(id) => (
-                    call,
-                    chat.cancel(&id).await.map_err(|it| it.category().to_owned()).map_err(Refused::Bare),
-                ),
-                Err(error) => (call, Err(Refused::Bare(error.category().to_owned()))),
-            },
-            Deed::Delete => {
-                match chat.delete_session(&session, Some("torture")).await {
-                    Ok(()) => say(&Line::Done { call }),
-                    Err(error) => say(&Line::Failed { call, category: error.category().to_owned() }),
-                }
-                return;
-            }
-        },
+        }
+        Ask::Do { call, session, deed, to } => (call, polled(done(chat, &session, deed, to), polls).await),
+        // One client goes away once.
+        Ask::Disconnect { .. } => return,
     };
     match asked {
-        Ok(turn) => follow(say, call, &turn).await,
+        Ok(turn) => {
+            if is_new {
+                say(&Line::Given { call, turn: turn.id().to_string() });
+            }
+            follow(say, call, &turn).await;
+        }
         Err(Refused::Turn(errored)) => {
             let turn = errored.turn.as_ref().map(ToString::to_string);
             say(&Line::Told { call, turn, end: errored.as_ref().into(), action: None });
@@ -133,21 +161,70 @@ async fn answer(chat: &Chat, say: &Say, ask: Ask) {
     }
 }
 
+/// Does what leads to a turn.
+async fn done(chat: &Chat, session: &str, deed: Deed, to: Option<(u64, String)>) -> Result<Turn, Refused> {
+    match deed {
+        Deed::Send { text, key } => {
+            let options = key.into_iter().fold(SendOptions::new().listen(), |it, key| it.key(key));
+            let options = if session.starts_with('o') { options.agent(office::OFFICE) } else { options };
+            let steers = text.starts_with(STEERS);
+            let message = ChatMessage::user(text);
+            let submitted = match steers {
+                true => chat.steer(session, message, options).await,
+                false => chat.submit(session, message, options).await,
+            };
+            submitted.map_err(Refused::Turn)
+        }
+        Deed::Answer { signal, payload } => {
+            let payload = payload.as_object().cloned().unwrap_or_default();
+            let answer = to.into_iter().fold(Answer::new(payload), |it, (no, action)| it.to(no, action));
+            let address = SignalAddress::Session { session: session.to_owned(), signal };
+            chat.answer(address, answer).await.map_err(Refused::Turn)
+        }
+        Deed::Cancel { turn } => {
+            let id: TurnId = turn.parse().map_err(bare)?;
+            chat.cancel(&id).await.map_err(bare)
+        }
+        Deed::Delete => Err(Refused::Bare("a deletion has no turn".to_owned())),
+    }
+}
+
+/// Says something in a fork: in the place of one of the user's messages, or at the end.
+async fn branch(
+    chat: &Chat,
+    (from, to): (&str, &str),
+    text: String,
+    edits: Option<u64>,
+) -> Result<Turn, Refused> {
+    let message = ChatMessage::user(text);
+    let Some(edits) = edits else {
+        chat.fork(from, ForkOptions::new().session(to)).await.map_err(bare)?;
+        return chat.submit(to, message, SendOptions::new()).await.map_err(Refused::Turn);
+    };
+    let history = chat.history(from, 0, HISTORY).await.map_err(bare)?;
+    let asked = (0_u64..).zip(&history).filter(|(_, it)| it.message.role == Role::User);
+    let places: Vec<u64> = asked.map(|(at, _)| at).collect();
+    let nothing = || Refused::Bare("there is nothing to edit".to_owned());
+    let at = edits.checked_rem(places.len() as u64).and_then(|it| usize::try_from(it).ok());
+    let at = at.and_then(|it| places.get(it)).copied().ok_or_else(nothing)?;
+    chat.edit(from, at, message, Some(to)).await.map_err(Refused::Turn)
+}
+
+/// How many messages are looked through for one to edit.
+const HISTORY: u64 = 10_000;
+
+fn bare(error: singletree_harness::Error) -> Refused {
+    Refused::Bare(error.category().to_owned())
+}
+
 enum Refused {
     Turn(Box<ErroredTurn>),
     Bare(String),
 }
 
 async fn outcome_of(chat: &Chat, turn: &str) -> Result<Turn, Refused> {
-    let bare = |error: singletree_harness::Error| Refused::Bare(error.category().to_owned());
     let id: TurnId = turn.parse().map_err(bare)?;
     chat.turn(&id).await.map_err(bare)
-}
-
-fn given(say: &Say, call: u64, turn: Result<Turn, Box<ErroredTurn>>) -> Result<Turn, Refused> {
-    let turn = turn.map_err(Refused::Turn)?;
-    say(&Line::Given { call, turn: turn.id().to_string() });
-    Ok(turn)
 }
 
 /// Says the turn's durable events and its outcome.

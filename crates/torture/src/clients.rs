@@ -1,11 +1,14 @@
 //! The clients: what they ask for next, and their own log of what they were told.
 
-use std::collections::BTreeMap;
+mod choice;
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
 use singletree_audit::{Deed, End, Record, Recorder, What};
 
 use crate::dice::Dice;
+use crate::mix::{Mix, SUSPENDED};
 use crate::phase::Phase;
 use crate::wire::{Ask, Line};
 
@@ -13,26 +16,47 @@ use crate::wire::{Ask, Line};
 pub(crate) struct Clients {
     dice: Dice,
     log: Recorder,
+    pub(crate) mix: Mix,
     clients: Vec<Client>,
     sessions: Vec<String>,
+    /// The forks that were asked for.
+    forks: BTreeSet<String>,
     /// What was sent under a key, to be sent again.
     keyed: Vec<(String, String, String)>,
     /// In which session a text was sent; each text is sent in one only.
     texts: BTreeMap<String, String>,
+    /// What sessions wait for, as far as it was told.
+    waiting: BTreeMap<String, Awaited>,
+    /// Until when nothing is said in a session that was found waiting.
+    blocked: BTreeMap<String, i64>,
     sent: u64,
+    /// The number of the next call.
+    next_call: u64,
+    /// The number of the first call that this process was asked.
+    first_call: u64,
+    /// What was told in this process of calls that it was asked, and must not be told when the store works.
+    unexpected: Vec<(String, String)>,
     /// Nothing new is asked for any more.
     ending: bool,
+}
+
+/// What a session waits for.
+#[derive(Debug, Clone)]
+struct Awaited {
+    signal: String,
+    to: Option<(u64, String)>,
 }
 
 /// One client: it waits for one answer at a time.
 #[derive(Default)]
 struct Client {
     open: Option<Open>,
-    /// What it asks for next, when that follows from what it was told.
-    next: Option<Next>,
+    /// What it asks for next, when that follows from what it was told, and from when on.
+    next: Option<(i64, Next)>,
 }
 
 /// A call without its answer.
+#[derive(Debug)]
 struct Open {
     call: u64,
     session: String,
@@ -50,16 +74,49 @@ enum Next {
     Outcome { call: u64, turn: String },
 }
 
+/// What a client has decided to ask for.
+enum Choice {
+    Do { session: String, deed: Deed, to: Option<(u64, String)> },
+    Branch { from: String, to: String, text: String, edits: Option<u64> },
+}
+
+/// The session that is deleted now and then. Little can be judged in it, so that it is one only.
+const DELETED: &str = "d0";
+
+/// For how many milliseconds nothing is said in a session that was found waiting.
+const BLOCKED: i64 = 250;
+
+/// What nobody may be told whose call began while the store worked.
+const UNEXPECTED: [&str; 7] = [
+    "session_load_failed",
+    "session_save_failed",
+    "checkpoint_save_failed",
+    "suspension_persistence_failed",
+    "store_corrupt",
+    "store_refused",
+    "chat_accept_failed",
+];
+
 impl Clients {
     pub(crate) fn new(seed: u64, clients: usize, sessions: usize) -> Self {
+        // Beside them those of the second agent, and one that is deleted now and then.
+        let names = (0..sessions).map(|it| format!("s{it}"));
+        let others = ["o0", "o1", DELETED].map(str::to_owned);
         Self {
             dice: Dice::new(seed),
             log: Recorder::new(),
+            mix: Mix::default(),
             clients: (0..clients).map(|_| Client::default()).collect(),
-            sessions: (0..sessions).map(|it| format!("s{it}")).collect(),
+            sessions: names.chain(others).collect(),
+            forks: BTreeSet::new(),
             keyed: Vec::new(),
             texts: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            blocked: BTreeMap::new(),
             sent: 0,
+            next_call: 0,
+            first_call: 0,
+            unexpected: Vec::new(),
             ending: false,
         }
     }
@@ -72,8 +129,9 @@ impl Clients {
         self.log.records()
     }
 
-    pub(crate) fn sessions(&self) -> &[String] {
-        &self.sessions
+    /// Returns all sessions that may be there.
+    pub(crate) fn sessions(&self) -> impl Iterator<Item = &String> {
+        self.sessions.iter().chain(&self.forks)
     }
 
     /// Asks for nothing new from here on.
@@ -81,97 +139,82 @@ impl Clients {
         self.ending = true;
     }
 
-    /// Tells whether every call was answered.
-    pub(crate) fn is_quiet(&self) -> bool {
-        self.clients.iter().all(|it| it.open.is_none() && (it.next.is_none() || self.ending))
+    /// Describes the calls that have no answer.
+    pub(crate) fn unanswered(&self) -> Vec<(String, String)> {
+        let open = self.clients.iter().filter_map(|it| it.open.as_ref());
+        open.map(|it| (it.session.clone(), format!("call {} ({:?}, turn {:?})", it.call, it.deed, it.turn)))
+            .collect()
     }
 
-    /// Returns what the clients that wait for nothing ask for now; more of what leads to a wanted phase.
-    pub(crate) fn asks(&mut self, wanted: Option<Phase>) -> Vec<Ask> {
-        (0..self.clients.len()).filter_map(|at| self.ask(at, wanted)).collect()
+    /// A process begins.
+    pub(crate) fn begin_life(&mut self) {
+        self.first_call = self.next_call;
+        self.unexpected.clear();
     }
 
-    fn ask(&mut self, at: usize, wanted: Option<Phase>) -> Option<Ask> {
-        match (self.clients.get(at)?.open.as_ref(), self.clients.get(at)?.next.clone()) {
-            (Some(_), Some(Next::Outcome { call, turn })) => {
+    /// Returns what was told in this process of its own calls that nobody may be told when the store works.
+    pub(crate) fn take_unexpected(&mut self) -> Vec<(String, String)> {
+        std::mem::take(&mut self.unexpected)
+    }
+
+    /// Returns what the clients that wait for nothing ask for now; more of what leads to a wanted phase. While they settle,
+    /// they ask only for outcomes of turns that they were given.
+    pub(crate) fn asks(&mut self, wanted: Option<Phase>, now: i64, settle: bool) -> Vec<Ask> {
+        (0..self.clients.len()).filter_map(|at| self.ask(at, wanted, (now, settle))).collect()
+    }
+
+    fn ask(&mut self, at: usize, wanted: Option<Phase>, (now, settle): (i64, bool)) -> Option<Ask> {
+        let client = self.clients.get(at)?;
+        let due = client.next.as_ref().filter(|(from, _)| *from <= now).map(|(_, next)| next.clone());
+        match (client.open.is_some(), due) {
+            (true, Some(Next::Outcome { call, turn })) => {
                 self.clients.get_mut(at)?.next = None;
                 Some(Ask::Outcome { call, turn })
             }
-            (Some(_), _) => None,
-            (None, _) if self.ending => None,
-            (None, Some(Next::New { session, deed, to })) => {
+            (true, _) => None,
+            (false, _) if self.ending || settle => None,
+            (false, Some(Next::New { session, deed, to })) => {
                 self.clients.get_mut(at)?.next = None;
-                Some(self.call(at, session, deed, to))
+                Some(self.call(at, Choice::Do { session, deed, to }))
             }
-            (None, _) => {
-                let (session, deed) = self.choose(at, wanted);
-                Some(self.call(at, session, deed, None))
+            (false, _) => {
+                let choice = self.choose(at, wanted, now);
+                Some(self.call(at, choice))
             }
         }
     }
 
-    fn call(&mut self, at: usize, session: String, deed: Deed, to: Option<(u64, String)>) -> Ask {
+    fn call(&mut self, at: usize, choice: Choice) -> Ask {
+        let (session, deed, to) = match &choice {
+            Choice::Do { session, deed, to } => (session.clone(), deed.clone(), to.clone()),
+            Choice::Branch { to, text, .. } => {
+                (to.clone(), Deed::Send { text: text.clone(), key: None }, None)
+            }
+        };
         let call = self.log.call(&session, deed.clone());
+        self.next_call = call + 1;
         if let Deed::Send { text, key } = &deed {
             self.texts.insert(text.clone(), session.clone());
             if let Some(key) = key {
                 self.keyed.push((session.clone(), text.clone(), key.clone()));
             }
         }
-        let ask = Ask::Do { call, session: session.clone(), deed: deed.clone(), to: to.clone() };
+        let ask = match choice {
+            Choice::Do { session, deed, to } => Ask::Do { call, session, deed, to },
+            Choice::Branch { from, to, text, edits } => Ask::Branch { call, from, to, text, edits },
+        };
+        let goes = self.goes_away(&session, &deed);
         if let Some(client) = self.clients.get_mut(at) {
             client.open = Some(Open { call, session, deed, to, turn: None });
         }
-        ask
-    }
-
-    fn choose(&mut self, at: usize, wanted: Option<Phase>) -> (String, Deed) {
-        let session = self.sessions.get(self.dice.index(self.sessions.len())).cloned().unwrap_or_default();
-        let cancels = if wanted == Some(Phase::Cancel) { 40 } else { 8 };
-        if self.dice.percent(cancels)
-            && let Some((session, turn)) = self.somebodys_turn(at)
-        {
-            return (session, Deed::Cancel { turn });
+        match goes {
+            Some(after) => Ask::Disconnect { after, asked: Box::new(ask) },
+            None => ask,
         }
-        if self.dice.percent(5) && !self.keyed.is_empty() {
-            let past = self.dice.index(self.keyed.len());
-            if let Some((session, text, key)) = self.keyed.get(past).cloned() {
-                return (session, Deed::Send { text, key: Some(key) });
-            }
-        }
-        // In a session that is deleted now and then little can be judged, so that it is one only.
-        if self.sessions.last() == Some(&session) && self.dice.percent(8) {
-            return (session, Deed::Delete);
-        }
-        let word = match (wanted, self.dice.below(100)) {
-            (Some(Phase::Suspend | Phase::Resume), 0..40) | (_, 0..8) => "risky",
-            (Some(Phase::Cancel), 20..80) | (_, 8..20) => "slow",
-            (_, 20..50) => "effect",
-            (_, 50..60) => "pair",
-            (_, 60..70) => "look",
-            (_, 70..82) => "aside",
-            _ => "plain",
-        };
-        // What steers is said where something runs.
-        let running = if word == "aside" { self.somebodys_turn(at) } else { None };
-        let session = running.map_or(session, |(running, _)| running);
-        let text = format!("{word} c{at}-{}", self.sent);
-        self.sent += 1;
-        let key = self.dice.percent(70).then(|| format!("key of {text}"));
-        (session, Deed::Send { text, key })
-    }
-
-    /// Returns a turn that another client waits for.
-    fn somebodys_turn(&mut self, not: usize) -> Option<(String, String)> {
-        let others = self.clients.iter().enumerate().filter(|(at, _)| *at != not);
-        let open: Vec<&Open> = others.filter_map(|(_, it)| it.open.as_ref()).collect();
-        let running = open.iter().filter_map(|it| Some((it.session.clone(), it.turn.clone()?)));
-        let running: Vec<_> = running.collect();
-        running.get(self.dice.index(running.len())).cloned()
     }
 
     /// Takes a line down, and lets the client that it is for go on.
-    pub(crate) fn hear(&mut self, line: &Line) {
+    pub(crate) fn hear(&mut self, line: &Line, now: i64) {
         match line {
             Line::Event { session, seq, turn, kind } => {
                 let what = What::Event { seq: *seq, turn: turn.clone(), kind: kind.clone() };
@@ -187,52 +230,95 @@ impl Clients {
                 let Some((at, open)) = self.close(*call) else { return };
                 let told = What::Told { call: *call, turn: turn.clone(), end: end.clone() };
                 self.log.note(&open.session, told);
-                self.follow(at, open, turn.as_deref(), (end, action.as_deref()));
+                self.mix.ended(end);
+                self.look_at(&open, end, now);
+                self.follow(at, open, turn.as_deref(), (end, action.as_deref(), now));
             }
             Line::Done { call } => {
                 let Some((_, open)) = self.close(*call) else { return };
+                self.waiting.remove(&open.session);
                 self.log.note(&open.session, What::Done { call: *call });
             }
-            Line::Failed { call, .. } => {
+            Line::Failed { call, category } => {
                 let Some((_, open)) = self.close(*call) else { return };
+                self.expect(&open, category);
                 self.log.note(&open.session, What::Gone { call: *call });
             }
-            Line::Ready { .. } | Line::Commit { .. } => {}
+            Line::Ready { .. } | Line::Commit { .. } | Line::Alive { .. } => {}
+        }
+    }
+
+    /// Notes whether a session waits, as far as an outcome says so.
+    fn look_at(&mut self, open: &Open, end: &End, now: i64) {
+        match end {
+            End::Errored { category, .. } if category == SUSPENDED => {
+                self.blocked.insert(open.session.clone(), now + BLOCKED);
+            }
+            End::Completed { .. } | End::Errored { .. } => drop(self.waiting.remove(&open.session)),
+            End::Suspended { .. } => {}
+        }
+        if let End::Errored { category, .. } = end {
+            self.expect(open, category);
+        }
+    }
+
+    fn expect(&mut self, open: &Open, category: &str) {
+        if open.call >= self.first_call && UNEXPECTED.contains(&category) {
+            let why =
+                format!("call {} ({:?}) was told {category}, and the store worked", open.call, open.deed);
+            self.unexpected.push((open.session.clone(), why));
         }
     }
 
     /// Chooses what a client does that was told this.
-    fn follow(&mut self, at: usize, open: Open, turn: Option<&str>, (end, action): (&End, Option<&str>)) {
+    fn follow(
+        &mut self,
+        at: usize,
+        open: Open,
+        turn: Option<&str>,
+        (end, action, now): (&End, Option<&str>, i64),
+    ) {
         let (End::Suspended { signal, wait, .. }, Deed::Send { .. } | Deed::Answer { .. }) =
             (end, &open.deed)
         else {
             return;
         };
         let session = open.session;
-        if self.dice.percent(12)
+        let to = action.map(|it| (*wait, it.to_owned()));
+        self.waiting.insert(session.clone(), Awaited { signal: signal.clone(), to: to.clone() });
+        if self.dice.percent(8)
             && let Some(turn) = turn
         {
             let deed = Deed::Cancel { turn: turn.to_owned() };
-            self.then(at, Next::New { session, deed, to: None });
+            self.then(at, now, Next::New { session, deed, to: None });
             return;
         }
         let payload = json!({ "approved": self.dice.percent(75) });
         let deed = Deed::Answer { signal: signal.clone(), payload };
-        let to = action.map(|it| (*wait, it.to_owned()));
         let next = Next::New { session, deed, to };
+        let late = self.dice.percent(15);
+        let from = if late { now + self.delay() } else { now };
+        self.mix.late_answers += u64::from(late);
         if self.dice.percent(20) {
             // Somebody else presses the same button at the same time.
             let other = self.dice.index(self.clients.len());
-            if self.clients.get(other).is_some_and(|it| it.open.is_none() && it.next.is_none()) {
-                self.then(other, next.clone());
+            if other != at && self.clients.get(other).is_some_and(|it| it.open.is_none() && it.next.is_none())
+            {
+                self.mix.double_answers += 1;
+                self.then(other, from, next.clone());
             }
         }
-        self.then(at, next);
+        self.then(at, from, next);
     }
 
-    fn then(&mut self, at: usize, next: Next) {
+    /// Draws for how many milliseconds an answer is put off: some come in time, some do not.
+    fn delay(&mut self) -> i64 {
+        i64::try_from(self.dice.below(1_800)).unwrap_or(0)
+    }
+
+    fn then(&mut self, at: usize, from: i64, next: Next) {
         if let Some(client) = self.clients.get_mut(at) {
-            client.next = Some(next);
+            client.next = Some((from, next));
         }
     }
 
@@ -265,7 +351,7 @@ impl Clients {
             if let Some(turn) = open.turn.clone().filter(|_| !matches!(open.deed, Deed::Cancel { .. })) {
                 let next = Next::Outcome { call: open.call, turn };
                 if let Some(client) = self.clients.get_mut(at) {
-                    (client.open, client.next) = (Some(open), Some(next));
+                    (client.open, client.next) = (Some(open), Some((i64::MIN, next)));
                 }
                 continue;
             }
@@ -276,7 +362,7 @@ impl Clients {
                 Deed::Cancel { .. } => self.dice.percent(30),
             };
             if again {
-                self.then(at, Next::New { session: open.session, deed: open.deed, to: open.to });
+                self.then(at, i64::MIN, Next::New { session: open.session, deed: open.deed, to: open.to });
             }
         }
     }

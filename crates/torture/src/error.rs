@@ -32,10 +32,14 @@ pub enum Error {
         status: String,
     },
     /// The child stopped answering.
-    #[error("the child said nothing for {seconds} seconds")]
+    #[error("the child came no further for {seconds} seconds; it was {phase}; {state}")]
     Silent {
         /// How long.
         seconds: u64,
+        /// What it said last that it was doing, and how often.
+        phase: String,
+        /// What the system knows of the process.
+        state: String,
     },
     /// The log of effects cannot be used.
     #[error("the log of effects cannot be used")]

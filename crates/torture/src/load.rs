@@ -5,18 +5,19 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use singletree_audit::{StoredSession, audit};
-use singletree_durable::{Journal, SessionId, SessionKey, TenantId, Upkeep};
+use singletree_audit::{Rule, StoredSession, Violation, audit};
+use singletree_durable::{Journal, Land, SessionId, SessionKey, TenantId, Upkeep};
 use singletree_engine::Clock;
 use singletree_harness::{Chat, Doctor};
 use singletree_llm::NoPause;
 
 use crate::aim::{Aim, UnderWay};
-use crate::child::{Happened, load_agent};
+use crate::child::{Happened, load_agents};
 use crate::clients::Clients;
 use crate::error::{Error, Result};
+use crate::fault::CommitFaults;
 use crate::process::{Heard, Process};
-use crate::verdict::{Kills, Verdict, check_effects};
+use crate::verdict::{Kills, Verdict, answered_too_late, check_effects};
 use crate::wire::Line;
 
 /// How long the child may say nothing.
@@ -73,7 +74,7 @@ pub async fn torture<F, O>(
     open: F,
 ) -> Result<Verdict>
 where
-    F: FnOnce() -> O,
+    F: Fn() -> O,
     O: Future<Output = Result<Opened>>,
 {
     let mut run = Run {
@@ -83,6 +84,8 @@ where
         kills: Kills::default(),
         effects: Vec::new(),
         read: 0,
+        release: 1,
+        found: Vec::new(),
     };
     let began = clock.now();
     let goes_on = |run: &Run<'_>| match plan.until {
@@ -92,10 +95,22 @@ where
     while goes_on(&run) {
         run.life(start())?;
         tell(&run.kills);
+        if run.kills.total.is_multiple_of(EXAMINED) {
+            run.examine(open().await?).await?;
+        }
     }
     run.last_life(start())?;
     run.verdict(open().await?).await
 }
+
+/// After how many kills the doctor looks at the store, between two processes.
+const EXAMINED: u64 = 50;
+
+/// After how many processes the second agent gets another release.
+const RELEASED: u64 = 10;
+
+/// How long a call may go without its answer in a process that is left alone, while nothing else happens.
+const STUCK: Duration = Duration::from_secs(20);
 
 struct Run<'a> {
     plan: &'a Plan,
@@ -105,47 +120,65 @@ struct Run<'a> {
     effects: Vec<(Option<String>, Happened)>,
     /// How many lines of the effects' log were read.
     read: usize,
+    /// Which release of the second agent the process has.
+    release: u32,
+    /// What was found before the end.
+    found: Vec<Violation>,
+}
+
+/// What is decided about a process before it is started.
+struct Life {
+    aim: Aim,
+    /// Whether its commits fail for a while.
+    faults: Option<CommitFaults>,
+    /// Whether it is left alone for a while before it is killed, until every call is answered.
+    settles: bool,
 }
 
 impl Run<'_> {
+    fn now(&self) -> i64 {
+        self.clock.now().as_millis()
+    }
+
+    fn choose(&mut self, command: &mut Command) -> Life {
+        if (self.kills.total + 1).is_multiple_of(RELEASED) {
+            self.release += 1;
+            self.clients.mix.releases += 1;
+        }
+        command.arg("--release").arg(self.release.to_string());
+        let aim = Aim::choose(self.clients.dice(), &self.kills);
+        let dice = self.clients.dice();
+        let faults = dice.percent(8).then(|| CommitFaults {
+            from: dice.below(60),
+            count: dice.below(6) + 1,
+            land: if dice.percent(50) { Land::Before } else { Land::After },
+        });
+        let settles = faults.is_none() && dice.percent(25);
+        if let Some(faults) = &faults {
+            command.arg("--fail-commits").arg(faults.to_string());
+        }
+        self.clients.mix.commit_faults += u64::from(faults.is_some());
+        Life { aim, faults, settles }
+    }
+
     /// One process, from its start to its kill.
-    fn life(&mut self, command: Command) -> Result<()> {
+    fn life(&mut self, mut command: Command) -> Result<()> {
+        let Life { mut aim, faults, settles } = self.choose(&mut command);
         let mut process = Process::start(command)?;
-        let mut aim = Aim::choose(self.clients.dice(), &self.kills);
         let aimed = aim.phase();
         let mut way = UnderWay::default();
-        let mut ready_at = None;
-        loop {
-            if ready_at.is_some() {
-                for ask in self.clients.asks(aimed) {
-                    process.ask(&ask)?;
-                }
-            }
-            let left = ready_at
-                .map(|at| self.clock.now().since(at))
-                .map(|it| millis(aim.at_last()).saturating_sub(it));
-            if left == Some(Duration::ZERO) {
-                break;
-            }
-            match process.hear(left.unwrap_or(SILENCE))? {
-                Heard::Line(line) => {
-                    let is_met = ready_at.is_some() && aim.is_met(&line);
-                    if is_met {
-                        // At once: the commit is under way right now.
-                        process.kill()?;
-                    }
-                    if matches!(line, Line::Ready { .. }) {
-                        ready_at = Some(self.clock.now());
-                    }
-                    self.take(&line, &mut way);
-                    if is_met {
-                        break;
-                    }
-                }
-                Heard::Nothing if left.is_none() => return Err(Error::Silent { seconds: SILENCE.as_secs() }),
-                Heard::Nothing => break,
-                Heard::Closed => return Err(ended(&mut process)),
-            }
+        self.clients.begin_life();
+        // A process whose commits fail may end by itself before it serves: a death like the others.
+        let serves = match self.until_ready(&mut process, &mut way) {
+            Err(Error::Ended { .. }) if faults.is_some() => false,
+            ready => ready.map(|()| true)?,
+        };
+        if settles {
+            self.warm_up(&mut process, &mut way)?;
+            self.settle(&mut process, &mut way)?;
+        }
+        if serves {
+            self.ask_until(&mut aim, &mut process, &mut way, faults.is_some())?;
         }
         process.kill()?;
         // What it had said before it died was said.
@@ -155,39 +188,164 @@ impl Run<'_> {
         process.wait()?;
         way.count(aimed, &mut self.kills);
         self.read_effects()?;
+        if faults.is_none() {
+            for (session, why) in self.clients.take_unexpected() {
+                self.found.push(Violation { rule: Rule::Contradicted, session, why });
+            }
+        }
         self.clients.died();
         Ok(())
     }
 
+    /// Lets the clients ask until it is time to kill, or a process whose commits fail is gone.
+    fn ask_until(
+        &mut self,
+        aim: &mut Aim,
+        process: &mut Process,
+        way: &mut UnderWay,
+        may_end: bool,
+    ) -> Result<()> {
+        let (aimed, ready_at) = (aim.phase(), self.clock.now());
+        loop {
+            let now = self.now();
+            for ask in self.clients.asks(aimed, now, false) {
+                process.ask(&ask)?;
+            }
+            let left = millis(aim.at_last()).saturating_sub(self.clock.now().since(ready_at));
+            if left == Duration::ZERO {
+                return Ok(());
+            }
+            match process.hear(left.min(TICK))? {
+                Heard::Line(line) => {
+                    let is_met = aim.is_met(&line);
+                    if is_met {
+                        // At once: the commit is under way right now.
+                        process.kill()?;
+                    }
+                    self.take(&line, way);
+                    if is_met {
+                        return Ok(());
+                    }
+                }
+                Heard::Nothing => {}
+                Heard::Closed if may_end => return Ok(()),
+                Heard::Closed => return Err(ended(process)),
+            }
+        }
+    }
+
+    /// Lets the clients ask for a moment.
+    fn warm_up(&mut self, process: &mut Process, way: &mut UnderWay) -> Result<()> {
+        let began = self.clock.now();
+        loop {
+            let now = self.now();
+            for ask in self.clients.asks(None, now, false) {
+                process.ask(&ask)?;
+            }
+            let left = WARM.saturating_sub(self.clock.now().since(began));
+            if left.is_zero() {
+                return Ok(());
+            }
+            match process.hear(left.min(TICK))? {
+                Heard::Line(line) => self.take(&line, way),
+                Heard::Nothing => {}
+                Heard::Closed => return Err(ended(process)),
+            }
+        }
+    }
+
+    /// Waits until the child serves. A sign of life is no progress.
+    fn until_ready(&mut self, process: &mut Process, way: &mut UnderWay) -> Result<()> {
+        let (mut since, mut alive) = (self.clock.now(), "starting, as far as it said".to_owned());
+        loop {
+            match process.hear(SILENCE.saturating_sub(self.clock.now().since(since)))? {
+                Heard::Line(Line::Alive { phase, beats }) => {
+                    alive = format!("{}, and said so {beats} times", phase.as_str());
+                }
+                Heard::Line(line) => {
+                    since = self.clock.now();
+                    self.take(&line, way);
+                    if matches!(line, Line::Ready { .. }) {
+                        return Ok(());
+                    }
+                }
+                Heard::Nothing => {
+                    return Err(Error::Silent {
+                        seconds: SILENCE.as_secs(),
+                        phase: alive,
+                        state: process.state(),
+                    });
+                }
+                Heard::Closed => return Err(ended(process)),
+            }
+        }
+    }
+
+    /// Leaves the child alone until every call is answered. What has no answer when nothing happens any more is stuck: no
+    /// kill may cure it unseen (INV-8).
+    fn settle(&mut self, process: &mut Process, way: &mut UnderWay) -> Result<()> {
+        self.clients.mix.settled += 1;
+        let mut since = self.clock.now();
+        loop {
+            let now = self.now();
+            for ask in self.clients.asks(None, now, true) {
+                process.ask(&ask)?;
+            }
+            let unanswered = self.clients.unanswered();
+            if unanswered.is_empty() {
+                return Ok(());
+            }
+            match process.hear(STUCK.saturating_sub(self.clock.now().since(since)))? {
+                Heard::Line(line) => {
+                    if !matches!(line, Line::Alive { .. }) {
+                        since = self.clock.now();
+                    }
+                    self.take(&line, way);
+                }
+                Heard::Nothing => {
+                    for (session, call) in unanswered {
+                        let why = format!(
+                            "{call} had no answer before the kill, {STUCK:?} after anything happened"
+                        );
+                        self.found.push(Violation { rule: Rule::Stuck, session, why });
+                    }
+                    return Ok(());
+                }
+                Heard::Closed => return Err(ended(process)),
+            }
+        }
+    }
+
     fn take(&mut self, line: &Line, way: &mut UnderWay) {
         way.note(line);
-        self.clients.hear(line);
+        let now = self.now();
+        self.clients.hear(line, now);
     }
 
     /// The last process: nobody kills it, and it answers what is open.
-    fn last_life(&mut self, command: Command) -> Result<()> {
+    fn last_life(&mut self, mut command: Command) -> Result<()> {
         self.clients.end();
+        command.arg("--release").arg(self.release.to_string());
         let mut process = Process::start(command)?;
         let mut way = UnderWay::default();
-        let mut is_ready = false;
-        while !is_ready || !self.clients.is_quiet() {
-            if is_ready {
-                for ask in self.clients.asks(None) {
-                    process.ask(&ask)?;
-                }
-            }
-            match process.hear(SILENCE)? {
+        self.clients.begin_life();
+        self.until_ready(&mut process, &mut way)?;
+        self.settle(&mut process, &mut way)?;
+        process.hang_up();
+        let mut since = self.clock.now();
+        loop {
+            match process.hear(SILENCE.saturating_sub(self.clock.now().since(since)))? {
+                Heard::Line(Line::Alive { .. }) => {}
                 Heard::Line(line) => {
-                    is_ready |= matches!(line, Line::Ready { .. });
+                    since = self.clock.now();
                     self.take(&line, &mut way);
                 }
-                Heard::Nothing => break,
-                Heard::Closed => return Err(ended(&mut process)),
+                Heard::Nothing => {
+                    let (seconds, state) = (SILENCE.as_secs(), process.state());
+                    return Err(Error::Silent { seconds, phase: "ending".to_owned(), state });
+                }
+                Heard::Closed => break,
             }
-        }
-        process.hang_up();
-        while let Heard::Line(line) = process.hear(SILENCE)? {
-            self.take(&line, &mut way);
         }
         let status = process.wait()?;
         if !status.success() {
@@ -214,23 +372,50 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// Lets the doctor look at what a dead process has left: what a later process mends is found, too.
+    async fn examine(&mut self, opened: Opened) -> Result<()> {
+        self.clients.mix.examinations += 1;
+        let examination = Doctor::new(opened.journal, opened.upkeep).examine().await?;
+        let kills = self.kills.total;
+        for finding in examination.findings {
+            let (session, code) = (finding.session.session.to_string(), finding.symptom.code());
+            let why = format!("the doctor finds {code} after {kills} kills: {}", finding.what);
+            self.found.push(Violation { rule: Rule::Contradicted, session, why });
+        }
+        Ok(())
+    }
+
     async fn verdict(self, opened: Opened) -> Result<Verdict> {
         let Opened { journal, upkeep } = opened;
-        let agent = load_agent(self.plan.effects.clone(), Arc::new(NoPause))?;
-        let chat = Chat::builder().agent(agent).open_shared(journal.clone(), upkeep.clone())?;
-        let mut stored = Vec::new();
+        let agents = load_agents(self.plan.effects.clone(), Arc::new(NoPause), self.release)?;
+        let chat = Chat::builder();
+        let chat = agents.into_iter().fold(chat, singletree_harness::ChatBuilder::agent);
+        let chat = chat.open_shared(journal.clone(), upkeep.clone())?;
+        let (mut stored, mut late) = (Vec::new(), Vec::new());
         for session in self.clients.sessions() {
             let id = SessionId::parse(session).expect("the load's own names are names");
             let key = SessionKey::new(TenantId::single(), id);
-            stored.push(StoredSession::read(&chat, journal.as_ref(), &key).await?);
+            let read = StoredSession::read(&chat, journal.as_ref(), &key).await?;
+            let found = answered_too_late(journal.as_ref(), &key, &read).await;
+            late.extend(found.map_err(singletree_harness::Error::from)?);
+            stored.push(read);
         }
         let records = self.clients.records();
         let mut report = audit(&records, &stored);
         report.violations.extend(check_effects(&self.effects, &records, &stored));
+        report.violations.extend(late);
+        report.violations.extend(self.found);
         let examination = Doctor::new(journal, upkeep).examine().await?;
-        Ok(Verdict { seed: self.plan.seed, kills: self.kills, report, examination })
+        let (seed, kills, mix) = (self.plan.seed, self.kills, self.clients.mix);
+        Ok(Verdict { seed, kills, mix, report, examination })
     }
 }
+
+/// For how long clients ask before a process is left alone.
+const WARM: Duration = Duration::from_millis(150);
+
+/// How long it waits for a line before it looks whether a client has something to ask.
+const TICK: Duration = Duration::from_millis(20);
 
 fn millis(millis: i64) -> Duration {
     Duration::from_millis(u64::try_from(millis).unwrap_or(0))

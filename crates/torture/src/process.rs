@@ -62,6 +62,25 @@ impl Process {
         }
     }
 
+    /// Tells what the system knows of the child: its state, and what each of its threads waits for. For people.
+    pub(crate) fn state(&self) -> String {
+        let folder = std::path::PathBuf::from("/proc").join(self.child.id().to_string());
+        let Ok(threads) = std::fs::read_dir(folder.join("task")) else {
+            return "nothing is known of its threads".to_owned();
+        };
+        let read =
+            |path: std::path::PathBuf| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
+        let one = |thread: std::path::PathBuf| {
+            let status = read(thread.join("status"));
+            let state = status.lines().find_map(|it| it.strip_prefix("State:")).unwrap_or_default().trim();
+            let (name, wait) = (read(thread.join("comm")), read(thread.join("wchan")));
+            let call = read(thread.join("syscall"));
+            format!("{name}: {state}, in {wait}, call {}", call.split(' ').next().unwrap_or_default())
+        };
+        let threads: Vec<String> = threads.flatten().map(|it| one(it.path())).collect();
+        threads.join("; ")
+    }
+
     /// Ends the child as a crash would (SIGKILL).
     pub(crate) fn kill(&mut self) -> Result<()> {
         self.child.kill().map_err(failed("kill"))

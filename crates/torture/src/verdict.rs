@@ -5,9 +5,11 @@ use std::fmt;
 
 use serde::Serialize;
 use singletree_audit::{Deed, Record, Report, Rule, StoredSession, Violation, What};
+use singletree_durable::{InvocationId, Journal, SessionKey, WaitQuery, WaitStatus};
 use singletree_harness::Examination;
 
 use crate::child::Happened;
+use crate::mix::Mix;
 use crate::phase::Phase;
 
 /// Where the kills landed.
@@ -28,7 +30,9 @@ pub struct Verdict {
     pub seed: u64,
     /// Where the kills landed.
     pub kills: Kills,
-    /// What the logs say, compared with what is stored.
+    /// What the load was made of.
+    pub mix: Mix,
+    /// What the logs say, compared with what is stored; also what was found before a kill.
     pub report: Report,
     /// What the doctor says.
     pub examination: Examination,
@@ -68,6 +72,15 @@ impl fmt::Display for Verdict {
         let Report { sessions, calls, given, told, stored, effects, .. } = &self.report;
         write!(f, "\n{sessions} sessions, {calls} calls, {given} turns given, {told} outcomes told, ")?;
         write!(f, "{stored} turns stored, {effects} effects")?;
+        let Mix { forks, edits, late_answers, double_answers, disconnects, releases, commit_faults, .. } =
+            &self.mix;
+        write!(
+            f,
+            "\n{forks} forks, {edits} edits, {late_answers} late and {double_answers} double answers, "
+        )?;
+        write!(f, "{disconnects} disconnects, {} cancels beside ", self.mix.cancels_beside_deletions)?;
+        write!(f, "deletions, {releases} releases, {commit_faults} processes with failing commits, ")?;
+        write!(f, "{} % of the outcomes say that the session waits", self.mix.suspended_share())?;
         let counts = self.counts().map(|(name, count)| format!("{count} {name}"));
         write!(f, "\n{}", counts.join(", "))?;
         self.report.violations.iter().try_for_each(|it| write!(f, "\n{it}"))?;
@@ -116,4 +129,27 @@ pub(crate) fn check_effects(
         }
     }
     found
+}
+
+/// Finds waits that were answered at or after their deadline (D37).
+pub(crate) async fn answered_too_late(
+    journal: &dyn Journal,
+    key: &SessionKey,
+    stored: &StoredSession,
+) -> singletree_durable::Result<Vec<Violation>> {
+    let mut found = Vec::new();
+    let invocations: BTreeSet<&str> = stored.waits.iter().map(|it| it.invocation.as_str()).collect();
+    for invocation in invocations {
+        let Ok(invocation) = InvocationId::parse(invocation) else { continue };
+        let waits = journal.waits(&WaitQuery::Invocation(key.tenant.clone(), invocation)).await?;
+        for (_, wait) in waits.into_iter().filter(|(of, it)| of == key && it.status == WaitStatus::Consumed) {
+            let (Some(deadline), Some(ended)) = (wait.deadline, wait.ended_at) else { continue };
+            if ended >= deadline {
+                let late = ended.since(deadline).as_millis();
+                let why = format!("wait {} was answered {late} ms after its deadline", wait.no);
+                found.push(Violation { rule: Rule::Contradicted, session: stored.session.clone(), why });
+            }
+        }
+    }
+    Ok(found)
 }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use singletree_audit::{Deed, End};
 
+use crate::heartbeat::ChildPhase;
 use crate::phase::Phase;
 
 /// What a client asks the child for.
@@ -20,6 +21,27 @@ pub enum Ask {
         /// The number of the wait and the digest of the action that an answer is about.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         to: Option<(u64, String)>,
+    },
+    /// A message in a fork of another session, which is made for it.
+    Branch {
+        /// The call's number.
+        call: u64,
+        /// The session that is forked.
+        from: String,
+        /// The fork.
+        to: String,
+        /// What is said there.
+        text: String,
+        /// Which of the user's messages is said otherwise, counted modulo their number; without one the whole session is
+        /// forked.
+        edits: Option<u64>,
+    },
+    /// The same, by a client that goes away after so many polls of the call.
+    Disconnect {
+        /// After how many polls.
+        after: u32,
+        /// What is asked.
+        asked: Box<Self>,
     },
     /// How a turn ended that an earlier process had given.
     Outcome {
@@ -48,6 +70,13 @@ pub enum Line {
     Ready {
         /// How many turns of dead processes it has taken over.
         taken: u64,
+    },
+    /// It lives.
+    Alive {
+        /// What it is doing.
+        phase: ChildPhase,
+        /// How often it has said so.
+        beats: u64,
     },
     /// A call was given its turn.
     Given {

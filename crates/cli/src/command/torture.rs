@@ -10,7 +10,7 @@ use serde::Serialize;
 use singletree::SqliteStore;
 use singletree::engine::{Ids, RandomIds, SystemClock};
 use singletree::harness;
-use singletree_torture::{Kills, Opened, Plan, Until, Verdict, torture};
+use singletree_torture::{Kills, Mix, Opened, Plan, Until, Verdict, torture};
 
 use crate::args::Torture;
 use crate::error::{Error, Result};
@@ -112,6 +112,9 @@ struct Document<'a> {
     calls: u64,
     turns: u64,
     effects: u64,
+    /// How many of a hundred outcomes say that the session waits.
+    suspended_percent: u64,
+    load: &'a Mix,
     violations: Vec<String>,
     folder: String,
 }
@@ -134,6 +137,8 @@ impl<'a> Document<'a> {
             calls: verdict.report.calls,
             turns: verdict.report.stored,
             effects: verdict.report.effects,
+            suspended_percent: verdict.mix.suspended_share(),
+            load: &verdict.mix,
             violations: verdict.report.violations.iter().map(ToString::to_string).chain(findings).collect(),
             folder: folder.display().to_string(),
         }

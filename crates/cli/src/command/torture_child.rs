@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use singletree::SqliteStore;
 use singletree::store_sqlite::Durability;
-use singletree_torture::{Ask, ChildParts, Line, Say, serve};
+use singletree_torture::{Ask, ChildParts, ChildPhase, Heartbeat, Line, Say, serve};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::args::TortureChild;
@@ -16,6 +16,9 @@ use crate::wire::RealPace;
 
 /// Runs the command until nobody asks any more.
 pub(crate) async fn run(args: TortureChild) -> Result<u8> {
+    let say = say();
+    let heartbeat = Heartbeat::start(say.clone()).map_err(|source| Error::Input { source })?;
+    heartbeat.enter(ChildPhase::Opening);
     let durability = if args.relaxed { Durability::Normal } else { Durability::Full };
     let options = SqliteStore::options(&args.db).command("singletree torture").durability(durability);
     let store = options.open().await.map_err(|source| Error::Open { source })?;
@@ -25,8 +28,11 @@ pub(crate) async fn run(args: TortureChild) -> Result<u8> {
         upkeep: shared.clone(),
         effects: args.effects,
         pace: Arc::new(RealPace),
-        say: say(),
+        say,
         asks: asks()?,
+        heartbeat,
+        release: args.release,
+        faults: args.fail_commits,
     });
     served.await?;
     drop(shared);

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use singletree_agent::{AgentLoop, Result};
 use singletree_harness::Agent;
@@ -9,6 +10,9 @@ use singletree_llm::{Pace, Script, ScriptedProvider};
 use singletree_tools::{Tool, ToolLimits, Toolbox};
 
 use super::effects::{Deed, LoadTool};
+
+/// How long an approval waits.
+const EXPIRES: Duration = Duration::from_millis(1_500);
 
 const SCRIPT: &str = include_str!("script.json");
 
@@ -19,5 +23,6 @@ pub(super) fn agent(log: PathBuf, pace: Arc<dyn Pace>) -> Result<Agent> {
     let tools: Vec<_> = tools.collect::<singletree_tools::Result<_>>()?;
     let toolbox = Toolbox::new(tools, ToolLimits::standard())?;
     let provider = ScriptedProvider::new(Script::from_json(SCRIPT)?).with_pace(pace);
-    AgentLoop::builder(Arc::new(provider)).toolbox(toolbox).agent("torture")
+    let agent = AgentLoop::builder(Arc::new(provider)).toolbox(toolbox);
+    agent.approval_expires_in(EXPIRES).agent("torture")
 }

@@ -1,12 +1,14 @@
-//! A journal that tells which commit is under way: before it is handed over, and when it is answered.
+//! A journal that tells which commit is under way: before it is handed over, and when it is answered. Some of its commits
+//! fail, where that is wanted.
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use singletree_durable::{Batch, BoxFuture, Journal, Layer, Put, Result, Upkeep};
+use singletree_durable::{Batch, BoxFuture, Error, Journal, Land, Layer, Put, Result, Upkeep};
 
 use super::Say;
+use crate::fault::CommitFaults;
 use crate::phase::Phase;
 use crate::wire::{Line, Moment};
 
@@ -16,11 +18,16 @@ pub(super) struct Watched {
     upkeep: Arc<dyn Upkeep>,
     say: Say,
     commits: AtomicU64,
+    faults: Option<CommitFaults>,
 }
 
 impl Watched {
-    pub(super) fn new(journal: Arc<dyn Journal>, upkeep: Arc<dyn Upkeep>, say: Say) -> Self {
-        Self { journal, upkeep, say, commits: AtomicU64::new(0) }
+    pub(super) fn new(
+        (journal, upkeep): (Arc<dyn Journal>, Arc<dyn Upkeep>),
+        say: Say,
+        faults: Option<CommitFaults>,
+    ) -> Self {
+        Self { journal, upkeep, say, commits: AtomicU64::new(0), faults }
     }
 }
 
@@ -54,12 +61,19 @@ impl Layer for Watched {
         let (phase, turn, session) = (Phase::of(&batch), turn(&batch), batch.key.session.to_string());
         let line = move |at| Line::Commit { n, phase, session: session.clone(), turn, at };
         (self.say)(&line(Moment::Begin));
-        let landing = self.journal.apply(batch);
+        let fault = self.faults.filter(|it| it.hits(n)).map(|it| it.land);
+        let landing = (fault != Some(Land::Before)).then(|| self.journal.apply(batch));
         let say = self.say.clone();
         Box::pin(async move {
-            let landed = landing.await;
+            let landed = match landing {
+                Some(landing) => landing.await,
+                None => Ok(()),
+            };
             say(&line(Moment::End));
-            landed
+            match fault {
+                Some(_) => Err(Error::Unavailable { doing: "write", source: "the disk is full".into() }),
+                None => landed,
+            }
         })
     }
 }

@@ -1,0 +1,74 @@
+//! The second agent of the load: waits with a deadline, and a list field that one release has and the next has not.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use singletree_engine::{
+    Ctx, END, FieldSpec, Graph, Migrations, NodeResult, Reducer, Schema, Shape, Signal, Slot, Snapshot,
+    Update,
+};
+use singletree_harness::{Agent, Durability, MESSAGE_SHAPE};
+
+/// Its name; sessions whose id begins with `o` are its own.
+pub(super) const OFFICE: &str = "office";
+
+/// How long its waits wait.
+const DEADLINE: Duration = Duration::from_millis(400);
+
+fn schema(release: u32) -> Schema {
+    let field = |name: &'static str, shape: Shape, default: Value| {
+        FieldSpec::new(name, shape, Slot::from_json(default))
+    };
+    let messages = field("messages", Shape::Record(MESSAGE_SHAPE.into()).list(), json!([]));
+    let mut fields = vec![messages.reducer(Reducer::Append), field("approved", Shape::Bool, json!(false))];
+    if has_notes(release) {
+        fields.push(field("notes", Shape::Str.list(), json!([])).reducer(Reducer::Append));
+    }
+    Schema::new("office", fields).with_version(release.to_string())
+}
+
+/// Every second release has the list.
+fn has_notes(release: u32) -> bool {
+    release % 2 == 1
+}
+
+/// Returns the text of the message that is answered.
+fn asked(state: &Snapshot) -> String {
+    let messages = state.get("messages").and_then(Slot::as_list).cloned().unwrap_or_default();
+    let user = messages.iter().rev().filter_map(|it| it.json().ok()).find(|it| it["role"] == "user");
+    user.and_then(|it| it["content"].as_str()).unwrap_or_default().to_owned()
+}
+
+async fn gate(cx: Ctx<Snapshot>) -> NodeResult<Snapshot> {
+    if asked(cx.state()).starts_with("later ") {
+        return cx.suspend(Signal::new("later").expires_in(DEADLINE)).await;
+    }
+    Ok(Update::new())
+}
+
+/// Makes the agent as a release has it. Each brings what every earlier one stored to its own version.
+pub(super) fn agent(release: u32) -> Result<Agent, singletree_engine::Error> {
+    let tell = move |cx: Ctx<Snapshot>| async move {
+        let text = asked(cx.state());
+        let said = json!([{ "role": "assistant", "content": format!("Noted: {text}.") }]);
+        let update = Update::new().with_json("messages", said);
+        NodeResult::<Snapshot>::Ok(match has_notes(release) {
+            true => update.with_json("notes", json!([text])),
+            false => update,
+        })
+    };
+    let graph = Graph::<Snapshot>::builder_with(schema(release))
+        .node("gate", gate)
+        .node("tell", tell)
+        .edge("gate", "tell")
+        .edge("tell", END)
+        .entry("gate")
+        .compile()?;
+    let migrations = (1..release).fold(Migrations::new(), |all, from| {
+        all.with(from.to_string(), (from + 1).to_string(), |mut state| {
+            state.remove("notes");
+            Ok(state)
+        })
+    });
+    Ok(Agent::new(OFFICE, &graph).durability(Durability::Step).session_migrations(migrations))
+}

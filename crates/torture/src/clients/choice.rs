@@ -1,0 +1,139 @@
+//! What a client asks for that has nothing to follow up.
+
+use serde_json::json;
+use singletree_audit::Deed;
+
+use super::{Choice, Clients, DELETED, Open};
+use crate::phase::Phase;
+
+/// How many forks there are at most.
+const FORKS: u64 = 60;
+
+impl Clients {
+    pub(super) fn choose(&mut self, at: usize, wanted: Option<Phase>, now: i64) -> Choice {
+        if self.is_deleting()
+            && self.dice.percent(60)
+            && let Some((session, turn)) = self.somebodys_turn(at, |it| it.session == DELETED)
+        {
+            self.mix.cancels_beside_deletions += 1;
+            return Choice::Do { session, deed: Deed::Cancel { turn }, to: None };
+        }
+        let cancels = if wanted == Some(Phase::Cancel) { 40 } else { 8 };
+        if self.dice.percent(cancels)
+            && let Some((session, turn)) = self.somebodys_turn(at, |_| true)
+        {
+            return Choice::Do { session, deed: Deed::Cancel { turn }, to: None };
+        }
+        if self.dice.percent(5) && !self.keyed.is_empty() {
+            let past = self.dice.index(self.keyed.len());
+            if let Some((session, text, key)) = self.keyed.get(past).cloned() {
+                return Choice::Do { session, deed: Deed::Send { text, key: Some(key) }, to: None };
+            }
+        }
+        if self.dice.percent(30)
+            && let Some(answer) = self.answer_again()
+        {
+            return answer;
+        }
+        let session = self.session(now);
+        if session == DELETED && self.dice.percent(25) {
+            return Choice::Do { session, deed: Deed::Delete, to: None };
+        }
+        let (session, text) = self.message(at, session, wanted);
+        if self.dice.percent(3) && session.starts_with('s') {
+            return self.branch(session, text);
+        }
+        let key = self.dice.percent(70).then(|| format!("key of {text}"));
+        Choice::Do { session, deed: Deed::Send { text, key }, to: None }
+    }
+
+    /// Draws a session; seldom one that is known to wait, in which nothing would run.
+    fn session(&mut self, now: i64) -> String {
+        if self.dice.percent(10) {
+            return DELETED.to_owned();
+        }
+        for _ in 0..8 {
+            let session =
+                self.sessions.get(self.dice.index(self.sessions.len())).cloned().unwrap_or_default();
+            let waits = self.waiting.contains_key(&session)
+                || self.blocked.get(&session).is_some_and(|until| *until > now);
+            if !waits || self.dice.percent(4) {
+                return session;
+            }
+        }
+        self.sessions.first().cloned().unwrap_or_default()
+    }
+
+    /// Draws what is said, and where.
+    fn message(&mut self, at: usize, session: String, wanted: Option<Phase>) -> (String, String) {
+        let word = match (session.chars().next(), wanted, self.dice.below(100)) {
+            (Some('o'), Some(Phase::Suspend | Phase::Resume), 0..60) | (Some('o'), _, 0..30) => "later",
+            (Some('o'), ..) => "note",
+            (Some('d'), _, 0..50) => "slow",
+            (_, Some(Phase::Suspend | Phase::Resume), 0..40) | (_, _, 0..6) => "risky",
+            (_, Some(Phase::Cancel), 20..80) | (_, _, 6..20) => "slow",
+            (_, _, 20..50) => "effect",
+            (_, _, 50..60) => "pair",
+            (_, _, 60..70) => "look",
+            (_, _, 70..82) => "aside",
+            _ => "plain",
+        };
+        // What steers is said where something runs.
+        let running = match word {
+            "aside" => self.somebodys_turn(at, |it| !it.session.starts_with('o')),
+            _ => None,
+        };
+        let session = running.map_or(session, |(running, _)| running);
+        let text = format!("{word} c{at}-{}", self.sent);
+        self.sent += 1;
+        (session, text)
+    }
+
+    fn branch(&mut self, from: String, text: String) -> Choice {
+        let to = format!("f{}", self.dice.below(FORKS));
+        let edits = self.dice.percent(60).then(|| self.dice.below(1_000));
+        self.mix.edits += u64::from(edits.is_some());
+        self.mix.forks += u64::from(edits.is_none());
+        self.forks.insert(to.clone());
+        Choice::Branch { from, to, text, edits }
+    }
+
+    /// Answers a session that is known to wait, whoever was told of it first.
+    fn answer_again(&mut self) -> Option<Choice> {
+        let at = self.dice.index(self.waiting.len());
+        let (session, awaited) = self.waiting.iter().nth(at).map(|(name, it)| (name.clone(), it.clone()))?;
+        let payload = json!({ "approved": self.dice.percent(75) });
+        let deed = Deed::Answer { signal: awaited.signal, payload };
+        // What it was told may be long ago: the next one who is refused because of the wait tells of it again.
+        if self.dice.percent(50) {
+            self.waiting.remove(&session);
+        }
+        Some(Choice::Do { session, deed, to: awaited.to })
+    }
+
+    /// Tells whether a deletion is under way.
+    fn is_deleting(&self) -> bool {
+        self.clients.iter().any(|it| it.open.as_ref().is_some_and(|it| it.deed == Deed::Delete))
+    }
+
+    /// Draws after how many polls the client of a call goes away, if it does.
+    pub(super) fn goes_away(&mut self, session: &str, deed: &Deed) -> Option<u32> {
+        let often = match deed {
+            Deed::Delete => 25,
+            Deed::Cancel { .. } if session == DELETED => 25,
+            Deed::Cancel { .. } => 8,
+            Deed::Send { .. } | Deed::Answer { .. } => 3,
+        };
+        let goes = self.dice.percent(often);
+        self.mix.disconnects += u64::from(goes);
+        goes.then(|| u32::try_from(self.dice.below(5)).unwrap_or(0) + 1)
+    }
+
+    /// Returns a turn that another client waits for.
+    fn somebodys_turn(&mut self, not: usize, of: impl Fn(&Open) -> bool) -> Option<(String, String)> {
+        let others = self.clients.iter().enumerate().filter(|(at, _)| *at != not);
+        let open = others.filter_map(|(_, it)| it.open.as_ref()).filter(|it| of(it));
+        let running: Vec<_> = open.filter_map(|it| Some((it.session.clone(), it.turn.clone()?))).collect();
+        running.get(self.dice.index(running.len())).cloned()
+    }
+}
