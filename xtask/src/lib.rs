@@ -4,6 +4,7 @@
 //! place where the house rules are broken. It compiles nothing and needs no network, so
 //! it also runs as a test of this crate.
 
+mod advisories;
 mod doc;
 mod lock;
 mod packages;
@@ -13,6 +14,7 @@ mod rust_source;
 mod std_paths;
 mod tidy;
 
+pub use advisories::{AdvisoryReport, check_advisories};
 pub use doc::document;
 pub use release::release;
 pub use repo::Repo;

@@ -1,4 +1,4 @@
-//! The command line of the chores: `cargo xtask tidy|edges|errors|doc|release`.
+//! The command line of the chores: `cargo xtask tidy|edges|errors|doc|release|advisories`.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -12,6 +12,8 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   edges    print the crate edges as they are
   errors   list the error categories that have no page in docs/errors
   doc      build the documentation, warnings denied
+  advisories FOLDER
+           check Cargo.lock against a folder of advisories in RustSec's layout; exit 1 if one holds
   release  build and pack the binary: an archive, a Debian package, checksums
 ";
 
@@ -27,6 +29,10 @@ fn main() -> io::Result<ExitCode> {
         }
         "errors" => errors(&Repo::open(&root)?, &mut out),
         "doc" => Ok(if xtask::document(&root)? { ExitCode::SUCCESS } else { ExitCode::FAILURE }),
+        "advisories" => {
+            let folder = std::env::args().nth(2).unwrap_or_default();
+            advisories(&root, Path::new(&folder), &mut out)
+        }
         "release" => {
             let packed = xtask::release(&root.canonicalize()?, env!("CARGO_PKG_VERSION"))?;
             writeln!(out, "{}", packed.display())?;
@@ -55,4 +61,11 @@ fn errors(repo: &Repo, out: &mut impl Write) -> io::Result<ExitCode> {
         writeln!(out, "{page}")?;
     }
     Ok(if missing.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn advisories(root: &Path, folder: &Path, out: &mut impl Write) -> io::Result<ExitCode> {
+    let lock = std::fs::read_to_string(root.join("Cargo.lock"))?;
+    let report = xtask::check_advisories(&lock, folder)?;
+    write!(out, "{report}")?;
+    Ok(if report.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
