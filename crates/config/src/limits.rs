@@ -40,6 +40,9 @@ pub(crate) fn read(mut section: Section<'_>) -> Limits {
             *limit = size(count);
         }
     }
+    if let Some(bytes) = section.bytes("loaded_bytes") {
+        limits.loaded_bytes = bytes;
+    }
     section.end();
     limits
 }

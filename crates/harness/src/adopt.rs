@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use singletree_durable::{BoxFuture, SessionKey, TurnKind, TurnQuery, TurnRow};
+use singletree_durable::{Batch, BoxFuture, SessionKey, TurnKind, TurnQuery, TurnRow};
 
 use crate::Error;
 use crate::hot::{Hot, Queued, Ticket, Work};
@@ -25,15 +25,21 @@ impl House {
     /// Makes a session ready for work: known, and former owners' turns taken over.
     pub(crate) async fn ready(self: &Arc<Self>, hot: &Arc<Hot>) -> Result<Vec<TakenOver>, Error> {
         self.know(hot).await?;
-        if hot.desk().adopted {
-            return Ok(Vec::new());
+        {
+            let mut desk = hot.desk();
+            // Whoever takes over has taken out what was read ahead.
+            desk.adopted |= desk.none_open();
+            if desk.adopted {
+                return Ok(Vec::new());
+            }
         }
-        self.adopt(hot).await
+        self.run_call(self.clone().adopt(hot.clone())).await
     }
 
     /// Takes over what former owners left. This is large and happens once: whoever waits for it holds a box.
-    fn adopt<'a>(self: &'a Arc<Self>, hot: &'a Arc<Hot>) -> BoxFuture<'a, Result<Vec<TakenOver>, Error>> {
+    fn adopt(self: Arc<Self>, hot: Arc<Hot>) -> BoxFuture<'static, Result<Vec<TakenOver>, Error>> {
         Box::pin(async move {
+            let hot = &hot;
             let adopting = hot.adopting.lock().await;
             if hot.desk().adopted {
                 return Ok(Vec::new());
@@ -66,9 +72,14 @@ impl House {
                     }
                 }
             }
-            hot.desk().adopted = adopted.is_ok();
+            let is_waiting = {
+                let mut desk = hot.desk();
+                desk.adopted = adopted.is_ok();
+                !desk.queue.is_empty()
+            };
             drop(adopting);
-            if !taken.is_empty() {
+            // Also what an earlier try has queued that failed after it.
+            if is_waiting {
                 self.kick(hot);
             }
             adopted.map(|()| taken)
@@ -109,7 +120,7 @@ impl House {
                 let message = Preparing { house: self, hot, served }.item(no).await?;
                 Work::Message { row, message, committed: true, steers: false, side: None }
             }
-            None => Work::Recover { row },
+            None => Work::Recover { row, has_run: ran },
         };
         hot.desk().queue.push_back(Queued { ticket, work });
         Ok(Some(taken))
@@ -151,7 +162,7 @@ impl House {
             (self.send(&mut desk, writing), row)
         };
         self.land(hot, commit).await?;
-        hot.desk().taken.push((Queued { ticket, work: Work::Recover { row } }, position));
+        hot.desk().taken.push((Queued { ticket, work: Work::Recover { row, has_run: false } }, position));
         Ok(Some(taken))
     }
 
@@ -163,6 +174,22 @@ impl House {
         let age = self.now().since(row.accepted_at);
         let days = self.limits.turn_age.as_secs() / (24 * 3600);
         (age > self.limits.turn_age).then_some(Error::Abandoned { days })
+    }
+
+    /// Writes into the turns that this process leaves unfinished that nobody owns them: an orderly stop is no death (D24, D33).
+    /// Of each session the first unfinished turn is enough, for no other can have been running. What cannot be written now
+    /// counts as a death later.
+    pub(crate) async fn leave_turns(&self) {
+        let leaving = self.all_hot().into_iter().filter(|hot| hot.desk().leaves_turns());
+        for hot in leaving {
+            let open = self.read(self.journal.turns(&hot.key, &TurnQuery::Open)).await.unwrap_or_default();
+            let first = open.into_iter().min_by_key(|row| (row.kind == TurnKind::Message, row.no));
+            let Some(row) = first.filter(|row| row.fence == self.journal.fence()) else { continue };
+            let mut batch = Batch::new(hot.key.clone(), self.journal.fence());
+            transition::take_over::leave(&mut batch, row);
+            // It may have ended just now.
+            drop(self.journal.apply(batch).await);
+        }
     }
 
     /// Takes over every turn of the tenants that are served that has no owner and whose agent this process has. What is wrong with one

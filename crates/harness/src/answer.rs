@@ -10,7 +10,7 @@ use singletree_engine::Descriptor;
 use tokio::sync::oneshot;
 
 use crate::chat::Chat;
-use crate::hot::{Answering, Hot, Ticket, Work};
+use crate::hot::{Answering, Hot, Queued, Ticket, Work};
 use crate::mail::{Delivered, Keeping};
 use crate::outcome::{ErroredTurn, Wait};
 use crate::record::{descriptor, terms};
@@ -294,11 +294,19 @@ impl Chat {
     ///
     /// # Errors
     /// `chat_turn_unknown`, `store_unavailable` and its kin.
+    ///
+    /// # Cancellation
+    /// Dropping the future cancels nothing of it: the turn is cancelled all the same.
     pub async fn cancel(&self, id: &TurnId) -> Result<Turn> {
+        let (chat, id) = (self.clone(), id.clone());
+        self.house.run_call(async move { chat.cancel_turn(&id).await }).await
+    }
+
+    async fn cancel_turn(&self, id: &TurnId) -> Result<Turn> {
         let turn = self.turn(id).await?;
         let hot = self.house.hot(turn.key())?;
         self.house.ready(&hot).await?;
-        loop {
+        let held = loop {
             if let Some(queued) = take_queued(&hot, id) {
                 self.cancel_queued(&hot, queued).await?;
                 return self.turn(id).await;
@@ -312,14 +320,14 @@ impl Chat {
             if !waits_for_it {
                 return self.turn(id).await;
             }
-            if waits::take_turn(&hot) {
-                break;
+            if let Some(held) = hot.take_turn() {
+                break held;
             }
             // Something else ends a wait right now, or is about to resume it: of several, one wins.
             freed.await;
-        }
+        };
         let closed = waits::close(&self.house, &hot, waits::End::Cancelled).await;
-        hot.release();
+        drop(held);
         self.house.kick(&hot);
         match closed? {
             Some(outcome) => match outcome.turn() {
@@ -330,24 +338,30 @@ impl Chat {
         }
     }
 
-    /// Ends a turn that waits its place; when that cannot be recorded, it goes back there.
-    pub(crate) async fn cancel_queued(&self, hot: &Arc<Hot>, queued: crate::hot::Queued) -> Result<()> {
+    /// Ends a turn that was taken out of the queue; when that cannot be recorded, it goes back there.
+    pub(crate) async fn cancel_queued(&self, hot: &Arc<Hot>, queued: Queued) -> Result<()> {
         let ended = match &queued.work {
-            Work::Message { row, .. } | Work::Recover { row } => {
+            Work::Message { row, .. } | Work::Recover { row, .. } => {
                 self.house.try_end_unrun(hot, row.clone(), &Error::Cancelled).await
             }
             Work::Answer(_) => return Ok(()),
         };
-        let ended = match ended {
-            Ok(outcome) => {
-                queued.ticket.tell(outcome);
-                Ok(())
-            }
-            Err(error) => {
-                hot.desk().put_back(queued);
-                Err(error)
+        let ended = {
+            let mut desk = hot.desk();
+            desk.ending.retain(|it| !Arc::ptr_eq(it, &queued.ticket));
+            match ended {
+                Ok(outcome) => {
+                    queued.ticket.tell(outcome);
+                    Ok(())
+                }
+                Err(error) => {
+                    desk.put_back(queued);
+                    Err(error)
+                }
             }
         };
+        hot.freed.notify_waiters();
+        self.house.trim_loaded();
         self.house.kick(hot);
         ended
     }
@@ -401,8 +415,13 @@ fn check_approval(wait: &WaitRow, answer: &Answer) -> Result<()> {
     }
 }
 
-fn take_queued(hot: &Hot, id: &TurnId) -> Option<crate::hot::Queued> {
+/// Takes a turn that waits out of the queue, to be cancelled.
+fn take_queued(hot: &Hot, id: &TurnId) -> Option<Queued> {
     let mut desk = hot.desk();
     let at = desk.queue.iter().position(|it| it.ticket.id().as_ref() == Some(id))?;
-    desk.queue.remove(at)
+    // Its row was read: it is accepted, whether or not whoever waits for that has been told.
+    if let Some(no) = desk.queue.get(at)?.no() {
+        desk.settle(no, true);
+    }
+    desk.take_at(at)
 }

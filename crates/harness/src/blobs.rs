@@ -129,7 +129,7 @@ impl Chat {
     /// `store_unavailable` and its kin.
     ///
     /// # Cancellation
-    /// A dropped call has kept it or has not.
+    /// Dropping the future cancels nothing once the call has begun to look at the store.
     pub async fn keep_blob(
         &self,
         session_id: &str,
@@ -144,20 +144,28 @@ impl Chat {
         }
         let media_type = kind::of(&bytes, declared, &blobs.limits.types)?;
         let digest = hex(&Sha256::digest(&bytes));
-        self.claim_later(&key, blobs).await?;
+        let chat = self.clone();
+        let blob = Blob { digest, media_type, bytes };
+        self.house.run_call(async move { chat.store_blob(&key, blob).await }).await
+    }
+
+    async fn store_blob(&self, key: &SessionKey, blob: Blob) -> Result<BlobRef> {
+        let blobs = self.blobs()?;
+        let digest = blob.digest.clone();
+        self.claim_later(key, blobs).await?;
         let adding = blobs.adding.lock().await;
-        let known = self.house.read(blobs.documents.blob_info(&key, &digest)).await?;
+        let known = self.house.read(blobs.documents.blob_info(key, &digest)).await?;
         if let Some(known) = known {
             return Ok(known.into());
         }
-        let (size, max) = (bytes.len() as u64, blobs.limits.session_bytes);
-        if self.house.read(blobs.documents.blob_bytes(&key)).await?.saturating_add(size) > max {
+        let (size, max) = (blob.bytes.len() as u64, blobs.limits.session_bytes);
+        if self.house.read(blobs.documents.blob_bytes(key)).await?.saturating_add(size) > max {
             return Err(Error::BlobsFull { max });
         }
         // A write that has begun is never given up (D20).
-        blobs.documents.keep_blob(&key, Blob { digest: digest.clone(), media_type, bytes }).await?;
+        blobs.documents.keep_blob(key, blob).await?;
         drop(adding);
-        self.blob_info(session_id, &digest).await
+        self.info(key, &digest).await
     }
 
     /// Returns a blob that a session uses, with its bytes.

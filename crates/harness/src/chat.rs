@@ -40,6 +40,9 @@ pub struct Chat {
     pub(crate) admission: Option<Arc<dyn Admission>>,
 }
 
+/// How long a stop may take to note which turns it leaves, beyond its grace.
+const LEAVING: Duration = Duration::from_secs(2);
+
 /// Collects what a chat is made of.
 #[derive(Debug)]
 pub struct ChatBuilder {
@@ -285,11 +288,19 @@ impl Chat {
     ///
     /// # Errors
     /// `store_unavailable` and its kin; what was taken over by then runs.
+    ///
+    /// # Cancellation
+    /// Dropping the future cancels nothing: everything is taken over all the same.
     pub async fn sweep(&self) -> Result<Vec<Turn>> {
-        let taken = self.house.sweep().await?;
-        self.house.watch_deadlines();
-        self.house.watch_retention();
-        self.house.watch_unclaimed();
+        let house = self.house.clone();
+        let taken = self.house.run_call(async move {
+            let taken = house.sweep().await?;
+            house.watch_deadlines();
+            house.watch_retention();
+            house.watch_unclaimed();
+            Ok(taken)
+        });
+        let taken = taken.await?;
         Ok(taken
             .into_iter()
             .map(|it| {
@@ -301,18 +312,21 @@ impl Chat {
 
     /// Stops accepting, lets running turns end within `grace`, and leaves the rest to the next sweep.
     ///
+    /// Turns that have not ended by then are marked in the store as left: that this process ends is no death of theirs (D24).
     /// Returns whether everything that ran has ended.
+    ///
+    /// # Cancellation
+    /// When the future is dropped, the chat accepts nothing more; what still runs may be counted as dead with the process.
     pub async fn shutdown(&self, grace: Duration) -> bool {
         self.house.closing.store(true, Ordering::Release);
-        self.house.deadlines.notify_waiters();
-        self.house.deadlines.notify_one();
-        self.house.retaining.bell.notify_one();
-        self.house.blobs.iter().for_each(|it| it.bell.notify_one());
+        self.house.wake_watchers();
         for hot in self.house.all_hot() {
             // Who waits for a turn that does not run any more is told so.
             self.house.kick(&hot);
         }
-        tokio::time::timeout(grace, self.house.tasks.idle()).await.is_ok()
+        let has_ended = tokio::time::timeout(grace, self.house.tasks.idle()).await.is_ok();
+        drop(tokio::time::timeout(LEAVING, self.house.leave_turns()).await);
+        has_ended
     }
 
     /// Checks a session id and puts the tenant to it.

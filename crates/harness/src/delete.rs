@@ -5,7 +5,7 @@ use std::sync::Arc;
 use singletree_durable::{AuditRow, Put};
 
 use crate::chat::Chat;
-use crate::hot::{Hot, Queued, Work};
+use crate::hot::{Desk, HeldTurn, Hot, Queued, Work};
 use crate::narrator::forget;
 use crate::{Error, Result, waits};
 
@@ -21,23 +21,28 @@ impl Chat {
     /// `harness_session_id_unresolved`, `store_unavailable` and its kin.
     ///
     /// # Cancellation
-    /// A dropped call may have cancelled turns without deleting.
+    /// Dropping the future cancels nothing: the session is deleted all the same.
     pub async fn delete_session(&self, session_id: &str, by: Option<&str>) -> Result<()> {
         let hot = self.house.hot(&self.key(session_id)?)?;
-        self.house.ready(&hot).await?;
+        let (chat, by) = (self.clone(), by.map(str::to_owned));
+        self.house.run_call(async move { chat.delete_all(&hot, by.as_deref()).await }).await
+    }
+
+    async fn delete_all(&self, hot: &Arc<Hot>, by: Option<&str>) -> Result<()> {
+        self.house.ready(hot).await?;
         loop {
-            self.cancel_all(&hot).await?;
+            let held = self.cancel_all(hot).await?;
             // Before as well as after: what a process that dies in between leaves is a session without narration, and never
             // the narration of one that is gone.
             forget(self.house.narration.as_ref(), &hot.key);
-            let deleted = self.delete(&hot, by).await;
-            hot.release();
+            let deleted = self.delete(hot, by).await;
+            drop(held);
             match deleted {
                 // A message was accepted before the deletion took its place: it belongs to the session, and goes with it.
                 Ok(false) => {}
                 other => {
                     forget(self.house.narration.as_ref(), &hot.key);
-                    self.house.kick(&hot);
+                    self.house.kick(hot);
                     return other.map(drop);
                 }
             }
@@ -45,7 +50,7 @@ impl Chat {
     }
 
     /// Cancels what waits and what runs, and takes the session's turn.
-    async fn cancel_all(&self, hot: &Arc<Hot>) -> Result<()> {
+    async fn cancel_all(&self, hot: &Arc<Hot>) -> Result<HeldTurn> {
         loop {
             let freed = hot.freed.notified();
             match next_queued(hot) {
@@ -59,19 +64,16 @@ impl Chat {
                 }
                 None => {}
             }
-            if hot.desk().queue.is_empty() && waits::take_turn(hot) {
-                return Ok(());
+            let is_free = nothing_waits(&hot.desk());
+            if let Some(held) = is_free.then(|| hot.take_turn()).flatten() {
+                return Ok(held);
             }
-            let running = hot.desk().running.as_ref().map(|it| it.ticket.clone());
-            match running {
-                Some(ticket) => {
-                    ticket.cancel.notify_one();
-                    drop(ticket);
-                    freed.await;
-                }
-                // A message is being accepted: what is decided about it comes first.
-                None => tokio::task::yield_now().await,
+            if let Some(running) = &hot.desk().running {
+                running.ticket.cancel.notify_one();
             }
+            // Also while a message is being accepted, or a turn that waited is being cancelled: what is decided about it
+            // comes first.
+            freed.await;
         }
     }
 
@@ -82,7 +84,7 @@ impl Chat {
         self.house.know(hot).await?;
         let (commit, began) = {
             let mut desk = hot.desk();
-            if !desk.known || !desk.queue.is_empty() || desk.wait.is_some() {
+            if !desk.known || !nothing_waits(&desk) || desk.wait.is_some() {
                 return Ok(false);
             }
             let began = desk.head.is_some();
@@ -98,9 +100,11 @@ impl Chat {
             }
             let commit = self.house.send(&mut desk, writing);
             // What is accepted from here on lands behind it, in a new session. The numbers go on: an event's is never
-            // given twice.
+            // given twice. Nobody reads the store before it has landed, and puts back what is deleted
+            // ([`Desk::in_flight`](crate::hot::Desk)).
             desk.changed();
-            (desk.head, desk.fields, desk.wait) = (None, None, None);
+            (desk.head, desk.wait) = (None, None);
+            desk.hold_fields(None);
             (commit, began)
         };
         self.house.land(hot, commit).await?;
@@ -112,7 +116,13 @@ impl Chat {
     }
 }
 
-/// Takes the next of the queue, unless it is not durable yet.
+fn nothing_waits(desk: &Desk) -> bool {
+    desk.queue.is_empty() && desk.ending.is_empty()
+}
+
+/// Takes the next of the queue, to be cancelled, unless it is not durable yet.
 fn next_queued(hot: &Hot) -> Option<Queued> {
-    hot.desk().queue.pop_front_if(|it| !matches!(it.work, Work::Message { committed: false, .. }))
+    let mut desk = hot.desk();
+    let is_durable = |it: &Queued| !matches!(it.work, Work::Message { committed: false, .. });
+    desk.queue.front().is_some_and(is_durable).then(|| desk.take_at(0)).flatten()
 }

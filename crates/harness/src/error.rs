@@ -272,6 +272,18 @@ pub enum Error {
 }
 
 impl Error {
+    /// Tells whether the same may succeed when it is tried again: the store could not do it. One that took too long is not
+    /// asked again at once.
+    pub(crate) fn is_transient(&self) -> bool {
+        match self {
+            Self::Store { source: durable::Error::Unavailable { source, .. } } => {
+                !source.is::<tokio::time::error::Elapsed>()
+            }
+            Self::Store { source: durable::Error::CommitUnknown { .. } } => true,
+            _ => false,
+        }
+    }
+
     /// Tells whether what is stored is damaged: trying again does not help.
     pub(crate) fn is_corrupt(&self) -> bool {
         matches!(self, Self::Store { source: singletree_durable::Error::Corrupt { .. } })

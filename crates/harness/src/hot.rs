@@ -2,6 +2,7 @@
 //! the order of those who wait, which is the order of their rows (INV-1).
 
 use std::collections::{BTreeSet, VecDeque};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Map, Value};
@@ -14,6 +15,8 @@ use tokio::sync::{Notify, oneshot, watch};
 use crate::Error;
 use crate::admission::TurnPermit;
 use crate::feed::Feed;
+use crate::in_flight::{CommitInFlight, CommitsInFlight};
+use crate::loaded::{HeldBytes, fields_bytes, paused_bytes, rows_bytes};
 use crate::outcome::ChatTurnOutcome;
 use crate::readers::Readers;
 use crate::stored::StoredFields;
@@ -41,8 +44,11 @@ pub(crate) struct Hot {
     pub(crate) reading: tokio::sync::Mutex<()>,
     /// Held while former owners' turns are taken over, so that it happens once.
     pub(crate) adopting: tokio::sync::Mutex<()>,
-    /// Rung whenever the session stops running something.
+    /// Rung whenever the session stops running something, a turn that waits has been cancelled, or it is known whether a
+    /// message is accepted.
     pub(crate) freed: Notify,
+    /// When it was last asked for, in uses of the chat.
+    pub(crate) last_used: AtomicU64,
 }
 
 /// What is known of a session.
@@ -50,25 +56,32 @@ pub(crate) struct Hot {
 pub(crate) struct Desk {
     /// Whether head, counters and wait are what is stored. False at first, and after a commit that failed.
     pub(crate) known: bool,
-    /// How often head or wait were changed by a commit; a read that was overtaken by one is stale.
+    /// How often a commit that changes what is held here was sent or has landed; a read that was overtaken by one is
+    /// stale.
     pub(crate) changes: u64,
+    /// Such commits that were sent and have not landed: nothing may be read meanwhile.
+    pub(crate) in_flight: CommitsInFlight,
     /// Whether unfinished turns of former owners were taken over.
     pub(crate) adopted: bool,
     pub(crate) head: Option<Head>,
     pub(crate) counters: Counters,
     /// The state as of the head's version, once it was read.
-    pub(crate) fields: Option<StoredFields>,
+    fields: Option<StoredFields>,
+    /// How much memory `fields` and `ahead` take.
+    bytes: HeldBytes,
     /// The wait that the session's last invocation is in.
     pub(crate) wait: Option<WaitRow>,
     /// How many waits had been made when last all of them had landed; fewer than the counter while a suspension is on its
     /// way.
     pub(crate) landed_waits: u64,
     /// What was read with the wait, for those who need it next.
-    pub(crate) ahead: Ahead,
+    ahead: Ahead,
     /// The early signals that the session keeps, also those on their way to the store.
     pub(crate) mail: Vec<MailRow>,
     /// Turns that wait their place, the next one first.
     pub(crate) queue: VecDeque<Queued>,
+    /// Turns that were taken out of the queue to be cancelled, until that is recorded.
+    pub(crate) ending: Vec<Arc<Ticket>>,
     pub(crate) running: Option<Running>,
     /// Messages that the turn that runs was handed, and that no commit has said yet to be taken.
     pub(crate) offered: Vec<Queued>,
@@ -76,6 +89,8 @@ pub(crate) struct Desk {
     pub(crate) taken: Vec<(Queued, u64)>,
     /// The counters when it was last looked at what need not be kept any more.
     pub(crate) retained: Counters,
+    /// Whether turns that waited were left to the next process, because this one stops.
+    pub(crate) has_left: bool,
     pub(crate) listeners: Vec<(u64, Listener)>,
     pub(crate) next_listener: u64,
 }
@@ -99,7 +114,7 @@ impl Queued {
     /// Returns the number of the turn's row; none has one that is about to be written.
     pub(crate) fn no(&self) -> Option<u64> {
         match &self.work {
-            Work::Message { row, .. } | Work::Recover { row } => Some(row.no),
+            Work::Message { row, .. } | Work::Recover { row, .. } => Some(row.no),
             Work::Answer(_) => None,
         }
     }
@@ -111,8 +126,9 @@ pub(crate) enum Work {
     Message { row: TurnRow, message: Item, committed: bool, steers: bool, side: Option<Value> },
     /// End a wait. Its row is written when it starts.
     Answer(Answering),
-    /// Go on with a turn whose process died.
-    Recover { row: TurnRow },
+    /// Go on with a turn whose process died. It may have run before, unless it is about to for the first time: a signal that
+    /// came early has started it.
+    Recover { row: TurnRow, has_run: bool },
 }
 
 /// An end of a wait that is about to start a turn.
@@ -195,10 +211,11 @@ impl Ticket {
 }
 
 impl Hot {
-    pub(crate) fn new(key: SessionKey, backlog: usize) -> Arc<Self> {
-        let (feed, desk) = (Feed::new(backlog), Mutex::default());
-        let (readers, forgetting, reading, adopting) = Default::default();
-        Arc::new(Self { key, feed, readers, forgetting, desk, reading, adopting, freed: Notify::new() })
+    pub(crate) fn new(key: SessionKey, backlog: usize, held: &Arc<AtomicU64>) -> Arc<Self> {
+        let desk = Desk { bytes: HeldBytes::of(held), ..Desk::default() };
+        let (feed, desk) = (Feed::new(backlog), Mutex::new(desk));
+        let (readers, forgetting, reading, adopting, freed, last_used) = Default::default();
+        Arc::new(Self { key, feed, readers, forgetting, desk, reading, adopting, freed, last_used })
     }
 
     /// Nothing runs in the session any more.
@@ -211,23 +228,79 @@ impl Hot {
         self.freed.notify_waiters();
     }
 
+    /// Takes the session's turn to do something between turns; none when one runs.
+    pub(crate) fn take_turn(self: &Arc<Self>) -> Option<HeldTurn> {
+        let mut desk = self.desk();
+        if desk.running.is_some() {
+            return None;
+        }
+        let ticket = Ticket::new(None, None);
+        desk.running = Some(Running { ticket, no: None, stream: None, since: None, answers: None });
+        Some(HeldTurn(self.clone()))
+    }
+
     pub(crate) fn desk(&self) -> MutexGuard<'_, Desk> {
         self.desk.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
+/// The session's turn, held to do something between turns; given back when it is dropped.
+pub(crate) struct HeldTurn(Arc<Hot>);
+
+impl Drop for HeldTurn {
+    fn drop(&mut self) {
+        self.0.release();
+    }
+}
+
 impl Desk {
+    /// Notes that a commit which changes what is held here is about to be sent.
+    pub(crate) fn begin_commit(&mut self) -> CommitInFlight {
+        self.changes += 1;
+        self.in_flight.begin()
+    }
+
     /// Forgets what a failed commit made doubtful; the next one who needs it reads it again.
     pub(crate) fn doubt(&mut self) {
         self.known = false;
         self.fields = None;
         self.ahead = Ahead::default();
+        self.count_bytes();
+    }
+
+    /// Returns the state, if it is held.
+    pub(crate) fn fields(&self) -> Option<&StoredFields> {
+        self.fields.as_ref()
+    }
+
+    /// Holds the state as it is committed; none is read again when it is needed.
+    pub(crate) fn hold_fields(&mut self, fields: Option<StoredFields>) {
+        self.fields = fields;
+        self.count_bytes();
+    }
+
+    /// Lets go of what can be read again, unless something goes on in the session.
+    pub(crate) fn let_go(&mut self) {
+        if self.bytes.get() > 0 && self.tickets().next().is_none() {
+            self.fields = None;
+            // That no turn is open is still known to whoever takes turns over.
+            self.ahead.fields = None;
+            self.ahead.paused = None;
+            self.count_bytes();
+        }
+    }
+
+    fn count_bytes(&mut self) {
+        let held = self.fields.as_deref().map_or(0, fields_bytes);
+        let ahead = self.ahead.fields.as_deref().map_or(0, rows_bytes);
+        self.bytes.set(held + ahead + self.ahead.paused.as_ref().map_or(0, paused_bytes));
     }
 
     /// Notes that a commit changes head or wait: what was read before is stale.
     pub(crate) fn changed(&mut self) {
         self.changes += 1;
         self.ahead = Ahead::default();
+        self.count_bytes();
     }
 
     /// Notes what is stored. Numbers that were handed out to batches on their way are higher than those that are stored.
@@ -247,11 +320,17 @@ impl Desk {
             paused: stored.paused,
         };
         self.known = true;
+        self.count_bytes();
     }
 
     /// Takes the rows of the session's fields, if they were read ahead and nothing has changed.
     pub(crate) fn fields_ahead(&mut self) -> Option<Vec<FieldRow>> {
         self.ahead.fields.take()
+    }
+
+    /// Tells whether it was read ahead that no turn is without an outcome.
+    pub(crate) fn none_open(&self) -> bool {
+        self.ahead.open.as_ref().is_some_and(Vec::is_empty)
     }
 
     /// Takes the turns without an outcome, if they were read ahead. Nobody adds one before they are taken over.
@@ -279,6 +358,15 @@ impl Desk {
         }
     }
 
+    /// Takes a turn out of the queue to be cancelled. Until that is recorded, it is found as one that waits is.
+    pub(crate) fn take_at(&mut self, at: usize) -> Option<Queued> {
+        let queued = self.queue.remove(at)?;
+        if !matches!(queued.work, Work::Answer(_)) {
+            self.ending.push(queued.ticket.clone());
+        }
+        Some(queued)
+    }
+
     /// Puts a turn that was taken out of the queue back to its place in the order of acceptance.
     pub(crate) fn put_back(&mut self, queued: Queued) {
         let no = queued.no();
@@ -291,6 +379,11 @@ impl Desk {
         let running = self.running.iter().filter(|it| it.answers == Some(wait)).map(|it| &it.ticket);
         let queued = self.queue.iter().filter(|it| matches!(&it.work, Work::Answer(it) if it.wait == wait));
         running.chain(queued.map(|it| &it.ticket)).next().cloned()
+    }
+
+    /// Tells whether turns may be without an outcome that are this process's.
+    pub(crate) fn leaves_turns(&self) -> bool {
+        self.has_left || self.tickets().next().is_some()
     }
 
     /// Tells whether nothing is lost when the session leaves memory.
@@ -315,7 +408,7 @@ impl Desk {
 
     /// Returns who waits for the turns that wait or run, or were handed to the one that runs.
     fn tickets(&self) -> impl Iterator<Item = &Arc<Ticket>> {
-        let running = self.running.iter().map(|it| &it.ticket);
+        let running = self.running.iter().map(|it| &it.ticket).chain(&self.ending);
         let handed = self.offered.iter().chain(self.taken.iter().map(|(it, _)| it));
         running.chain(self.queue.iter().chain(handed).map(|it| &it.ticket))
     }

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ use crate::budget::Bounds;
 use crate::deed::Auditing;
 use crate::event::ChatEvent;
 use crate::hot::{Desk, Hot};
+use crate::in_flight::{CommitInFlight, changes_desk};
 use crate::limit::Limits;
 use crate::mail::{self, Mailbox};
 use crate::narrate::Said;
@@ -60,8 +62,12 @@ pub(crate) struct House {
     pub(crate) tasks: Tasks,
     pub(crate) closing: AtomicBool,
     /// Rung when a wait with a deadline begins, and at shutdown.
-    pub(crate) deadlines: Notify,
+    pub(crate) deadlines: Arc<Notify>,
     pub(crate) watching: AtomicBool,
+    /// What the sessions in memory hold in all.
+    pub(crate) held_bytes: Arc<AtomicU64>,
+    /// How often a session was asked for.
+    pub(crate) uses: AtomicU64,
     /// Guards which sessions are in memory; held for a moment.
     hots: Mutex<HashMap<SessionKey, Arc<Hot>>>,
 }
@@ -118,6 +124,8 @@ pub(crate) struct Commit {
     /// The turns that it ends, where somebody looks on.
     ended: Vec<EndedTurn>,
     trace: Option<Trace>,
+    /// Set when it changes what the desk holds.
+    in_flight: Option<CommitInFlight>,
 }
 
 /// What of a batch tells, when its answer is lost, whether it landed (D20). Numbers are never used twice.
@@ -174,8 +182,10 @@ impl House {
             watcher: parts.watcher,
             tasks: Tasks::default(),
             closing: AtomicBool::new(false),
-            deadlines: Notify::new(),
+            deadlines: Arc::default(),
             watching: AtomicBool::new(false),
+            held_bytes: Arc::default(),
+            uses: AtomicU64::new(0),
             hots: Mutex::default(),
         })
     }
@@ -209,6 +219,7 @@ impl House {
     pub(crate) fn hot(&self, key: &SessionKey) -> Result<Arc<Hot>, Error> {
         let mut hots = self.hots.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(hot) = hots.get(key) {
+            self.note_use(hot);
             return Ok(hot.clone());
         }
         let max = self.limits.busy_sessions;
@@ -219,8 +230,12 @@ impl House {
         if hots.len() >= max {
             return Err(Error::SessionsFull { max });
         }
-        let hot = Hot::new(key.clone(), self.limits.feed_backlog);
+        let hot = Hot::new(key.clone(), self.limits.feed_backlog, &self.held_bytes);
+        self.note_use(&hot);
         hots.insert(key.clone(), hot.clone());
+        drop(hots);
+        // What is only looked at is held, too.
+        self.trim_loaded();
         Ok(hot)
     }
 
@@ -234,6 +249,18 @@ impl House {
                 Err(_) => tokio::time::sleep(AGAIN).await,
             }
         }
+    }
+
+    /// Wakes the tasks that wait until there is something to do by the clock.
+    pub(crate) fn wake_watchers(&self) {
+        self.deadlines.notify_one();
+        self.retaining.bell.notify_one();
+        self.blobs.iter().for_each(|blobs| blobs.bell.notify_one());
+    }
+
+    /// Returns how many sessions are in memory.
+    pub(crate) fn hot_count(&self) -> usize {
+        self.hots.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
     /// Returns all sessions in memory.
@@ -267,7 +294,7 @@ impl House {
             return Ok(());
         }
         loop {
-            let before = hot.desk().changes;
+            let before = self.landed_changes(hot).await?;
             let stored = self.read(self.journal.dossier(&hot.key)).await?;
             let mut desk = hot.desk();
             // A commit that landed in between has made what was read stale.
@@ -278,6 +305,33 @@ impl House {
         }
         drop(reading);
         Ok(())
+    }
+
+    /// Waits until no commit that changes what the desk holds is on its way, within the limit of a read, and returns how often
+    /// it was changed by then: what is read from now on is stale once that number has risen.
+    pub(crate) async fn landed_changes(&self, hot: &Hot) -> Result<u64, Error> {
+        loop {
+            let in_flight = {
+                let desk = hot.desk();
+                if desk.in_flight.is_empty() {
+                    return Ok(desk.changes);
+                }
+                desk.in_flight.clone()
+            };
+            within(self.limits.read_time, in_flight.landed()).await?;
+        }
+    }
+
+    /// Runs the body of a call in a task of the chat. Every call that takes the session's turn, takes something off its queue
+    /// or waits for a commit of its own runs so: a caller that goes away leaves nothing half done.
+    ///
+    /// # Errors
+    /// Those of the body; `chat_shutting_down` when the runtime shuts down.
+    pub(crate) async fn run_call<T: Send + 'static>(
+        &self,
+        body: impl Future<Output = Result<T, Error>> + Send + 'static,
+    ) -> Result<T, Error> {
+        self.tasks.run(body).await.unwrap_or(Err(Error::ShuttingDown))
     }
 
     /// Begins a transition on a session whose desk is held.
@@ -301,10 +355,13 @@ impl House {
             writing.batch.puts.iter().for_each(|it| mail::apply(&mut desk.mail, it));
         }
         let trace = Trace::of(&writing.batch);
-        Commit { landing: self.journal.apply(writing.batch), events: writing.events, notices, ended, trace }
+        let in_flight = changes_desk(&writing.batch).then(|| desk.begin_commit());
+        let landing = self.journal.apply(writing.batch);
+        Commit { landing, events: writing.events, notices, ended, trace, in_flight }
     }
 
-    /// Waits until a transition has landed, then tells who listens.
+    /// Waits until a transition has landed, then tells who listens. Whoever calls this is a task of the chat: a caller that
+    /// went away in between would leave listeners untold.
     pub(crate) async fn land(&self, hot: &Hot, commit: Commit) -> singletree_durable::Result<()> {
         if let Err(error) = commit.landing.await {
             hot.desk().doubt();
@@ -314,6 +371,7 @@ impl House {
                 return Err(error);
             }
         }
+        drop(commit.in_flight);
         for event in commit.events {
             self.report(hot, &commit.ended, &event);
             self.narrate(hot, &event);
@@ -329,7 +387,9 @@ impl House {
         let Some(ended) = ended.iter().find(|it| it.is_of(outcome)) else { return };
         let since =
             hot.desk().running.as_ref().filter(|it| it.no == Some(ended.no())).and_then(|it| it.since);
-        watcher.ended(&ended.report(&hot.key, since, outcome));
+        let report = ended.report(&hot.key, since, outcome);
+        // The turn has ended, whatever becomes of the report.
+        drop(catch_unwind(AssertUnwindSafe(|| watcher.ended(&report))));
     }
 
     async fn has_landed(&self, hot: &Hot, trace: Option<Trace>) -> Result<bool, Error> {
@@ -360,6 +420,14 @@ impl House {
             let timestamp = event.at.to_system_time();
             emit(self.narration.as_ref(), &hot.key, Narration { timestamp, role, kind, content });
         }
+    }
+}
+
+/// The tasks that watch deadlines, retention and unclaimed blobs hold the house while they work only, so that a chat which is
+/// dropped lets its store go; those that sleep end now.
+impl Drop for House {
+    fn drop(&mut self) {
+        self.wake_watchers();
     }
 }
 

@@ -1,5 +1,7 @@
 //! Keeps one turn's run over the journal: the engine's port, with a transition behind each call.
 
+mod record_end;
+
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -47,8 +49,8 @@ pub(crate) struct Keeper {
     outcome: Mutex<Option<Arc<ChatTurnOutcome>>>,
     /// Tells where the run stands. The run holds its keeper: held strongly, neither would ever go.
     watch: OnceLock<Weak<Watch>>,
-    /// Whether a commit is on its way.
-    busy: watch::Sender<bool>,
+    /// How many commits are on their way, or are tried again until they land.
+    busy: watch::Sender<usize>,
     /// Whether a commit failed: then what is stored is not surely what is held here.
     doubtful: AtomicBool,
 }
@@ -97,7 +99,7 @@ impl Keeper {
             unclaimed: Mutex::default(),
             outcome: Mutex::default(),
             watch: OnceLock::new(),
-            busy: watch::Sender::new(false),
+            busy: watch::Sender::new(0),
             doubtful: AtomicBool::new(false),
         }
     }
@@ -114,7 +116,7 @@ impl Keeper {
     /// Waits until no commit is on its way.
     pub(crate) async fn quiet(&self) {
         // The sender lives as long as this future.
-        drop(self.busy.subscribe().wait_for(|it| !*it).await);
+        drop(self.busy.subscribe().wait_for(|count| *count == 0).await);
     }
 
     /// Tells whether a commit failed.
@@ -129,6 +131,11 @@ impl Keeper {
     /// Returns where nodes say something about the messages that they make.
     pub(crate) fn sides(&self) -> SideRecords {
         lock(&self.turning).sides.clone()
+    }
+
+    /// Tells whether the turn may have been run before.
+    pub(crate) fn has_run(&self) -> bool {
+        lock(&self.turning).runs_before > 0
     }
 
     /// Returns which texts reach the model.
@@ -198,7 +205,7 @@ impl Keeper {
             let result = transition(&mut writing, &mut turning)?;
             // Decided under one hold of the desk, so that nobody else ends what this commit takes.
             desk.taking(&turning.taken);
-            self.busy.send_replace(true);
+            self.busy.send_modify(|count| *count += 1);
             let writes_state = writing.head_put().is_some();
             (self.house.send(&mut desk, writing), result, writes_state)
         };
@@ -207,7 +214,7 @@ impl Keeper {
             self.doubtful.store(true, Ordering::Release);
             self.hot.desk().not_taken(turning.taken.get(taken_before..).unwrap_or_default());
         }
-        self.busy.send_replace(false);
+        self.busy.send_modify(|count| *count -= 1);
         landed?;
         self.stream.recorded(turning.marks.announced);
         {
@@ -219,10 +226,13 @@ impl Keeper {
             // A turn that is ended while another one runs knows the state of before: it has nothing to say about it.
             if writes_state {
                 desk.head = Some(turning.head.clone());
-                desk.fields = (!turning.unread).then(|| turning.stored.clone());
+                desk.hold_fields((!turning.unread).then(|| turning.stored.clone()));
             }
         }
-        *lock(&self.turning) = turning;
+        let mut held = lock(&self.turning);
+        *held = turning;
+        held.numbers.settle();
+        drop(held);
         Ok(result)
     }
 
@@ -290,7 +300,7 @@ impl Keeper {
         let mut parts = KeptPart::MOST_FIRST.into_iter();
         loop {
             let part = parts.next().unwrap_or(KeptPart::Nothing);
-            let ended = self.commit(|writing, turning| {
+            let ended = self.commit_end(|writing, turning| {
                 turning.making.at = stopped.as_ref().and_then(|it| it.made.clone());
                 transition(writing, turning, (stopped.as_ref(), part))
             });
@@ -315,8 +325,8 @@ impl Keeper {
         // Only where what is new was made by one node; elsewhere nothing is looked for.
         let progress = if self.keeps_steps() { self.progress() } else { None };
         let at = progress.and_then(|it| Made::at(&it.cursor));
-        let outcome = self.commit(|writing, turning| {
-            turning.making.at = at;
+        let outcome = self.commit_end(|writing, turning| {
+            turning.making.at.clone_from(&at);
             transition::finish::finish(writing, turning, state, session.as_ref())
         });
         self.recorded(outcome.await?);
@@ -329,7 +339,7 @@ impl Keeper {
         session: Option<SessionState>,
     ) -> Result<(), Error> {
         self.budget.complete_step()?;
-        let suspended = self.commit(|writing, turning| {
+        let suspended = self.commit_end(|writing, turning| {
             turning.making.at = Made::at(&paused.progress.cursor);
             transition::suspend::suspend(writing, turning, paused, session.as_ref())
         });
@@ -363,7 +373,7 @@ impl Keeper {
         let taken = answering.taken.take();
         let claimed = self.commit(|writing, turning| {
             turning.row = transition::claim::next_row(writing, &suspended, &wait, TurnKind::Resume);
-            Ok(transition::claim::claim(writing, &turning.row, &wait, &answering))
+            transition::claim::claim(writing, &turning.row, &wait, &answering)
         });
         let result = claimed.await;
         let id = lock(&self.turning).row.id();

@@ -66,6 +66,10 @@ pub struct Limits {
     pub deaths: u32,
     /// Sessions that are kept in memory while nothing happens in them.
     pub hot_sessions: usize,
+    /// Bytes that the sessions in memory may hold of states and histories, as [`Chat::loaded`](crate::Chat::loaded) counts
+    /// them: about twice their JSON. Beyond it, idle sessions let go of what they hold, those first that were not used for the
+    /// longest time, and read it again when they are needed. Sessions that run something are not limited by it.
+    pub loaded_bytes: u64,
     /// Sessions in which something happens at once: a turn that waits or runs, a call, somebody who listens. What needs one
     /// more is `chat_sessions_full`, before anything of it is stored; what a start takes over, and deadlines, wait for room.
     pub busy_sessions: usize,
@@ -109,6 +113,7 @@ impl Default for Limits {
             turn_age: Duration::from_secs(30 * 24 * 3600),
             deaths: 3,
             hot_sessions: 1024,
+            loaded_bytes: 256 << 20,
             busy_sessions: 1 << 16,
             subscriptions: 1024,
             swept: 10_000,

@@ -23,6 +23,7 @@ use crate::outcome::ErroredTurn;
 use crate::payload;
 use crate::record::TurnRowExt;
 use crate::stored::corrupt;
+use crate::transition::claim::is_due;
 use crate::turn::Turn;
 use crate::turn_id::TurnId;
 use crate::writing::Writing;
@@ -114,6 +115,8 @@ impl Mailbox {
         let fits = match wait.action {
             // Nobody can have known what is to be approved (D2).
             Some(_) => Err(Error::SignalMismatch { why: "an approval is not given in advance".into() }),
+            // Its deadline had passed when it began: what comes too late is not taken (D37).
+            None if is_due(wait, writing.now) => Err(Error::SignalExpired { signal: wait.signal.clone() }),
             None => {
                 payload::fits(wait, &payload).and_then(|()| Ok(paused.accepts(&payload)?)).map(|()| payload)
             }
@@ -216,7 +219,7 @@ impl Chat {
                 Ok(Keeping::Again)
             }
             Placed::Sent(commit, until) => {
-                self.house.land(&hot, commit).await?;
+                self.house.land_apart(&hot, commit).await?;
                 hot.desk().changed();
                 Ok(Keeping::Kept(until))
             }

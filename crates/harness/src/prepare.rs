@@ -71,17 +71,21 @@ impl Preparing<'_> {
             let window = self.window();
             let (held, before) = {
                 let desk = self.hot.desk();
-                (desk.fields.clone(), desk.changes)
+                (desk.fields().cloned(), desk.changes)
             };
             let cut = held.map(|it| stored::cut(it, window)).transpose()?.flatten();
-            let fields = match cut {
-                Some(fields) => fields,
-                None => self.read_fields(window).await?,
+            let (fields, before) = match cut {
+                Some(fields) => (fields, before),
+                None => {
+                    // While a deletion is on its way, the store still has what it deletes.
+                    let before = self.house.landed_changes(self.hot).await?;
+                    (self.read_fields(window).await?, before)
+                }
             };
             let mut desk = self.hot.desk();
-            // A commit that landed in between has made what was read stale.
+            // A commit that was sent in between has made what was read stale.
             if desk.changes == before {
-                desk.fields = Some(fields.clone());
+                desk.hold_fields(Some(fields.clone()));
                 return Ok(fields);
             }
         }
@@ -131,6 +135,7 @@ impl Preparing<'_> {
             marks,
             path: DispatchPath::NewSession,
             positioned: false,
+            runs_before: 0,
             stands: false,
             migrated: None,
             records: Records::new(),
@@ -200,9 +205,10 @@ impl Preparing<'_> {
     }
 
     /// Gets a turn ready whose process died.
-    pub(crate) async fn recovery(&self, row: TurnRow) -> Result<Ready, Error> {
+    pub(crate) async fn recovery(&self, row: TurnRow, has_run: bool) -> Result<Ready, Error> {
         let journal = &self.house.journal;
         let mut turning = self.running(row).await?;
+        turning.runs_before = turning.row.deaths.max(u32::from(has_run));
         let position = self.house.read(journal.position(&self.hot.key, &turning.row.invocation)).await?;
         let beginning = match position {
             Some(position) if position.turn == turning.row.no => {
@@ -443,7 +449,7 @@ impl Preparing<'_> {
         let session = self.hot.key.session.clone();
         let (feed, clock) = (self.hot.feed.clone(), self.house.clock.clone());
         let shown = (feed, self.house.limits.shown_bytes, turning.sides.clone());
-        let stream = TurnStream::new(session, turning.row.id(), turning.row.deaths, shown, clock);
+        let stream = TurnStream::new(session, turning.row.id(), turning.runs_before, shown, clock);
         let keeper = Keeper::new(KeeperParts {
             house: self.house.clone(),
             hot: self.hot.clone(),

@@ -64,7 +64,7 @@ pub(crate) struct Retaining {
     /// Sessions in which enough has happened that it is worth a look. Held for a moment.
     due: Mutex<BTreeSet<SessionKey>>,
     /// Rung when one is due, and at shutdown.
-    pub(crate) bell: Notify,
+    pub(crate) bell: Arc<Notify>,
 }
 
 impl Retaining {
@@ -107,10 +107,10 @@ impl House {
         if self.retaining.watching.swap(true, Ordering::AcqRel) {
             return;
         }
-        let house = self.clone();
+        let watched = Arc::downgrade(self);
         self.tasks.spawn(async move {
             let mut round = Instant::now();
-            while !house.is_closing() {
+            while let Some(house) = watched.upgrade().filter(|house| !house.is_closing()) {
                 // What fails is left to the next round: nothing depends on it.
                 if Instant::now() >= round {
                     drop(house.retain_all(&retention).await);
@@ -119,8 +119,9 @@ impl House {
                 for key in house.retaining.take_due() {
                     drop(house.retain_one(&key, &retention).await);
                 }
-                let bell = house.retaining.bell.notified();
-                drop(tokio::time::timeout_at(round, bell).await);
+                let bell = house.retaining.bell.clone();
+                drop(house);
+                drop(tokio::time::timeout_at(round, bell.notified()).await);
             }
         });
     }
@@ -184,8 +185,9 @@ impl Chat {
     /// `store_unavailable` and its kin; what was forgotten by then is.
     ///
     /// # Cancellation
-    /// A dropped call has forgotten a part.
+    /// Dropping the future cancels nothing: all of it is forgotten.
     pub async fn retain(&self, retention: &Retention) -> Result<Forgotten> {
-        self.house.retain_all(retention).await
+        let (house, retention) = (self.house.clone(), *retention);
+        self.house.run_call(async move { house.retain_all(&retention).await }).await
     }
 }

@@ -64,7 +64,9 @@ impl House {
         let mut desk = hot.desk();
         if self.is_closing() {
             // The next sweep finds them; who waits for them here is told that by their tickets going.
+            let before = desk.queue.len();
             desk.queue.retain(|it| matches!(it.work, Work::Message { committed: false, .. }));
+            desk.has_left |= desk.queue.len() < before;
             return Next::Nothing;
         }
         if desk.running.is_some() {
@@ -158,19 +160,25 @@ impl House {
                 let outcome = match self.served(&row.agent) {
                     Ok(served) => {
                         let preparing = Preparing { house: self, hot, served };
-                        let ready = preparing.message(row.clone(), message).await;
+                        let mut ready = preparing.message(row.clone(), message.clone()).await;
+                        if is_transient(&ready) && self.pause_before_load().await {
+                            ready = preparing.message(row.clone(), message).await;
+                        }
                         self.run_or_fail(hot, &ticket, row, ready).await
                     }
                     Err(error) => self.end_unrun(hot, &ticket, row, &error).await,
                 };
                 self.over(hot, &ticket, outcome, false);
             }
-            Work::Recover { row } => {
+            Work::Recover { row, has_run } => {
                 let resumed = row.kind != TurnKind::Message;
                 let outcome = match self.served(&row.agent) {
                     Ok(served) => {
                         let preparing = Preparing { house: self, hot, served };
-                        let ready = preparing.recovery(row.clone()).await;
+                        let mut ready = preparing.recovery(row.clone(), has_run).await;
+                        if is_transient(&ready) && self.pause_before_load().await {
+                            ready = preparing.recovery(row.clone(), has_run).await;
+                        }
                         self.run_or_fail(hot, &ticket, row, ready).await
                     }
                     Err(error) => self.end_unrun(hot, &ticket, row, &error).await,
@@ -178,6 +186,13 @@ impl House {
                 self.over(hot, &ticket, outcome, resumed);
             }
         }
+    }
+
+    /// Waits a moment before a session is read again that could not be read: one failed read ends no conversation. False when
+    /// the chat shuts down.
+    pub(crate) async fn pause_before_load(&self) -> bool {
+        tokio::time::sleep(self.limits.record_retry).await;
+        !self.is_closing()
     }
 
     async fn run_or_fail(
@@ -251,7 +266,7 @@ impl House {
             .session(hot.key.session.clone())
             .invocation(row.invocation.clone())
             .correlation(row.invocation.as_str())
-            .recovering(row.deaths > 0)
+            .recovering(keeper.has_run())
             .extensions(extensions);
         let watch = Arc::new(Watch::default());
         keeper.watched_by(&watch);
@@ -347,14 +362,8 @@ impl House {
         unrun: Unrun,
         error: &Error,
     ) -> Arc<ChatTurnOutcome> {
-        let row = unrun.row();
-        let served = self.agents.get(&row.agent).unwrap_or_else(|| self.any_served());
-        let source = singletree_engine::chain(error).into();
-        let failed = Error::from(singletree_engine::Error::SessionSave { source, completed: None });
-        let mut errored = served.errored(&self.limits, Some(row.id()), &failed);
-        errored.recorded = false;
-        errored.retry_safe = false;
-        let unrecorded = Arc::new(ChatTurnOutcome::Errored(errored));
+        let unrecorded = self.unrecorded_outcome(unrun.row(), error);
+        let failed = save_error(error);
         ticket.tell(unrecorded.clone());
         while !self.is_closing() {
             tokio::time::sleep(self.limits.record_retry).await;
@@ -365,13 +374,24 @@ impl House {
         unrecorded
     }
 
+    /// Returns what is told of a turn whose end could not be recorded (D20).
+    pub(crate) fn unrecorded_outcome(&self, row: &TurnRow, error: &Error) -> Arc<ChatTurnOutcome> {
+        let served = self.agents.get(&row.agent).unwrap_or_else(|| self.any_served());
+        let mut errored = served.errored(&self.limits, Some(row.id()), &save_error(error));
+        errored.recorded = false;
+        errored.retry_safe = false;
+        Arc::new(ChatTurnOutcome::Errored(errored))
+    }
+
     /// A turn has ended: tells who waits, and lets the next one begin.
     pub(crate) fn over(&self, hot: &Hot, ticket: &Ticket, outcome: Arc<ChatTurnOutcome>, resumed: bool) {
         let listeners = {
             let desk = hot.desk();
             if resumed { desk.listeners.clone() } else { Vec::new() }
         };
+        self.note_use(hot);
         hot.release();
+        self.trim_loaded();
         ticket.tell(outcome.clone());
         waits::tell_listeners(&listeners, &outcome);
         self.note_end(hot);
@@ -383,6 +403,16 @@ enum Ended {
     Ran,
     Cancelled(Option<Progress>),
     Failed(Error, Option<Progress>),
+}
+
+/// Tells whether something failed that may succeed when it is tried again.
+pub(crate) fn is_transient<T>(result: &Result<T, Error>) -> bool {
+    result.as_ref().is_err_and(Error::is_transient)
+}
+
+fn save_error(error: &Error) -> Error {
+    let source = singletree_engine::chain(error).into();
+    singletree_engine::Error::SessionSave { source, completed: None }.into()
 }
 
 /// A session that cannot be read is a failed load, whatever the store said (sessions §10).

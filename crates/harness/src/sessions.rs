@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use singletree_durable::{
-    Batch, Counters, Error as StoreError, FieldRow, FieldValue, Head, ItemRange, ItemRow, Json, Placement,
-    Put, Require, SessionId, SessionKey, SessionRow, Timestamp,
+    Counters, Error as StoreError, FieldRow, FieldValue, Head, ItemRange, ItemRow, Json, Placement, Put,
+    Require, SessionId, SessionKey, SessionRow, Timestamp,
 };
 use singletree_engine::Item;
 use singletree_llm::ChatMessage;
@@ -242,6 +242,9 @@ impl Chat {
     /// # Errors
     /// `session_load_failed` when the document is of another form; `chat_budget_exhausted` when a part of it is longer than a
     /// session's may be; `chat_session_exists`; `harness_session_id_unresolved`, `store_unavailable` and its kin.
+    ///
+    /// # Cancellation
+    /// A dropped call has made the session or has not.
     pub async fn import_session(&self, export: SessionExport, session_id: Option<&str>) -> Result<()> {
         if export.kind != EXPORT_KIND || export.format != EXPORT_FORMAT {
             let what = format!("a document of kind '{}', format {}", export.kind, export.format);
@@ -254,62 +257,80 @@ impl Chat {
         if hot.desk().head.is_some() {
             return Err(exists());
         }
-        let now = self.house.now();
         let first = reserve(&hot, export.lists.values().map(|it| it.len() as u64).sum());
-        let mut batch = Batch::new(key.clone(), self.house.journal.fence()).require(Require::SessionAbsent);
-        batch.put(Put::Head(Head {
-            agent: export.agent,
-            graph: export.graph,
-            schema_version: export.schema_version,
+        let head = Head {
+            agent: export.agent.clone(),
+            graph: export.graph.clone(),
+            schema_version: export.schema_version.clone(),
             version: 1,
             prompt_policy: export.prompt_policy.as_str().into(),
             parent: None,
             created_at: export.created_at,
-            updated_at: now,
-        }));
+            updated_at: self.house.now(),
+        };
         // A document is input, too: what a chat would not have taken piece by piece it does not take at once.
         let bounds = Bounds::of(&self.house.limits, &Budget::default());
-        for (name, value) in export.values {
-            let value = Json::from(&value);
-            bounds.field(value.as_str())?;
-            batch.put(Put::Field(FieldRow { name, value: FieldValue::Value(value) }));
-        }
-        let mut no = first.items;
-        for (name, items) in export.lists {
-            let (len, mut bytes) = (items.len() as u64, 0);
-            for (seq, item) in (0..).zip(items) {
-                if name == HISTORY {
-                    let checked = ChatMessage::from_json(item.body.clone());
-                    checked.map_err(|it| Error::MessageShape { why: format!("message {seq}: {it}") })?;
-                }
-                let placement = Some(Placement { field: name.clone(), generation: 0, seq });
-                let (body, side) = (Json::from(&item.body), item.side.as_ref().map(Json::from));
-                bounds.item(body.as_str())?;
-                side.as_ref().map_or(Ok(()), |it| bounds.item(it.as_str()))?;
-                bytes += body.as_str().len() as u64;
-                batch.put(Put::Item(ItemRow { no, turn: first.turns, placement, body, side }));
-                no += 1;
+        let rows = imported(export, first, &bounds)?;
+        let commit = {
+            let mut desk = hot.desk();
+            if desk.head.is_some() {
+                return Err(exists());
             }
-            if name == HISTORY {
-                bounds.history(len, bytes)?;
-            }
-            bounds.list(&name, len, bytes)?;
-            let value = FieldValue::List { generation: 0, len, bytes };
-            batch.put(Put::Field(FieldRow { name, value }));
-        }
-        batch.put(Put::Counters(Counters { turns: first.turns + 1, items: no, ..first }));
-        let landed = self.house.journal.apply(batch).await;
-        hot.desk().doubt();
-        match landed {
+            let mut writing = self.house.write(&hot, &desk);
+            writing.require(Require::SessionAbsent);
+            writing.put(Put::Head(head));
+            writing.batch.puts.extend(rows);
+            writing.put(Put::Counters(desk.counters));
+            // What is accepted from here on lands behind it, in a session that is there.
+            desk.head = writing.head_put();
+            desk.changed();
+            self.house.send(&mut desk, writing)
+        };
+        match self.house.land_apart(&hot, commit).await {
             // Somebody made it in the meantime, or a writer came after us: the store knows.
-            Err(StoreError::Refused { .. }) if self.exists(&key).await? => Err(exists()),
-            landed => Ok(landed?),
+            Err(Error::Store { source: StoreError::Refused { .. } }) if self.exists(&key).await? => {
+                Err(exists())
+            }
+            landed => landed,
         }
     }
 
     async fn exists(&self, key: &SessionKey) -> Result<bool> {
         Ok(self.house.read(self.house.journal.session(key)).await?.is_some())
     }
+}
+
+/// Returns the rows of an imported session's fields, with numbers from `first` on.
+fn imported(export: SessionExport, first: Counters, bounds: &Bounds) -> Result<Vec<Put>> {
+    let mut rows = Vec::new();
+    for (name, value) in export.values {
+        let value = Json::from(&value);
+        bounds.field(value.as_str())?;
+        rows.push(Put::Field(FieldRow { name, value: FieldValue::Value(value) }));
+    }
+    let mut no = first.items;
+    for (name, items) in export.lists {
+        let (len, mut bytes) = (items.len() as u64, 0);
+        for (seq, item) in (0..).zip(items) {
+            if name == HISTORY {
+                let checked = ChatMessage::from_json(item.body.clone());
+                checked.map_err(|it| Error::MessageShape { why: format!("message {seq}: {it}") })?;
+            }
+            let placement = Some(Placement { field: name.clone(), generation: 0, seq });
+            let (body, side) = (Json::from(&item.body), item.side.as_ref().map(Json::from));
+            bounds.item(body.as_str())?;
+            side.as_ref().map_or(Ok(()), |it| bounds.item(it.as_str()))?;
+            bytes += body.as_str().len() as u64;
+            rows.push(Put::Item(ItemRow { no, turn: first.turns, placement, body, side }));
+            no += 1;
+        }
+        if name == HISTORY {
+            bounds.history(len, bytes)?;
+        }
+        bounds.list(&name, len, bytes)?;
+        rows.push(Put::Field(FieldRow { name, value: FieldValue::List { generation: 0, len, bytes } }));
+    }
+    Ok(rows)
 }
 
 /// Takes numbers for rows of an import, which belong to no turn that ran, and returns the first of each.

@@ -16,7 +16,7 @@ pub(crate) struct StoredField {
     pub(crate) name: Arc<str>,
     pub(crate) slot: Slot,
     pub(crate) kept: Kept,
-    /// The bytes of its rows; none when it is kept as one value.
+    /// The bytes of its JSON: of its rows, or of its one value.
     pub(crate) bytes: u64,
 }
 
@@ -51,7 +51,10 @@ pub(crate) async fn read(
     let mut fields = Vec::with_capacity(rows.len());
     for FieldRow { name, value } in rows {
         let (slot, kept, bytes) = match value {
-            FieldValue::Value(json) => (Slot::from_json(decode(&json, &name)?), Kept::Value, 0),
+            FieldValue::Value(json) => {
+                let bytes = json.as_str().len() as u64;
+                (Slot::from_json(decode(&json, &name)?), Kept::Value, bytes)
+            }
             FieldValue::List { generation, len, bytes } => {
                 let list = read_list((journal, key, window), &name, generation, len).await?;
                 (Slot::Many(list), Kept::Rows { generation }, bytes)

@@ -17,7 +17,7 @@ use crate::house::{House, Served};
 use crate::outcome::ErroredTurn;
 use crate::policy::PromptPolicy;
 use crate::record::TurnRowExt;
-use crate::runner::load_error;
+use crate::runner::{is_transient, load_error};
 use crate::transition::accept::{Accepted, accept};
 use crate::transition::fork::Forking;
 use crate::turn::Turn;
@@ -188,7 +188,11 @@ impl Chat {
             loop {
                 // What fails here has stored nothing. A session that cannot be read is a failed load (harness-chat §10.1), also
                 // before its turn is accepted; that the turn cannot be written is `chat_accept_failed` (D3).
-                self.house.ready(&hot).await.map_err(load_error)?;
+                let mut ready = self.house.ready(&hot).await;
+                if is_transient(&ready) && self.house.pause_before_load().await {
+                    ready = self.house.ready(&hot).await;
+                }
+                ready.map_err(load_error)?;
                 if let Some(turn) = self.known(&hot, &valid).await? {
                     return Ok(turn);
                 }
@@ -356,6 +360,7 @@ impl Chat {
                 Err(error) => house.look_for(&hot, &row, error, &mut told).await,
             };
             hot.desk().settle(row.no, landed.is_ok());
+            hot.freed.notify_waiters();
             if let Some(told) = told {
                 let landed = landed.map_err(|error| match error {
                     it @ singletree_durable::Error::Refused { .. } => {

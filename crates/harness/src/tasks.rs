@@ -27,6 +27,28 @@ impl Tasks {
         drop(tokio::spawn(work.map(move |()| drop(running))));
     }
 
+    /// Runs a future in the background and waits for what it returns; none when the runtime shuts down. Dropping the
+    /// caller ends nothing of it: what a call has begun is finished, also when nobody waits for it any more.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Option<T> {
+        self.0.send_modify(|it| *it += 1);
+        let running = Running(self.0.clone());
+        let task = tokio::spawn(work.map(move |done| {
+            drop(running);
+            done
+        }));
+        match task.await {
+            Ok(done) => Some(done),
+            Err(failed) => match failed.try_into_panic() {
+                // As if the caller had run it.
+                Ok(panic) => std::panic::resume_unwind(panic),
+                Err(_) => None,
+            },
+        }
+    }
+
     /// Waits until nothing runs.
     pub(crate) async fn idle(&self) {
         let mut count = self.0.subscribe();

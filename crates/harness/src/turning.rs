@@ -45,6 +45,8 @@ pub(crate) struct Turning {
     pub(crate) path: DispatchPath,
     /// Whether a position of the invocation is stored.
     pub(crate) positioned: bool,
+    /// How often it may have been run before, as far as deaths tell; at least once if it may have been at all.
+    pub(crate) runs_before: u32,
     /// Whether the position that is stored is this turn's own.
     pub(crate) stands: bool,
     /// The session as it was migrated for this turn, when it was: then nothing of the old version may be written again.

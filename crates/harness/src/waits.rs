@@ -72,7 +72,7 @@ pub(crate) async fn close(
         desk.changed();
         desk.wait = None;
         desk.head = Some(head);
-        desk.fields = Some(stored);
+        desk.hold_fields(Some(stored));
         desk.listeners.clone()
     };
     tell_listeners(&listeners, &outcome);
@@ -140,6 +140,11 @@ pub(crate) async fn run_answer(
 /// An answer could not start its turn, and nothing was consumed. A wait that no answer can ever end is ended here.
 pub(crate) async fn unresumable(house: &Arc<House>, hot: &Arc<Hot>, answering: Answering, error: Error) {
     let category = error.category();
+    if category == "chat_signal_expired" && !answering.expired {
+        // If this cannot be recorded, the next answer or look at the deadlines tries again.
+        drop(expire_now(house, hot, answering.wait).await);
+        return refuse(answering, error);
+    }
     let unfit = matches!(category, "suspension_record_invalid" | "checkpoint_record_invalid");
     // A store that does not work is no reason: it may work again.
     let store = matches!(error, Error::Store { .. }) || house.is_closing();
@@ -153,6 +158,28 @@ pub(crate) async fn unresumable(house: &Arc<House>, hot: &Arc<Hot>, answering: A
         drop(close(house, hot, end).await);
     }
     refuse(answering, error);
+}
+
+/// Ends a wait whose deadline has come, in the session's turn, which the caller has: at once, or, where it names values to
+/// go on with, by what runs next.
+async fn expire_now(house: &Arc<House>, hot: &Arc<Hot>, wait: u64) -> Result<(), Error> {
+    let Some(wait) = hot.desk().wait.clone().filter(|pending| pending.no == wait) else { return Ok(()) };
+    match on_deadline(&wait)? {
+        None => close(house, hot, End::Expired).await.map(drop),
+        Some(payload) => {
+            let ticket = Ticket::new(None, None);
+            let expiry = Answering {
+                wait: wait.no,
+                payload,
+                from: None,
+                expired: true,
+                ticket: ticket.clone(),
+                taken: None,
+            };
+            put_before_messages(&mut hot.desk(), Queued { ticket, work: Work::Answer(expiry) });
+            Ok(())
+        }
+    }
 }
 
 pub(crate) fn refuse(answering: Answering, error: Error) {
@@ -180,7 +207,7 @@ pub(crate) fn enqueue(hot: &Hot, answering: Answering) -> Option<Arc<Ticket>> {
 pub(crate) fn resume(hot: &Hot, row: TurnRow) {
     let ticket = Ticket::new(Some(crate::record::TurnRowExt::id(&row)), None);
     ticket.settle(true);
-    put_before_messages(&mut hot.desk(), Queued { ticket, work: Work::Recover { row } });
+    put_before_messages(&mut hot.desk(), Queued { ticket, work: Work::Recover { row, has_run: false } });
 }
 
 fn put_before_messages(desk: &mut Desk, queued: Queued) {
@@ -196,6 +223,10 @@ pub(crate) fn tell_listeners(listeners: &[(u64, Listener)], outcome: &Arc<ChatTu
     }
 }
 
+/// How long the deadlines are not looked at, at most: they are compared with the clock on the wall, and timers stand still
+/// while the machine is suspended (D37).
+const LONGEST_SLEEP: Duration = Duration::from_mins(1);
+
 impl House {
     /// Watches deadlines in the background, from the first call on.
     pub(crate) fn watch_deadlines(self: &Arc<Self>) {
@@ -203,19 +234,19 @@ impl House {
         if self.watching.swap(true, Ordering::AcqRel) {
             return;
         }
-        let house = self.clone();
+        let watched = Arc::downgrade(self);
         self.tasks.spawn(async move {
-            while !house.is_closing() {
+            while let Some(house) = watched.upgrade().filter(|house| !house.is_closing()) {
                 let next = house.expire_due().await;
-                let bell = house.deadlines.notified();
-                drop(tokio::time::timeout(next, bell).await);
+                let bell = house.deadlines.clone();
+                drop(house);
+                drop(tokio::time::timeout(next.min(LONGEST_SLEEP), bell.notified()).await);
             }
         });
     }
 
     /// Ends the waits whose deadline has passed; returns how long to wait for the next one.
     pub(crate) async fn expire_due(self: &Arc<Self>) -> Duration {
-        const IDLE: Duration = Duration::from_secs(3600);
         const AGAIN: Duration = Duration::from_secs(1);
         const PAGE: u64 = 256;
         let now = self.now();
@@ -245,7 +276,7 @@ impl House {
                 let next = next.iter().filter_map(|(_, it)| it.deadline);
                 // What is due still, is on its way or not ours.
                 let still = next.clone().any(|it| it <= now);
-                let next = next.filter(|it| *it > now).min().map_or(IDLE, |it| it.since(now));
+                let next = next.filter(|it| *it > now).min().map_or(LONGEST_SLEEP, |it| it.since(now));
                 if still { next.min(AGAIN) } else { next }
             }
             Err(_) => AGAIN,
@@ -261,12 +292,12 @@ impl House {
         }
         let Some(fields) = on_deadline(&wait)? else {
             // Behind whatever runs in the session now: an answer that came first wins.
-            if !take_turn(hot) {
+            let Some(held) = hot.take_turn() else {
                 return Err(RunError::Argument { what: "the session is busy".into() }.into());
-            }
+            };
             let still = hot.desk().wait.as_ref().is_some_and(|it| it.no == wait.no);
             let closed = if still { close(self, hot, End::Expired).await.map(drop) } else { Ok(()) };
-            hot.release();
+            drop(held);
             self.kick(hot);
             return closed;
         };
@@ -282,17 +313,6 @@ impl House {
         }
         Ok(())
     }
-}
-
-/// Takes the session's turn to do something between turns; false when one runs.
-pub(crate) fn take_turn(hot: &Hot) -> bool {
-    let mut desk = hot.desk();
-    if desk.running.is_some() {
-        return false;
-    }
-    let ticket = Ticket::new(None, None);
-    desk.running = Some(crate::hot::Running { ticket, no: None, stream: None, since: None, answers: None });
-    true
 }
 
 fn on_deadline(wait: &WaitRow) -> Result<Option<Map<String, Value>>, Error> {

@@ -38,7 +38,8 @@ pub struct TurnEnd {
 
 /// Hears how turns went, after they are recorded.
 ///
-/// It decides nothing and delays nothing: it has to return at once, must not panic, and is not told whether anybody else heard.
+/// It decides nothing and delays nothing: it has to return at once, and is not told whether anybody else heard. A panic of it ends
+/// there.
 /// What a process does not live to tell is in the store.
 pub trait TurnWatcher: fmt::Debug + Send + Sync {
     /// A turn has ended.

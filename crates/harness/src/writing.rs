@@ -29,8 +29,17 @@ pub(crate) struct Author {
 
 /// Numbers of the items whose bodies are written, by the items' addresses; the items are held, so that no address is used
 /// twice.
+///
+/// A commit works on a clone, which costs as much as is new since the commit before it, however long the run is: what has
+/// landed is shared.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Numbers {
+    landed: Arc<NumberTable>,
+    new: NumberTable,
+}
+
+#[derive(Debug, Clone, Default)]
+struct NumberTable {
     by_address: HashMap<usize, (Item, u64)>,
     /// Those that have a place in a list.
     placed: BTreeSet<u64>,
@@ -38,16 +47,30 @@ pub(crate) struct Numbers {
 
 impl Numbers {
     pub(crate) fn note(&mut self, item: &Item, no: u64) {
-        self.by_address.insert(item.address(), (item.clone(), no));
+        self.new.by_address.insert(item.address(), (item.clone(), no));
     }
 
     pub(crate) fn get(&self, item: &Item) -> Option<u64> {
-        self.by_address.get(&item.address()).map(|(_, no)| *no)
+        let address = item.address();
+        let found = self.new.by_address.get(&address).or_else(|| self.landed.by_address.get(&address));
+        found.map(|(_, no)| *no)
     }
 
     /// Returns the number of an item that has no place yet, and notes that it gets one.
     fn place(&mut self, item: &Item) -> Option<u64> {
-        self.get(item).filter(|it| self.placed.insert(*it))
+        let no = self.get(item)?;
+        (!self.landed.placed.contains(&no) && self.new.placed.insert(no)).then_some(no)
+    }
+
+    /// Notes that everything that is new has landed. Cheap when this is the only clone.
+    pub(crate) fn settle(&mut self) {
+        if self.new.by_address.is_empty() && self.new.placed.is_empty() {
+            return;
+        }
+        let NumberTable { by_address, placed } = std::mem::take(&mut self.new);
+        let landed = Arc::make_mut(&mut self.landed);
+        landed.by_address.extend(by_address);
+        landed.placed.extend(placed);
     }
 }
 
@@ -269,9 +292,10 @@ impl Writing {
             Slot::Many(list) => Json::from(&list.to_json().map_err(unfit)?),
         };
         bounds.field(json.as_str())?;
+        let bytes = json.as_str().len() as u64;
         let value = FieldValue::Value(json);
         self.put(Put::Field(FieldRow { name: name.as_ref().to_owned(), value }));
-        Ok(StoredField { name: name.clone(), slot: slot.clone(), kept: Kept::Value, bytes: 0 })
+        Ok(StoredField { name: name.clone(), slot: slot.clone(), kept: Kept::Value, bytes })
     }
 }
 
@@ -312,4 +336,45 @@ pub(crate) fn write_fields(
         });
     }
     Ok(after)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // INV-5: a step of a long run costs no more than one of a short run.
+    #[test]
+    fn a_clone_of_numbers_copies_only_those_that_have_not_landed() {
+        let mut numbers = Numbers::default();
+        let items: Vec<_> = (0..1000).map(|no| Item::from_json(no.into())).collect();
+        for (no, item) in (0..).zip(&items) {
+            let mut attempt = numbers.clone();
+            assert_eq!(attempt.new.by_address.len() + attempt.new.placed.len(), 0);
+            assert!(Arc::ptr_eq(&attempt.landed, &numbers.landed));
+            attempt.note(item, no);
+            assert_eq!(attempt.place(item), Some(no));
+            assert_eq!(attempt.place(item), None);
+            // As a commit that lands: the clone takes the place of what it was made of.
+            numbers = attempt;
+            let landed = Arc::as_ptr(&numbers.landed);
+            numbers.settle();
+            assert_eq!(Arc::as_ptr(&numbers.landed), landed, "the table grows in place");
+        }
+        for (no, item) in (0..).zip(&items) {
+            assert_eq!((numbers.get(item), numbers.place(item)), (Some(no), None));
+        }
+    }
+
+    #[test]
+    fn numbers_of_an_attempt_that_fails_are_forgotten() {
+        let (mut numbers, item) = (Numbers::default(), Item::from_json(1.into()));
+        numbers.note(&item, 7);
+        numbers.settle();
+        let mut attempt = numbers.clone();
+        let other = Item::from_json(2.into());
+        attempt.note(&other, 8);
+        assert_eq!(attempt.place(&item), Some(7));
+        drop(attempt);
+        assert_eq!((numbers.get(&other), numbers.place(&item)), (None, Some(7)));
+    }
 }

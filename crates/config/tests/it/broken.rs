@@ -81,7 +81,7 @@ fn unknown_keys_are_told_with_what_was_meant() {
             "hint: did you mean `notes`?",
             "6:1: `limits` has no key `x`",
             "hint: there is `queue`, `message_bytes`, `steps`, `tool_calls`, `tokens`, `messages`, `history_bytes`, \
-             `turn_time`, `turn_age`, `hot_sessions`, `busy_sessions`",
+             `turn_time`, `turn_age`, `hot_sessions`, `busy_sessions`, `loaded_bytes`",
         ],
     );
 }

@@ -68,9 +68,10 @@ impl Chat {
     /// `store_unavailable` and its kin; what was removed by then is.
     ///
     /// # Cancellation
-    /// A dropped call has removed a part.
+    /// Dropping the future cancels nothing: all of it is removed.
     pub async fn remove_unclaimed(&self) -> Result<u64> {
-        self.house.remove_unclaimed().await
+        let house = self.house.clone();
+        self.house.run_call(async move { house.remove_unclaimed().await }).await
     }
 }
 
@@ -118,15 +119,16 @@ impl House {
 
     /// Looks for what nobody claimed, in the background, from the first call on.
     pub(crate) fn watch_unclaimed(self: &Arc<Self>) {
-        let Some(blobs) = self.blobs.clone().filter(|it| !it.watched.swap(true, Ordering::AcqRel)) else {
-            return;
-        };
-        let house = self.clone();
+        let blobs = self.blobs.as_ref().filter(|it| !it.watched.swap(true, Ordering::AcqRel));
+        // The blobs hold the store: not while nothing is done.
+        let Some(bell) = blobs.map(|it| it.bell.clone()) else { return };
+        let watched = Arc::downgrade(self);
         self.tasks.spawn(async move {
-            while !house.is_closing() {
+            while let Some(house) = watched.upgrade().filter(|house| !house.is_closing()) {
                 // What fails is left to the next round: nothing depends on it.
                 drop(house.remove_unclaimed().await);
-                drop(tokio::time::timeout(ROUND, blobs.bell.notified()).await);
+                drop(house);
+                drop(tokio::time::timeout(ROUND, bell.notified()).await);
             }
         });
     }

@@ -1,7 +1,8 @@
 //! A wait is answered: in one commit it is consumed and the turn that resumes is accepted (INV-7).
 
-use singletree_durable::{Json, Put, Require, TurnKind, TurnRow, TurnStatus, WaitRow, WaitStatus};
+use singletree_durable::{Json, Put, Require, Timestamp, TurnKind, TurnRow, TurnStatus, WaitRow, WaitStatus};
 
+use crate::Error;
 use crate::event::ChatEventKind;
 use crate::hot::Answering;
 use crate::record::TurnRowExt;
@@ -35,9 +36,25 @@ pub(crate) fn next_row(
 }
 
 /// Returns the wait as it is stored then.
-pub(crate) fn claim(writing: &mut Writing, row: &TurnRow, wait: &WaitRow, answering: &Answering) -> WaitRow {
+///
+/// # Errors
+/// `chat_signal_expired` for an answer at or after the deadline, by the time that the transition records (D37).
+pub(crate) fn claim(
+    writing: &mut Writing,
+    row: &TurnRow,
+    wait: &WaitRow,
+    answering: &Answering,
+) -> Result<WaitRow, Error> {
+    if !answering.expired && is_due(wait, writing.now) {
+        return Err(Error::SignalExpired { signal: wait.signal.clone() });
+    }
     writing.require(Require::Wait { no: wait.no, status: WaitStatus::Pending });
-    consume(writing, row, wait, answering)
+    Ok(consume(writing, row, wait, answering))
+}
+
+/// Tells whether the deadline of a wait has come.
+pub(crate) fn is_due(wait: &WaitRow, now: Timestamp) -> bool {
+    wait.deadline.is_some_and(|deadline| deadline <= now)
 }
 
 /// Writes that a wait is answered, and the turn that this starts.

@@ -137,10 +137,12 @@ async fn what_a_turn_used_whose_end_could_not_be_recorded_at_once_is_told_when_i
     let agent = agent(&graph(&calls, &door), Durability::Turn);
     let chat = Chat::builder().agent(agent).open(sky.clone()).unwrap();
     sky.fail(2, 1000, Land::Before);
-    let turn = chat.submit("s", user("m"), Default::default()).await.unwrap();
+    let turn = chat.submit("s", user("fail"), Default::default()).await.unwrap();
     assert_eq!(category(turn.outcome().await), "session_save_failed");
     sky.clear();
     assert_eq!(category(chat.send("s", user("fail")).await), "node_exception");
+    // The end that it had come to is kept (D38).
+    assert_eq!(category(turn.outcome().await), "node_exception");
     let one = || vec!["small 1: 10+1".to_owned()];
     assert_eq!(turns(&chat, "s").await, [one(), one()]);
     assert_eq!(lines(&chat.usage("s").await.unwrap()), ["small 2: 20+2"]);

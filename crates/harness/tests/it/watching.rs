@@ -86,6 +86,26 @@ async fn a_failure_is_told_with_its_category() {
     assert_eq!(watching.told().into_iter().map(|it| it.outcome).collect::<Vec<_>>(), [Arc::new(outcome)]);
 }
 
+/// Panics at whatever it is told.
+#[derive(Debug)]
+struct Panicking;
+
+impl TurnWatcher for Panicking {
+    fn ended(&self, _: &TurnEnd) {
+        panic!("bang");
+    }
+}
+
+// INV-8
+#[tokio::test]
+async fn a_watcher_that_panics_stops_no_session() {
+    let chat = chat_of(&asking(&Log::default(), Signal::new("ok"))).watcher(Arc::new(Panicking));
+    let chat = chat.open(MemoryStore::new()).unwrap();
+    assert_eq!(chat.send("s", user("m")).await.as_str(), "suspended");
+    answer(&chat, &[("approved", json!(true))]).await;
+    assert_eq!(chat.send("s", user("n")).await.as_str(), "suspended");
+}
+
 // INV-3
 #[tokio::test(start_paused = true)]
 async fn answers_and_deletions_are_in_the_audit_which_outlives_the_session() {

@@ -1,0 +1,58 @@
+//! Commits of a session that were sent to the store and have not landed.
+//!
+//! The desk says what the session will be once all commits that were sent have landed. A read of the store that overlaps with
+//! such a commit may return what the commit is about to replace, so nothing of it may be put into the desk.
+
+use singletree_durable::{Batch, Put};
+use tokio::sync::watch;
+
+/// Counts the commits on their way that change what the desk holds.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct CommitsInFlight(watch::Sender<usize>);
+
+/// One of them; it counts until this is dropped.
+#[derive(Debug)]
+pub(crate) struct CommitInFlight(CommitsInFlight);
+
+impl CommitsInFlight {
+    /// Counts a commit that is about to be sent.
+    pub(crate) fn begin(&self) -> CommitInFlight {
+        self.0.send_modify(|count| *count += 1);
+        CommitInFlight(self.clone())
+    }
+
+    /// Tells whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        *self.0.borrow() == 0
+    }
+
+    /// Waits until there are none.
+    pub(crate) async fn landed(self) {
+        // The sender lives as long as this future.
+        drop(self.0.subscribe().wait_for(|count| *count == 0).await);
+    }
+}
+
+impl Drop for CommitInFlight {
+    fn drop(&mut self) {
+        self.0.0.send_modify(|count| *count -= 1);
+    }
+}
+
+/// Tells whether a batch changes what a desk holds of the session: head, fields, wait or early signals. Turns that are
+/// accepted in a session that exists do not, so that reading it never waits for those who keep sending.
+pub(crate) fn changes_desk(batch: &Batch) -> bool {
+    batch.puts.iter().any(|put| {
+        matches!(
+            put,
+            Put::Head(_)
+                | Put::Field(_)
+                | Put::DropField(_)
+                | Put::Inherit { .. }
+                | Put::Wait(_)
+                | Put::Mail(_)
+                | Put::DropMail(_)
+                | Put::Delete
+        )
+    })
+}

@@ -1,0 +1,55 @@
+//! Records how a turn ended, again and again until the store takes it (D20, D38).
+
+use std::sync::atomic::Ordering;
+
+use super::Keeper;
+use crate::Error;
+use crate::turning::Turning;
+use crate::writing::Writing;
+
+impl Keeper {
+    /// As [`Keeper::commit`], for the commit that ends the turn. What the run has come to is kept in memory, and is recorded
+    /// when the store works again, as long as this process lives (D38); whoever waits is told after the second failure that it
+    /// is not recorded yet (D20). A turn that is ended without being run is tried once: its place in the queue keeps it.
+    pub(super) async fn commit_end<T>(
+        &self,
+        transition: impl Fn(&mut Writing, &mut Turning) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let is_run = self.watch.get().is_some();
+        self.busy.send_modify(|count| *count += 1);
+        let mut failures = 0_u32;
+        let ended = loop {
+            let error = match self.commit(&transition).await {
+                Ok(ended) => {
+                    self.doubtful.store(false, Ordering::Release);
+                    break Ok(ended);
+                }
+                Err(error) => error,
+            };
+            if !is_run || !error.is_transient() || self.house.is_closing() {
+                break Err(error);
+            }
+            failures += 1;
+            if failures > 1 {
+                if failures == 2 {
+                    self.tell_unrecorded(&error);
+                }
+                tokio::time::sleep(self.house.limits.record_retry).await;
+            }
+            // What is stored decides on what the next attempt is built; one that cannot be read fails the attempt, too.
+            drop(self.house.know(&self.hot).await);
+        };
+        self.busy.send_modify(|count| *count -= 1);
+        ended
+    }
+
+    /// Tells whoever waits for the turn that its end is not recorded.
+    fn tell_unrecorded(&self, error: &Error) {
+        let row = self.row();
+        let unrecorded = self.house.unrecorded_outcome(&row, error);
+        let desk = self.hot.desk();
+        if let Some(running) = desk.running.as_ref().filter(|running| running.no == Some(row.no)) {
+            running.ticket.tell(unrecorded);
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! How much memory the loaded sessions hold, and who gives way when it is too much (INV-12).
+//!
+//! What is counted is an estimate that costs nothing to keep: the JSON text of everything that is held, twice, since an item
+//! that was looked into holds its decoded form, too, and a constant for each item.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use singletree_durable::{FieldRow, FieldValue, Paused};
+use singletree_engine::Slot;
+
+use crate::chat::Chat;
+use crate::hot::Hot;
+use crate::house::House;
+use crate::stored::StoredField;
+
+/// What an item costs beside its text.
+const ITEM: u64 = 160;
+
+/// What the loaded sessions of a chat hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LoadedSessions {
+    /// Sessions in memory.
+    pub sessions: usize,
+    /// The bytes of their state and history that are held, as they are counted against
+    /// [`Limits::loaded_bytes`](crate::Limits::loaded_bytes).
+    pub bytes: u64,
+}
+
+/// The bytes that one session holds, as part of the sum over all.
+#[derive(Debug, Default)]
+pub(crate) struct HeldBytes {
+    own: u64,
+    all: Arc<AtomicU64>,
+}
+
+impl HeldBytes {
+    pub(crate) fn of(all: &Arc<AtomicU64>) -> Self {
+        Self { own: 0, all: all.clone() }
+    }
+
+    pub(crate) fn set(&mut self, bytes: u64) {
+        self.all.fetch_add(bytes, Ordering::Relaxed);
+        self.all.fetch_sub(std::mem::replace(&mut self.own, bytes), Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.own
+    }
+}
+
+impl Drop for HeldBytes {
+    fn drop(&mut self) {
+        self.set(0);
+    }
+}
+
+fn held(text: u64, items: u64) -> u64 {
+    text.saturating_mul(2).saturating_add(items.saturating_mul(ITEM))
+}
+
+/// Counts what fields hold. Of a list that is held from some item on, a part of its bytes.
+pub(crate) fn fields_bytes(fields: &[StoredField]) -> u64 {
+    let bytes = |field: &StoredField| match &field.slot {
+        Slot::One(_) => held(field.bytes, 1),
+        Slot::Many(list) => {
+            let (len, missing) = (list.len(), list.first_held());
+            let here = len.saturating_sub(missing);
+            let part = u128::from(field.bytes) * u128::from(here) / u128::from(len.max(1));
+            held(u64::try_from(part).unwrap_or(u64::MAX), here)
+        }
+    };
+    fields.iter().map(bytes).sum()
+}
+
+/// Counts the values of rows that were read ahead.
+pub(crate) fn rows_bytes(rows: &[FieldRow]) -> u64 {
+    let bytes = |row: &FieldRow| match &row.value {
+        FieldValue::Value(json) => json.as_str().len() as u64,
+        FieldValue::List { .. } => 0,
+    };
+    rows.iter().map(bytes).sum()
+}
+
+/// Counts what was read of a suspended turn.
+pub(crate) fn paused_bytes(paused: &Paused) -> u64 {
+    let records: usize = paused.records.iter().map(|record| record.body.as_str().len()).sum();
+    (paused.position.body.as_str().len() + records) as u64
+}
+
+impl House {
+    /// Lets go of what idle sessions hold, those first that were not used for the longest time, until the sum is within its
+    /// limit. What a session knows can be read again; one that runs something keeps it.
+    pub(crate) fn trim_loaded(&self) {
+        let limit = self.limits.loaded_bytes;
+        if self.held_bytes.load(Ordering::Relaxed) <= limit {
+            return;
+        }
+        let mut loaded = self.all_hot();
+        loaded.sort_unstable_by_key(|hot| hot.last_used.load(Ordering::Relaxed));
+        // Somewhat below the limit, so that not every turn that ends looks at all sessions.
+        let goal = limit - limit / 8;
+        for hot in &loaded {
+            if self.held_bytes.load(Ordering::Relaxed) <= goal {
+                return;
+            }
+            hot.desk().let_go();
+        }
+    }
+
+    /// Notes that a session is used now.
+    pub(crate) fn note_use(&self, hot: &Hot) {
+        hot.last_used.store(self.uses.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+    }
+}
+
+impl Chat {
+    /// Returns what the sessions in memory hold at this moment, of all tenants. Costs nothing: for metrics.
+    #[must_use]
+    pub fn loaded(&self) -> LoadedSessions {
+        let bytes = self.house.held_bytes.load(Ordering::Relaxed);
+        LoadedSessions { sessions: self.house.hot_count(), bytes }
+    }
+}

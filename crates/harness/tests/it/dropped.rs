@@ -1,0 +1,356 @@
+//! Callers that go away: the future of every public call of `Chat` is dropped after its n-th poll, for every n until it
+//! completes, in sessions in which nothing, a turn, a wait or a dead process's work is found. Afterwards the session works,
+//! nothing that was accepted is lost, and whoever waits is told.
+
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::path::Path;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use singletree_durable::MemoryStore;
+use singletree_engine::{Ctx, Graph, Signal};
+use singletree_harness::{
+    BlobRef, Blobs, Chat, ChatTurnOutcome, CreateOptions, Durability, ForkOptions, MessageAt, Retention,
+    SendOptions, SessionExport, Turn, TurnId, WhileSuspended,
+};
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::timeout;
+
+use crate::bench::{Talk, agent, approve, at, category, chain, check_rows, line, says, user};
+use crate::blobs::PNG;
+use crate::doctor::sound;
+use crate::slow_store::{SlowStore, poll_and_drop};
+
+/// More polls than any call needs.
+const MOST: usize = 1000;
+/// More polls than a message needs to be parked behind a wait, where its sender waits until somebody answers.
+const PARKED: usize = 30;
+const LONG: Duration = Duration::from_secs(3600);
+
+/// What is going on in the session when the call is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Scene {
+    /// A turn has ended, and nothing else was sent.
+    Idle,
+    /// A turn runs and two wait.
+    Busy,
+    /// The session waits for a signal, and a message waits behind that.
+    Waiting,
+    /// A process died while it was busy; nobody has looked at the session since.
+    Left,
+}
+
+const SCENES: [Scene; 4] = [Scene::Idle, Scene::Busy, Scene::Waiting, Scene::Left];
+
+/// A chat with such a session, `s`.
+struct World {
+    scene: Scene,
+    store: MemoryStore,
+    chat: Chat,
+    /// The turns of the session that have not ended.
+    turns: Vec<Turn>,
+    ids: Vec<TurnId>,
+    blob: BlobRef,
+    export: SessionExport,
+}
+
+/// Takes a while to answer, and asks first where it is told to.
+fn graph() -> Graph<Talk> {
+    let builder = Graph::builder();
+    let builder = builder.node("gate", |cx: Ctx<Talk>| async move {
+        let asks = cx.state().messages.last().is_some_and(|it| it.text() == "ask");
+        if asks { cx.suspend(Signal::new("ok")).await } else { Ok(Talk::update()) }
+    });
+    let builder = builder.node("say", |_: Ctx<Talk>| async {
+        for _ in 0..5 {
+            tokio::task::yield_now().await;
+        }
+        Ok(says("hello"))
+    });
+    chain(builder, &["gate", "say"])
+}
+
+fn open(store: &MemoryStore) -> Chat {
+    let agent =
+        agent(&graph(), Durability::Step).while_suspended(WhileSuspended::Queue).early_signals(["soon"]);
+    let builder = Chat::builder().agent(agent).blobs(Blobs::new(store.clone()));
+    builder.open(SlowStore::over(store.clone())).unwrap()
+}
+
+fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_time().start_paused(true).build().unwrap()
+}
+
+impl World {
+    async fn new(scene: Scene, store: MemoryStore) -> Self {
+        let chat = open(&store);
+        chat.send("s", user("first")).await;
+        let blob = chat.keep_blob("s", PNG.to_vec(), None).await.unwrap();
+        let export = chat.export_session("s").await.unwrap();
+        let mut turns = Vec::new();
+        let said: &[&str] = match scene {
+            Scene::Idle => &[],
+            Scene::Busy | Scene::Left => &["m", "n", "o"],
+            Scene::Waiting => &["ask", "n"],
+        };
+        for text in said {
+            turns.push(chat.submit("s", user(text), SendOptions::new()).await.unwrap());
+        }
+        if scene == Scene::Waiting {
+            turns[0].outcome().await;
+        }
+        let ids = chat.last_turns("s", 3).await.unwrap();
+        Self { scene, store, chat, turns, ids, blob, export }
+    }
+
+    /// Makes the world in a process of its own, which dies.
+    fn after_a_death(store: MemoryStore) -> (Self, Runtime) {
+        let process = runtime();
+        let before = process.block_on(Self::new(Scene::Left, store));
+        drop(process);
+        let store = before.store.reopen();
+        let next = runtime();
+        let chat = next.block_on(async { open(&store) });
+        (Self { store, chat, turns: Vec::new(), ..before }, next)
+    }
+
+    fn newest(&self) -> &TurnId {
+        self.ids.last().unwrap()
+    }
+
+    fn oldest(&self) -> &TurnId {
+        self.ids.first().unwrap()
+    }
+
+    /// The session takes another message, and everything that was accepted ends.
+    async fn goes_on(self, what: &str) {
+        let chat = if category(&self.chat.send("other", user("m")).await) == "chat_shutting_down" {
+            open(&self.store.reopen())
+        } else {
+            self.chat.clone()
+        };
+        chat.sweep().await.unwrap();
+        answer_all(&chat).await;
+        for session in ["s", "t"] {
+            let send = async || {
+                let sent = timeout(LONG, chat.send(session, user("after"))).await;
+                sent.unwrap_or_else(|_| panic!("{what}: session {session} is stuck"))
+            };
+            let mut outcome = send().await;
+            if what.starts_with("delete_session") && category(&outcome) == "chat_turn_cancelled" {
+                // The deletion went on, and has found this message before it took place.
+                outcome = send().await;
+            }
+            assert!(
+                matches!(outcome, ChatTurnOutcome::Completed(_)),
+                "{what}: {session}: {}",
+                line(&outcome)
+            );
+            check_rows(&self.store, session).await;
+        }
+        for turn in &self.turns {
+            let told = timeout(LONG, turn.outcome()).await;
+            assert!(told.is_ok(), "{what}: who waits for {} is not told", turn.id());
+        }
+        sound(&self.store).await;
+    }
+}
+
+/// Ends the wait of the session, if it has one.
+async fn answer_all(chat: &Chat) {
+    while !chat.pending(Some("s"), 9).await.unwrap().is_empty() {
+        // It may be answered already, by the call that was dropped.
+        let answered = timeout(LONG, chat.answer(at("s", "ok"), approve(true))).await;
+        drop(answered.expect("an answer is told what became of it"));
+    }
+}
+
+type Call = for<'a> fn(&'a World) -> futures_util::future::BoxFuture<'a, ()>;
+
+macro_rules! calls {
+    ($($name:literal: |$world:ident| $call:expr;)*) => {
+        &[$(($name, |$world| Box::pin(async move { let _done = $call.await; }))),*]
+    };
+}
+
+/// Every public call, by name; some more than once. What takes something off a queue names what it takes.
+const CALLS: &[(&str, Call)] = calls! {
+    "send": |it| it.chat.send("s", user("x"));
+    "send_with": |it| it.chat.send_with("s", user("x"), SendOptions::new().key("k"));
+    "send_streaming": |it| async {
+        let events = it.chat.send_streaming("s", user("x")).await;
+        if let Ok(events) = events {
+            Box::pin(events).next().await;
+        }
+    };
+    "send_catching_up": |it| it.chat.send_catching_up("s", user("x"), SendOptions::new());
+    "submit": |it| it.chat.submit("s", user("x"), SendOptions::new().key("k").listen());
+    "submit": |it| it.chat.submit("t", user("x"), SendOptions::new());
+    "steer": |it| it.chat.steer("s", user("x"), SendOptions::new());
+    "sweep": |it| it.chat.sweep();
+    "shutdown": |it| it.chat.shutdown(LONG);
+    "answer": |it| it.chat.answer(at("s", "ok"), approve(true));
+    "signal": |it| it.chat.signal(at("s", "ok"), approve(true));
+    "signal": |it| it.chat.signal(at("s", "soon"), approve(true));
+    "cancel": |it| it.chat.cancel(it.newest());
+    "cancel": |it| it.chat.cancel(it.oldest());
+    "cancel": |it| it.chat.cancel(&it.ids[it.ids.len() / 2]);
+    "delete_session": |it| it.chat.delete_session("s", Some("ann"));
+    "pending": |it| it.chat.pending(Some("s"), 9);
+    "keep_blob": |it| it.chat.keep_blob("s", b"GIF89a\x01\0\x01\0 more".to_vec(), None);
+    "keep_blob": |it| it.chat.keep_blob("t", PNG.to_vec(), None);
+    "blob": |it| it.chat.blob("s", &it.blob.digest);
+    "blob_info": |it| it.chat.blob_info("s", &it.blob.digest);
+    "remove_unclaimed": |it| it.chat.remove_unclaimed();
+    "edit": |it| it.chat.edit("s", 0, user("y"), Some("t"));
+    "regenerate": |it| it.chat.regenerate("s", Some(MessageAt::Place(1)), Some("t"));
+    "fork": |it| it.chat.fork("s", ForkOptions::new().session("t"));
+    "create_session": |it| it.chat.create_session(CreateOptions::new().session("t"));
+    "import_session": |it| it.chat.import_session(it.export.clone(), Some("t"));
+    "export_session": |it| it.chat.export_session("s");
+    "retain": |it| async {
+        let retention = Retention { turns: Some(1), events: Some(1), ..Retention::default() };
+        it.chat.retain(&retention).await
+    };
+    "timeline": |it| it.chat.timeline(it.newest());
+    "last_turns": |it| it.chat.last_turns("s", 9);
+    "mailbox": |it| it.chat.mailbox("s");
+    "deadlines": |it| it.chat.deadlines(None, 9);
+    "sessions": |it| it.chat.sessions(None, 9);
+    "recent_sessions": |it| it.chat.recent_sessions(None, 9);
+    "session": |it| it.chat.session("s");
+    "history": |it| it.chat.history("s", 0, 9);
+    "value": |it| it.chat.value("s", "count");
+    "events": |it| async {
+        let events = it.chat.events("s", None).await;
+        if let Ok(events) = events {
+            drop(Box::pin(events).take(3).collect::<Vec<_>>().await);
+        }
+    };
+    "resumed": |it| it.chat.resumed("s", None);
+    "transcript": |it| it.chat.transcript("s", 0, 9);
+    "turn": |it| it.chat.turn(it.newest());
+    "turns": |it| it.chat.turns("s", 0, 9);
+    "open_turns": |it| it.chat.open_turns("s");
+    "newest_turn": |it| it.chat.newest_turn("s");
+    "turn_info": |it| it.chat.turn_info("s", it.newest());
+    "usage": |it| it.chat.usage("s");
+    "usage_of_tenant": |it| it.chat.usage_of_tenant();
+};
+
+/// Makes the call, drops it after so many polls, and looks at what is left. Tells whether it completed.
+fn drop_after(polls: usize, scene: Scene, (name, call): (&str, Call)) -> bool {
+    let store = MemoryStore::new();
+    let (world, process) = if scene == Scene::Left {
+        World::after_a_death(store)
+    } else {
+        let process = runtime();
+        (process.block_on(World::new(scene, store)), process)
+    };
+    process.block_on(async {
+        let completed = poll_and_drop(call(&world), polls).await;
+        assert_eq!(world.scene, scene);
+        world.goes_on(&format!("{name}, {scene:?}, {polls} polls")).await;
+        completed
+    })
+}
+
+fn sweep_calls(scene: Scene) {
+    for call in CALLS {
+        let is_parked = scene == Scene::Waiting && call.0.starts_with("send");
+        let most = if is_parked { PARKED } else { MOST };
+        let completed = (0..most).position(|polls| drop_after(polls, scene, *call));
+        assert!(completed.is_some() || is_parked, "{} in {scene:?} never completes", call.0);
+    }
+}
+
+// INV-2, INV-8, D10, D25
+#[test]
+fn a_call_dropped_at_any_poll_leaves_an_idle_session_working() {
+    sweep_calls(SCENES[0]);
+}
+
+// INV-2, INV-8, D10, D25
+#[test]
+fn a_call_dropped_at_any_poll_leaves_a_busy_session_working() {
+    sweep_calls(SCENES[1]);
+}
+
+// INV-2, INV-7, INV-8, D10, D25
+#[test]
+fn a_call_dropped_at_any_poll_leaves_a_waiting_session_working() {
+    sweep_calls(SCENES[2]);
+}
+
+// INV-2, INV-8, D24
+#[test]
+fn a_call_dropped_at_any_poll_leaves_the_work_of_a_dead_process_to_be_done() {
+    sweep_calls(SCENES[3]);
+}
+
+/// Finds the public asynchronous calls of `Chat` in the sources.
+fn public_calls(folder: &Path, found: &mut BTreeSet<String>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            public_calls(&path, found);
+            continue;
+        }
+        let source = std::fs::read_to_string(&path).unwrap();
+        let blocks = source.split("\nimpl Chat {\n").skip(1);
+        let blocks = blocks.map(|it| it.split("\n}\n").next().unwrap());
+        let lines = blocks.flat_map(str::lines).filter_map(|it| it.strip_prefix("    pub async fn "));
+        found.extend(lines.map(|it| it.split(['(', '<']).next().unwrap().to_owned()));
+    }
+}
+
+#[test]
+fn every_public_call_of_a_chat_is_among_the_calls_that_are_dropped() {
+    let mut found = BTreeSet::new();
+    public_calls(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut found);
+    let listed: BTreeSet<_> = CALLS.iter().map(|(name, _)| (*name).to_owned()).collect();
+    assert!(found.len() > 30, "{found:?}");
+    assert_eq!(listed, found);
+}
+
+/// Runs two calls beside each other, the second begun after so many polls of the first.
+async fn beside(
+    first: impl Future<Output = ()> + Send + 'static,
+    polls: usize,
+    second: impl Future<Output = ()>,
+) {
+    let first = tokio::spawn(first);
+    for _ in 0..polls {
+        tokio::task::yield_now().await;
+    }
+    second.await;
+    timeout(LONG, first).await.expect("the first call ends").unwrap();
+}
+
+// D10, D25: what a cancel reads of a session that is being deleted is not what the next conversation begins with.
+#[test]
+fn a_deletion_beside_a_cancel_leaves_nothing_of_the_conversation() {
+    for scene in [Scene::Busy, Scene::Waiting] {
+        for (at, polls) in (0..60).flat_map(|polls| [(0, polls), (1, polls), (2, polls)]) {
+            let process = runtime();
+            process.block_on(async {
+                let world = World::new(scene, MemoryStore::new()).await;
+                let Some(id) = world.ids.get(at).cloned() else { return };
+                let what = format!("{scene:?}, cancel {at}, deletion after {polls} polls");
+                let chat = world.chat.clone();
+                let cancel = async move { drop(chat.cancel(&id).await) };
+                let delete = async {
+                    let deleted = timeout(LONG, world.chat.delete_session("s", None)).await;
+                    deleted.unwrap_or_else(|_| panic!("{what}: stuck")).unwrap();
+                };
+                beside(cancel, polls, delete).await;
+                let outcome = timeout(LONG, world.chat.send("s", user("new"))).await;
+                let outcome = outcome.unwrap_or_else(|_| panic!("{what}: stuck"));
+                assert_eq!(line(&outcome), "completed 3.1 [a:hello]", "{what}");
+                assert_eq!(crate::bench::history(&world.chat, "s").await, ["u:new", "a:hello"], "{what}");
+                world.goes_on(&what).await;
+            });
+        }
+    }
+}

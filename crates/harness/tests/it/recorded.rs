@@ -1,0 +1,103 @@
+//! Ends that could not be recorded: the result is kept, and is recorded when the store works again (D20, D38).
+
+use std::time::Duration;
+
+use singletree_durable::{Land, MemoryStore};
+use singletree_engine::Signal;
+use singletree_harness::{Chat, ChatTurnOutcome, Durability, SendOptions};
+
+use crate::bench::{
+    Log, agent, approve, asking, at, category, chat_of, check_rows, history, line, plain, user,
+};
+use crate::doctor::sound;
+use crate::sky::Sky;
+
+fn unrecorded(outcome: &ChatTurnOutcome) -> bool {
+    let ChatTurnOutcome::Errored(errored) = outcome else { return false };
+    assert_eq!((errored.error_category.as_str(), errored.retry_safe), ("session_save_failed", false));
+    !errored.recorded
+}
+
+// D38: who waits is told that it is not recorded; the reply is told when it is.
+#[tokio::test(start_paused = true)]
+async fn a_finished_reply_is_recorded_when_the_store_works_again() {
+    for durability in [Durability::Turn, Durability::Step] {
+        let (sky, log) = (Sky::over(MemoryStore::new()), Log::default());
+        let chat = Chat::builder().agent(agent(&plain(&log), durability)).open(sky.clone()).unwrap();
+        sky.fail(2, 10_000, Land::Before);
+        let turn = chat.submit("s", user("m"), SendOptions::new()).await.unwrap();
+        assert!(unrecorded(turn.outcome().await.as_ref()), "{durability:?}");
+        // Longer than any budget of the turn: it has ended, and only waits to be recorded.
+        tokio::time::sleep(Duration::from_secs(3600)).await;
+        sky.clear();
+        let next = chat.submit("s", user("n"), SendOptions::new()).await.unwrap();
+        assert_eq!(line(next.outcome().await.as_ref()), "completed 3.2 [a:hello]", "{durability:?}");
+        assert_eq!(history(&chat, "s").await, ["u:m", "a:hello", "u:n", "a:hello"], "{durability:?}");
+        assert_eq!(line(turn.outcome().await.as_ref()), "completed 3.1 [a:hello]", "{durability:?}");
+        let stored = chat.turn(turn.id()).await.unwrap().outcome().await;
+        assert_eq!(line(stored.as_ref()), "completed 3.1 [a:hello]", "{durability:?}");
+        assert_eq!(log.all().len(), 2, "{durability:?}: nothing runs twice");
+        check_rows(&sky, "s").await;
+        sound(&sky.store).await;
+    }
+}
+
+// D38: one failure is bridged: nobody hears of it.
+#[tokio::test(start_paused = true)]
+async fn an_end_whose_first_commit_fails_is_told_as_it_ended() {
+    for (write, land) in [(2, Land::Before), (2, Land::After)] {
+        let sky = Sky::over(MemoryStore::new());
+        let agent = agent(&plain(&Log::default()), Durability::Turn);
+        let chat = Chat::builder().agent(agent).open(sky.clone()).unwrap();
+        sky.fail(write, 1, land);
+        assert_eq!(line(&chat.send("s", user("m")).await), "completed 3.1 [a:hello]", "{land:?}");
+        check_rows(&sky, "s").await;
+    }
+}
+
+// D38, INV-7: also a suspension, and what a signal that came early ends.
+#[tokio::test(start_paused = true)]
+async fn a_suspension_is_recorded_when_the_store_works_again() {
+    for early in [false, true] {
+        let sky = Sky::over(MemoryStore::new());
+        let graph = asking(&Log::default(), Signal::new("ok"));
+        let agent = agent(&graph, Durability::Turn).early_signals(["ok"]);
+        let chat = Chat::builder().agent(agent).open(sky.clone()).unwrap();
+        chat.create_session(singletree_harness::CreateOptions::new().session("s")).await.unwrap();
+        if early {
+            chat.signal(at("s", "ok"), approve(true)).await.unwrap();
+        }
+        sky.fail(2, 5, Land::Before);
+        let turn = chat.submit("s", user("m"), SendOptions::new()).await.unwrap();
+        assert!(unrecorded(turn.outcome().await.as_ref()), "early: {early}");
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert_eq!(turn.outcome().await.as_str(), "suspended", "early: {early}");
+        if !early {
+            chat.answer(at("s", "ok"), approve(true)).await.unwrap().outcome().await;
+        }
+        assert_eq!(history(&chat, "s").await, ["u:m", "a:ask", "a:done"], "early: {early}");
+        check_rows(&sky, "s").await;
+    }
+}
+
+// C, low; harness-chat §10.1: a session is given up when it cannot be read, not when one read has failed.
+#[tokio::test(start_paused = true)]
+async fn one_failed_read_ends_no_conversation() {
+    let sky = Sky::over(MemoryStore::new());
+    let chat = chat_of(&plain(&Log::default())).open(sky.clone()).unwrap();
+    chat.send("s", user("m")).await;
+    let next = chat_of(&plain(&Log::default())).open(sky.clone()).unwrap();
+    sky.blind();
+    let sent = tokio::spawn({
+        let next = next.clone();
+        async move { next.send("s", user("n")).await }
+    });
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    sky.clear();
+    assert_eq!(line(&sent.await.unwrap()), "completed 3.2 [a:hello]");
+    sky.blind();
+    let failed = chat_of(&plain(&Log::default())).open(sky.clone()).unwrap().send("s", user("o")).await;
+    assert_eq!(category(&failed), "session_load_failed");
+}

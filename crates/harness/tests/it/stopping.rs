@@ -1,0 +1,131 @@
+//! Processes that stop: what is left is not counted as a death, and nothing is held by a chat that is dropped (D24, D33).
+
+use std::time::Duration;
+
+use singletree_durable::{Journal, MemoryStore, TurnQuery};
+use singletree_engine::{Ctx, Graph};
+use singletree_harness::{Chat, Retention, SendOptions, Turn};
+use singletree_store_sqlite::SqliteStore;
+
+use crate::bench::{Door, Log, chain, chat_of, line, name, says, user};
+
+fn long(door: &Door, log: &Log) -> Graph<crate::bench::Talk> {
+    let (door, log) = (door.clone(), log.clone());
+    let builder = Graph::builder().node("long", move |cx: Ctx<crate::bench::Talk>| {
+        log.note(if cx.is_recovering() { "again" } else { "first" });
+        let door = door.clone();
+        async move {
+            door.pass().await;
+            Ok(says("done"))
+        }
+    });
+    chain(builder, &["long"])
+}
+
+/// A process that does something in another session while the long turn runs in it, and ends.
+async fn command(store: &MemoryStore, door: &Door, log: &Log, stops: bool) {
+    let chat = chat_of(&long(door, log)).open(store.clone()).unwrap();
+    chat.sweep().await.unwrap();
+    door.somebody().await;
+    if stops {
+        assert!(!chat.shutdown(Duration::ZERO).await);
+    }
+}
+
+async fn deaths(store: &MemoryStore) -> u32 {
+    store.turns(&name("s"), &TurnQuery::No(0)).await.unwrap()[0].deaths
+}
+
+async fn begun(store: &MemoryStore, door: &Door, log: &Log) -> Turn {
+    let chat: Chat = chat_of(&long(door, log)).open(store.clone()).unwrap();
+    let turn = chat.submit("s", user("m"), SendOptions::new()).await.unwrap();
+    door.somebody().await;
+    turn
+}
+
+// D24, D33
+#[tokio::test(start_paused = true)]
+async fn an_orderly_stop_is_no_death_of_a_turn() {
+    let (mut store, log) = (MemoryStore::new(), Log::default());
+    let turn = begun(&store, &Door::shut(), &log).await;
+    // One kill, then commands of other people, each of which stops while the turn runs in it.
+    for _ in 0..5 {
+        store = store.reopen();
+        command(&store, &Door::shut(), &log, true).await;
+        assert_eq!(deaths(&store).await, 1);
+    }
+    store = store.reopen();
+    let door = Door::shut();
+    let chat = chat_of(&long(&door, &log)).open(store.clone()).unwrap();
+    door.open();
+    assert_eq!(chat.sweep().await.unwrap().len(), 1);
+    let outcome = chat.turn(turn.id()).await.unwrap().outcome().await;
+    assert_eq!(line(outcome.as_ref()), "completed 3.1 [a:done]");
+    let runs = log.all();
+    assert_eq!((runs[0].as_str(), runs.len()), ("first", 7));
+    // D7: a node is told that it may have run, also after an orderly stop.
+    assert!(runs[1..].iter().all(|run| run == "again"), "{runs:?}");
+}
+
+// D24
+#[tokio::test(start_paused = true)]
+async fn a_kill_is_a_death_also_between_orderly_stops() {
+    let (mut store, log) = (MemoryStore::new(), Log::default());
+    begun(&store, &Door::shut(), &log).await;
+    for (stops, counted) in [(true, 1), (false, 1), (true, 2), (false, 2)] {
+        store = store.reopen();
+        command(&store, &Door::shut(), &log, stops).await;
+        assert_eq!(deaths(&store).await, counted);
+    }
+    let chat = chat_of(&long(&Door::shut(), &log)).open(store.reopen()).unwrap();
+    let swept = chat.sweep().await.unwrap();
+    assert_eq!(line(swept[0].outcome().await.as_ref()), "errored chat_turn_crashed");
+}
+
+// D33: what had no time to begin has not died either, and is not lost.
+#[tokio::test(start_paused = true)]
+async fn turns_that_wait_at_a_stop_run_at_the_next_start() {
+    let (mut store, log) = (MemoryStore::new(), Log::default());
+    for round in 0..4 {
+        let door = Door::shut();
+        let chat = chat_of(&long(&door, &log)).open(store.clone()).unwrap();
+        if round == 0 {
+            for text in ["m", "n"] {
+                chat.submit("s", user(text), SendOptions::new()).await.unwrap();
+            }
+        } else {
+            chat.sweep().await.unwrap();
+        }
+        door.somebody().await;
+        assert!(!chat.shutdown(Duration::ZERO).await);
+        assert_eq!(deaths(&store).await, 0);
+        store = store.reopen();
+    }
+    let door = Door::shut();
+    door.open();
+    let chat = chat_of(&long(&door, &log)).open(store).unwrap();
+    for turn in chat.sweep().await.unwrap() {
+        assert_eq!(turn.outcome().await.as_str(), "completed");
+    }
+    assert_eq!(crate::bench::history(&chat, "s").await, ["u:m", "a:done", "u:n", "a:done"]);
+}
+
+// C, low: the tasks that watch by the clock hold nothing while they sleep.
+#[tokio::test]
+async fn a_chat_that_has_swept_and_is_dropped_releases_its_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("chat.db");
+    for _ in 0..2 {
+        let store = SqliteStore::options(&file).open().await.unwrap();
+        let blobs = singletree_harness::Blobs::new(store.clone());
+        let chat = chat_of(&crate::bench::plain(&Log::default())).blobs(blobs);
+        let chat = chat.retention(Retention { turns: Some(9), ..Retention::default() }).open(store).unwrap();
+        chat.sweep().await.unwrap();
+        assert_eq!(chat.send("s", user("m")).await.as_str(), "completed");
+        drop(chat);
+        // The next opening is refused as long as anybody holds the file; those who sleep are woken.
+        for _ in 0..1000 {
+            tokio::task::yield_now().await;
+        }
+    }
+}
