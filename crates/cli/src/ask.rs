@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 use std::io;
 
 use serde_json::Value;
+use singletree::draw::visible_value;
 use singletree::harness::PendingWait;
 use singletree::{Answer, Chat, SignalAddress, Turn};
 
 use crate::args::Reply;
 use crate::error::Result;
 use crate::json;
-use crate::print::{Screen, Style};
+use crate::print::{Screen, Style, one_line};
 use crate::shell_word::quoted;
 
 /// How many waits are looked at at once.
@@ -23,17 +24,28 @@ pub(crate) fn show(wait: &PendingWait, screen: &mut Screen) -> io::Result<()> {
     match (tool, &wait.wait.action) {
         (Some(tool), Some(_)) => {
             let effect = known("effect").and_then(Value::as_str).unwrap_or("unknown");
+            let (tool, effect) = (one_line(tool), one_line(effect));
             screen.styled(Style::Strong, &format!("approval wanted: {tool} (effect: {effect})"))?;
-            let arguments = known("arguments").and_then(Value::as_object).into_iter().flatten();
-            for (name, value) in arguments {
-                screen.line(&format!("    {name}: {value}"))?;
+            match known("arguments") {
+                Some(Value::Object(arguments)) => {
+                    arguments.iter().try_for_each(|(name, value)| field(name, value, screen))?;
+                }
+                Some(other) => field("arguments", other, screen)?,
+                None => {}
+            }
+            let metadata = wait.descriptor.metadata.as_ref().and_then(Value::as_object);
+            for (name, value) in metadata.into_iter().flatten() {
+                if !["tool", "effect", "arguments", "call_id"].contains(&name.as_str()) {
+                    field(name, value, screen)?;
+                }
             }
         }
         (Some(_), None) | (None, _) => {
             let kind = if wait.wait.action.is_some() { "approval" } else { "answer" };
-            screen.styled(Style::Strong, &format!("{kind} wanted: {}", wait.descriptor.signal_id))?;
+            screen
+                .styled(Style::Strong, &format!("{kind} wanted: {}", one_line(&wait.descriptor.signal_id)))?;
             if let Some(metadata) = &wait.descriptor.metadata {
-                screen.line(&format!("    {metadata}"))?;
+                screen.line(&format!("    {}", visible_value(&metadata.to_string())))?;
             }
         }
     }
@@ -41,6 +53,12 @@ pub(crate) fn show(wait: &PendingWait, screen: &mut Screen) -> io::Result<()> {
         Some(deadline) => screen.styled(Style::Dim, &format!("    until {}", json::time(deadline))),
         None => Ok(()),
     }
+}
+
+/// Shows a part of what is approved on a line of its own: every character of it counts.
+fn field(name: &str, value: &Value, screen: &mut Screen) -> io::Result<()> {
+    let name = visible_value(name).replace('\n', "\\n");
+    screen.line(&format!("    {name}: {}", visible_value(&value.to_string())))
 }
 
 /// Who could answer from here, and how they are named on a command line.

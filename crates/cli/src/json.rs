@@ -17,7 +17,7 @@ use crate::print::Screen;
 
 /// Prints one document.
 pub(crate) fn print(screen: &mut Screen, document: &impl Serialize) -> io::Result<()> {
-    screen.line(&serde_json::to_string_pretty(document).map_err(io::Error::other)?)
+    screen.json(&serde_json::to_string_pretty(document).map_err(io::Error::other)?)
 }
 
 /// Writes a time for people and machines: RFC 3339, UTC, to the second.

@@ -1,8 +1,10 @@
-//! The output: colours where a person looks on, plain text elsewhere.
+//! The output: colours where a person looks on, plain text elsewhere. What a model, a tool or a user says does not steer the
+//! terminal: characters that nobody sees are escapes.
 
 use std::io::{self, IsTerminal, Write};
 
 use singletree::config::Report;
+use singletree::draw::{visible_json, visible_text};
 
 /// How many columns are used where nobody says how many there are.
 const COLUMNS: usize = 100;
@@ -73,7 +75,7 @@ impl Screen {
         if text.is_empty() {
             return Ok(());
         }
-        self.out.write_all(shown(text).as_bytes())?;
+        self.out.write_all(visible_text(text).as_bytes())?;
         self.open = !text.ends_with('\n');
         self.out.flush()
     }
@@ -91,7 +93,7 @@ impl Screen {
     /// Writes whole lines in a style.
     pub(crate) fn styled(&mut self, style: Style, text: &str) -> io::Result<()> {
         self.end()?;
-        let text = shown(text.strip_suffix('\n').unwrap_or(text));
+        let text = visible_text(text.strip_suffix('\n').unwrap_or(text));
         match self.paint(style, &text) {
             Some(painted) => writeln!(self.out, "{painted}")?,
             None => writeln!(self.out, "{text}")?,
@@ -99,11 +101,18 @@ impl Screen {
         self.out.flush()
     }
 
+    /// Writes a JSON document: it stays the same value, and nothing of it steers the terminal.
+    pub(crate) fn json(&mut self, text: &str) -> io::Result<()> {
+        self.end()?;
+        writeln!(self.out, "{}", visible_json(text))?;
+        self.out.flush()
+    }
+
     /// Writes what went wrong, on one line.
     pub(crate) fn error(&mut self, category: &str, text: &str) -> io::Result<()> {
         self.end()?;
         let word = self.paint(Style::Wrong, "error").unwrap_or_else(|| "error".to_owned());
-        writeln!(self.out, "{word}: {category}: {}", shown(text))?;
+        writeln!(self.out, "{word}: {category}: {}", visible_text(text))?;
         self.out.flush()
     }
 
@@ -111,7 +120,7 @@ impl Screen {
     pub(crate) fn warning(&mut self, text: &str) -> io::Result<()> {
         self.end()?;
         let word = self.paint(Style::Wrong, "warning").unwrap_or_else(|| "warning".to_owned());
-        writeln!(self.out, "{word}: {}", shown(&text.replace(['\n', '\r'], " ")))?;
+        writeln!(self.out, "{word}: {}", visible_text(&text.replace(['\n', '\r'], " ")))?;
         self.out.flush()
     }
 
@@ -131,10 +140,9 @@ impl Screen {
     }
 }
 
-/// Takes control characters out: what a model or a tool says must not steer the terminal.
-fn shown(text: &str) -> String {
-    let kept = |it: &char| matches!(it, '\n' | '\t') || !it.is_control();
-    text.chars().filter(kept).collect()
+/// Returns text of others as one line: a newline in it is an escape, too.
+pub(crate) fn one_line(text: &str) -> String {
+    visible_text(text).replace('\n', "\\n")
 }
 
 /// Finds out how many columns the standard output has.

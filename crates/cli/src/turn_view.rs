@@ -10,7 +10,7 @@ use singletree::llm::{Role, ToolCall};
 use singletree::{ChatEvent, ChatEventKind, ChatMessage, ChatTurnOutcome};
 
 use crate::hint::hint;
-use crate::print::{Screen, Style};
+use crate::print::{Screen, Style, one_line};
 
 /// How many lines of a tool's result are shown.
 const RESULT_LINES_MAX: usize = 12;
@@ -32,6 +32,10 @@ pub(crate) struct TurnView {
     calls: HashMap<String, Call>,
     /// Whether to show what the user said, who did not type it here.
     echo: bool,
+    /// Whether the lines of a text after its first are indented: then none of them looks like a line of ours.
+    indents: bool,
+    /// How many line breaks of the message on its way are not on the screen yet, since nothing came after them.
+    breaks: usize,
 }
 
 #[derive(Debug)]
@@ -54,7 +58,12 @@ struct Call {
 impl TurnView {
     /// Makes a view that also shows what the user said.
     pub(crate) fn echoing() -> Self {
-        Self { echo: true, ..Self::default() }
+        Self { echo: true, indents: true, ..Self::default() }
+    }
+
+    /// Makes a view for where lines of ours, such as prompts, stand between the texts.
+    pub(crate) fn indenting() -> Self {
+        Self { indents: true, ..Self::default() }
     }
 
     /// Shows what happened.
@@ -65,7 +74,7 @@ impl TurnView {
         let late = self.at.is_some_and(|it| event.at < it);
         match &event.what {
             ChatEventKind::TurnAccepted { message: Some(message) } if self.echo => {
-                screen.line(&format!("{PROMPT}{}", message.text()))
+                screen.line(&hung(&format!("{PROMPT}{}", message.text())))
             }
             ChatEventKind::Delta { id, .. } if id.k < self.recorded => Ok(()),
             ChatEventKind::Delta { id, run, n, text, so_far, side: _, unrecorded: _ } => {
@@ -108,17 +117,19 @@ impl TurnView {
             self.recorded = id.k + 1;
         }
         match message.role {
-            Role::User if self.echo && id.is_none() => screen.line(&format!("{PROMPT}{}", message.text())),
+            Role::User if self.echo && id.is_none() => {
+                screen.line(&hung(&format!("{PROMPT}{}", message.text())))
+            }
             // Its turn's acceptance has told it already.
             Role::User => Ok(()),
-            Role::System => screen.styled(Style::Dim, &message.text()),
+            Role::System => screen.styled(Style::Dim, &hung(&message.text())),
             Role::Assistant => {
                 let text = message.text().into_owned();
                 match id {
                     Some(id) => self.reach(Piece { id: id.clone(), run: 0, next: 0, text }, screen)?,
-                    None => screen.piece(&text)?,
+                    None => self.say(&text, screen)?,
                 }
-                screen.end()?;
+                self.end_text(screen)?;
                 self.piece = None;
                 if side.is_some_and(|it| it["interrupted"] == true) {
                     screen.styled(Style::Dim, "  (interrupted)")?;
@@ -166,15 +177,15 @@ impl TurnView {
                 }
                 piece.next = delta.next;
                 piece.text.push_str(&delta.text);
-                screen.piece(&delta.text)
+                self.say(&delta.text, screen)
             }
             Some(piece) if piece.id == delta.id && piece.run > delta.run => Ok(()),
             Some(_) | None => {
                 // A higher run takes back what a lower one said.
-                screen.end()?;
-                let shown = screen.piece(&delta.text);
+                self.end_text(screen)?;
+                let said = self.say(&delta.text, screen);
                 self.piece = Some(delta);
-                shown
+                said
             }
         }
     }
@@ -183,14 +194,38 @@ impl TurnView {
     fn reach(&mut self, all: Piece, screen: &mut Screen) -> io::Result<()> {
         let before = self.piece.as_ref().filter(|it| it.id == all.id);
         match before.and_then(|it| all.text.strip_prefix(it.text.as_str())) {
-            Some(missing) => screen.piece(missing)?,
+            Some(missing) => {
+                let missing = missing.to_owned();
+                self.say(&missing, screen)?;
+            }
             None => {
-                screen.end()?;
-                screen.piece(&all.text)?;
+                self.end_text(screen)?;
+                self.say(&all.text, screen)?;
             }
         }
         self.piece = Some(all);
         Ok(())
+    }
+
+    /// Writes a piece of a text.
+    fn say(&mut self, text: &str, screen: &mut Screen) -> io::Result<()> {
+        if !self.indents {
+            return screen.piece(text);
+        }
+        let rest = text.trim_end_matches('\n');
+        let breaks = text.len() - rest.len();
+        if rest.is_empty() {
+            self.breaks += breaks;
+            return Ok(());
+        }
+        let before = std::mem::replace(&mut self.breaks, breaks);
+        screen.piece(&hung(&format!("{}{rest}", "\n".repeat(before))))
+    }
+
+    /// Ends the text that was written by pieces, if one was.
+    fn end_text(&mut self, screen: &mut Screen) -> io::Result<()> {
+        self.breaks = 0;
+        screen.end()
     }
 
     fn tell_call(&mut self, id: &str, screen: &mut Screen) -> io::Result<()> {
@@ -214,7 +249,7 @@ impl TurnView {
             return Ok(());
         }
         if let Some(closed) = closed {
-            return screen.styled(Style::Dim, &format!("  ! {closed}"));
+            return screen.styled(Style::Dim, &format!("  ! {}", one_line(&closed)));
         }
         let mark = if success { '=' } else { '!' };
         for (at, line) in content.lines().take(RESULT_LINES_MAX).enumerate() {
@@ -253,7 +288,21 @@ const FAILED: &str = "error: ";
 pub(crate) const PROMPT: &str = "you> ";
 
 fn call_line(name: &str, arguments: &str) -> String {
-    format!("  * {name} {arguments}")
+    format!("  * {} {arguments}", one_line(name))
+}
+
+/// Indents the lines of a text after its first one.
+pub(crate) fn hung(text: &str) -> String {
+    let mut lines = text.split('\n');
+    let mut hung = lines.next().unwrap_or_default().to_owned();
+    for line in lines {
+        hung.push('\n');
+        if !line.is_empty() {
+            hung.push_str("    ");
+        }
+        hung.push_str(line);
+    }
+    hung
 }
 
 /// Reads the content of a call that was closed without a result (D8).

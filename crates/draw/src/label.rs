@@ -2,27 +2,22 @@
 
 use std::borrow::Cow;
 
-/// Makes a name fit to be shown on one line: what cannot be seen, or would change how the rest is read, is replaced.
+use crate::visible_text::{is_unseen, visible_text};
+
+/// Makes a name fit to be shown on one line: blanks of all kinds are spaces, what cannot be seen, or would change how the rest
+/// is read, is an escape.
 pub(crate) fn shown(name: &str) -> Cow<'_, str> {
     if name.is_empty() {
         return Cow::Borrowed("\"\"");
     }
-    if !name.chars().any(|it| it.is_whitespace() && it != ' ' || is_unfit(it)) {
-        return Cow::Borrowed(name);
-    }
-    let fit = |it: char| match it {
-        it if it.is_whitespace() => ' ',
-        it if is_unfit(it) => char::REPLACEMENT_CHARACTER,
-        it => it,
+    let is_break = |it: char| {
+        it.is_whitespace() && it != ' ' && !is_unseen(it) || matches!(it, '\r' | '\u{b}' | '\u{c}')
     };
-    Cow::Owned(name.chars().map(fit).collect())
-}
-
-/// Control characters, those that turn the direction of writing, and those that are none.
-fn is_unfit(it: char) -> bool {
-    it.is_control()
-        || matches!(it, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
-        || matches!(it, '\u{fffe}' | '\u{ffff}')
+    if !name.chars().any(is_break) {
+        return visible_text(name);
+    }
+    let spaced: String = name.chars().map(|it| if is_break(it) { ' ' } else { it }).collect();
+    Cow::Owned(visible_text(&spaced).into_owned())
 }
 
 /// Cuts a text to so many columns, with an ellipsis where something is missing.
@@ -78,10 +73,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_seen_is_replaced() {
+    fn what_cannot_be_seen_is_escaped() {
         assert_eq!(shown("a b"), "a b");
         assert_eq!(shown(""), "\"\"");
-        assert_eq!(shown("a\nb\t\u{0}\u{202e}c\u{ffff}"), "a b \u{fffd}\u{fffd}c\u{fffd}");
+        assert_eq!(shown("a\nb\t\u{0}\u{202e}c\u{ffff}"), "a b \\u{0}\\u{202e}c\\u{ffff}");
     }
 
     #[test]

@@ -3,6 +3,8 @@
 //! [`GraphPicture`] draws the outline of a compiled graph, [`TimelinePicture`] what is stored of a turn. Nothing here runs
 //! or reads anything: equal data give equal pictures, byte by byte.
 //!
+//! [`visible_text`] and [`visible_value`] make text of others fit to be read: nothing in it hides.
+//!
 //! An SVG stands alone: no script, no link, no font of its own. It follows the reader's choice of light or dark, and
 //! whatever a name contains is text in it, never markup.
 
@@ -11,6 +13,8 @@ mod graph;
 mod label;
 mod svg;
 mod timeline;
+mod visible_text;
 
 pub use graph::GraphPicture;
 pub use timeline::{TextLine, TimelinePicture, Tone};
+pub use visible_text::{visible_json, visible_text, visible_value};

@@ -156,7 +156,7 @@ impl Conversation<'_> {
     }
 
     async fn follow(&mut self, turn: &Turn) -> Result<bool> {
-        let view = TurnView::default();
+        let view = TurnView::indenting();
         let outcome = follow(self.chat, turn, view, &mut self.screen, Interrupt::CancelsTurn).await?;
         Ok(matches!(outcome.as_ref(), ChatTurnOutcome::Suspended(_)))
     }

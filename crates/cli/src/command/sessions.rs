@@ -14,7 +14,7 @@ use crate::exit::COMPLETED;
 use crate::json::{self, Done, Session, Shown};
 use crate::place::Place;
 use crate::print::{Screen, Style};
-use crate::turn_view::TurnView;
+use crate::turn_view::{TurnView, hung};
 use crate::wire::House;
 
 /// The field of a session in which an agent keeps the summary of its beginning.
@@ -133,7 +133,7 @@ async fn summary(chat: &Chat, session: &str) -> Result<Option<Summary>> {
 /// Shows a summary, before the messages that it does not stand for.
 fn told(summary: &Summary, screen: &mut Screen) -> io::Result<()> {
     let Summary { from, to, text, .. } = summary;
-    screen.styled(Style::Dim, &format!("summary of messages {from}-{}: {text}", to.saturating_sub(1)))
+    screen.styled(Style::Dim, &hung(&format!("summary of messages {from}-{}: {text}", to.saturating_sub(1))))
 }
 
 fn read(file: &Path) -> Result<SessionExport> {

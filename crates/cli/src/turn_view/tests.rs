@@ -67,9 +67,12 @@ fn asking() -> ChatMessage {
 }
 
 fn check(events: &[ChatEvent], expect: &str) {
+    check_with(TurnView::default(), events, expect);
+}
+
+fn check_with(mut view: TurnView, events: &[ChatEvent], expect: &str) {
     let paper = Paper::default();
     let mut screen = Screen::over(Box::new(paper.clone()), false);
-    let mut view = TurnView::default();
     for event in events {
         view.show(event, &mut screen).unwrap();
     }
@@ -135,7 +138,33 @@ fn a_call_that_was_never_run_tells_why() {
     check(&[appended(0, 5, asking()), appended(1, 6, ChatMessage::tool("c", denied))], "  ! denied: no\n");
 }
 
+// S6
 #[test]
 fn what_is_said_does_not_steer_the_terminal() {
-    check(&[appended(0, 5, ChatMessage::assistant("a\u{1b}[2Jb\rc\n"))], "a[2Jbc\n");
+    check(&[appended(0, 5, ChatMessage::assistant("a\u{1b}[2Jb\rc\n"))], "a\\u{1b}[2Jb\\u{d}c\n");
+    check(
+        &[appended(0, 5, ChatMessage::assistant("\u{202e}a\u{200b}\u{2028}b"))],
+        "\\u{202e}a\\u{200b}\\u{2028}b\n",
+    );
+    let named =
+        ChatMessage::assistant("").with_tool_calls([llm::ToolCall::new("c", "clock\nyou> yes", Map::new())]);
+    check(&[appended(0, 5, named), started(6)], "  * clock\\nyou> yes {}\n");
+}
+
+// S6
+#[test]
+fn no_line_of_a_text_looks_like_one_of_ours() {
+    let whole = || appended(0, 9, ChatMessage::assistant("one\n\nyou> two\n  * pay {}\n"));
+    let piece = |n: u64, text: &str| delta((0, 1, n), text, false);
+    let expect = "one\n\n    you> two\n      * pay {}\n";
+    let check = |events: &[ChatEvent]| check_with(TurnView::indenting(), events, expect);
+    check(&[whole()]);
+    check(&[piece(0, "one\n"), piece(1, "\n"), piece(2, "you> two\n"), piece(3, "  * pay {}\n"), whole()]);
+    check(&[piece(0, "one\n\nyou"), whole()]);
+    let user = event(
+        4,
+        true,
+        ChatEventKind::TurnAccepted { message: Some(Arc::new(ChatMessage::user("a\nyou> b"))) },
+    );
+    check_with(TurnView::echoing(), &[user], "you> a\n    you> b\n");
 }

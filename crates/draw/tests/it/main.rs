@@ -8,4 +8,5 @@ mod samples;
 mod timelines;
 mod tools;
 mod turns;
+mod visible_text;
 mod xml;
