@@ -74,6 +74,7 @@ export const api = {
   timeline: (id, turn) => surely("GET", at("/page/sessions", id, "/turns", turn, "/timeline")),
   graphUrl: (agent, live) => `${at("/page/agents", agent, "/graph.svg")}${live ? `?live=${encodeURIComponent(live)}` : ""}`,
   signIn: (key) => call("POST", "/page/sign-in", { body: { key } }),
+  signedIn: () => surely("GET", "/page/sign-in").then((it) => it.signed_in),
   signOut: () => call("POST", "/page/sign-out", {}),
   blobUrl: (id, digest) => at("/v1/sessions", id, "/blobs", digest),
   follow: (id, options) =>

@@ -313,6 +313,23 @@ async function remove(id) {
   sessions.refresh().then(count, fail);
 }
 
+const LOST = "Some of your messages have not been sent yet. They are lost when you sign out.";
+
+/** Ends the sign-in on the server; nothing of what was shown or written stays in the browser. */
+async function signOut() {
+  if (!outbox.isEmpty && !confirm(LOST)) return;
+  try {
+    await api.signOut();
+  } catch (error) {
+    return fail(error);
+  }
+  state.unfollow();
+  outbox.clear();
+  // A browser may keep a page that was left, and show it again.
+  document.body.replaceChildren();
+  location.replace("/");
+}
+
 const named = () => decodeURIComponent(/^#\/s\/(.+)$/.exec(location.hash)?.[1] ?? "");
 const fresh = () => `chat-${crypto.randomUUID().slice(0, 8)}`;
 const route = () => (named() ? open(named()) : open(fresh(), true));
@@ -326,6 +343,7 @@ async function starting() {
   } catch (error) {
     return fail(error);
   }
+  api.signedIn().then((it) => ($("leave").hidden = !it), () => {});
   state.agents = agents.items;
   fill($("pick"), agents.items.map((it) => h("option", { value: it.id }, it.name)));
   $("pick").hidden = agents.items.length < 2;
@@ -338,6 +356,7 @@ $("list").replaceWith(sessions.element);
 $("inspector").append(inspector.element);
 $("pick").onchange = () => show();
 $("new").onclick = () => (location.hash = "#/new") && route();
+$("leave").onclick = signOut;
 $("menu").onclick = () => document.body.classList.toggle("drawer");
 $("inspect").onclick = () => {
   const on = document.body.classList.toggle("inspecting");

@@ -2,6 +2,8 @@
 
 import DOMPurify from "../vendor/dompurify-3.4.18/purify.es.mjs";
 import { Marked } from "../vendor/marked-18.2.1/marked.esm.js";
+import { TooCostly, tokensOf } from "./bounded_lexer.js";
+import { visibleText } from "./visible_text.js";
 
 const marked = new Marked({ gfm: true, breaks: true });
 
@@ -33,22 +35,39 @@ function escaped(text) {
   return text.replace(/[&<>"']/g, (it) => `&#${it.charCodeAt(0)};`);
 }
 
-/** Characters that change the order in which a text is read, without being seen. */
-const BIDI = /[\u202A-\u202E\u2066-\u2069\u200E\u200F\u061C]/g;
-
-/** Takes out of a text what turns it round. */
-export function straight(text) {
-  return text.replace(BIDI, "\uFFFD");
-}
-
-/** What stands in an element: the blocks of its text with the nodes that show them, and the links that the text defines. */
+/**
+ * What stands in an element: the blocks of its text with the nodes that show them, and the links that the text defines; or how
+ * long the text is that is shown as it is.
+ */
 const shown = new WeakMap();
 
-/** Shows Markdown in an element. The blocks that it shows already stay as they are: a text that grows costs its last block. */
+/**
+ * Shows Markdown in an element. The blocks that it shows already stay as they are: a text that grows costs its last block. A
+ * text that costs too much is shown as it is.
+ */
 export function show(element, text) {
-  const tokens = marked.lexer(straight(text));
-  const links = JSON.stringify(tokens.links);
+  const visible = visibleText(text);
   const known = shown.get(element);
+  // It has grown: it would cost still more.
+  if (known?.plain <= visible.length) return showPlain(element, visible);
+  try {
+    showBlocks(element, tokensOf(visible, marked.defaults), known);
+  } catch (error) {
+    if (!(error instanceof TooCostly)) console.warn("a text is shown as it is", error);
+    showPlain(element, visible);
+  }
+}
+
+function showPlain(element, text) {
+  const box = document.createElement("div");
+  box.className = "as-it-is";
+  box.textContent = text;
+  element.replaceChildren(box);
+  shown.set(element, { plain: text.length });
+}
+
+function showBlocks(element, tokens, known) {
+  const links = JSON.stringify(tokens.links);
   // A definition changes what any block before it says.
   const blocks = known?.links === links ? known.blocks : [];
   const alike = (token, block) => block?.type === token.type && block.raw === token.raw;
@@ -71,6 +90,12 @@ export function warm() {
 
 function rendered(token) {
   const fragment = DOMPurify.sanitize(marked.parser([token]), ALLOWED);
+  // What was written as a character reference is a character only now.
+  const texts = document.createTreeWalker(fragment, NodeFilter.SHOW_TEXT);
+  while (texts.nextNode()) {
+    const seen = visibleText(texts.currentNode.data);
+    if (seen !== texts.currentNode.data) texts.currentNode.data = seen;
+  }
   for (const link of fragment.querySelectorAll("a")) {
     if (!link.getAttribute("href")) {
       link.replaceWith(...link.childNodes);

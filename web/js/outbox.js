@@ -40,6 +40,16 @@ export class Outbox {
     }
   }
 
+  /** Whether anything is on its way. */
+  get isEmpty() {
+    return this.#items.length === 0;
+  }
+
+  /** Forgets everything, here and in the browser's storage. */
+  clear() {
+    for (const item of this.#items.splice(0)) forget(item);
+  }
+
   /** Takes an item and says it after those before it. */
   add(item) {
     this.#items.push(item);

@@ -2,7 +2,7 @@
 
 import { textOf } from "./conversation.js";
 import { fill, h, icon } from "./dom.js";
-import { straight } from "./markdown.js";
+import { visibleText } from "./visible_text.js";
 
 const titles = new Map();
 
@@ -54,7 +54,7 @@ export class Sessions {
 
   #row(it) {
     const waits = this.#waiting.has(it.id);
-    const title = h("span", { className: "title", dir: "auto", data: { of: it.id } }, titles.get(it.id) ?? it.id);
+    const title = h("span", { className: "title", dir: "auto", data: { of: it.id } }, titles.get(it.id) ?? visibleText(it.id));
     if (!titles.has(it.id)) this.#name(it.id);
     return h(
       "li",
@@ -79,7 +79,7 @@ export class Sessions {
   begins(id, said) {
     const text = said.trim().slice(0, 80);
     if (!text) return false;
-    titles.set(id, straight(text));
+    titles.set(id, visibleText(text));
     // The row may have been made anew meanwhile.
     const shown = this.#list.querySelector(`.title[data-of="${CSS.escape(id)}"]`);
     if (shown) shown.textContent = titles.get(id);

@@ -2,7 +2,8 @@
 
 import { imagesOf, textOf } from "./conversation.js";
 import { fill, h, icon } from "./dom.js";
-import { show, straight } from "./markdown.js";
+import { show } from "./markdown.js";
+import { visibleText } from "./visible_text.js";
 
 const COLOURS = 8;
 
@@ -23,13 +24,23 @@ export function turnView(turn, acts, element) {
   const results = acts.results(turn);
   const parts = [];
   for (const entry of turn.entries) {
-    if (entry.message.role === "user") parts.push(userPart(entry, turn, acts));
-    else if (entry.message.role === "assistant") parts.push(...agentParts(entry, turn, { acts, results, open, root }));
+    if (entry.message.role === "user") parts.push(...drawn(() => [userPart(entry, turn, acts)]));
+    else if (entry.message.role === "assistant") parts.push(...drawn(() => agentParts(entry, turn, { acts, results, open, root })));
   }
   parts.push(...endParts(turn, acts));
   fill(root, parts);
   root.setAttribute("aria-busy", String(turn.status === "open"));
   return root;
+}
+
+/** Draws a part by itself: one that cannot be drawn is told, and keeps none of the others away, least of all what is asked. */
+function drawn(draw) {
+  try {
+    return draw();
+  } catch (error) {
+    console.warn("a part of a turn cannot be shown", error);
+    return [h("p", { className: "note", role: "alert" }, "A part of this turn cannot be shown.")];
+  }
 }
 
 function userPart(entry, turn, acts) {
@@ -41,7 +52,7 @@ function userPart(entry, turn, acts) {
     { className: `said${turn.unsent ? " unsent" : queued ? " queued" : ""}` },
     h("h2", { className: "unseen" }, "You said"),
     images,
-    h("div", { className: "text plain", dir: "auto" }, straight(textOf(entry.message))),
+    h("div", { className: "text plain", dir: "auto" }, visibleText(textOf(entry.message))),
     queued && h("p", { className: "note" }, note),
     !turn.unsent && h("div", { className: "acts" }, button("edit", "Edit in a fork", () => acts.edit(entry)), copyButton(entry, acts)),
   );
@@ -91,7 +102,7 @@ function callPart(call, turn, { results, open }) {
   return h(
     "details",
     { className: `call ${state}`, data: { call: call.id }, open: open.has(call.id) },
-    h("summary", {}, icon(state === "failed" ? "cross" : "tool"), h("span", { className: "name" }, straight(call.name)), h("span", { className: "state" }, words[state])),
+    h("summary", {}, icon(state === "failed" ? "cross" : "tool"), h("span", { className: "name" }, visibleText(call.name)), h("span", { className: "state" }, words[state])),
     h("dl", {}, h("dt", {}, "Arguments"), h("dd", {}, code(pretty(call.arguments))), body !== undefined && [h("dt", {}, "Result"), h("dd", {}, code(body))]),
   );
 }
@@ -119,8 +130,8 @@ function endParts(turn, acts) {
       h(
         "div",
         { className: "failure", role: "alert" },
-        h("p", {}, straight(reply || "This turn failed.")),
-        h("p", { className: "note" }, h("code", {}, category ?? ""), diagnostic ? ` ${straight(diagnostic)}` : ""),
+        h("p", {}, visibleText(reply || "This turn failed.")),
+        h("p", { className: "note" }, h("code", {}, category ?? ""), diagnostic ? ` ${visibleText(diagnostic)}` : ""),
         retrySafe && button("again", "Try again", () => acts.retry(turn), "wordy"),
       ),
     );
@@ -132,7 +143,7 @@ function endParts(turn, acts) {
 export const pretty = (value) => (typeof value === "string" ? value : JSON.stringify(value ?? {}, null, 2));
 
 /** Text as it is, in a box that scrolls. */
-export const code = (text) => h("pre", { tabIndex: 0, role: "region", aria: { label: "value" } }, h("code", { dir: "ltr" }, straight(text)));
+export const code = (text) => h("pre", { tabIndex: 0, role: "region", aria: { label: "value" } }, h("code", { dir: "ltr" }, visibleText(text)));
 
 /** A button with an icon; the words are its name. */
 export function button(name, words, onclick, className = "quiet") {

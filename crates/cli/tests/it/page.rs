@@ -50,6 +50,18 @@ fn a_person_talks_approves_reloads_and_loses_nothing_in_a_browser() {
     check("page.test.mjs");
 }
 
+// S6
+#[test]
+fn an_approval_shows_all_that_is_approved_in_a_browser_and_who_signs_out_is_out() {
+    check("approval.test.mjs");
+}
+
+// S6
+#[test]
+fn what_nobody_sees_is_an_escape_on_the_page() {
+    check_plain("visible_text.test.mjs");
+}
+
 // INV-16
 #[test]
 fn what_others_say_is_inert_in_a_browser_and_keys_are_not_kept() {

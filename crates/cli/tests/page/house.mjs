@@ -98,7 +98,7 @@ async function freePort() {
   return port;
 }
 
-/** A model's server that streams `pieces(request)`, one each `every` milliseconds. */
+/** A model's server that streams `pieces(request)`, one each `every` milliseconds: texts, or `{tool, arguments}` for calls. */
 export async function model(pieces, every = 5) {
   const server = createServer(async (request, response) => {
     let body = "";
@@ -107,14 +107,15 @@ export async function model(pieces, every = 5) {
     const say = (delta, reason = null) => response.write(`data: ${JSON.stringify({ id: "1", object: "chat.completion.chunk", created: 1, model: "m", choices: [{ index: 0, delta, finish_reason: reason }] })}\n\n`);
     say({ role: "assistant", content: "" });
     const began = performance.now();
-    let n = 0;
+    let [n, calls] = [0, 0];
     for (const piece of pieces(JSON.parse(body))) {
-      say({ content: piece });
+      if (typeof piece === "string") say({ content: piece });
+      else say({ tool_calls: [{ index: calls, id: `call-${calls++}`, type: "function", function: { name: piece.tool, arguments: JSON.stringify(piece.arguments) } }] });
       n += 1;
       const ahead = n * every - (performance.now() - began);
       if (ahead > 1) await new Promise((resolve) => setTimeout(resolve, ahead));
     }
-    say({}, "stop");
+    say({}, calls > 0 ? "tool_calls" : "stop");
     response.end("data: [DONE]\n\n");
   }).listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -122,10 +123,10 @@ export async function model(pieces, every = 5) {
   return { url: `http://127.0.0.1:${server.address().port}`, stop: () => server.close() };
 }
 
-/** A configuration with one agent over a model's server. */
-export function config(url) {
+/** A configuration with one agent over a model's server; `tools` is a list as TOML writes it. */
+export function config(url, tools = "[]") {
   const file = join(folder(), "singletree.toml");
-  writeFileSync(file, `[models.main]\nwire = "openai"\nname = "m"\nbase_url = "${url}"\n\n[agents.tester]\ninstructions = "You are tested."\n`);
+  writeFileSync(file, `[models.main]\nwire = "openai"\nname = "m"\nbase_url = "${url}"\n\n[agents.tester]\ninstructions = "You are tested."\ntools = ${tools}\n`);
   return file;
 }
 

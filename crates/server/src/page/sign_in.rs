@@ -17,7 +17,11 @@ use crate::shared::Shared;
 
 /// Returns the routes of signing in and out.
 pub(super) fn routes() -> Vec<Route> {
-    vec![Route::post("/page/sign-in", sign_in).open(), Route::post("/page/sign-out", sign_out).open()]
+    vec![
+        Route::get("/page/sign-in", signed_in).open(),
+        Route::post("/page/sign-in", sign_in).open(),
+        Route::post("/page/sign-out", sign_out).open(),
+    ]
 }
 
 /// What somebody shows to sign in.
@@ -25,6 +29,12 @@ pub(super) fn routes() -> Vec<Route> {
 #[serde(deny_unknown_fields)]
 struct Shown {
     key: String,
+}
+
+/// Tells the page whether its cookie stands for a key that is still good: then it offers to sign out.
+async fn signed_in(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Json<serde_json::Value> {
+    let caller = shared.access.page_sessions().caller(&headers).await;
+    Json(serde_json::json!({ "signed_in": matches!(caller, Ok(Some(_))) }))
 }
 
 async fn sign_in(
