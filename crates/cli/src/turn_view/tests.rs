@@ -148,7 +148,8 @@ fn what_is_said_does_not_steer_the_terminal() {
     );
     let named =
         ChatMessage::assistant("").with_tool_calls([llm::ToolCall::new("c", "clock\nyou> yes", Map::new())]);
-    check(&[appended(0, 5, named), started(6)], "  * clock\\nyou> yes {}\n");
+    let result = appended(1, 7, ChatMessage::tool("c", "noon"));
+    check(&[appended(0, 5, named), result], "  * clock\\nyou> yes {}\n  = noon\n");
 }
 
 // S6
