@@ -131,8 +131,9 @@ test("a character reference hides nothing either", async () => {
   await page.context().close();
 });
 
-test("who signs out is signed out on the server, and nothing stays in the browser", async () => {
+test("who signs out is signed out on the server, and nothing stays in the browser", async (it) => {
   const here = new House("--auth");
+  it.after(() => here.kill());
   const { secret } = JSON.parse(run("keys", "create", "--name", "page test", "--db", here.db, "--json"));
   await here.start();
   const page = await open(browser, here);
@@ -141,6 +142,7 @@ test("who signs out is signed out on the server, and nothing stays in the browse
   assert.equal(await leave.count(), 0, "nobody has signed in yet");
   await page.fill("dialog input", secret);
   await page.click("dialog button");
+  await page.waitForFunction(() => !document.querySelector("dialog"));
   await say(page, "What is 6 * 7?");
   assert.match((await shown(page)).at(-1), /42/);
   const [cookie] = await page.context().cookies();
@@ -157,7 +159,6 @@ test("who signs out is signed out on the server, and nothing stays in the browse
   assert.deepEqual(await page.evaluate(() => [Object.keys(localStorage), document.querySelector("#leave").hidden]), [[], true]);
   assert.deepEqual((await page.context().cookies()).filter((it) => it.value), []);
   await page.context().close();
-  await here.kill();
 });
 
 test("where nobody signs in, nobody signs out", async () => {
