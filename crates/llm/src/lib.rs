@@ -70,7 +70,7 @@ pub use provider::{BoxFuture, BoxStream, Provider, complete_streaming};
 pub use request::Request;
 pub use response::{FinishReason, Response, Usage};
 pub use retry::{Retry, RetryReason};
-pub use schema::{Mismatch, Schema};
+pub use schema::{Mismatch, Schema, count_patterns};
 pub use script::{Script, ScriptedProvider};
 pub use tool::{ToolChoice, ToolDefinition};
 

@@ -1,5 +1,9 @@
 //! JSON Schema, compiled once. The only place that knows the validator.
 
+mod bounds;
+mod positions;
+mod steps;
+
 use std::fmt;
 use std::sync::OnceLock;
 
@@ -8,17 +12,23 @@ use serde_json::Value;
 use crate::Map;
 use crate::error::{Detail, Error, Result};
 
+pub use bounds::count_patterns;
+use steps::{BoundedValidator, Checked};
+
 /// A JSON Schema of an object, compiled at most once.
 ///
-/// Remote references are never fetched: a schema that has one does not compile.
+/// # Limits
+/// A schema that is compiled by [`compile`](Self::compile) has at most 128 KiB, 32 levels, 2,000 objects and lists, 64
+/// references, and 64 patterns of 512 bytes; its references stay within it and unfold to at most 20,000 schemas. A check takes a
+/// bounded number of steps, at most some tenths of a second; a value for which it would take more does not fit.
 pub struct Schema {
     source: Value,
-    validator: OnceLock<Result<jsonschema::Validator, String>>,
+    validator: OnceLock<Result<BoundedValidator, String>>,
 }
 
 /// Compiles a schema, or says where it is none.
-fn build(source: &Value) -> Result<jsonschema::Validator, String> {
-    jsonschema::validator_for(source).map_err(|it| {
+fn build(source: &Value) -> Result<BoundedValidator, String> {
+    BoundedValidator::new(source).map_err(|it| {
         let path = it.instance_path().to_string();
         format!("not a JSON Schema at {}: {}", pointer(&path), it.masked())
     })
@@ -29,9 +39,12 @@ impl Schema {
     ///
     /// # Errors
     ///
-    /// `provider_invalid_request` when it is no JSON Schema, or not one of an object.
+    /// `provider_invalid_request` when it is no JSON Schema, not one of an object, or exceeds a limit.
     pub fn compile(source: Value) -> Result<Self> {
         let schema = Self::generated(source)?;
+        if let Value::Object(root) = &schema.source {
+            bounds::check_bounds(root).map_err(|it| Error::InvalidRequest(Detail::new(it)))?;
+        }
         match build(&schema.source) {
             Ok(validator) => Ok(Self { validator: OnceLock::from(Ok(validator)), ..schema }),
             Err(problem) => Err(Error::InvalidRequest(Detail::new(problem))),
@@ -65,19 +78,22 @@ impl Schema {
     ///
     /// # Errors
     ///
-    /// The first mismatches, by path. Values are not repeated in the text.
+    /// The first mismatches, by path, or that the check would take too many steps. Values are not repeated in the text.
     pub fn check(&self, value: &Value) -> Result<(), Mismatch> {
         const TOLD_MAX: usize = 3;
+        let at_root = |problem: &str| Mismatch { told: vec![(String::new(), problem.to_owned())] };
         let validator = match self.validator.get_or_init(|| build(&self.source)) {
             Ok(validator) => validator,
-            Err(problem) => return Err(Mismatch { told: vec![(String::new(), problem.clone())] }),
+            Err(problem) => return Err(at_root(problem)),
         };
-        let told: Vec<(String, String)> = validator
-            .iter_errors(value)
-            .take(TOLD_MAX)
-            .map(|it| (it.instance_path().to_string(), it.masked().to_string()))
-            .collect();
-        if told.is_empty() { Ok(()) } else { Err(Mismatch { told }) }
+        match validator.check(value, TOLD_MAX) {
+            Checked::Fits => Ok(()),
+            Checked::Mismatches(told) if told.is_empty() => Err(at_root("the value does not fit the schema")),
+            Checked::Mismatches(told) => Err(Mismatch { told }),
+            Checked::TooManySteps => {
+                Err(at_root("checking the value against the schema takes too many steps"))
+            }
+        }
     }
 
     /// Checks the arguments of a call.
@@ -131,3 +147,6 @@ impl std::error::Error for Mismatch {}
 fn pointer(path: &str) -> &str {
     if path.is_empty() { "the root" } else { path }
 }
+
+#[cfg(test)]
+mod tests;

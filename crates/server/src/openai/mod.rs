@@ -17,17 +17,23 @@ mod speech;
 mod tools;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use singletree_protocol::openai::CompletionRequest;
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 
 use crate::body::Sent;
 use crate::caller::{By, Scope};
 use crate::problem::Problem;
 use crate::section::{Route, Section};
 use crate::shared::Shared;
+
+/// How long reading a request may take.
+const READ_TIME: Duration = Duration::from_secs(1);
 
 /// Returns the OpenAI section.
 pub(crate) fn section() -> Section {
@@ -42,7 +48,11 @@ async fn complete(
     headers: HeaderMap,
     Sent(request): Sent<CompletionRequest>,
 ) -> Result<Response, Problem> {
-    let asked = asked::read(&headers, request)?;
+    // Beside the runtime: schemas of clients are compiled, which takes time, however small they are.
+    let reading = spawn_blocking(move || asked::read(&headers, request));
+    let too_long = |_| Problem::invalid("the schemas of `tools` take too long to compile").field("tools");
+    let asked = timeout(READ_TIME, reading).await.map_err(too_long)?;
+    let asked = asked.map_err(|_panicked| Problem::invalid("the request cannot be read"))??;
     let chat = shared.chat(&caller);
     let running = running::begin(&shared, &chat, asked).await?;
     running.answer(&shared).await

@@ -7,6 +7,13 @@ use singletree_protocol::openai::{Tool, ToolChoice, ToolChoiceMode};
 
 use crate::problem::Problem;
 
+/// How many tools a request may bring.
+const TOOLS_MAX: usize = 128;
+/// Bytes of the schemas of all of them.
+const SCHEMA_BYTES_MAX: usize = 512 << 10;
+/// Regular expressions in the schemas of all of them.
+const PATTERNS_MAX: usize = 256;
+
 /// Reads what the client brings; none where that is nothing.
 ///
 /// # Errors
@@ -18,6 +25,7 @@ pub(super) fn read(tools: Vec<Tool>, choice: Option<ToolChoice>) -> Result<Optio
         Some(ToolChoice::Mode(ToolChoiceMode::Required)) => Some(llm::ToolChoice::Required),
         Some(ToolChoice::Named { function }) => Some(llm::ToolChoice::Tool(function.name)),
     };
+    check_bounds(&tools)?;
     let mut definitions = Vec::with_capacity(tools.len());
     for (at, tool) in tools.into_iter().enumerate() {
         definitions.push(definition(tool).map_err(|it| it.field(format!("tools[{at}]")))?);
@@ -42,6 +50,23 @@ pub(super) fn read(tools: Vec<Tool>, choice: Option<ToolChoice>) -> Result<Optio
         Some(choice) => tools.choice(choice),
         None => tools,
     }))
+}
+
+/// Checks what all tools of a request come to, before any of them is compiled.
+fn check_bounds(tools: &[Tool]) -> Result<(), Problem> {
+    let parameters = || tools.iter().filter_map(|it| it.function.as_ref()?.parameters.as_ref());
+    let patterns = parameters().map(llm::count_patterns).fold(0, usize::saturating_add);
+    let bytes = parameters().map(|it| it.to_string().len()).fold(0, usize::saturating_add);
+    for (count, max, what) in [
+        (tools.len(), TOOLS_MAX, "tools"),
+        (bytes, SCHEMA_BYTES_MAX, "bytes of schemas"),
+        (patterns, PATTERNS_MAX, "patterns in schemas"),
+    ] {
+        if count > max {
+            return Err(Problem::invalid(format!("a request has at most {max} {what}")).field("tools"));
+        }
+    }
+    Ok(())
 }
 
 fn definition(tool: Tool) -> Result<llm::ToolDefinition, Problem> {

@@ -169,3 +169,43 @@ async fn the_agents_are_the_models() {
     assert_eq!(ask(&rig.client(), &body).await.json()["model"], "scripted");
     rig.stop().await;
 }
+
+// S2: what a client's schema would cost is found before it is compiled.
+#[tokio::test]
+async fn schemas_that_would_take_for_ever_are_refused_by_category() {
+    let rig = Rig::start().await;
+    let level = |at: usize| {
+        let before = json!({ "$ref": format!("#/$defs/l{}", at - 1) });
+        (format!("l{at}"), json!({ "allOf": [before, before] }))
+    };
+    let bomb = |levels: usize| {
+        let mut defs: serde_json::Map<_, _> = (1..levels).map(level).collect();
+        defs.insert("l0".to_owned(), json!({}));
+        json!({ "type": "object", "$defs": defs, "$ref": format!("#/$defs/l{}", levels - 1) })
+    };
+    let itself = json!({ "properties": { "a": { "$ref": "#" } } });
+    let patterns: serde_json::Map<_, _> =
+        (0..20_000).map(|at| (format!("p{at}"), json!({ "pattern": format!("^{at}[a-z]+$") }))).collect();
+    let tool = |parameters: &Value| json!({ "type": "function", "function": { "name": "t", "parameters": parameters } });
+    for parameters in [bomb(45), bomb(32), json!({ "type": "object", "properties": patterns })] {
+        let mut body = says("say hi");
+        body["tools"] = json!([tool(&parameters)]);
+        let refused = within(rig.client().post(PATH, &body)).await;
+        assert_eq!(refused.status, 400, "{}", refused.text());
+        assert_eq!(refused.json()["error"]["param"], "tools[0]", "{}", refused.text());
+    }
+    let sixty: serde_json::Map<_, _> =
+        (0..60).map(|at| (format!("p{at}"), json!({ "pattern": format!("^{at}$") }))).collect();
+    let named = |at: usize| {
+        let parameters = json!({ "type": "object", "properties": sixty });
+        json!({ "type": "function", "function": { "name": format!("t{at}"), "parameters": parameters } })
+    };
+    let mut body = says("say hi");
+    body["tools"] = (0..5).map(named).collect();
+    let refused = within(rig.client().post(PATH, &body)).await;
+    assert_eq!((refused.status, &refused.json()["error"]["param"]), (400, &json!("tools")));
+    let mut body = says("say hi");
+    body["tools"] = json!([tool(&json!({ "type": "object", "allOf": [itself, itself] }))]);
+    assert_eq!(message(&ask(&rig.client(), &body).await)["content"], "You said: hi");
+    rig.stop().await;
+}
