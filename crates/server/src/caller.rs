@@ -110,6 +110,11 @@ impl Caller {
         }
     }
 
+    /// Tells whether it may read what is said in sessions. Who may not is told only of what its own request makes happen.
+    pub(crate) fn may_read(&self) -> bool {
+        self.scopes.contains(&Scope::Read)
+    }
+
     /// Checks that it may do this.
     pub(crate) fn may(&self, scope: Scope) -> Result<(), Problem> {
         if self.scopes.contains(&scope) { Ok(()) } else { Err(Problem::forbidden(scope)) }

@@ -71,6 +71,9 @@ fn answer(
     input: RunAgentInput,
 ) -> Result<Response, Problem> {
     let asked = said::read(&caller, agent, input)?;
+    if asked.user.is_none() && asked.answers.is_empty() {
+        caller.may(Scope::Read)?;
+    }
     // Once the stream has begun there is no status to tell it by.
     shared.quotas.check_turns(&caller).map_err(|it| Problem::quota_exceeded(&it))?;
     let frames = run::frames(shared.clone(), caller, asked);

@@ -18,7 +18,7 @@ use super::telling;
 use super::truth::Truth;
 use super::turns::Since;
 use super::view::{self, CLIENT_ID};
-use crate::caller::Caller;
+use crate::caller::{Caller, Scope};
 use crate::pictures;
 use crate::shared::Shared;
 use crate::sse::Frame;
@@ -135,7 +135,9 @@ impl Run {
         self.narrated_after = view.held(None).pop().map(|it| it.id);
         let truth = self.truth().await?;
         self.begun_after.clone_from(&truth.last_event);
-        let user = self.asked.user.take().filter(|it| !truth.knows(&it.id));
+        // Whether the session has a message is known to readers only; a message that is sent again attaches to its turn (D3).
+        let is_reader = self.caller.may_read();
+        let user = self.asked.user.take().filter(|it| !is_reader || !truth.knows(&it.id));
         let answers = std::mem::take(&mut self.asked.answers);
         if !answers.is_empty() {
             let ended = match self.answer(answers).await {
@@ -226,6 +228,7 @@ impl Run {
 
     /// The client says nothing new: shows it what there is, and joins the turn that runs, if one does.
     async fn look(&mut self) -> Result<End, Failed> {
+        self.caller.may(Scope::Read)?;
         let open = match self.chat.open_turns(&self.asked.thread).await {
             Err(singletree_harness::Error::SessionUnknown { .. }) => Vec::new(),
             open => open?,
@@ -243,6 +246,10 @@ impl Run {
 
     /// Ends the run with what the session waits for.
     pub(super) async fn interrupted(&self) -> Result<End, Failed> {
+        if !self.caller.may_read() {
+            // What waits is the action of another request.
+            return Ok(End::Success);
+        }
         let pending = self.chat.pending(Some(&self.asked.thread), 1).await?;
         match pending.first() {
             Some(wait) => Ok(End::Interrupt(vec![interrupt::of_wait(wait)])),
@@ -263,8 +270,12 @@ impl Run {
         Ok(())
     }
 
-    /// Makes the client have exactly these messages; where they are not all there are, these last.
+    /// Makes the client have exactly these messages; where they are not all there are, these last. A client that may not read is
+    /// not told of any.
     pub(super) async fn sync(&mut self, mut messages: Vec<Message>, all: bool) {
+        if !self.caller.may_read() {
+            return;
+        }
         let in_sync = match self.posted.take() {
             Some(posted) => {
                 let has = mirror::has(&posted, &messages, all);

@@ -129,8 +129,12 @@ impl Run {
         })))
     }
 
-    /// Returns what is narrated from the run's beginning on: for people to read, and no part of any message (INV-9).
+    /// Returns what is narrated from the run's beginning on: for people to read, and no part of any message (INV-9). It is of the
+    /// whole session, so only readers are told of it.
     fn narrated(&self) -> Pin<Box<dyn Stream<Item = Event> + Send>> {
+        if !self.caller.may_read() {
+            return Box::pin(futures_util::stream::pending());
+        }
         let view = self.shared.narration_of(&self.caller.tenant, &self.asked.thread);
         Box::pin(view.follow(self.narrated_after.as_deref()).map(|it| {
             let value = serde_json::to_value(it.narration.as_ref());

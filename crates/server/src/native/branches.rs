@@ -42,7 +42,7 @@ pub(super) fn routes() -> Vec<Route> {
     let regenerate = starts_turn("regenerateReply", "Asks for another reply")
         .about(
             "Forks the session before the user's message that was answered and sends that same message there again, in one \
-             commit. The answer is that of the message; it names the new session. Name that to be able to ask again: doing \
+             commit. The answer is that of the message; it names the new session. Needs `read`, too. Name that to be able to ask again: doing \
              it twice is 409.",
         )
         .tag(TAG)
@@ -90,6 +90,8 @@ async fn regenerate_one(
     Path(session): Path<String>,
     Sent(wanted): Sent<native::RegenerateReply>,
 ) -> Result<Response, Problem> {
+    // The reply is one to a message that somebody else may have sent.
+    telling.caller.may(Scope::Read)?;
     let reply = wanted.reply.map(place).transpose().map_err(|it| it.field("reply"))?;
     let turn = telling.chat().regenerate(&session, reply, wanted.id.as_deref()).await;
     telling.tell(&turn.map_err(|it| Problem::of_turn(&it))?).await

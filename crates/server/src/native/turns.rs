@@ -39,7 +39,7 @@ pub(super) fn routes() -> Vec<Route> {
              the wait. A turn that has ended otherwise is answered as it ended: of cancel and completion exactly one wins.",
         )
         .tag(TAG)
-        .answers::<native::Turn>(200, "The turn that tells the end.");
+        .answers::<native::Turn>(200, "The turn that tells the end; its outcome for readers only.");
     vec![
         Route::get("/v1/sessions/{session}/turns", page).needs(Scope::Read).documented(list),
         Route::get("/v1/sessions/{session}/turns/{turn}", one).needs(Scope::Read).documented(show),
@@ -84,6 +84,10 @@ async fn cancel_one(
     let outcome = told.outcome().await;
     unfinished(&outcome)?;
     let info = telling.chat().turn_info(&session, told.id()).await.map_err(|it| Problem::of(&it))?;
+    if !telling.caller.may_read() {
+        // What the turn said is not what cancelling it made happen.
+        return Ok(Json(convert::turn(&info)));
+    }
     ended(&telling, &info, &outcome).await.map(Json)
 }
 

@@ -43,6 +43,8 @@ pub(super) async fn say(
     let before = match outcome.as_ref() {
         // An error has no directives; what was missed can be asked for.
         ChatTurnOutcome::Errored(_) => Vec::new(),
+        // What others resumed is told to readers.
+        _ if !asking.caller.may_read() => Vec::new(),
         ChatTurnOutcome::Completed(_) | ChatTurnOutcome::Suspended(_) => match turn.resumed().await {
             Ok(resumed) => resumed.iter().flat_map(|it| directives::of_resumed(asking, it)).collect(),
             Err(error) => return Ok(unknown(session, asking.cleaned(error.into()))),

@@ -17,6 +17,7 @@ use singletree_protocol::steerable::{SendBody, SentMessage, SentPart, SseEvent};
 
 use super::wire::Wire;
 use crate::body::Sent;
+use crate::caller::Scope;
 use crate::fold::Fold;
 use crate::native::Telling;
 use crate::problem::Problem;
@@ -29,7 +30,7 @@ struct Said {
 }
 
 /// Accepts a message and streams its turn. `{"content": "", "metadata": {"resume": true}}` accepts nothing: the newest turn is
-/// streamed again, from its beginning.
+/// streamed again, from its beginning; that is reading.
 pub(super) async fn send(
     telling: Telling,
     Path(chat): Path<String>,
@@ -37,6 +38,7 @@ pub(super) async fn send(
 ) -> Result<Response, Problem> {
     let resumes = body.metadata.as_ref().is_some_and(|it| it.get("resume") == Some(&Value::Bool(true)));
     if resumes && body.message.is_none() && body.content.as_deref().is_none_or(str::is_empty) {
+        telling.caller.may(Scope::Read)?;
         let turn = newest(&telling, &chat).await?;
         return Ok(stream(&telling, &turn));
     }

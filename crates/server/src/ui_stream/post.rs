@@ -42,7 +42,11 @@ pub(super) async fn post(telling: Telling, Sent(posted): Sent<Posted>) -> Result
             chat.submit(&session, said.message, options).await
         }
         Asked::Otherwise(place, said) => chat.edit(&session, place, said.message, None).await,
-        Asked::Regenerate(named) => chat.regenerate(&session, at(named)?, None).await,
+        Asked::Regenerate(named) => {
+            // The reply is one to a message that somebody else may have sent.
+            telling.caller.may(Scope::Read)?;
+            chat.regenerate(&session, at(named)?, None).await
+        }
         Asked::Answer(given) => return answer(&telling, &session, given).await,
     };
     let turn = turn.map_err(refused)?;

@@ -88,7 +88,6 @@ impl Names {
 
 /// A server that asks for keys, what A has there, and who asks.
 struct World {
-    #[expect(dead_code, reason = "it serves as long as it is there")]
     rig: Rig,
     a: Client,
     b: Client,
@@ -139,7 +138,11 @@ impl World {
 }
 
 async fn client_of(rig: &Rig, tenant: &str) -> (String, Client) {
-    let wanted = json!({ "tenant": tenant, "scopes": EVERYTHING });
+    client_with(rig, tenant, &EVERYTHING).await
+}
+
+async fn client_with(rig: &Rig, tenant: &str, scopes: &[&str]) -> (String, Client) {
+    let wanted = json!({ "tenant": tenant, "scopes": scopes });
     let made = rig.operator().post("/v1/keys", &wanted).await;
     assert_eq!(made.status, 201, "{}", made.text());
     let made = made.json();
@@ -204,4 +207,67 @@ async fn a_key_of_another_tenant_is_answered_as_if_there_were_no_such_id() {
         let untouched = other.ask(&other.a, entry, &other.names).await;
         assert_eq!(own, untouched, "{} {}", entry.method, entry.path);
     }
+}
+
+/// What was said in a session, and what waits in another one: texts that are in no request of the table.
+const SAID: &str = "canary-said-4711";
+const ASKED: &str = "canary-asked-4711";
+
+// S7, INV-14: scopes bound what a key is told, whatever the protocol.
+#[tokio::test]
+async fn a_key_that_may_only_write_is_told_nothing_that_others_said_by_any_route() {
+    let mut told_to_readers = 0;
+    // A page's own sign-out is no answer about a session.
+    for entry in TABLE.iter().filter(|it| it.path.contains("session}") || it.body.is_some()) {
+        for (session, is_suspended) in [("open", false), ("held", true)] {
+            let world = World::new().await;
+            let (_, writer) = client_with(&world.rig, "a", &["write"]).await;
+            let path = format!("/v1/sessions/{session}/messages");
+            let said = post(&world.a, &path, json!({ "content": format!("say {SAID}") })).await;
+            let mut names = Names { session: session.into(), ..world.names.clone() };
+            names.turn = said["turn"].as_str().unwrap().to_owned();
+            if is_suspended {
+                let asked = post(&world.a, &path, json!({ "content": format!("send {ASKED}") })).await;
+                names.turn = asked["turn"].as_str().unwrap().to_owned();
+                names.signal = asked["wait"]["signal"].as_str().unwrap().to_owned();
+                names.action = asked["wait"]["action"].as_str().unwrap().to_owned();
+            }
+            let told = world.ask(&writer, entry, &names).await;
+            for canary in [SAID, ASKED] {
+                assert!(!told.contains(canary), "{} {} tells {canary}: {told}", entry.method, entry.path);
+            }
+            let whole = world.ask(&world.a, entry, &names).await;
+            told_to_readers += usize::from(whole.contains(SAID) || whole.contains(ASKED));
+        }
+    }
+    // What the walk is worth: who may read is told by many of them.
+    assert!(told_to_readers > 15, "{told_to_readers}");
+}
+
+// S7
+#[tokio::test]
+async fn looking_by_a_protocol_that_mostly_writes_needs_the_right_to_read() {
+    let world = World::new().await;
+    let (_, writer) = client_with(&world.rig, "a", &["write"]).await;
+    let looks = json!({ "threadId": "mine", "runId": "r", "messages": [] });
+    let resumes = json!({ "content": "", "metadata": { "resume": true } });
+    let regenerates = json!({});
+    for (path, body) in [
+        ("/v1/agui", &looks),
+        ("/v1/chats/mine/send", &resumes),
+        ("/v1/sessions/mine/regenerate", &regenerates),
+    ] {
+        let answer = within(writer.post(path, body)).await;
+        assert_eq!(answer.status, 403, "{path}: {}", answer.text());
+    }
+    // What it says itself is answered to it.
+    let says = json!({ "threadId": "new", "runId": "r", "messages": [
+        { "id": "u", "role": "user", "content": "say hello" }] });
+    let answer = within(writer.post("/v1/agui", &says)).await;
+    assert!(
+        answer.text().contains("You said: hello") || answer.text().contains("hello"),
+        "{}",
+        answer.text()
+    );
+    assert!(!answer.text().contains("MESSAGES_SNAPSHOT"), "{}", answer.text());
 }

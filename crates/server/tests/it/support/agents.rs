@@ -7,6 +7,7 @@
 //! | `act` | the tool `act` (changes), then `All done.` |
 //! | `both` | `look` and `act` in one message, then `All done.` |
 //! | `send` | the tool `send`, which needs approval; then `All done.`, or `Not done.` when denied |
+//! | `send TEXT` | as `send`, with this as its argument |
 //! | `sends` | two calls of `send` in one message: two approvals |
 //! | `slow TEXT` | as `say`, each word waits for the test's [`HandPace`](super::HandPace) |
 //! | `wait and look` | some words, each of which waits for the pace, with a call of `look`; then `All done.` |
@@ -121,6 +122,7 @@ pub(crate) fn script() -> Script {
         rule("act", calls(&[("act", "a")])),
         rule("both", calls(&[("look", "a"), ("act", "b")])),
         rule("send", calls(&[("send", "a")])),
+        rule("send {what}", calls(&[("send", "{what}")])),
         rule("sends", calls(&[("send", "a"), ("send", "b")])),
         rule("fail retryable", failing("provider_unavailable")),
         rule("fail correctable", failing("provider_invalid_request")),
