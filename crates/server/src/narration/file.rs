@@ -3,7 +3,7 @@
 //! A thread of its own writes. Who has something to say leaves it there and goes on; what the thread cannot keep up with, or
 //! the disk has no room for, is dropped.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -17,7 +17,8 @@ use singletree_narration::Narration;
 use super::limits::NarrationLimits;
 use super::ring::Owner;
 
-/// How many sessions may wait to be taken out; if there are more, everything goes.
+/// How many sessions of one tenant may wait to be taken out; if there are more, everything of that tenant goes, and nothing of
+/// another one (INV-14).
 const FORGOTTEN: usize = 1_000;
 /// How long the end of a server waits for the file.
 const LAST_WORDS: Duration = Duration::from_secs(2);
@@ -40,11 +41,49 @@ struct Desk {
 struct Waiting {
     lines: VecDeque<(Owner, String)>,
     bytes: usize,
-    forgotten: HashSet<Owner>,
+    forgotten: Forgotten,
     all: bool,
     closed: bool,
     /// Whether the writer has ended.
     over: bool,
+}
+
+/// Whose lines are to be taken out: of some sessions of a tenant, or of all of them.
+#[derive(Debug, Default)]
+struct Forgotten(HashMap<String, ForgottenSessions>);
+
+#[derive(Debug)]
+enum ForgottenSessions {
+    These(HashSet<String>),
+    All,
+}
+
+impl Forgotten {
+    fn add(&mut self, owner: &Owner) {
+        let new = || ForgottenSessions::These(HashSet::new());
+        let sessions = self.0.entry(owner.tenant.clone()).or_insert_with(new);
+        if let ForgottenSessions::These(these) = sessions {
+            these.insert(owner.session.clone());
+            if these.len() > FORGOTTEN {
+                *sessions = ForgottenSessions::All;
+            }
+        }
+    }
+
+    fn is_everything_of(&self, tenant: &str) -> bool {
+        matches!(self.0.get(tenant), Some(ForgottenSessions::All))
+    }
+
+    /// Returns how the lines begin that are to be taken out.
+    fn beginnings(&self) -> Vec<String> {
+        let of_tenant = |(tenant, sessions): (&String, &ForgottenSessions)| match sessions {
+            ForgottenSessions::All => vec![beginning(tenant, None)],
+            ForgottenSessions::These(these) => {
+                these.iter().map(|session| beginning(tenant, Some(session))).collect()
+            }
+        };
+        self.0.iter().flat_map(of_tenant).collect()
+    }
 }
 
 /// Says that the writer has ended, however it did.
@@ -104,12 +143,12 @@ impl NarrationFile {
     /// Takes the lines of a session out.
     pub(super) fn forget(&self, owner: &Owner) {
         let mut waiting = self.desk.waiting();
-        waiting.lines.retain(|(of, _)| of != owner);
-        waiting.bytes = waiting.lines.iter().map(|(_, line)| line.len()).sum();
-        waiting.forgotten.insert(owner.clone());
-        if waiting.forgotten.len() > FORGOTTEN {
-            waiting.forget_all();
-        }
+        waiting.forgotten.add(owner);
+        let Waiting { lines, bytes, forgotten, .. } = &mut *waiting;
+        // Those of sessions that were forgotten before were said since, unless all of the tenant goes.
+        let everything = forgotten.is_everything_of(&owner.tenant);
+        lines.retain(|(of, _)| of != owner && !(everything && of.tenant == owner.tenant));
+        *bytes = lines.iter().map(|(_, line)| line.len()).sum();
         drop(waiting);
         self.desk.changed.notify_all();
     }
@@ -156,7 +195,7 @@ impl Desk {
 
 impl Waiting {
     fn is_idle(&self) -> bool {
-        self.lines.is_empty() && self.forgotten.is_empty() && !self.all
+        self.lines.is_empty() && self.forgotten.0.is_empty() && !self.all
     }
 
     fn forget_all(&mut self) {
@@ -177,7 +216,7 @@ impl Writer {
             if waiting.all {
                 drop(fs::remove_file(self.aside()));
                 drop(fs::write(&self.path, ""));
-            } else if !waiting.forgotten.is_empty() {
+            } else if !waiting.forgotten.0.is_empty() {
                 for path in [&self.aside(), &self.path] {
                     if take_out(path, &waiting.forgotten).is_err() {
                         // Better nothing than what is to be forgotten.
@@ -225,14 +264,14 @@ fn append(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-/// Writes a file anew without the lines of some sessions.
-fn take_out(path: &Path, forgotten: &HashSet<Owner>) -> io::Result<()> {
+/// Writes a file anew without the lines that are to be forgotten.
+fn take_out(path: &Path, forgotten: &Forgotten) -> io::Result<()> {
     let file = match File::open(path) {
         Ok(file) => BufReader::new(file),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(error),
     };
-    let beginnings: Vec<String> = forgotten.iter().map(beginning).collect();
+    let beginnings = forgotten.beginnings();
     let new = beside(path, ".new");
     drop(fs::remove_file(&new));
     let mut kept = BufWriter::new(append(&new)?);
@@ -247,10 +286,11 @@ fn take_out(path: &Path, forgotten: &HashSet<Owner>) -> io::Result<()> {
     fs::rename(new, path)
 }
 
-/// Returns how the lines of a session begin.
-fn beginning(owner: &Owner) -> String {
+/// Returns how the lines of a session begin; without one, how those of all sessions of a tenant do.
+fn beginning(tenant: &str, session: Option<&str>) -> String {
     let quoted = |text: &str| serde_json::Value::from(text).to_string();
-    format!("{{\"tenant\":{},\"session\":{},", quoted(&owner.tenant), quoted(&owner.session))
+    let session = session.map(|it| format!("{},", quoted(it))).unwrap_or_default();
+    format!("{{\"tenant\":{},\"session\":{session}", quoted(tenant))
 }
 
 #[cfg(test)]

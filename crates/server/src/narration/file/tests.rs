@@ -133,9 +133,31 @@ fn what_waits_is_bounded_and_the_oldest_is_dropped() {
         file.forget(&owner("t", &no.to_string()));
     }
     let waiting = file.desk.waiting();
-    assert!(waiting.all && waiting.forgotten.is_empty() && waiting.lines.is_empty());
+    assert!(!waiting.all && waiting.forgotten.is_everything_of("t") && waiting.lines.is_empty());
     drop(waiting);
     drop((file, limits));
+}
+
+// INV-14
+#[test]
+fn a_tenant_that_forgets_very_many_sessions_takes_out_no_line_of_another() {
+    let folder = Folder::new(NarrationLimits::default());
+    let mut file = folder.open();
+    file.write(&owner("a", "s"), &said("of a"));
+    file.write(&owner("b", "s"), &said("of b"));
+    drop(file);
+    // Nothing is written meanwhile, so that all of it is to be done at once.
+    let desk = Desk { waiting: Mutex::default(), changed: Condvar::new(), waiting_bytes: 1 << 20 };
+    desk.waiting().over = true;
+    file = NarrationFile { desk: Arc::new(desk) };
+    for no in 0..=FORGOTTEN {
+        file.forget(&owner("b", &no.to_string()));
+    }
+    let desk = file.desk.clone();
+    drop(file);
+    Writer { path: folder.path(), max: u64::MAX }.run(&desk);
+    let left = folder.read()[1].clone();
+    assert!(left.contains("of a") && !left.contains("of b"), "{left}");
 }
 
 #[test]
