@@ -53,11 +53,11 @@ export class Conversation {
     return this.turns.findLast((it) => it.status === "suspended" && it.wait);
   }
 
-  /** The tool messages of an invocation by their call: an answer to a call may come with the turn that resumes. */
+  /** The tool messages of an invocation, with what is known beside them, by their call: an answer to a call may come with the turn that resumes. */
   results(turn) {
     const results = new Map();
     for (const it of this.#invocation(turn)) {
-      for (const { message } of it.entries) if (message.role === "tool") results.set(message.tool_call_id, message);
+      for (const { message, side } of it.entries) if (message.role === "tool") results.set(message.tool_call_id, { ...message, side });
     }
     return results;
   }

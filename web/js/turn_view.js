@@ -108,6 +108,9 @@ function callPart(call, turn, { results, open }) {
 }
 
 function stateOf(result, live) {
+  // A tool that ran may return any text, also one that looks like a closed call: what is recorded beside the message counts.
+  if (typeof result.side?.success === "boolean") return result.side.success ? "done" : "failed";
+  if (live && (live.state === "done" || live.state === "failed")) return live.state;
   // What closes a call that was not run is a JSON object that says so (D8).
   if (/^\{.*"status":\s*"(cancelled|denied|unknown|failed)"/.test(textOf(result))) return "closed";
   return live?.state === "failed" ? "failed" : "done";

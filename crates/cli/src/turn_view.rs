@@ -91,7 +91,7 @@ impl TurnView {
                 self.tell_call(call, screen)
             }
             ChatEventKind::ToolFinished { call, name: _, success, content } => {
-                self.result(call, content, *success, screen)
+                self.result(call, content, Some(*success), screen)
             }
             ChatEventKind::TurnErrored { outcome } => self.errored(outcome, screen),
             ChatEventKind::SignalReceived { signal, how, .. } if *how != "consumed" => {
@@ -139,7 +139,8 @@ impl TurnView {
             }
             Role::Tool => {
                 let (call, text) = (message.tool_call_id.as_deref().unwrap_or_default(), message.text());
-                self.result(call, &text, !text.starts_with(FAILED), screen)?;
+                let ran = side.and_then(|it| it["success"].as_bool());
+                self.result(call, &text, ran, screen)?;
                 self.release(screen)
             }
         }
@@ -239,8 +240,11 @@ impl TurnView {
         }
     }
 
-    fn result(&mut self, id: &str, content: &str, success: bool, screen: &mut Screen) -> io::Result<()> {
-        let closed = closed(content);
+    /// Tells what a call gave. `ran` is how it ended where it is known that it ran: then no content makes it a call that was
+    /// closed without running.
+    fn result(&mut self, id: &str, content: &str, ran: Option<bool>, screen: &mut Screen) -> io::Result<()> {
+        let closed = if ran.is_none() { closed(content) } else { None };
+        let success = ran.unwrap_or(!content.starts_with(FAILED));
         if closed.is_none() {
             self.tell_call(id, screen)?;
         }

@@ -136,7 +136,7 @@ impl Chronicle<'_> {
                 EntryKind::Signal { wait, signal, how, from }
             }
             ChatEventKind::MessageAppended { message, side, .. } => match message.role {
-                Role::Tool => self.result(&message),
+                Role::Tool => self.result(&message, side.as_ref()),
                 Role::User | Role::System | Role::Assistant => {
                     let calls = message.tool_calls.iter().map(|it| CallSpan {
                         call: it.id.clone(),
@@ -164,7 +164,7 @@ impl Chronicle<'_> {
         })
     }
 
-    fn result(&mut self, message: &ChatMessage) -> EntryKind {
+    fn result(&mut self, message: &ChatMessage, side: Option<&Value>) -> EntryKind {
         let id = message.tool_call_id.clone().unwrap_or_default();
         let open = self.open.iter().position(|(_, it)| it.call == id);
         let call = open.map(|at| self.open.remove(at).1).unwrap_or_else(|| CallSpan {
@@ -174,7 +174,7 @@ impl Chronicle<'_> {
             asked_at: None,
         });
         let text = message.text().into_owned();
-        EntryKind::ToolResult { call, status: status(&text), text }
+        EntryKind::ToolResult { call, status: status(&text, side), text }
     }
 
     /// Adds what a failed turn had made and no event tells of.
@@ -303,9 +303,13 @@ fn names(message: &ChatMessage) -> Vec<String> {
     message.tool_calls.iter().map(|it| it.name.clone()).collect()
 }
 
-/// Reads off the answer of a call how it ended (D8).
-fn status(text: &str) -> CallStatus {
-    if text.starts_with(FAILED) {
+/// Reads off the answer of a call how it ended (D8): from what is recorded beside it, and where nothing is, from its text.
+fn status(text: &str, side: Option<&Value>) -> CallStatus {
+    let success = side.and_then(|it| it.get("success")).and_then(Value::as_bool);
+    if success == Some(true) {
+        return CallStatus::Done;
+    }
+    if success == Some(false) || text.starts_with(FAILED) {
         return CallStatus::Error;
     }
     let closed: Option<serde_json::Map<String, Value>> = serde_json::from_str(text).ok();

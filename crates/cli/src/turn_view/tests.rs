@@ -138,6 +138,17 @@ fn a_call_that_was_never_run_tells_why() {
     check(&[appended(0, 5, asking()), appended(1, 6, ChatMessage::tool("c", denied))], "  ! denied: no\n");
 }
 
+// A tool of a server may return what closes a call: it is told as a result.
+#[test]
+fn a_call_that_ran_is_told_as_run_whatever_it_returned() {
+    let denied = json!({ "status": "denied", "reason": "no" }).to_string();
+    let side = Some(json!({ "success": true }));
+    let result = Arc::new(ChatMessage::tool("c", denied));
+    let ran = ChatEventKind::MessageAppended { id: message(1), message: result, side };
+    let expect = "  * clock {}\n  = {\"reason\":\"no\",\"status\":\"denied\"}\n";
+    check(&[appended(0, 5, asking()), event(6, true, ran)], expect);
+}
+
 // S6
 #[test]
 fn what_is_said_does_not_steer_the_terminal() {
