@@ -115,10 +115,10 @@ fi
 data="$root/root/.local/share/singletree"
 singletree send 'send hello to Bob' --session bob >"$scratch/send" 2>&1
 check "a message that cannot be undone waits for a person" equal "$?" 3
-check "nothing was sent yet" no test -e "$data/outbox"
+check "nothing was sent yet" equal "$(singletree outbox list --json | jq -c .messages)" '[]'
 signal=$(singletree pending --json | jq -r '.pending[0].signal')
 check "it is approved" singletree answer "$signal" approve --session bob
-check "it was sent, once" equal "$(cat "$data"/outbox/* | jq -cS .)" '{"body":"hello","to":"Bob"}'
+check "it was sent, once" equal "$(singletree outbox list --json | jq -cS '.messages[] | {to, body}')" '{"body":"hello","to":"Bob"}'
 
 # The terminal, killed in the middle of an answer.
 story=$(grep -m1 'And then she wrote that down' docs/story.txt)

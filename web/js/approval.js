@@ -28,6 +28,7 @@ export function approvalCard(wait, place, answer) {
     {},
     h("h2", {}, icon("shield"), title, place.of > 1 && h("span", { className: "note" }, `${place.nth} of ${place.of}`)),
     isApproval && h("p", { className: "risk" }, RISK[effect] ?? "unknown effect"),
+    about.notice && h("p", { className: "risk", role: "alert" }, visibleValue(about.notice)),
     shownParts(wait.metadata, isApproval),
   );
   const card = h(

@@ -4,13 +4,12 @@
 //! conversation survives them is the work of the house around it.
 
 use std::fmt;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use singletree_harness::Agent;
 use singletree_llm::{Pace, Script, ScriptedProvider};
-use singletree_tools::{Calculator, Clock, Notes, Outbox, Tool, ToolLimits, Toolbox};
+use singletree_tools::{Calculator, Clock, NoteStore, Notes, Outbox, OutboxStore, Tool, ToolLimits, Toolbox};
 
 use crate::agent_loop::AgentLoop;
 use crate::error::Result;
@@ -30,10 +29,10 @@ const SYSTEM: &str =
 
 /// Where the demo agent's tools reach, and how fast its model speaks.
 pub struct DemoParts {
-    /// The file in which notes are kept; made with the first one.
-    pub notes: PathBuf,
-    /// The folder into which messages are sent; made with the first one.
-    pub outbox: PathBuf,
+    /// Keeps the notes of conversations.
+    pub notes: Arc<dyn NoteStore>,
+    /// Keeps the messages that conversations send.
+    pub outbox: Arc<dyn OutboxStore>,
     /// Where the time comes from.
     pub now: Box<dyn Fn() -> SystemTime + Send + Sync>,
     /// Performs the model's pauses between words.

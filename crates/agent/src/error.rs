@@ -31,8 +31,8 @@ pub enum Error {
         /// Why.
         why: String,
     },
-    /// The store of the artifacts failed.
-    #[error("the store of the artifacts failed")]
+    /// The store of artifacts, notes and messages failed.
+    #[error("the store of the artifacts, notes and messages failed")]
     Store {
         /// With what.
         source: singletree_durable::Error,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use singletree_engine::{Ctx, Json, NodeResult, Signal};
 use singletree_llm::ToolCall;
+use singletree_tools::Tool;
 
 use crate::asking::Asking;
 use crate::parts::Parts;
@@ -25,8 +26,14 @@ pub(crate) async fn gate(parts: Arc<Parts>, cx: Ctx<AgentState>) -> NodeResult<A
         }
         None => {
             let member = parts.owner(&cx)?;
-            let effect = parts.kit(member).await.runnable(call).map_or("", |it| it.effect().as_str());
-            let signal = signal(&cx, &asking, (index, call)).with("effect", effect);
+            let kit = parts.kit(member).await;
+            let tool = kit.runnable(call);
+            let signal = signal(&cx, &asking, (index, call));
+            let signal = signal.with("effect", tool.map_or("", |it| it.effect().as_str()));
+            let signal = match tool.and_then(Tool::approval_notice) {
+                Some(notice) => signal.with("notice", notice),
+                None => signal,
+            };
             cx.suspend(match member.approval_expires_in {
                 Some(span) => signal.expires_in(span),
                 None => signal,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use singletree_llm::{ToolCall, ToolDefinition};
-use singletree_tools::{Error, IdempotencyKey, Output, Recovery, Tool, Toolbox};
+use singletree_tools::{CallOrigin, Error, IdempotencyKey, Output, Recovery, Tool, Toolbox};
 
 use crate::hand_off::HandOff;
 use crate::member::Member;
@@ -93,9 +93,14 @@ impl<'a> Kit<'a> {
     }
 
     /// Runs a call. One that the agent may not make is answered as one of a tool that is not there, whoever asked for it.
-    pub(crate) async fn call(&self, call: &ToolCall, key: &IdempotencyKey) -> Output {
+    pub(crate) async fn call(
+        &self,
+        call: &ToolCall,
+        key: &IdempotencyKey,
+        origin: Option<&CallOrigin>,
+    ) -> Output {
         match &self.toolbox {
-            Some(toolbox) if self.may_use(&call.name) => toolbox.call(call, key).await,
+            Some(toolbox) if self.may_use(&call.name) => toolbox.call_in(call, key, origin).await,
             Some(_) | None => {
                 let known: Vec<_> = self.definitions().iter().map(|it| it.name().to_owned()).collect();
                 Output::failed(&Error::Unknown { name: call.name.clone(), known: known.join(", ") })

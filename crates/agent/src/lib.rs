@@ -48,6 +48,7 @@ mod member;
 mod summary;
 
 mod command;
+mod document_pins;
 
 mod asking;
 mod parts;
@@ -62,6 +63,7 @@ mod gate;
 mod graph;
 mod model;
 mod team;
+mod tool_documents;
 mod tools;
 
 pub mod demo;
@@ -76,7 +78,9 @@ pub use command::{
     SnapshotSource,
 };
 pub use compaction::Compaction;
+pub use document_pins::DocumentPins;
 pub use error::{Error, Result};
 pub use state::{AgentState, AgentStateUpdate, Decision, Decisions};
 pub use summary::Summary;
 pub use team::{Team, TeamBuilder};
+pub use tool_documents::{ToolDocumentLimits, ToolDocuments, WaitingMessage};

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use singletree_durable::SessionKey;
 use singletree_engine::{Ctx, Json, NodeError, NodeResult};
 use singletree_harness::{CallLog, SideRecords, TurnBudget, TurnStream};
 use singletree_llm::{ChatMessage, ToolCall};
-use singletree_tools::Recovery;
+use singletree_tools::{CallOrigin, Recovery};
 
 use crate::asking::Asking;
 use crate::command::{Action, Verdict, is_command};
@@ -35,6 +36,9 @@ pub(crate) async fn tools(parts: Arc<Parts>, cx: Ctx<AgentState>) -> NodeResult<
         stream: cx.extension::<TurnStream>(),
         sides: cx.extension::<SideRecords>().filter(|_| is_outermost(&cx)),
         log: CallLog::read(&cx.records(), asking.recorded())?,
+        origin: cx
+            .extension::<SessionKey>()
+            .map(|it| CallOrigin::new(it.tenant.as_str(), it.session.as_str())),
         kit: &kit,
         asking: &asking,
         cx: &cx,
@@ -64,6 +68,8 @@ pub(crate) async fn tools(parts: Arc<Parts>, cx: Ctx<AgentState>) -> NodeResult<
 struct Running<'a> {
     /// Why none of them is made, where none is.
     rejection: Option<&'static str>,
+    /// The conversation of the turn; none in a run without a session.
+    origin: Option<CallOrigin>,
     kit: &'a Kit<'a>,
     asking: &'a Asking,
     cx: &'a Ctx<AgentState>,
@@ -139,6 +145,10 @@ impl Running<'_> {
         let call =
             self.asking.call(index).ok_or_else(|| NodeError::new(format!("there is no call {index}")))?;
         if let Some(text) = self.log.result(index) {
+            // It ran in a run of this node that was interrupted: what was known beside it is noted again.
+            if let Some(sides) = self.sides.as_ref().filter(|_| looks_closed(text)) {
+                sides.note(self.asking.position + 1 + index, "success", true);
+            }
             return Ok(text.to_owned());
         }
         let text = match (self.log.is_in_doubt(index), self.changes(index, call)) {
@@ -167,15 +177,22 @@ impl Running<'_> {
             let arguments = call.arguments.clone().map_or(Value::Null, Value::Object);
             stream.tool_started(&call.id, &call.name, arguments);
         }
-        let output = self.kit.call(call, &self.asking.key(self.cx.identity(), index)).await;
+        let key = self.asking.key(self.cx.identity(), index);
+        let output = self.kit.call(call, &key, self.origin.as_ref()).await;
         if let Some(stream) = &self.stream {
             stream.tool_finished(&call.id, &call.name, output.success, &output.text);
         }
-        if let (Some(sides), false) = (&self.sides, output.success) {
-            sides.note(self.asking.position + 1 + index, "success", false);
+        // Who shows the result must not take it for a call that was closed without running (D8), whatever its text is.
+        if let Some(sides) = self.sides.as_ref().filter(|_| !output.success || looks_closed(&output.text)) {
+            sides.note(self.asking.position + 1 + index, "success", output.success);
         }
         output.text
     }
+}
+
+/// Tells whether the result of a tool may be mistaken for the closing of a call (D8).
+fn looks_closed(text: &str) -> bool {
+    text.trim_start().starts_with('{') && text.contains("\"status\"")
 }
 
 /// What a call is answered that may have had its effect already.

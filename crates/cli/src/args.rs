@@ -1,5 +1,6 @@
 //! The command line.
 
+mod outbox;
 mod picture;
 mod serving;
 
@@ -11,6 +12,7 @@ use serde_json::{Map, Value};
 use singletree::TurnId;
 use singletree::durable::SessionId;
 
+pub(crate) use outbox::{Mcp, Outbox};
 pub(crate) use picture::{Graph, GraphFormat, Turn, TurnFormat};
 pub(crate) use serving::{Health, Keys, KeysOf, ScopeName, Serve, Shell, Switch};
 
@@ -53,6 +55,12 @@ pub(crate) enum Command {
     /// List, show, move and delete sessions.
     #[command(subcommand)]
     Sessions(Sessions),
+    /// List, show and deliver the messages that agents have sent.
+    #[command(subcommand)]
+    Outbox(Outbox),
+    /// Accept what MCP servers say of their tools.
+    #[command(subcommand)]
+    Mcp(Mcp),
     /// Draw the graph of an agent.
     #[command(subcommand)]
     Graph(Graph),
@@ -425,6 +433,8 @@ impl Command {
             Self::Fork(it) => it.common.json,
             Self::Retain(it) => it.common.json,
             Self::Sessions(it) => it.common().json,
+            Self::Outbox(it) => it.common().json,
+            Self::Mcp(Mcp::Accept { common, .. }) => common.json,
             Self::Graph(it) => it.wants_json(),
             Self::Turn(it) => it.wants_json(),
             Self::Doctor(it) => it.common.json,

@@ -39,6 +39,9 @@ pub(crate) fn show(wait: &PendingWait, screen: &mut Screen) -> io::Result<()> {
                     field(name, value, screen)?;
                 }
             }
+            if let Some(notice) = known("notice").and_then(Value::as_str) {
+                screen.styled(Style::Wrong, &format!("    {notice}"))?;
+            }
         }
         (Some(_), None) | (None, _) => {
             let kind = if wait.wait.action.is_some() { "approval" } else { "answer" };

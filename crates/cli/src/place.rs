@@ -64,16 +64,6 @@ impl Place {
         self.named.as_ref().map(option).unwrap_or_default()
     }
 
-    /// Returns the file of the user's notes.
-    pub(crate) fn notes(&self) -> PathBuf {
-        self.folder().join("notes.txt")
-    }
-
-    /// Returns the folder of messages that leave.
-    pub(crate) fn outbox(&self) -> PathBuf {
-        self.folder().join("outbox")
-    }
-
     /// Returns the file of the lines that were typed.
     pub(crate) fn typed(&self) -> PathBuf {
         self.beside("typed")

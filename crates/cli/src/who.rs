@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, json};
 use singletree::agent::demo::{self, DemoParts};
-use singletree::agent::{Artifacts, ChatAgent};
+use singletree::agent::{Artifacts, ChatAgent, DocumentPins, ToolDocuments};
 use singletree::config::{
     BareModel, Config, Depth, Means, NotifySettings, OnUnoffered, Serving, Surroundings,
 };
@@ -14,11 +14,11 @@ use singletree::engine::{Clock, Ids, RandomIds, SystemClock};
 use singletree::harness::Limits;
 use singletree::http::{Redactor, Secret};
 use singletree::providers::Wire;
+use singletree::tools::{NoteStore, OutboxStore, UnavailableStore};
 use singletree::{Agent, SqliteStore};
 use singletree_server::Environments;
 
 use crate::error::{Error, Result};
-use crate::place::Place;
 use crate::shell_word::quoted;
 use crate::wire::RealPace;
 
@@ -96,30 +96,24 @@ pub(crate) struct Cast {
 
 impl Cast {
     /// Finds those who are asked for.
-    pub(crate) async fn of(who: &Who, place: &Place) -> Result<Self> {
+    pub(crate) async fn of(who: &Who) -> Result<Self> {
         if let Some(model) = &who.model {
             let about =
                 format!("{} of {}", model.name, who.base_url.as_deref().unwrap_or(model.wire.vendor_url()));
             let config = Config::of_model(bare(model, who)?);
-            return Self::built(config, place, (about, String::new()));
+            return Self::built(config, (about, String::new()));
         }
         let file = who.config.clone().or_else(|| Path::new(FILE).exists().then(|| FILE.into()));
-        let Some(file) = file else { return Self::demo(place) };
+        let Some(file) = file else { return Self::demo() };
         let config = load(&file).await?;
         let listed = config.listed().join(", ");
         let again = who.config.as_ref().map(|it| format!(" --config {}", quoted(&it.display().to_string())));
-        Self::built(config, place, (format!("{listed} ({})", file.display()), again.unwrap_or_default()))
+        Self::built(config, (format!("{listed} ({})", file.display()), again.unwrap_or_default()))
     }
 
     /// The demo: a script that needs no key and no network.
-    pub(crate) fn demo(place: &Place) -> Result<Self> {
-        let parts = DemoParts {
-            notes: place.notes(),
-            outbox: place.outbox(),
-            now: Box::new(|| SystemClock.now().to_system_time()),
-            pace: Arc::new(RealPace),
-        };
-        let agent = demo::agent(parts).map_err(|source| Error::Agent { source })?;
+    pub(crate) fn demo() -> Result<Self> {
+        let agent = demo_agent(&Arc::new(UnavailableStore))?;
         let listed = vec![ChatAgent {
             description: Some("A script with real tools: needs no key and no network.".to_owned()),
             other: Map::from_iter([("examples".to_owned(), json!(demo::EXAMPLES))]),
@@ -142,21 +136,32 @@ impl Cast {
         })
     }
 
-    /// Makes them over a database: what people have approved there is shown to their models. That there are any was settled
-    /// before it was opened. `unoffered` is told of tools that they do not have.
+    /// Makes them over a database: what people have approved there is shown to their models, and their tools keep notes and
+    /// messages in it. That there are any was settled before it was opened. `unoffered` is told of tools that they do not have.
     pub(crate) fn over(mut self, store: &SqliteStore, unoffered: OnUnoffered) -> Result<Self> {
-        if let Some((config, means)) = self.made_of.take() {
-            let artifacts = Artifacts::new(Arc::new(store.clone()), Arc::new(SystemClock));
-            let means = Means { artifacts: Some(Arc::new(artifacts)), unoffered: Some(unoffered), ..means };
-            self.agents = config.build(&means)?.agents;
-        }
+        let documents = tool_documents(store);
+        self.agents = match self.made_of.take() {
+            Some((config, means)) => {
+                let artifacts = Artifacts::new(Arc::new(store.clone()), Arc::new(SystemClock));
+                let means = Means {
+                    artifacts: Some(Arc::new(artifacts)),
+                    tool_documents: Some(documents),
+                    definition_pins: Some(Arc::new(definition_pins(store))),
+                    unoffered: Some(unoffered),
+                    ..means
+                };
+                config.build(&means)?.agents
+            }
+            None => vec![demo_agent(&documents)?],
+        };
         Ok(self)
     }
 
-    fn built(config: Config, place: &Place, (about, again): (String, String)) -> Result<Self> {
+    fn built(config: Config, (about, again): (String, String)) -> Result<Self> {
         let environments = Arc::new(Environments::default());
         let means = Means {
-            data: place.folder().to_owned(),
+            tool_documents: None,
+            definition_pins: None,
             now: Arc::new(|| SystemClock.now().to_system_time()),
             pace: Arc::new(RealPace),
             fraction: Arc::new(fraction),
@@ -182,6 +187,26 @@ impl Cast {
             made_of: Some((config, means)),
         })
     }
+}
+
+/// Keeps notes and messages of tools in a database.
+pub(crate) fn tool_documents(store: &SqliteStore) -> Arc<ToolDocuments> {
+    Arc::new(ToolDocuments::new(Arc::new(store.clone()), Arc::new(SystemClock)))
+}
+
+/// Keeps definitions of MCP servers in a database.
+pub(crate) fn definition_pins(store: &SqliteStore) -> DocumentPins {
+    DocumentPins::new(Arc::new(store.clone()))
+}
+
+fn demo_agent<S: NoteStore + OutboxStore + 'static>(store: &Arc<S>) -> Result<Agent> {
+    let parts = DemoParts {
+        notes: store.clone(),
+        outbox: store.clone(),
+        now: Box::new(|| SystemClock.now().to_system_time()),
+        pace: Arc::new(RealPace),
+    };
+    demo::agent(parts).map_err(|source| Error::Agent { source })
 }
 
 /// Reads and checks a file.

@@ -39,27 +39,27 @@ impl House {
     /// Opens the database for writing; a second process that would is refused. `command` is what that one is told.
     pub(crate) async fn open(place: &Place, who: &Who, command: &str) -> Result<Self> {
         // A wrong file is told before anything is made. Who sits before a terminal sees what waits: nobody else is told.
-        let cast = Cast { notify: Vec::new(), ..Cast::of(who, place).await? };
+        let cast = Cast { notify: Vec::new(), ..Cast::of(who).await? };
         Self::write(place, cast, command).await
     }
 
     /// As [`House::open`], for what needs no agent.
     pub(crate) async fn open_empty(place: &Place, command: &str) -> Result<Self> {
-        Self::write(place, Cast::demo(place)?, command).await
+        Self::write(place, Cast::demo()?, command).await
     }
 
     /// Opens the database for reading, beside a writer or alone.
     pub(crate) async fn look(place: &Place) -> Result<Self> {
-        Self::over(Cast::demo(place)?, read_store(place).await?, place)
+        Self::over(Cast::demo()?, read_store(place).await?, place)
     }
 
     /// As [`House::look`], for what tells who could go on. A wrong file that nobody named keeps nobody from looking.
     pub(crate) async fn look_as(place: &Place, who: &Who) -> Result<Self> {
         let store = read_store(place).await?;
-        match Cast::of(who, place).await {
+        match Cast::of(who).await {
             Ok(cast) => Self::over(Cast { notify: Vec::new(), ..cast }, store, place),
             Err(Error::Config(_)) if who.config.is_none() => {
-                let house = Self::over(Cast::demo(place)?, store, place)?;
+                let house = Self::over(Cast::demo()?, store, place)?;
                 Ok(Self { here: Here { agents: None, ..house.here }, ..house })
             }
             Err(error) => Err(error),
@@ -161,7 +161,7 @@ async fn read_store(place: &Place) -> Result<SqliteStore> {
 
 /// Describes the graph of an agent. Nothing of the agent runs, so that it does not matter where its tools would reach.
 pub(crate) async fn outline(name: &str, who: &Who) -> Result<Outline> {
-    let agents = Cast::of(who, &Place::of(Some("singletree.db".as_ref()))?).await?.agents;
+    let agents = Cast::of(who).await?.agents;
     let found = agents.iter().find(|it| it.name() == name);
     let found = found.ok_or_else(|| no_agent(name, agents.iter().map(Agent::name)))?;
     Ok(found.graph().outline())

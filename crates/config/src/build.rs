@@ -17,9 +17,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use singletree_agent::{AgentLoop, AgentLoopBuilder, Approve, Artifacts, ChatAgent, SnapshotSource};
+use singletree_agent::{
+    AgentLoop, AgentLoopBuilder, Approve, Artifacts, ChatAgent, SnapshotSource, ToolDocuments,
+};
 use singletree_harness::{Agent, Limits};
 use singletree_llm::Pace;
+use singletree_tools::DefinitionPins;
 
 use crate::agent::AgentTable;
 use crate::approval::Approval;
@@ -30,11 +33,13 @@ use crate::report::{Faults, MistakeKind};
 use crate::selector::Selector;
 use crate::unoffered::OnUnoffered;
 
-/// What agents are given from outside: time, chance, and where they may write.
+/// What agents are given from outside: time, chance, and the stores of their tools.
 #[derive(Clone)]
 pub struct Means {
-    /// The folder in which tools keep what they write, unless the file says otherwise.
-    pub data: PathBuf,
+    /// Where built-in tools keep notes and messages; without it they answer that they cannot be used.
+    pub tool_documents: Option<Arc<ToolDocuments>>,
+    /// Where the first known definitions of the tools of MCP servers are kept; without it they last as long as the agents.
+    pub definition_pins: Option<Arc<dyn DefinitionPins>>,
     /// Where the time comes from.
     pub now: Arc<dyn Fn() -> SystemTime + Send + Sync>,
     /// Lets time pass: between attempts to reach a model, and between the words of a script.
@@ -51,7 +56,10 @@ pub struct Means {
 
 impl fmt::Debug for Means {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Means").field("data", &self.data).field("pace", &self.pace).finish_non_exhaustive()
+        f.debug_struct("Means")
+            .field("tool_documents", &self.tool_documents)
+            .field("pace", &self.pace)
+            .finish_non_exhaustive()
     }
 }
 
@@ -162,7 +170,7 @@ impl Config {
     pub(crate) fn rehearse(&self, faults: &Faults) {
         for ready in &self.resolved.servers {
             let name = self.file.servers.get(ready.index).map(|it| &it.name);
-            if let (Some(name), Err(error)) = (name, server::made(self, ready)) {
+            if let (Some(name), Err(error)) = (name, server::made(self, ready, None)) {
                 faults.plain(name.at, MistakeKind::Value, singletree_engine::chain(&error));
             }
         }

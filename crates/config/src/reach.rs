@@ -44,7 +44,7 @@ impl Config {
     async fn reach(&self, ready: &ReadyServer) -> Vec<Unmet> {
         let Some(table) = self.file.servers.get(ready.index) else { return Vec::new() };
         // Why one cannot even be made was told before.
-        let Ok(Some(server)) = build::made(self, ready) else { return Vec::new() };
+        let Ok(Some(server)) = build::made(self, ready, None) else { return Vec::new() };
         let name = table.name.value.as_str();
         let offer = server.tools().await;
         server.disconnect().await;

@@ -264,6 +264,16 @@ fn habit(key: &str, known: &[&str]) -> Option<String> {
         ("host", "listen", "write `listen = \"127.0.0.1:8787\"`"),
         ("cors", "origins", "it is called `origins` here"),
         ("jwks", "key_set", "it is called `key_set` here"),
+        (
+            "notes",
+            "call_time",
+            "notes are kept in the database, each with its conversation: take this table away",
+        ),
+        (
+            "outbox",
+            "call_time",
+            "messages are kept in the database: take this table away, and deliver them by `singletree outbox`",
+        ),
         ("enabled_tools", "tools", "it is called `tools` here"),
     ];
     let plain = key.to_ascii_lowercase().replace('-', "_");

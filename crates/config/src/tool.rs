@@ -1,6 +1,5 @@
 //! `[tools]`: settings of the built-in tools, and which there are.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use singletree_tools::Effect;
@@ -10,10 +9,6 @@ use crate::section::Section;
 /// What the file says of the built-in tools.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ToolSettings {
-    /// The file of the notes.
-    pub(crate) notes: Option<PathBuf>,
-    /// The folder of messages that leave.
-    pub(crate) outbox: Option<PathBuf>,
     /// Where `http_get` may go; to every public host otherwise.
     pub(crate) hosts: Option<Vec<String>>,
     /// How long a call may take.
@@ -48,14 +43,6 @@ impl ToolSettings {
             output_bytes: section.bytes("output_bytes"),
             ..Self::default()
         };
-        if let Some(mut notes) = section.section("notes") {
-            settings.notes = notes.path("file").map(|it| it.value);
-            notes.end();
-        }
-        if let Some(mut outbox) = section.section("outbox") {
-            settings.outbox = outbox.path("folder").map(|it| it.value);
-            outbox.end();
-        }
         if let Some(mut http_get) = section.section("http_get") {
             let hosts = http_get.texts("hosts");
             settings.hosts = hosts.map(|it| it.into_iter().map(|it| it.value).collect());

@@ -1,9 +1,10 @@
 //! Describing a server.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use singletree_http::Secret;
-use singletree_tools::{Effect, Recovery};
+use singletree_tools::{DefinitionPins, Effect, MemoryDefinitionPins, Recovery};
 
 use crate::connection::Terms;
 use crate::error::{Error, Result};
@@ -23,12 +24,21 @@ pub struct McpServerBuilder {
     limits: McpLimits,
     judgement: Judgement,
     secrets: Vec<Secret>,
+    pins: Arc<dyn DefinitionPins>,
 }
 
 impl McpServerBuilder {
     pub(crate) fn new(name: &str, place: Place) -> Self {
         let judgement = Judgement { hints: true, effects: BTreeMap::new(), recoveries: BTreeMap::new() };
-        Self { name: name.to_owned(), place, limits: McpLimits::standard(), judgement, secrets: Vec::new() }
+        let (name, limits) = (name.to_owned(), McpLimits::standard());
+        Self {
+            name,
+            place,
+            limits,
+            judgement,
+            secrets: Vec::new(),
+            pins: Arc::new(MemoryDefinitionPins::default()),
+        }
     }
 
     /// Sets the limits; [`McpLimits::standard`] otherwise.
@@ -61,6 +71,14 @@ impl McpServerBuilder {
         self
     }
 
+    /// Keeps which definition of each tool was seen first. A tool whose definition is another one later counts as dangerous
+    /// unless [`effect`](Self::effect) says otherwise, whatever its hints say. Without it pins last as long as the server.
+    #[must_use]
+    pub fn pins(mut self, pins: Arc<dyn DefinitionPins>) -> Self {
+        self.pins = pins;
+        self
+    }
+
     /// Names a text that must not be shown where the server says it, besides its secret variables and its headers.
     #[must_use]
     pub fn secret(mut self, secret: Secret) -> Self {
@@ -87,7 +105,7 @@ impl McpServerBuilder {
         self.secrets.extend(self.place.secrets());
         let words = Words::new(self.secrets);
         let terms = Terms { server: self.name, place: self.place, limits: self.limits, words };
-        Ok(McpServer::new(terms, self.judgement))
+        Ok(McpServer::new(terms, self.judgement, self.pins))
     }
 }
 

@@ -15,9 +15,10 @@ pub(crate) struct Judgement {
 }
 
 impl Judgement {
-    /// Judges a tool. What is not said counts as dangerous, and is not run again.
-    pub(crate) fn of(&self, tool: &Tool) -> (Effect, Recovery) {
-        let hints = tool.annotations.as_ref().filter(|_| self.hints);
+    /// Judges a tool. What is not said counts as dangerous, and is not run again. Hints count only as long as the definition
+    /// is the one that was seen first.
+    pub(crate) fn of(&self, tool: &Tool, has_changed: bool) -> (Effect, Recovery) {
+        let hints = tool.annotations.as_ref().filter(|_| self.hints && !has_changed);
         let hinted = match hints {
             Some(it) if it.read_only_hint == Some(true) => Effect::Read,
             Some(it) if it.destructive_hint == Some(false) => Effect::SafeWrite,
@@ -56,14 +57,15 @@ mod tests {
             tool.annotations = annotations;
             let mut judgement =
                 Judgement { hints: true, effects: BTreeMap::new(), recoveries: BTreeMap::new() };
-            assert_eq!(judgement.of(&tool), (effect, recovery), "{tool:?}");
+            assert_eq!(judgement.of(&tool, false), (effect, recovery), "{tool:?}");
+            assert_eq!(judgement.of(&tool, true), (Effect::Destructive, Recovery::Report), "{tool:?}");
             judgement.hints = false;
-            assert_eq!(judgement.of(&tool), (Effect::Destructive, Recovery::Report), "{tool:?}");
+            assert_eq!(judgement.of(&tool, false), (Effect::Destructive, Recovery::Report), "{tool:?}");
             judgement.effects.insert("work".to_owned(), Effect::Local);
             judgement.effects.insert("other".to_owned(), Effect::Read);
-            assert_eq!(judgement.of(&tool), (Effect::Local, Recovery::Report), "{tool:?}");
+            assert_eq!(judgement.of(&tool, false), (Effect::Local, Recovery::Report), "{tool:?}");
             judgement.recoveries.insert("work".to_owned(), Recovery::Rerun);
-            assert_eq!(judgement.of(&tool), (Effect::Local, Recovery::Rerun), "{tool:?}");
+            assert_eq!(judgement.of(&tool, true), (Effect::Local, Recovery::Rerun), "{tool:?}");
         }
     }
 }

@@ -25,6 +25,7 @@ mod error;
 
 mod builder;
 mod limits;
+mod pinned;
 mod place;
 
 mod child;

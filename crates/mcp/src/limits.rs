@@ -22,6 +22,8 @@ pub struct McpLimits {
     pub output_bytes: usize,
     /// Tools of the server; the rest is not offered.
     pub tools: usize,
+    /// Regular expressions in the schemas of all tools; tools beyond are not offered.
+    pub patterns: usize,
     /// Bytes of what the model is told about one tool; the rest is cut.
     pub description_bytes: usize,
     /// Bytes kept of what the server last wrote on its standard error.
@@ -30,7 +32,7 @@ pub struct McpLimits {
 
 impl McpLimits {
     /// Returns limits for servers that may be downloaded before they start: 60 seconds to connect, 15 to list, 60 for a
-    /// call, 2 to stop, 5 of rest; 8 MiB a message, 64 KiB an output, 128 tools, 4 KiB a description, 4 KiB of last words.
+    /// call, 2 to stop, 5 of rest; 8 MiB a message, 64 KiB an output, 128 tools, 256 patterns, 4 KiB a description, 4 KiB of last words.
     #[must_use]
     pub fn standard() -> Self {
         Self {
@@ -42,6 +44,7 @@ impl McpLimits {
             message_bytes: 8 * 1024 * 1024,
             output_bytes: 64 * 1024,
             tools: 128,
+            patterns: 256,
             description_bytes: 4 * 1024,
             said_bytes: 4 * 1024,
         }

@@ -13,6 +13,7 @@ use crate::answer::output;
 use crate::connection::Connection;
 use crate::error::Error;
 use crate::limits::McpLimits;
+use crate::pinned::Pinned;
 use crate::server::Shared;
 
 /// One tool of a server.
@@ -30,11 +31,22 @@ pub(crate) struct McpTool {
     name: String,
     effect: Effect,
     recovery: Recovery,
+    /// What is to be known before a call is approved: that the definition has changed.
+    notice: Option<String>,
 }
 
 impl McpTool {
-    pub(crate) fn new(shared: &Arc<Shared>, definition: ToolDefinition, listing: &Listing) -> Self {
-        let (effect, recovery) = shared.judgement.of(listing);
+    pub(crate) fn new(
+        shared: &Arc<Shared>,
+        definition: ToolDefinition,
+        listing: &Listing,
+        pinned: &Pinned,
+    ) -> Self {
+        let notice = match pinned {
+            Pinned::Same => None,
+            Pinned::Changed { notice } => Some(notice.clone()),
+        };
+        let (effect, recovery) = shared.judgement.of(listing, notice.is_some());
         Self {
             shared: Arc::downgrade(shared),
             server: shared.terms.server.clone(),
@@ -43,6 +55,7 @@ impl McpTool {
             name: listing.name.to_string(),
             effect,
             recovery,
+            notice,
         }
     }
 
@@ -101,6 +114,10 @@ impl Tool for McpTool {
 
     fn on_unknown_outcome(&self) -> Recovery {
         self.recovery
+    }
+
+    fn approval_notice(&self) -> Option<&str> {
+        self.notice.as_deref()
     }
 
     fn limits(&self) -> Option<ToolLimits> {

@@ -3,22 +3,28 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use rmcp::model::Tool as Listing;
-use singletree_llm::{BoxFuture, ToolDefinition};
-use singletree_tools::{Offer, Tool, Toolset};
+use serde_json::Value;
+use singletree_llm::{BoxFuture, ToolDefinition, count_patterns};
+use singletree_tools::{DefinitionPins, Offer, Tool, Toolset};
 use tokio::sync::Mutex;
-use tokio::time::Instant;
+use tokio::task::spawn_blocking;
+use tokio::time::{Instant, timeout};
 
 use crate::builder::McpServerBuilder;
 use crate::connection::{Connection, Terms};
 use crate::error::{Error, Result};
 use crate::judgement::Judgement;
 use crate::name::offered;
+use crate::pinned::Pinned;
 use crate::place::{McpCommand, McpEndpoint, Place};
 use crate::remote_tool::{McpTool, unavailable};
 
+/// How long the schema of one tool may take to compile.
+const COMPILE_TIME: Duration = Duration::from_secs(1);
 /// How often the rest after a failed connection is doubled.
 const DOUBLED_MAX: u32 = 4;
 
@@ -40,6 +46,7 @@ pub struct McpServer {
 pub(crate) struct Shared {
     pub(crate) terms: Arc<Terms>,
     pub(crate) judgement: Judgement,
+    pins: Arc<dyn DefinitionPins>,
     desk: Mutex<Desk>,
     listed: Mutex<Listed>,
 }
@@ -94,9 +101,9 @@ impl McpServer {
         McpServerBuilder::new(name, Place::Endpoint(endpoint))
     }
 
-    pub(crate) fn new(terms: Terms, judgement: Judgement) -> Self {
+    pub(crate) fn new(terms: Terms, judgement: Judgement, pins: Arc<dyn DefinitionPins>) -> Self {
         let terms = Arc::new(terms);
-        let shared = Shared { terms, judgement, desk: Mutex::default(), listed: Mutex::default() };
+        let shared = Shared { terms, judgement, pins, desk: Mutex::default(), listed: Mutex::default() };
         Self { shared: Arc::new(shared) }
     }
 
@@ -233,7 +240,7 @@ impl Shared {
         if let Some(tools) = listed.tools.as_ref().filter(|_| listed.listings == listings) {
             return Ok(Arc::clone(tools));
         }
-        let (tools, problems) = self.offer(&listings);
+        let (tools, problems) = self.offer(&listings).await;
         listed.listings = listings;
         listed.problems = problems;
         listed.tools = Some(Arc::clone(&tools));
@@ -241,11 +248,11 @@ impl Shared {
     }
 
     /// Makes tools of what was listed, and says what cannot be made one.
-    fn offer(self: &Arc<Self>, listings: &[Listing]) -> (Arc<[Arc<dyn Tool>]>, Vec<String>) {
+    async fn offer(self: &Arc<Self>, listings: &[Listing]) -> (Arc<[Arc<dyn Tool>]>, Vec<String>) {
         let limits = &self.terms.limits;
         let mut tools: Vec<Arc<dyn Tool>> = Vec::new();
         let mut problems = Vec::new();
-        let mut taken = BTreeSet::new();
+        let (mut taken, mut patterns) = (BTreeSet::new(), 0_usize);
         for listing in listings {
             let own = self.terms.words.problem(&listing.name);
             if tools.len() == limits.tools {
@@ -257,13 +264,25 @@ impl Shared {
                 problems.push(format!("{own}: the name is there twice; the second is not offered"));
                 continue;
             }
-            match definition(&name, listing, limits.description_bytes) {
+            let parameters = parameters(listing);
+            patterns = patterns.saturating_add(count_patterns(&parameters));
+            let described = described(listing, limits.description_bytes);
+            let compiled = if patterns > limits.patterns {
+                Err(format!("the schemas of this server have more than {} patterns", limits.patterns))
+            } else {
+                compiled(&name, described, parameters).await
+            };
+            match compiled {
                 Ok(definition) => {
+                    let pinned = Pinned::of(self.pins.as_ref(), &self.terms.server, listing).await;
+                    if let Pinned::Changed { .. } = pinned {
+                        problems.push(format!("{own}: its definition is not the one that was seen first"));
+                    }
                     if !name.ends_with(listing.name.as_ref()) {
                         problems.push(format!("{own}: offered as {name}"));
                     }
                     taken.insert(name);
-                    tools.push(Arc::new(McpTool::new(self, definition, listing)));
+                    tools.push(Arc::new(McpTool::new(self, definition, listing, &pinned)));
                 }
                 Err(problem) => problems.push(format!("{own}: not offered: {problem}")),
             }
@@ -272,13 +291,27 @@ impl Shared {
     }
 }
 
-fn definition(name: &str, listing: &Listing, bytes_max: usize) -> Result<ToolDefinition, String> {
+fn described(listing: &Listing, bytes_max: usize) -> String {
     let described = listing.description.as_deref().or(listing.title.as_deref()).unwrap_or_default();
-    let described = &described[..described.floor_char_boundary(bytes_max)];
+    described[..described.floor_char_boundary(bytes_max)].to_owned()
+}
+
+fn parameters(listing: &Listing) -> Value {
     let mut parameters = listing.schema_as_json_value();
     if let Some(root) = parameters.as_object_mut() {
         // Providers stumble over it, and it says nothing of the arguments.
         root.remove("$schema");
     }
-    ToolDefinition::new(name, described, parameters).map_err(|it| it.to_string())
+    parameters
+}
+
+/// Compiles a definition beside the runtime: a server may say anything, and compiling its patterns takes time.
+async fn compiled(name: &str, described: String, parameters: Value) -> Result<ToolDefinition, String> {
+    let name = name.to_owned();
+    let compile = move || ToolDefinition::new(&name, &described, parameters).map_err(|it| it.to_string());
+    match timeout(COMPILE_TIME, spawn_blocking(compile)).await {
+        Ok(Ok(compiled)) => compiled,
+        Ok(Err(panicked)) => Err(panicked.to_string()),
+        Err(_elapsed) => Err("its schema takes too long to compile".to_owned()),
+    }
 }

@@ -1,33 +1,59 @@
-//! Lines in a file, to be remembered.
+//! Notes of a conversation, kept by a store.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::path::{Path, PathBuf};
+use std::fmt;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use singletree_llm::BoxFuture;
 
 use crate::effect::Effect;
 use crate::error::{Error, Result};
+use crate::origin::CallOrigin;
 use crate::output::Output;
 use crate::tool::Tool;
-use crate::typed::TypedTool;
+use crate::typed::{CallContext, TypedTool};
 
 /// How long one note may be, in bytes.
 const NOTE_BYTES_MAX: usize = 4 * 1024;
-/// How large the file may be, in bytes.
-const FILE_BYTES_MAX: u64 = 1024 * 1024;
 /// How many notes one answer tells at most.
 const TOLD_MAX: usize = 100;
 
-/// Notes in one file: one line each, oldest first, for people to read too.
+/// Keeps the notes of sessions.
+///
+/// # Contract
+///
+/// - Notes belong to the tenant *and* the session of the origin: no call with another origin sees them (INV-14), and they are
+///   deleted with the session (D25).
+/// - A note that was added without an error is durable.
+/// - The store bounds what a session and a tenant may keep, in bytes.
+pub trait NoteStore: fmt::Debug + Send + Sync {
+    /// Adds a note of one line behind those of the session. The same note twice is two notes.
+    ///
+    /// # Errors
+    ///
+    /// `tool_failed` when the notes of the session or of the tenant are full, or the store fails; `tool_unavailable`.
+    ///
+    /// # Cancellation
+    ///
+    /// A dropped call has added the note or has not.
+    fn add_note<'a>(&'a self, origin: &'a CallOrigin, text: &'a str) -> BoxFuture<'a, Result<()>>;
+
+    /// Returns all notes of the session, oldest first.
+    ///
+    /// # Errors
+    ///
+    /// `tool_failed` when the store fails; `tool_unavailable`.
+    fn list_notes<'a>(&'a self, origin: &'a CallOrigin) -> BoxFuture<'a, Result<Vec<String>>>;
+}
+
+/// Notes of a conversation: one line each, oldest first.
 ///
 /// Three tools: `notes_add` ([`Effect::Local`]), `notes_list` and `notes_search`
-/// ([`Effect::Read`]). Adding is not idempotent: the same note twice is two lines.
+/// ([`Effect::Read`]). Adding is not idempotent: the same note twice is two lines. A call outside of a session is refused.
 #[derive(Debug, Clone)]
 pub struct Notes {
-    path: Arc<Path>,
+    store: Arc<dyn NoteStore>,
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -49,10 +75,10 @@ struct Search {
 }
 
 impl Notes {
-    /// Keeps notes in this file, which is made with the first note.
+    /// Keeps notes in this store.
     #[must_use]
-    pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into().into() }
+    pub fn new(store: Arc<dyn NoteStore>) -> Self {
+        Self { store }
     }
 
     /// Makes the tools.
@@ -66,100 +92,51 @@ impl Notes {
             "notes_add",
             "Adds a note to the user's notes.",
             Effect::Local,
-            move |add: Add, _| one.clone().blocking(move |path| add_line(path, &add.text)),
+            move |add: Add, context| one.clone().add(add.text, context),
         )?;
         let list = TypedTool::new(
             "notes_list",
             "Lists the user's notes, oldest first.",
             Effect::Read,
-            move |_: List, _| two.clone().blocking(|path| tell(path, |_| true)),
+            move |_: List, context| two.clone().find(String::new(), context),
         )?;
         let search = TypedTool::new(
             "notes_search",
             "Finds the user's notes that contain a text.",
             Effect::Read,
-            move |search: Search, _| {
-                let wanted = search.text.to_lowercase();
-                three.clone().blocking(move |path| tell(path, |it| it.to_lowercase().contains(&wanted)))
-            },
+            move |search: Search, context| three.clone().find(search.text.to_lowercase(), context),
         )?;
         Ok(vec![Arc::new(add), Arc::new(list), Arc::new(search)])
     }
 
-    async fn blocking(self, work: impl FnOnce(&Path) -> Result<Output> + Send + 'static) -> Result<Output> {
-        tokio::task::spawn_blocking(move || work(&self.path))
-            .await
-            .map_err(|it| Error::failed_by("the notes could not be used", it))?
-    }
-}
-
-fn add_line(path: &Path, text: &str) -> Result<Output> {
-    // One note is one line, whatever it was before.
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    if line.is_empty() {
-        return Err(Error::Arguments { problem: "a note must not be empty".to_owned() });
-    }
-    if line.len() > NOTE_BYTES_MAX {
-        let problem = format!("a note must not be longer than {NOTE_BYTES_MAX} bytes");
-        return Err(Error::Arguments { problem });
-    }
-    append(path, &line).map_err(|it| Error::failed_by("the note could not be written", it)).and_then(|fits| {
-        match fits {
-            true => Ok(Output::text(format!("Noted: {line}"))),
-            false => Err(Error::failed("the notes are full")),
+    async fn add(self, text: String, context: CallContext) -> Result<Output> {
+        // One note is one line, whatever it was before.
+        let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        if line.is_empty() {
+            return Err(Error::Arguments { problem: "a note must not be empty".to_owned() });
         }
-    })
-}
-
-/// Appends a line, durably. False when the file would grow too large.
-fn append(path: &Path, line: &str) -> io::Result<bool> {
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder)?;
+        if line.len() > NOTE_BYTES_MAX {
+            let problem = format!("a note must not be longer than {NOTE_BYTES_MAX} bytes");
+            return Err(Error::Arguments { problem });
+        }
+        self.store.add_note(context.session_origin()?, &line).await?;
+        Ok(Output::text(format!("Noted: {line}")))
     }
-    let mut file = OpenOptions::new().create(true).append(true).read(true).open(path)?;
-    let length = file.metadata()?.len();
-    if length + line.len() as u64 + 2 > FILE_BYTES_MAX {
-        return Ok(false);
-    }
-    // In one write, so that two notes at once do not mix; a line that was torn by a crash is
-    // ended first.
-    let start = if length == 0 || ends_with_newline(path, length)? { "" } else { "\n" };
-    file.write_all(format!("{start}{line}\n").as_bytes())?;
-    file.sync_data()?;
-    Ok(true)
-}
 
-fn ends_with_newline(path: &Path, length: u64) -> io::Result<bool> {
-    use std::io::{Seek, SeekFrom};
-    let mut file = File::open(path)?;
-    file.seek(SeekFrom::Start(length.saturating_sub(1)))?;
-    let mut last = Vec::new();
-    file.take(1).read_to_end(&mut last)?;
-    Ok(last == b"\n")
-}
-
-fn tell(path: &Path, wanted: impl Fn(&str) -> bool) -> Result<Output> {
-    let text = read(path).map_err(|it| Error::failed_by("the notes could not be read", it))?;
-    let found: Vec<&str> = text.lines().filter(|it| !it.is_empty() && wanted(it)).collect();
-    if found.is_empty() {
-        return Ok(Output::text("There are no such notes."));
+    /// Tells the notes that contain a text in lower case.
+    async fn find(self, wanted: String, context: CallContext) -> Result<Output> {
+        let notes = self.store.list_notes(context.session_origin()?).await?;
+        let found: Vec<&str> =
+            notes.iter().map(String::as_str).filter(|note| note.to_lowercase().contains(&wanted)).collect();
+        if found.is_empty() {
+            return Ok(Output::text("There are no such notes."));
+        }
+        // The newest are told: what a limit hides is what is oldest.
+        let hidden = found.len().saturating_sub(TOLD_MAX);
+        let mut told = found[hidden..].join("\n");
+        if hidden > 0 {
+            told.push_str(&format!("\n[{hidden} older notes are not shown]"));
+        }
+        Ok(Output::text(told))
     }
-    // The newest are told: what a limit hides is what is oldest.
-    let hidden = found.len().saturating_sub(TOLD_MAX);
-    let mut told = found[hidden..].join("\n");
-    if hidden > 0 {
-        told.push_str(&format!("\n[{hidden} older notes are not shown]"));
-    }
-    Ok(Output::text(told))
-}
-
-fn read(path: &Path) -> io::Result<String> {
-    let file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(String::new()),
-        Err(error) => return Err(error),
-    };
-    let mut bytes = Vec::new();
-    file.take(FILE_BYTES_MAX).read_to_end(&mut bytes)?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }

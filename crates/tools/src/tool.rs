@@ -8,6 +8,7 @@ use crate::effect::{Effect, Recovery};
 use crate::error::Result;
 use crate::key::IdempotencyKey;
 use crate::limits::ToolLimits;
+use crate::origin::CallOrigin;
 use crate::output::Output;
 
 /// Something that a model may ask for.
@@ -39,6 +40,11 @@ pub trait Tool: fmt::Debug + Send + Sync {
         None
     }
 
+    /// Returns what a person who is asked to approve a call must know of the tool beside its definition: none for most tools.
+    fn approval_notice(&self) -> Option<&str> {
+        None
+    }
+
     /// Does what is asked.
     ///
     /// # Errors
@@ -57,4 +63,6 @@ pub struct Invocation<'a> {
     pub call_id: &'a str,
     /// The arguments.
     pub arguments: &'a Map,
+    /// The conversation that the call is made in; none outside of a session.
+    pub origin: Option<&'a CallOrigin>,
 }

@@ -10,6 +10,7 @@ use singletree_llm::{ToolCall, ToolDefinition};
 use crate::error::{Error, Result};
 use crate::key::IdempotencyKey;
 use crate::limits::ToolLimits;
+use crate::origin::CallOrigin;
 use crate::output::Output;
 use crate::tool::{Invocation, Tool};
 use crate::toolset::{Missing, Offer};
@@ -128,7 +129,21 @@ impl Toolbox {
     ///
     /// Dropping the future gives the call up; see [`Tool`].
     pub async fn call(&self, call: &ToolCall, key: &IdempotencyKey) -> Output {
-        match self.run(call, key).await {
+        self.call_in(call, key, None).await
+    }
+
+    /// Runs a call as [`call`](Self::call) does, in a conversation if there is one.
+    ///
+    /// # Cancellation
+    ///
+    /// Dropping the future gives the call up; see [`Tool`].
+    pub async fn call_in(
+        &self,
+        call: &ToolCall,
+        key: &IdempotencyKey,
+        origin: Option<&CallOrigin>,
+    ) -> Output {
+        match self.run(call, key, origin).await {
             Ok(output) => output,
             Err(error) => self.failed(call, &error),
         }
@@ -139,11 +154,16 @@ impl Toolbox {
         self.get(name).and_then(Tool::limits).unwrap_or(self.limits)
     }
 
-    async fn run(&self, call: &ToolCall, key: &IdempotencyKey) -> Result<Output> {
+    async fn run(
+        &self,
+        call: &ToolCall,
+        key: &IdempotencyKey,
+        origin: Option<&CallOrigin>,
+    ) -> Result<Output> {
         self.check(call)?;
         let tool = self.find(&call.name)?;
         let arguments = call.arguments.as_ref().ok_or(Error::Unreadable)?;
-        let invocation = Invocation { key, call_id: &call.id, arguments };
+        let invocation = Invocation { key, call_id: &call.id, arguments, origin };
         // The call itself is made inside, so that a panic before the first await is caught too.
         let guarded = AssertUnwindSafe(async { tool.call(invocation).await }).catch_unwind();
         let limit = self.limits_of(&call.name).time;

@@ -13,6 +13,7 @@ use singletree_llm::{BoxFuture, Map, ToolDefinition};
 use crate::effect::{Effect, Recovery};
 use crate::error::{Error, Result};
 use crate::key::IdempotencyKey;
+use crate::origin::CallOrigin;
 use crate::output::Output;
 use crate::tool::{Invocation, Tool};
 
@@ -25,6 +26,20 @@ pub struct CallContext {
     pub key: IdempotencyKey,
     /// The provider's id of the call; unique within one message only.
     pub call_id: String,
+    /// The conversation that the call is made in; none outside of a session.
+    pub origin: Option<CallOrigin>,
+}
+
+impl CallContext {
+    /// Returns the conversation that the call is made in, for tools that keep data of conversations.
+    ///
+    /// # Errors
+    ///
+    /// `tool_failed` when the call is made outside of a session.
+    pub fn session_origin(&self) -> Result<&CallOrigin> {
+        let missing = || Error::failed("this tool works in a conversation only; nothing was done");
+        self.origin.as_ref().ok_or_else(missing)
+    }
 }
 
 /// A tool made of an async function.
@@ -87,7 +102,11 @@ impl Tool for TypedTool {
     }
 
     fn call<'a>(&'a self, invocation: Invocation<'a>) -> BoxFuture<'a, Result<Output>> {
-        let context = CallContext { key: invocation.key.clone(), call_id: invocation.call_id.to_owned() };
+        let context = CallContext {
+            key: invocation.key.clone(),
+            call_id: invocation.call_id.to_owned(),
+            origin: invocation.origin.cloned(),
+        };
         (self.function)(invocation.arguments.clone(), context)
     }
 }

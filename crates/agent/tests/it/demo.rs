@@ -1,30 +1,32 @@
 //! The demo agent, by the script that it is shipped with.
 
-use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use serde_json::json;
+use singletree_agent::ToolDocuments;
 use singletree_agent::demo::{self, DemoParts};
-use singletree_durable::MemoryStore;
+use singletree_durable::{MemoryStore, TenantId};
+use singletree_engine::SystemClock;
 use singletree_harness::{Bucket, Chat};
 use singletree_llm::{BoxFuture, NoPause, Pace};
-use tempfile::TempDir;
 
 use crate::rig::{completed, decide, errored, open, send, suspended, transcript, waiting};
 
-fn parts(folder: &Path) -> DemoParts {
+fn parts(documents: &Arc<ToolDocuments>) -> DemoParts {
     DemoParts {
-        notes: folder.join("notes.txt"),
-        outbox: folder.join("outbox"),
+        notes: documents.clone(),
+        outbox: documents.clone(),
         now: Box::new(|| SystemTime::UNIX_EPOCH + Duration::from_secs(86_400)),
         pace: Arc::new(NoPause),
     }
 }
 
-fn demo() -> (Chat, TempDir) {
-    let folder = TempDir::new().unwrap();
-    (open(demo::agent(parts(folder.path())).unwrap(), MemoryStore::new()), folder)
+/// Returns the demo, and what its tools keep.
+fn demo() -> (Chat, Arc<ToolDocuments>) {
+    let store = MemoryStore::new();
+    let documents = Arc::new(ToolDocuments::new(Arc::new(store.clone()), Arc::new(SystemClock)));
+    (open(demo::agent(parts(&documents)).unwrap(), store), documents)
 }
 
 /// Returns the last reply.
@@ -34,7 +36,7 @@ async fn reply(chat: &Chat, text: &str) -> String {
 }
 
 async fn check(conversation: &[(&str, &str)]) {
-    let (chat, _folder) = demo();
+    let (chat, _documents) = demo();
     for (said, expected) in conversation {
         assert_eq!(&reply(&chat, said).await, expected, "{said}");
     }
@@ -83,34 +85,27 @@ async fn it_remembers_within_the_conversation() {
 }
 
 /// Returns what lies in the outbox: recipients and texts.
-fn sent(folder: &TempDir) -> Vec<(String, String)> {
-    let Ok(files) = std::fs::read_dir(folder.path().join("outbox")) else { return Vec::new() };
-    let mut sent: Vec<_> = files
-        .map(|it| {
-            let text = std::fs::read_to_string(it.unwrap().path()).unwrap();
-            let message: serde_json::Value = serde_json::from_str(&text).unwrap();
-            let field = |name: &str| message[name].as_str().unwrap().to_owned();
-            (field("to"), field("body"))
-        })
-        .collect();
+async fn sent(documents: &ToolDocuments) -> Vec<(String, String)> {
+    let waiting = documents.waiting_messages(&TenantId::single(), None, 100).await.unwrap();
+    let mut sent: Vec<_> = waiting.into_iter().map(|it| (it.message.to, it.message.body)).collect();
     sent.sort();
     sent
 }
 
 #[tokio::test]
 async fn it_sends_only_what_is_approved() {
-    let (chat, folder) = demo();
+    let (chat, documents) = demo();
     suspended(&send(&chat, "send good night to Ann").await);
     let asked = waiting(&chat).await.descriptor.metadata.unwrap();
     assert_eq!(asked["tool"], "send_message");
     assert_eq!(asked["arguments"], json!({ "to": "Ann", "body": "good night" }));
     let outcome = decide(&chat, json!({ "approved": false })).await;
     assert_eq!(completed(&outcome).replies.last().unwrap().text(), "Nothing was sent to Ann.");
-    assert_eq!(sent(&folder), []);
+    assert_eq!(sent(&documents).await, []);
     suspended(&send(&chat, "send good night to Ann").await);
     let outcome = decide(&chat, json!({ "approved": true })).await;
     assert_eq!(completed(&outcome).replies.last().unwrap().text(), "Done. Sent to Ann.");
-    assert_eq!(sent(&folder), [("Ann".into(), "good night".into())]);
+    assert_eq!(sent(&documents).await, [("Ann".into(), "good night".into())]);
 }
 
 #[tokio::test]
@@ -121,18 +116,18 @@ async fn it_asks_for_each_of_two_messages() {
         (false, true, "Nothing was sent to Ann, but to Bob it was."),
         (false, false, "Nothing was sent, neither to Ann nor to Bob."),
     ] {
-        let (chat, folder) = demo();
+        let (chat, documents) = demo();
         suspended(&send(&chat, "send hello to Ann and Bob").await);
         suspended(&decide(&chat, json!({ "approved": first })).await);
         let outcome = decide(&chat, json!({ "approved": second })).await;
         assert_eq!(completed(&outcome).replies.last().unwrap().text(), reply);
-        assert_eq!(sent(&folder).len(), usize::from(first) + usize::from(second));
+        assert_eq!(sent(&documents).await.len(), usize::from(first) + usize::from(second));
     }
 }
 
 #[tokio::test]
 async fn it_can_be_told_to_go_wrong() {
-    let (chat, _folder) = demo();
+    let (chat, _documents) = demo();
     for text in ["fail", "fail halfway"] {
         let outcome = send(&chat, text).await;
         let error = errored(&outcome);
@@ -157,10 +152,11 @@ impl Pace for Sum {
 
 #[tokio::test]
 async fn its_story_is_long_enough_to_be_interrupted_and_everything_else_is_quick() {
-    let folder = TempDir::new().unwrap();
+    let store = MemoryStore::new();
+    let documents = Arc::new(ToolDocuments::new(Arc::new(store.clone()), Arc::new(SystemClock)));
     let pace = Arc::new(Sum::default());
-    let parts = DemoParts { pace: pace.clone(), ..parts(folder.path()) };
-    let chat = open(demo::agent(parts).unwrap(), MemoryStore::new());
+    let parts = DemoParts { pace: pace.clone(), ..parts(&documents) };
+    let chat = open(demo::agent(parts).unwrap(), store);
     for text in ["hello", "help", "what is 1+1", "note: milk", "good morning"] {
         reply(&chat, text).await;
     }
@@ -173,7 +169,7 @@ async fn its_story_is_long_enough_to_be_interrupted_and_everything_else_is_quick
 
 #[tokio::test]
 async fn it_says_that_it_is_a_demo_and_everything_that_it_offers_works() {
-    let (chat, _folder) = demo();
+    let (chat, _documents) = demo();
     assert!(reply(&chat, "hello").await.contains("demo"));
     let help = reply(&chat, "What can you do?").await;
     assert_eq!(reply(&chat, "help").await, help);
@@ -184,7 +180,7 @@ async fn it_says_that_it_is_a_demo_and_everything_that_it_offers_works() {
     let offers: Vec<_> = offers.map(|it| it.strip_prefix("and later: ").unwrap_or(it)).collect();
     assert!(offers.len() > 12, "{offers:?}");
     for offer in offers {
-        let (chat, _folder) = demo();
+        let (chat, _documents) = demo();
         let outcome = send(&chat, offer).await;
         if let singletree_harness::ChatTurnOutcome::Completed(turn) = &outcome {
             let said = turn.replies.last().unwrap().text();

@@ -22,6 +22,7 @@ mod stateless;
 mod steering;
 mod streaming;
 mod team;
+mod tool_documents;
 mod tools;
 mod watched;
 mod window;

@@ -13,6 +13,8 @@ mod health;
 mod init;
 mod keys;
 mod man;
+mod mcp;
+mod outbox;
 mod pending;
 mod piped;
 mod retain;
@@ -48,6 +50,8 @@ pub(crate) async fn run(command: Command) -> Result<u8> {
         Command::Fork(args) => fork::run(args).await,
         Command::Retain(args) => retain::run(args).await,
         Command::Sessions(args) => sessions::run(args).await,
+        Command::Outbox(args) => outbox::run(args).await,
+        Command::Mcp(args) => mcp::run(args).await,
         Command::Graph(args) => graph::run(args).await,
         Command::Turn(args) => turn::run(args).await,
         Command::Doctor(args) => doctor::run(args).await,

@@ -15,7 +15,7 @@ use crate::who::Cast;
 pub(crate) async fn run(args: Serve) -> Result<u8> {
     let place = Place::of(args.db.db.as_deref())?;
     // A wrong file is told before anything is made.
-    let cast = Cast::of(&args.who, &place).await?;
+    let cast = Cast::of(&args.who).await?;
     let redactor = cast.redactor.clone();
     let ended = async {
         let served = Served::open(&place, &args, cast).await?;

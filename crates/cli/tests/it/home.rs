@@ -38,11 +38,16 @@ impl Home {
         self.folder().join("singletree.db")
     }
 
-    /// Returns the messages in the outbox, as they are in their files.
+    /// Returns the messages in the outbox, as the agent sent them.
     pub(crate) fn outbox(&self) -> Vec<Value> {
-        let Ok(files) = std::fs::read_dir(self.folder().join("outbox")) else { return Vec::new() };
-        let read = |path: PathBuf| serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
-        files.map(|it| read(it.unwrap().path())).collect()
+        let (code, listed) = self.json(&["outbox", "list"]);
+        assert_eq!(code, 0, "{listed}");
+        let sent = |message: &Value| {
+            let mut message = message.as_object().unwrap().clone();
+            message.retain(|key, _| matches!(key.as_str(), "to" | "subject" | "body"));
+            Value::Object(message)
+        };
+        listed["messages"].as_array().unwrap().iter().map(sent).collect()
     }
 
     /// Prepares a program with no environment but this home.

@@ -33,5 +33,6 @@ mod show;
 mod slash;
 mod story;
 mod sync_trace;
+mod tenants;
 mod torture;
 mod unoffered;

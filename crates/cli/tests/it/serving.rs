@@ -27,6 +27,11 @@ impl Serving {
         Self::started(command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap())
     }
 
+    /// Takes a server that was just started, whose standard output is a pipe.
+    pub(crate) fn of(child: Child) -> Self {
+        Self::started(child)
+    }
+
     fn started(mut child: Child) -> Self {
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();

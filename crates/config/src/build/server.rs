@@ -5,22 +5,23 @@ use std::sync::Arc;
 
 use singletree_http::{HttpClient, HttpLimits, Secret};
 use singletree_mcp::{McpCommand, McpEndpoint, McpLimits, McpServer, McpServerBuilder};
-use singletree_tools::Toolset;
+use singletree_tools::{DefinitionPins, Toolset};
 
+use super::Means;
 use super::picked::Picked;
 use super::watched::Watched;
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::resolve::ReadyServer;
 use crate::server::{Reach, Server};
-use crate::unoffered::{OnUnoffered, Teller};
+use crate::unoffered::Teller;
 
 /// Makes the servers that agents use, by their place in the file. None is started: that happens when its tools are first
-/// asked for. Agents that use one share it. Who is told of tools that are not offered is `to`.
-pub(crate) fn build(config: &Config, to: Option<&OnUnoffered>) -> Result<BTreeMap<usize, BuiltServer>> {
+/// asked for. Agents that use one share it. Who is told of tools that are not offered is said by the means.
+pub(crate) fn build(config: &Config, means: &Means) -> Result<BTreeMap<usize, BuiltServer>> {
     let mut servers = BTreeMap::new();
     for ready in &config.resolved.servers {
-        if let Some(server) = one(config, ready, to)? {
+        if let Some(server) = one(config, ready, means)? {
             servers.insert(ready.index, server);
         }
     }
@@ -34,10 +35,11 @@ pub(crate) struct BuiltServer {
     pub(crate) teller: Teller,
 }
 
-fn one(config: &Config, ready: &ReadyServer, to: Option<&OnUnoffered>) -> Result<Option<BuiltServer>> {
+fn one(config: &Config, ready: &ReadyServer, means: &Means) -> Result<Option<BuiltServer>> {
     let Some(table) = config.file.servers.get(ready.index) else { return Ok(None) };
-    let Some(server) = made(config, ready)? else { return Ok(None) };
-    let teller = Teller::new(to.cloned());
+    let pins = means.definition_pins.as_ref();
+    let Some(server) = made(config, ready, pins)? else { return Ok(None) };
+    let teller = Teller::new(means.unoffered.clone());
     let watched: Arc<dyn Toolset> = Arc::new(Watched::new(server, teller.clone()));
     let tools = match &table.tools {
         Some(tools) => {
@@ -50,7 +52,11 @@ fn one(config: &Config, ready: &ReadyServer, to: Option<&OnUnoffered>) -> Result
 }
 
 /// Makes one server with all of its tools; none where the file does not say how it is reached.
-pub(crate) fn made(config: &Config, ready: &ReadyServer) -> Result<Option<McpServer>> {
+pub(crate) fn made(
+    config: &Config,
+    ready: &ReadyServer,
+    pins: Option<&Arc<dyn DefinitionPins>>,
+) -> Result<Option<McpServer>> {
     let Some(table) = config.file.servers.get(ready.index) else { return Ok(None) };
     let name = table.name.value.as_str();
     let builder = match &table.reach {
@@ -69,7 +75,7 @@ pub(crate) fn made(config: &Config, ready: &ReadyServer) -> Result<Option<McpSer
         Reach::Unknown => return Ok(None),
     };
     let server = judged(builder.limits(limits(config, table)), table);
-    let server = server.build();
+    let server = pins.cloned().into_iter().fold(server, McpServerBuilder::pins).build();
     server.map(Some).map_err(|it| Error::Server { name: name.to_owned(), source: Box::new(it) })
 }
 

@@ -1,11 +1,11 @@
 //! Tools that are ready to be called.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use singletree_tools::{
-    Calculator, Clock, HttpGet, LiveToolbox, Notes, Outbox, Tool, ToolLimits, Toolbox, Toolset,
+    Calculator, Clock, HttpGet, LiveToolbox, NoteStore, Notes, Outbox, OutboxStore, Tool, ToolLimits,
+    Toolbox, Toolset, UnavailableStore,
 };
 
 use super::picked::Picked;
@@ -27,7 +27,7 @@ pub(crate) struct Shared<'c> {
 
 impl<'c> Shared<'c> {
     pub(crate) fn new(config: &'c Config, means: &'c Means) -> Result<Self> {
-        Ok(Self { config, means, servers: server::build(config, means.unoffered.as_ref())? })
+        Ok(Self { config, means, servers: server::build(config, means)? })
     }
 
     /// Returns the tools of an agent; none when it lists none.
@@ -76,16 +76,20 @@ impl<'c> Shared<'c> {
 
     fn builtin(&self, name: &str) -> singletree_tools::Result<Vec<Arc<dyn Tool>>> {
         let settings = &self.config.file.tools;
-        let place = |named: &Option<PathBuf>, usual: &str| match named {
-            Some(path) => self.config.path(path),
-            None => self.means.data.join(usual),
-        };
+        let documents = self.means.tool_documents.clone();
         let now = self.means.now.clone();
         Ok(match name {
             "clock" => vec![Arc::new(Clock::new(move || now())?)],
             "calculator" => vec![Arc::new(Calculator::new()?)],
-            "notes" => Notes::new(place(&settings.notes, "notes.txt")).tools()?,
-            "outbox" => vec![Arc::new(Outbox::new(place(&settings.outbox, "outbox"))?)],
+            "notes" => Notes::new(match documents {
+                Some(documents) => documents as Arc<dyn NoteStore>,
+                None => Arc::new(UnavailableStore),
+            })
+            .tools()?,
+            "outbox" => vec![Arc::new(Outbox::new(match documents {
+                Some(documents) => documents as Arc<dyn OutboxStore>,
+                None => Arc::new(UnavailableStore),
+            })?)],
             "http_get" => vec![Arc::new(match &settings.hosts {
                 Some(hosts) => HttpGet::only(hosts.iter().map(String::as_str))?,
                 None => HttpGet::new()?,

@@ -78,7 +78,7 @@ fn unknown_keys_are_told_with_what_was_meant() {
             "3:1: this file has no key `mcp_servers`",
             "hint: they stand in `[mcp.NAME]` here",
             "4:8: `tools` has no key `note`",
-            "hint: did you mean `notes`?",
+            "hint: there is `call_time`, `output_bytes`, `http_get`",
             "6:1: `limits` has no key `x`",
             "hint: there is `queue`, `message_bytes`, `steps`, `tool_calls`, `tokens`, `messages`, `history_bytes`, \
              `turn_time`, `turn_age`, `hot_sessions`, `busy_sessions`, `loaded_bytes`",

@@ -10,7 +10,7 @@ const PIECES: &[&str] = &[
     "[models.m]\n",
     "[agents.a]\n",
     "[mcp.s]\n",
-    "[tools.notes]\n",
+    "[tools.http_get]\n",
     "[approval]\n",
     "[limits]\n",
     "[[agents]]\n",

@@ -2,6 +2,7 @@
 
 mod ends;
 mod everything;
+mod pins;
 mod program;
 mod remote;
 mod rig;

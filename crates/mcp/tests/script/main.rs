@@ -77,12 +77,13 @@ impl Script {
         let schema = |properties: Value| json!({"type": "object", "properties": properties});
         let text = schema(json!({"text": {"type": "string"}}));
         let read = json!({"readOnlyHint": true});
+        let save = json!({"readOnlyHint": self.has("flipped")});
         if cursor.is_empty() {
             return json!({"nextCursor": "second", "tools": [
                 {"name": "echo", "description": "Says it again.", "annotations": read,
                  "inputSchema": {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
                                  "properties": {"text": {"type": "string"}}, "required": ["text"]}},
-                {"name": "save", "inputSchema": text},
+                {"name": "save", "inputSchema": text, "annotations": save},
                 {"name": "save.and die", "inputSchema": text, "annotations": {"destructiveHint": false}},
                 {"name": "look-and-die", "inputSchema": text, "annotations": read},
             ]});

@@ -1,0 +1,35 @@
+//! `singletree mcp`: what is known of the tools of MCP servers.
+
+use serde::Serialize;
+
+use crate::args::Mcp;
+use crate::error::{Error, Result};
+use crate::exit::COMPLETED;
+use crate::json;
+use crate::place::Place;
+use crate::print::Screen;
+use crate::who::definition_pins;
+use crate::wire::House;
+
+#[derive(Debug, Serialize)]
+struct PrintedAcceptance<'a> {
+    server: &'a str,
+    tools: u64,
+}
+
+/// Runs the command.
+pub(crate) async fn run(args: Mcp) -> Result<u8> {
+    let Mcp::Accept { server, common } = args;
+    let house = House::open_empty(&Place::of(common.db.db.as_deref())?, "mcp").await?;
+    let removed = definition_pins(&house.store).remove_pins(&server).await;
+    house.close().await;
+    let tools = removed.map_err(|source| Error::Agent { source })?;
+    let mut screen = Screen::out();
+    match common.json {
+        true => json::print(&mut screen, &PrintedAcceptance { server: &server, tools })?,
+        false => {
+            screen.line(&format!("{server}: {tools} definitions are pinned anew when they are seen next"))?
+        }
+    }
+    Ok(COMPLETED)
+}

@@ -1,0 +1,55 @@
+//! Whether the definition of a tool is the one that was seen first.
+
+use rmcp::model::Tool as Listing;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use singletree_tools::DefinitionPins;
+
+/// How many digits of a digest people are shown.
+const SHOWN_DIGITS: usize = 12;
+
+/// What is known of the definition of a tool.
+pub(crate) enum Pinned {
+    /// It is the one that was seen first, or is seen for the first time.
+    Same,
+    /// It is another one, or that cannot be found out.
+    Changed {
+        /// What a person must know who is asked to approve a call.
+        notice: String,
+    },
+}
+
+impl Pinned {
+    /// Compares a definition with the one that was seen first.
+    pub(crate) async fn of(pins: &dyn DefinitionPins, server: &str, listing: &Listing) -> Self {
+        let digest = digest(listing);
+        match pins.pin_definition(server, &listing.name, &digest).await {
+            Ok(pinned) if pinned == digest => Self::Same,
+            Ok(pinned) => {
+                let short = |digest: &str| digest.chars().take(SHOWN_DIGITS).collect::<String>();
+                let (before, now) = (short(&pinned), short(&digest));
+                let notice = format!(
+                    "The server {server} has changed the definition of this tool: it was {before}, it is {now}."
+                );
+                Self::Changed { notice }
+            }
+            Err(_) => Self::Changed {
+                notice: format!("Whether the server {server} has changed this tool is not known now."),
+            },
+        }
+    }
+}
+
+/// Digests what a server says of a tool that decides what it does and how it is judged.
+fn digest(listing: &Listing) -> String {
+    // Objects of JSON values keep their keys sorted, at any depth: equal definitions are equal text.
+    let said: Value = json!({
+        "name": listing.name,
+        "title": listing.title,
+        "description": listing.description,
+        "input": listing.input_schema,
+        "output": listing.output_schema,
+        "annotations": listing.annotations,
+    });
+    Sha256::digest(said.to_string()).iter().map(|it| format!("{it:02x}")).collect()
+}
