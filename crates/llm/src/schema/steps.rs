@@ -1,6 +1,6 @@
 //! Bounds the work of one check: each schema that is applied to a value counts its steps, and a check that takes too many is
-//! given up. A schema that refers to itself may apply exponentially often in the depth of a value, which no bound on the schema
-//! alone prevents.
+//! given up. A small schema may apply thousands of times to each item of a long list, which no bound on the schema alone
+//! prevents.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
