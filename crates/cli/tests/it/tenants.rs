@@ -177,7 +177,7 @@ fn what_tools_keep_for_one_tenant_reaches_no_other_and_goes_with_its_session() {
     assert!(fs::read_to_string(home.path().join("told.jsonl")).unwrap().contains(SAID));
 
     let deleted = a.ask("DELETE", mine, &Value::Null);
-    assert!(deleted.starts_with("HTTP/1.0 204"), "{deleted}");
+    assert!(deleted.contains(" 204 "), "{deleted}");
     check_clean("the session again", &a.say("mine", "list"));
     check_clean("the outbox again", &outbox("a"));
     server.stop();
