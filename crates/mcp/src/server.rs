@@ -23,8 +23,9 @@ use crate::pinned::Pinned;
 use crate::place::{McpCommand, McpEndpoint, Place};
 use crate::remote_tool::{McpTool, unavailable};
 
-/// How long the schema of one tool may take to compile.
-const COMPILE_TIME: Duration = Duration::from_secs(1);
+/// How long the schema of one tool may take to compile. What it costs is bounded to some milliseconds; this bounds what nobody
+/// foresaw.
+const COMPILE_TIME: Duration = Duration::from_secs(5);
 /// How often the rest after a failed connection is doubled.
 const DOUBLED_MAX: u32 = 4;
 

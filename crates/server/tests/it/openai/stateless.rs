@@ -192,7 +192,8 @@ async fn schemas_that_would_take_for_ever_are_refused_by_category() {
         body["tools"] = json!([tool(&parameters)]);
         let refused = within(rig.client().post(PATH, &body)).await;
         assert_eq!(refused.status, 400, "{}", refused.text());
-        assert_eq!(refused.json()["error"]["param"], "tools[0]", "{}", refused.text());
+        let param = refused.json()["error"]["param"].as_str().unwrap().to_owned();
+        assert!(param.starts_with("tools"), "{}", refused.text());
     }
     let sixty: serde_json::Map<_, _> =
         (0..60).map(|at| (format!("p{at}"), json!({ "pattern": format!("^{at}$") }))).collect();
