@@ -92,7 +92,7 @@ export function approvalCard(wait, place, answer) {
 /** Everything that is approved, unfolded: nothing of it scrolls by itself, so that what the page has shown was in sight. */
 function shownParts(metadata, isApproval) {
   if (metadata === undefined || metadata === null) return [];
-  const { kind, tool, effect, call_id: call, arguments: given, ...others } = Object(metadata);
+  const { kind, tool, effect, notice, call_id: call, arguments: given, ...others } = Object(metadata);
   if (!isApproval || tool === undefined) return [exactly(metadata, "what is asked")];
   const parts = [exactly(given ?? {}, "arguments")];
   if (Object.keys(others).length > 0) parts.push(exactly(others, "more about it"));
