@@ -55,6 +55,7 @@ mod documents;
 mod dossier;
 mod forks;
 mod numbers;
+mod pages;
 mod paused;
 mod promises;
 mod reads;

@@ -145,6 +145,15 @@ pub trait Documents: fmt::Debug + Send + Sync {
     /// Removes the documents of all tenants whose time was over before, at most `limit`; returns how many.
     fn expire(&self, before: Timestamp, limit: u64) -> BoxFuture<'static, Result<u64>>;
 
+    /// Commits a small change by the same way as every other write, to tell whether the store can be written now. What is stored
+    /// means the same afterwards. Stores that do not say otherwise remove nothing, through [`Self::expire`].
+    ///
+    /// Errors by category: those of the trait, and `store_full`, `store_fenced`, `store_displaced` where a store can tell.
+    fn probe_write(&self) -> BoxFuture<'static, Result<()>> {
+        let expiry = self.expire(Timestamp::from_millis(i64::MIN), 0);
+        Box::pin(async move { expiry.await.map(drop) })
+    }
+
     /// Keeps a blob for a session, which need not exist yet. Doing so again changes nothing; of one that is kept already, for
     /// whatever session of the tenant, the media type stays. Nobody checks the digest here: who reads, trusts who wrote.
     fn keep_blob(&self, key: &SessionKey, blob: Blob) -> BoxFuture<'static, Result<()>>;

@@ -1,6 +1,6 @@
 //! What can go wrong in a store.
 
-use crate::{Expected, SessionKey, Version};
+use crate::{Expected, Fence, SessionKey, Version};
 
 /// The cause of an error, whatever its type.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -46,6 +46,26 @@ pub enum Error {
         /// Why the commit failed.
         source: BoxError,
     },
+    /// The store has no space for a write: nothing of it was written, what the store holds is unharmed, and the same write
+    /// succeeds once there is space again.
+    #[error("the store has no space left while it should {doing}")]
+    Full {
+        /// What it was asked to do.
+        doing: &'static str,
+        /// Why.
+        source: BoxError,
+    },
+    /// Another handle was opened for writing after this one and has raised the fence: this handle can never write again.
+    #[error("another writer has taken over the store (fence {} was held, {} is the newest)", held.0, found.0)]
+    Fenced {
+        /// The fence under which this handle writes.
+        held: Fence,
+        /// The newest fence of the store.
+        found: Fence,
+    },
+    /// The file of the store is not at its path any more: it was moved, deleted or replaced. Nothing is written until it is back.
+    #[error("the file of the store was moved, deleted or replaced")]
+    Displaced,
     /// What is stored is not what was written, or was written by something else.
     #[error("the store holds something unreadable: {what}")]
     Corrupt {
@@ -84,6 +104,9 @@ impl Error {
             Self::Conflict { .. } => "session_write_conflict",
             Self::Unavailable { .. } => "store_unavailable",
             Self::CommitUnknown { .. } => "store_commit_unknown",
+            Self::Full { .. } => "store_full",
+            Self::Fenced { .. } => "store_fenced",
+            Self::Displaced => "store_displaced",
             Self::Corrupt { .. } => "store_corrupt",
             Self::Format { .. } => "store_format_unsupported",
             Self::Locked { .. } => "store_locked",

@@ -27,6 +27,33 @@ pub enum ItemRange {
         /// At most this many.
         limit: u64,
     },
+    /// As `List`, but bounded by bytes, too: an item is read while those before it have fewer than `bytes` together, their bodies
+    /// and side records. At least one is read, if there is one.
+    Page {
+        /// The field.
+        field: String,
+        /// The generation of its rows.
+        generation: u64,
+        /// The first sequence number.
+        from: u64,
+        /// At most this many.
+        limit: u64,
+        /// No further item once there are so many bytes.
+        bytes: u64,
+    },
+    /// The last ones before a sequence number, bounded as `Page` is, from the last one back; ordered by sequence number all the same.
+    PageBefore {
+        /// The field.
+        field: String,
+        /// The generation of its rows.
+        generation: u64,
+        /// The sequence number past the last.
+        before: u64,
+        /// At most this many.
+        limit: u64,
+        /// No further item once there are so many bytes.
+        bytes: u64,
+    },
     /// Those of these numbers (from, to; to is past the end), ordered by number, placed or not.
     Numbers {
         /// The first number.

@@ -128,6 +128,15 @@ pub struct ItemRow {
     pub side: Option<Json>,
 }
 
+impl ItemRow {
+    /// Returns the bytes of the body and of the side record.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        let side = self.side.as_ref().map_or(0, |it| it.as_str().len());
+        (self.body.as_str().len() + side) as u64
+    }
+}
+
 /// What a turn answers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TurnKind {

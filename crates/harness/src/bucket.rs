@@ -85,6 +85,9 @@ const RETRYABLE: &[&str] = &[
     "server_quota_exceeded",
     "session_write_conflict",
     "store_commit_unknown",
+    "store_displaced",
+    "store_fenced",
+    "store_full",
     "store_unavailable",
 ];
 
@@ -126,8 +129,15 @@ const CORRECTABLE: &[&str] = &[
 ];
 
 /// Retryable categories of which the same attempt may have had an effect already.
-const UNSAFE_TO_RETRY: &[&str] =
-    &["chat_accept_unknown", "checkpoint_save_failed", "session_write_conflict", "store_commit_unknown"];
+const UNSAFE_TO_RETRY: &[&str] = &[
+    "chat_accept_unknown",
+    "checkpoint_save_failed",
+    "session_write_conflict",
+    "store_commit_unknown",
+    "store_displaced",
+    "store_fenced",
+    "store_full",
+];
 
 impl BucketTable {
     /// Puts a category in a bucket of the application's choice.
@@ -191,5 +201,25 @@ mod tests {
         let all: Vec<_> = [TERMINATING, RETRYABLE, CORRECTABLE].concat();
         let unique: std::collections::BTreeSet<_> = all.iter().collect();
         assert_eq!(all.len(), unique.len());
+    }
+
+    // Finding S9
+    #[test]
+    fn a_full_disk_is_a_failure_that_passes_and_no_end_of_a_conversation() {
+        use singletree_durable::Error as StoreError;
+        use singletree_engine::Error as RunError;
+
+        let full = StoreError::Full { doing: "write", source: "no space".into() };
+        let failed = |source| crate::Error::from(RunError::SessionSave { source, completed: None });
+        let saved = failed(Box::new(crate::Error::from(full)));
+        let told_again = failed(crate::error::describe_cause(&saved));
+        let other = failed("the process died".into());
+        let of = |error: &crate::Error| error.category().to_owned();
+        assert_eq!(
+            [of(&saved), of(&told_again), of(&other)],
+            ["store_full", "store_full", "session_save_failed"]
+        );
+        let expected = Disposition { bucket: Bucket::RetryableTransient, retry_safe: false };
+        assert_eq!(BucketTable::default().look_up("store_full", Surface::Chat), expected);
     }
 }

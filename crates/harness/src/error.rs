@@ -345,6 +345,10 @@ fn run_category(error: &engine::Error) -> &str {
     if let Some(budget) = exhausted(error) {
         return budget.category();
     }
+    // The disk's trouble is no trouble of the conversation, whatever was being saved.
+    if let Some(trouble) = store_trouble(error) {
+        return trouble.category();
+    }
     let engine::Error::Node { source: fault, .. } = error else { return error.category() };
     if let Some(category) = fault.category() {
         return category;
@@ -360,6 +364,29 @@ fn run_category(error: &engine::Error) -> &str {
         cause = error.source();
     }
     error.category()
+}
+
+/// Finds among the causes of an error that the store cannot be written for want of space, of its file or of the right to write.
+fn store_trouble<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a durable::Error> {
+    use durable::Error::{Displaced, Fenced, Full};
+
+    let causes = std::iter::successors(error.source(), |it| it.source());
+    causes
+        .filter_map(|it| it.downcast_ref::<durable::Error>())
+        .find(|it| matches!(it, Full { .. } | Fenced { .. } | Displaced))
+}
+
+/// Describes an error whose cause is wanted elsewhere, too: its text, and the category where the store is in trouble.
+pub(crate) fn describe_cause(error: &Error) -> durable::BoxError {
+    let text = engine::chain(error).into();
+    match store_trouble(error) {
+        Some(durable::Error::Full { doing, .. }) => Box::new(durable::Error::Full { doing, source: text }),
+        Some(durable::Error::Fenced { held, found }) => {
+            Box::new(durable::Error::Fenced { held: *held, found: *found })
+        }
+        Some(durable::Error::Displaced) => Box::new(durable::Error::Displaced),
+        _ => text,
+    }
 }
 
 /// Finds the budget among the causes of a failed run.

@@ -75,6 +75,9 @@ pub struct Limits {
     pub busy_sessions: usize,
     /// Callbacks that one session may have, and as many event streams; one more is `chat_subscriptions_full`.
     pub subscriptions: usize,
+    /// Bytes of the messages that one read of a transcript returns, and of what an event stream reads at once: after the message
+    /// that makes it so many, the part ends and says where the next one begins.
+    pub page_bytes: u64,
     /// Turns that a sweep returns; it takes over all there are.
     pub swept: usize,
     /// Events that a slow listener may be behind before it reads them from the store instead.
@@ -116,6 +119,7 @@ impl Default for Limits {
             loaded_bytes: 256 << 20,
             busy_sessions: 1 << 16,
             subscriptions: 1024,
+            page_bytes: 2 << 20,
             swept: 10_000,
             feed_backlog: 1024,
             record_retry: Duration::from_secs(1),

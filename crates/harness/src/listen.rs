@@ -178,6 +178,11 @@ impl Events {
         self.behind = rows.len() as u64 == PAGE;
         let mut replay = Replay::new(&chat, &hot.key);
         for row in rows {
+            // What is ready is held until it is taken: the rest is read when that is gone.
+            if replay.bytes() >= house.limits.page_bytes {
+                self.behind = true;
+                break;
+            }
             let (seq, turn) = (row.seq, row.turn);
             if self.only.as_ref().and_then(|it| it.no).is_none_or(|it| it == turn) {
                 let event = replay.event(row).await?;

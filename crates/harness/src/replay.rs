@@ -1,6 +1,7 @@
 //! The log, read back into events.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::Value;
 use singletree_durable::{EventRow, ItemRange, Json, SessionId, SessionKey, TurnQuery, TurnRow};
@@ -20,11 +21,18 @@ pub(crate) struct Replay<'a> {
     chat: &'a Chat,
     key: &'a SessionKey,
     turn: Option<TurnRow>,
+    /// Bytes of the messages that were read.
+    bytes: AtomicU64,
 }
 
 impl<'a> Replay<'a> {
     pub(crate) fn new(chat: &'a Chat, key: &'a SessionKey) -> Self {
-        Self { chat, key, turn: None }
+        Self { chat, key, turn: None, bytes: AtomicU64::new(0) }
+    }
+
+    /// Returns the bytes of the messages that were read so far.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
     }
 
     pub(crate) async fn event(&mut self, row: EventRow) -> Result<ChatEvent> {
@@ -120,6 +128,7 @@ impl<'a> Replay<'a> {
         let range = ItemRange::Numbers { from: no, to: no + 1 };
         let rows = self.chat.house.read(self.chat.house.journal.items(self.key, &range)).await?;
         let row = rows.into_iter().next().ok_or_else(|| corrupt(format!("item {no} is missing"), None))?;
+        self.bytes.fetch_add(row.bytes(), Ordering::Relaxed);
         let side = row.side.as_ref().map(Json::decode).transpose();
         let side = side.map_err(|it| corrupt(format!("the side record of item {no}"), Some(it.into())))?;
         Ok((message(&Item::from_text(row.body.as_str()))?, side))

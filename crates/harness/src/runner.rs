@@ -8,6 +8,7 @@ use singletree_engine::{Extensions, InvokeOptions, Progress, Watch};
 use crate::Error;
 use crate::agent::WhileSuspended;
 use crate::blobs::TurnPictures;
+use crate::error::describe_cause;
 use crate::hot::{Hot, Queued, Running, Ticket, Work};
 use crate::house::House;
 use crate::keeper::Keeper;
@@ -411,7 +412,7 @@ pub(crate) fn is_transient<T>(result: &Result<T, Error>) -> bool {
 }
 
 fn save_error(error: &Error) -> Error {
-    let source = singletree_engine::chain(error).into();
+    let source = describe_cause(error);
     singletree_engine::Error::SessionSave { source, completed: None }.into()
 }
 

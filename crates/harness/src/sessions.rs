@@ -112,17 +112,62 @@ pub struct ExportedItem {
 const EXPORT_KIND: &str = "singletree.session";
 const EXPORT_FORMAT: u32 = 1;
 
+/// How many sessions are read at once for a list: their rows have the values of their states, of which a list shows none.
+#[derive(Debug, Clone, Copy)]
+struct RowChunk(u64);
+
+impl Default for RowChunk {
+    fn default() -> Self {
+        Self(16)
+    }
+}
+
+impl RowChunk {
+    /// The most that are read at once.
+    const MAX: u64 = 256;
+    /// Bytes of values above which fewer are read the next time.
+    const BYTES: usize = 1 << 20;
+
+    /// Returns how many to read of those that are wanted.
+    fn size(self, wanted: u64) -> u64 {
+        wanted.min(self.0)
+    }
+
+    /// Learns from what was read how many to read next.
+    fn learn(&mut self, rows: &[SessionRow]) {
+        let fields = rows.iter().flat_map(|row| &row.fields);
+        let bytes: usize = fields
+            .map(|field| match &field.value {
+                FieldValue::Value(json) => json.as_str().len(),
+                FieldValue::List { .. } => 0,
+            })
+            .sum();
+        self.0 = if bytes > Self::BYTES { (self.0 / 2).max(1) } else { (self.0 * 2).min(Self::MAX) };
+    }
+}
+
 impl Chat {
     /// Lists sessions, ordered by id, from `from` on, at most `limit`.
     ///
     /// # Errors
     /// `harness_session_id_unresolved`, `store_unavailable` and its kin.
     pub async fn sessions(&self, from: Option<&str>, limit: u64) -> Result<SessionList> {
-        let from = from.map(|it| self.key(it)).transpose()?.map(|it| it.session);
-        let page = self.house.journal.sessions(self.tenant()?, from.as_ref(), limit);
-        let page = self.house.read(page).await?;
-        let items: Result<_> = page.sessions.iter().map(info).collect();
-        Ok(SessionList { items: items?, next: page.next.map(|it: SessionId| it.to_string()) })
+        let mut next = from.map(|it| self.key(it)).transpose()?.map(|it| it.session);
+        let (mut items, mut chunk) = (Vec::new(), RowChunk::default());
+        loop {
+            let left = limit.saturating_sub(items.len() as u64);
+            let page = self.house.journal.sessions(self.tenant()?, next.as_ref(), chunk.size(left));
+            let page = self.house.read(page).await?;
+            chunk.learn(&page.sessions);
+            let is_empty = page.sessions.is_empty();
+            next = page.next;
+            for row in page.sessions {
+                items.push(info(&row)?);
+            }
+            if next.is_none() || is_empty || items.len() as u64 >= limit {
+                return Ok(SessionList { items, next: next.map(|it: SessionId| it.to_string()) });
+            }
+        }
     }
 
     /// Lists sessions, the one whose state was written last first, at most `limit`. `from` is the `next` of the page before;
@@ -134,17 +179,28 @@ impl Chat {
     /// # Errors
     /// `harness_session_id_unresolved` when `from` is no such place; `store_unavailable` and its kin.
     pub async fn recent_sessions(&self, from: Option<&str>, limit: u64) -> Result<SessionList> {
-        let past = from.map(|it| self.recent_place(it)).transpose()?;
+        let mut past = from.map(|it| self.recent_place(it)).transpose()?;
         let tenant = self.tenant()?;
-        let rows = self.house.journal.recent(tenant, past.as_ref(), limit.saturating_add(1));
-        let mut rows = self.house.read(rows).await?;
-        let fits = usize::try_from(limit).unwrap_or(usize::MAX);
-        let is_more = rows.len() > fits;
-        rows.truncate(fits);
-        let last = rows.last().filter(|_| is_more);
-        let next = last.map(|it| format!("{}.{}", it.head.updated_at.as_millis(), it.key.session));
-        let items: Result<_> = rows.iter().map(info).collect();
-        Ok(SessionList { items: items?, next })
+        let (mut items, mut chunk) = (Vec::new(), RowChunk::default());
+        loop {
+            // One more than there may be says whether there are more.
+            let left = limit.saturating_sub(items.len() as u64).saturating_add(1);
+            let size = chunk.size(left);
+            let rows = self.house.read(self.house.journal.recent(tenant, past.as_ref(), size)).await?;
+            chunk.learn(&rows);
+            let is_last = (rows.len() as u64) < size;
+            for row in rows {
+                if items.len() as u64 == limit {
+                    let next = past.map(|(at, session)| format!("{}.{session}", at.as_millis()));
+                    return Ok(SessionList { items, next });
+                }
+                past = Some((row.head.updated_at, row.key.session.clone()));
+                items.push(info(&row)?);
+            }
+            if is_last {
+                return Ok(SessionList { items, next: None });
+            }
+        }
     }
 
     /// Reads the name of a place between two sessions: when the one before it was written, and its id.
@@ -215,11 +271,18 @@ impl Chat {
                     values.insert(name.clone(), json.decode().map_err(|it| unreadable(name, it))?);
                 }
                 FieldValue::List { generation, len, .. } => {
-                    let (field, generation) = (name.clone(), *generation);
-                    let range = ItemRange::List { field, generation, from: 0, limit: *len };
-                    let items = self.house.read(self.house.journal.items(&row.key, &range)).await?;
-                    let items: Result<_> = items.iter().map(exported).collect();
-                    lists.insert(name.clone(), items?);
+                    let mut items = Vec::new();
+                    while (items.len() as u64) < *len {
+                        let (from, bytes) = (items.len() as u64, self.house.limits.page_bytes);
+                        let (field, generation, limit) = (name.clone(), *generation, *len - from);
+                        let range = ItemRange::Page { field, generation, from, limit, bytes };
+                        let page = self.house.read(self.house.journal.items(&row.key, &range)).await?;
+                        if page.is_empty() {
+                            break;
+                        }
+                        items.extend(page.iter().map(exported).collect::<Result<Vec<_>>>()?);
+                    }
+                    lists.insert(name.clone(), items);
                 }
             }
         }

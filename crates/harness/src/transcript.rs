@@ -25,6 +25,8 @@ use crate::turn_id::{MessageId, TurnId};
 
 /// How many messages are looked at at once for the beginning of a turn, and how many turns are read at once.
 const WINDOW: u64 = 64;
+/// After how many bytes the look for the beginning of a turn reads again.
+const WINDOW_BYTES: u64 = 256 << 10;
 
 /// How many forks of forks a message is followed through.
 const GENERATIONS: usize = 1024;
@@ -69,11 +71,34 @@ struct Read {
 }
 
 impl Chat {
-    /// Reads the history of a session with ids and times, from a place on, at most `limit` messages.
+    /// Reads the history of a session with ids and times, from a place on, at most `limit` messages and not many more bytes
+    /// than [`Limits::page_bytes`](crate::Limits::page_bytes): `next` says where to go on.
     ///
     /// # Errors
     /// `chat_session_unknown`, `harness_session_id_unresolved`, `store_unavailable` and its kin.
     pub async fn transcript(&self, session_id: &str, from: u64, limit: u64) -> Result<Transcript> {
+        self.read_transcript(session_id, Span::From(from), limit).await
+    }
+
+    /// Reads the newest messages of a session with ids and times, at most `limit` and not many more bytes than
+    /// [`Limits::page_bytes`](crate::Limits::page_bytes). Where the first of them is not the first of the history, there are
+    /// older ones.
+    ///
+    /// # Errors
+    /// As [`Chat::transcript`].
+    pub async fn newest_messages(&self, session_id: &str, limit: u64) -> Result<Transcript> {
+        self.read_transcript(session_id, Span::Before(u64::MAX), limit).await
+    }
+
+    /// As [`Chat::newest_messages`], of those before a place of the history.
+    ///
+    /// # Errors
+    /// As [`Chat::transcript`].
+    pub async fn messages_before(&self, session_id: &str, before: u64, limit: u64) -> Result<Transcript> {
+        self.read_transcript(session_id, Span::Before(before), limit).await
+    }
+
+    async fn read_transcript(&self, session_id: &str, span: Span, limit: u64) -> Result<Transcript> {
         // In this order: what is accepted or ends in between is told again, and not missed.
         let key = self.key(session_id)?;
         let before = self.house.read(self.house.journal.numbers(&key)).await?.events;
@@ -84,7 +109,16 @@ impl Chat {
             return Ok(Transcript { items: Vec::new(), next: None, last_event });
         };
         let mut reader = Reader::new(self, session.clone(), *generation);
-        let read = reader.messages(from, limit.min(len.saturating_sub(from))).await?;
+        let read = match span {
+            Span::From(from) => reader.messages(from, limit.min(len.saturating_sub(from))).await?,
+            Span::Before(before) => {
+                reader.messages_before(before.min(*len), limit, self.house.limits.page_bytes).await?
+            }
+        };
+        let from = match span {
+            Span::From(from) => from,
+            Span::Before(before) => before.min(*len).saturating_sub(read.len() as u64),
+        };
         let next = from.saturating_add(read.len() as u64);
         let mut items = Vec::with_capacity(read.len());
         let mut first = from;
@@ -124,6 +158,15 @@ fn entry(seq: u64, id: Option<MessageId>, read: &Read) -> Result<TranscriptEntry
     Ok(TranscriptEntry { seq, id, at, message, side: read.side.clone() })
 }
 
+/// Which part of a history is read.
+#[derive(Debug, Clone, Copy)]
+enum Span {
+    /// From a place on.
+    From(u64),
+    /// The last messages before a place.
+    Before(u64),
+}
+
 /// Reads messages and finds their turns, also those of the sessions that they were inherited from.
 struct Reader<'a> {
     chat: &'a Chat,
@@ -146,9 +189,29 @@ impl<'a> Reader<'a> {
         if limit == 0 {
             return Ok(Vec::new());
         }
-        let range = ItemRange::List { field: HISTORY.to_owned(), generation: self.generation, from, limit };
+        let (field, generation, bytes) =
+            (HISTORY.to_owned(), self.generation, self.chat.house.limits.page_bytes);
+        let range = ItemRange::Page { field, generation, from, limit, bytes };
         let house = &self.chat.house;
         let rows = house.read(house.journal.items(&self.line[0].key, &range)).await?;
+        self.with_turns(from, rows).await
+    }
+
+    /// Reads the last messages before a place, of so many bytes.
+    async fn messages_before(&mut self, before: u64, limit: u64, bytes: u64) -> Result<Vec<Read>> {
+        if limit == 0 || before == 0 {
+            return Ok(Vec::new());
+        }
+        let (field, generation) = (HISTORY.to_owned(), self.generation);
+        let range = ItemRange::PageBefore { field, generation, before, limit, bytes };
+        let house = &self.chat.house;
+        let rows = house.read(house.journal.items(&self.line[0].key, &range)).await?;
+        let from = before.saturating_sub(rows.len() as u64);
+        self.with_turns(from, rows).await
+    }
+
+    /// Finds the turns of messages, the first of which stands at `from`.
+    async fn with_turns(&mut self, from: u64, rows: Vec<ItemRow>) -> Result<Vec<Read>> {
         let mut places = Vec::with_capacity(rows.len());
         for (seq, row) in (from..).zip(&rows) {
             places.push(self.home(seq).await?.map(|home| (home, row.turn)));
@@ -171,11 +234,10 @@ impl<'a> Reader<'a> {
     async fn begins(&mut self, from: u64, turn: Option<&TurnId>) -> Result<u64> {
         let mut first = from;
         while first > 0 {
-            let begin = first.saturating_sub(WINDOW);
-            let before = self.messages(begin, first - begin).await?;
+            let before = self.messages_before(first, WINDOW, WINDOW_BYTES).await?;
             let same = before.iter().rev().take_while(|it| it.owner.as_ref() == turn).count() as u64;
             first -= same;
-            if same < before.len() as u64 {
+            if before.is_empty() || same < before.len() as u64 {
                 break;
             }
         }

@@ -34,6 +34,7 @@ mod server;
 mod settings;
 mod shared;
 mod sse;
+mod store_health;
 mod stream_guard;
 mod telemetry;
 mod told;

@@ -29,8 +29,8 @@ use crate::problem::Problem;
 use crate::section::Section;
 use crate::shared::Shared;
 use crate::{
-    Error, Result, agui, docs, keys, narration, native, openai, openharness, page, steerable, telemetry,
-    ui_stream, upkeep,
+    Error, Result, agui, docs, keys, narration, native, openai, openharness, page, steerable, store_health,
+    telemetry, ui_stream, upkeep,
 };
 
 /// How long answers get to be written when turns have used up the time of a shutdown.
@@ -150,21 +150,26 @@ impl Server {
         door.open(&listener, std::future::pending()).await;
     }
 
-    /// Serves until `stop` is ready. On the way it takes over what processes that died have left, and lets go of documents whose
+    /// Serves until `stop` is ready, or until another writer has taken over the store. On the way it takes over what processes that died have left, and lets go of documents whose
     /// time is over. Then it accepts nothing more and lets turns and answers end, within
     /// [`ServerLimits::grace`](crate::ServerLimits::grace); streams end with a hint to come again. Turns that were accepted are kept: what had no time is left
     /// to the next start.
     ///
+    /// # Errors
+    /// `store_fenced` when another process has opened the store for writing: this one can never write again. The process should
+    /// end, so that whoever watches over it starts it again or finds the other one.
+    ///
     /// # Cancellation
     /// Dropping the future drops all connections; turns that were accepted are kept.
-    pub async fn serve(&self, listener: TcpListener, stop: impl Future<Output = ()> + Send) {
+    pub async fn serve(&self, listener: TcpListener, stop: impl Future<Output = ()> + Send) -> Result<()> {
         let metrics = self.shared.telemetry.metrics().clone();
         let mut door = Door::new(self.router(), &self.shared.limits, metrics);
         let post = Post::open(&self.shared);
-        tokio::select! {
-            () = door.open(&listener, stop) => {}
+        let ended = tokio::select! {
+            () = door.open(&listener, stop) => Ok(()),
             never = upkeep::run(&self.shared) => match never {},
-        }
+            fenced = store_health::watch(&self.shared) => Err(fenced),
+        };
         drop(listener);
         door.leave();
         let end = Instant::now() + self.shared.limits.grace;
@@ -174,6 +179,7 @@ impl Server {
         // Nobody is left, or has had the time.
         let empty = timeout_at(end.max(Instant::now() + LAST_WORDS), door.empty());
         drop(tokio::join!(empty, post).0);
+        ended
     }
 }
 

@@ -20,6 +20,7 @@ use crate::notify::Endpoint;
 use crate::openharness::Environments;
 use crate::quota::QuotaLedger;
 use crate::settings::ServerLimits;
+use crate::store_health::StoreHealth;
 use crate::telemetry::Telemetry;
 
 /// What all sections share.
@@ -62,6 +63,8 @@ pub(crate) struct Shared {
     pub(crate) telemetry: Telemetry,
     /// Becomes true when what a process before this one left was taken over.
     pub(crate) ready: AtomicBool,
+    /// Whether the store can be written.
+    pub(crate) store_health: StoreHealth,
     /// Becomes true when streams are to end: what runs has ended, or had its time.
     pub(crate) closing: watch::Sender<bool>,
 }

@@ -8,6 +8,7 @@ mod item;
 mod log;
 pub(crate) mod paused;
 mod position;
+pub(crate) mod probe;
 mod require;
 mod retain;
 mod session;

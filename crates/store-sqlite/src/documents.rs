@@ -1,7 +1,7 @@
 //! Documents and blobs, beside the journal and through the same writer.
 
 use singletree_durable::{
-    Blob, BlobInfo, BoxFuture, Change, Document, DocumentKey, Documents, Result, SessionKey, TenantId,
+    Blob, BlobInfo, BoxFuture, Change, Document, DocumentKey, Documents, Error, Result, SessionKey, TenantId,
     Timestamp,
 };
 
@@ -55,8 +55,19 @@ impl Documents for SqliteStore {
         Box::pin(async move {
             Ok(match answer.await? {
                 Reply::Count(count) => count,
-                Reply::Done | Reply::Paused(_) => 0,
+                Reply::Done | Reply::Paused(_) | Reply::Fenced(_) => 0,
             })
+        })
+    }
+
+    fn probe_write(&self) -> BoxFuture<'static, Result<()>> {
+        let held = self.meta().fence;
+        let answer = self.hand_over(Work::Probe { held });
+        Box::pin(async move {
+            match answer.await? {
+                Reply::Fenced(found) => Err(Error::Fenced { held, found }),
+                Reply::Done | Reply::Paused(_) | Reply::Count(_) => Ok(()),
+            }
         })
     }
 

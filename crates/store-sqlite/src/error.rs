@@ -38,6 +38,8 @@ pub(crate) fn share(error: &Arc<rusqlite::Error>, doing: &'static str) -> Error 
     let source: BoxError = Box::new(Arc::clone(error));
     if is_corruption(error) {
         Error::Corrupt { what: format!("the database, found while it should {doing}"), source: Some(source) }
+    } else if error.sqlite_error_code() == Some(ErrorCode::DiskFull) {
+        Error::Full { doing, source }
     } else {
         Error::Unavailable { doing, source }
     }

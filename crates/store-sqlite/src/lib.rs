@@ -44,6 +44,7 @@ mod checkpoint;
 mod column;
 mod documents;
 mod error;
+mod file_identity;
 mod format;
 mod journal;
 mod lock;

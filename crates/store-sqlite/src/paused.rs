@@ -20,7 +20,7 @@ impl SqliteStore {
         Box::pin(async move {
             Ok(match answer.await? {
                 Reply::Paused(record) => record,
-                Reply::Done | Reply::Count(_) => None,
+                Reply::Done | Reply::Count(_) | Reply::Fenced(_) => None,
             })
         })
     }

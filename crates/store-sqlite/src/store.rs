@@ -11,6 +11,7 @@ use singletree_durable::{BoxFuture, Error, JournalSessions, Result};
 use tokio::sync::{oneshot, watch};
 
 use crate::error::{translate, unavailable};
+use crate::file_identity::FileIdentity;
 use crate::format::{self, Meta};
 use crate::lock::Lock;
 use crate::meter::Meter;
@@ -252,9 +253,13 @@ fn prepare(options: &Options, living: &watch::Receiver<()>) -> Result<Prepared> 
     open::relax(&connection, options.durability).map_err(take_over)?;
     let reads = Arc::new(Queue::new(reader::WAITING));
     let readers = reader::start(&path, &reads, living)?;
+    let identity = FileIdentity::of(&path).map_err(|error| unavailable("find its file", error))?;
     let writer = Writer {
         connection: Some(connection),
         path,
+        identity,
+        is_displaced: false,
+        is_starved: false,
         durability: options.durability,
         names: Names::default(),
         meter: Arc::default(),

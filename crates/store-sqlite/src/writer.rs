@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 use singletree_durable::{
-    Batch, Blob, BoxError, Change, Error, InvocationId, PausedRecord, Put, Result, SessionKey, TenantId,
-    Timestamp,
+    Batch, Blob, BoxError, Change, Error, Fence, InvocationId, PausedRecord, Put, Result, SessionKey,
+    TenantId, Timestamp,
 };
 use tokio::sync::oneshot;
 
-use crate::apply::{self, blob, checkpoint, document, paused};
+use crate::apply::{self, blob, checkpoint, document, paused, probe};
 use crate::error::{Failure, share, translate};
+use crate::file_identity::FileIdentity;
 use crate::format;
 use crate::lock::Lock;
 use crate::meter::{Meter, Scribe, control};
@@ -56,6 +57,8 @@ pub(crate) enum Reply {
     Paused(Option<PausedRecord>),
     /// How many rows it was about.
     Count(u64),
+    /// The fence of the file, which is not the writer's own: nothing was written.
+    Fenced(Fence),
 }
 
 /// One write.
@@ -73,6 +76,8 @@ pub(crate) enum Work {
     Expire { before: Timestamp, limit: u64 },
     /// A blob.
     Keep { key: SessionKey, blob: Blob },
+    /// A commit that changes nothing, by the writer of this fence.
+    Probe { held: Fence },
 }
 
 /// One write and who waits for it.
@@ -105,12 +110,18 @@ pub(crate) struct Writer {
     pub(crate) connection: Option<Connection>,
     /// The file.
     pub(crate) path: PathBuf,
+    /// Which file it was when it was opened.
+    pub(crate) identity: FileIdentity,
+    /// Whether the last probe found another file at the path, or none: nothing is written then.
+    pub(crate) is_displaced: bool,
     /// What a commit survives.
     pub(crate) durability: Durability,
     /// The ids of names that were met.
     pub(crate) names: Names,
     /// Where commits are counted.
     pub(crate) meter: Arc<Meter>,
+    /// Whether a commit has failed for want of space since the last probe that succeeded.
+    pub(crate) is_starved: bool,
     /// Whether the log may still hold something that was deleted.
     pub(crate) residue: Residue,
     /// Whether the log may end with a commit that failed.
@@ -160,6 +171,7 @@ impl Writer {
                     self.connection = None;
                 }
                 self.names.forget();
+                self.is_starved |= matches!(cause.tell(), Error::Full { .. });
                 jobs.iter().map(|_| Err(cause.tell())).collect()
             }
         };
@@ -177,6 +189,13 @@ impl Writer {
 
     /// Commits a group: an error means that nothing of it stands.
     fn commit(&mut self, jobs: &[Job]) -> std::result::Result<Vec<Verdict>, Cause> {
+        if self.is_displaced || jobs.iter().any(|job| matches!(job.work, Work::Probe { .. })) {
+            self.is_displaced = FileIdentity::of(&self.path).ok() != Some(self.identity);
+        }
+        if self.is_displaced {
+            // A file that nobody finds any more would be lost with the process, and what it was told with it.
+            return Ok(jobs.iter().map(|_| Err(Error::Displaced)).collect());
+        }
         let connection = match &mut self.connection {
             Some(connection) => connection,
             closed @ None => closed.insert(reopen(&self.path, self.durability)?),
@@ -185,7 +204,7 @@ impl Writer {
             tail::replace(connection, self.durability)?;
             self.tail = Tail::Sound;
         }
-        let group = Group { connection, names: &self.names, jobs };
+        let group = Group { connection, names: &self.names, jobs, is_starved: self.is_starved };
         control(connection, BEGIN)?;
         let (verdicts, bytes) = match group.run(Guard::None)? {
             Some(done) => done,
@@ -211,6 +230,9 @@ impl Writer {
             });
         }
         self.meter.committed(bytes);
+        if jobs.iter().any(|job| matches!(job.work, Work::Probe { .. })) {
+            self.is_starved = false;
+        }
         let deleted = jobs.iter().zip(&verdicts).any(|(job, it)| it.is_ok() && job.work.deletes());
         if deleted && !matches!(self.residue, Residue::Fresh(_)) {
             self.residue = Residue::Fresh(TRIES);
@@ -268,6 +290,7 @@ struct Group<'a> {
     connection: &'a Connection,
     names: &'a Names,
     jobs: &'a [Job],
+    is_starved: bool,
 }
 
 impl Group<'_> {
@@ -280,8 +303,8 @@ impl Group<'_> {
         for job in self.jobs {
             let scribe = Scribe::new(self.connection, self.names, fence);
             let answer = match guard {
-                Guard::None => job.work.run(&scribe),
-                Guard::Savepoints => scribe.alone(|| job.work.run(&scribe)),
+                Guard::None => job.work.run(&scribe, self.is_starved),
+                Guard::Savepoints => scribe.alone(|| job.work.run(&scribe, self.is_starved)),
             };
             verdicts.push(match answer {
                 Ok(answer) => Ok(answer),
@@ -301,7 +324,7 @@ impl Group<'_> {
 }
 
 impl Work {
-    fn run(&self, scribe: &Scribe<'_>) -> std::result::Result<Reply, Failure> {
+    fn run(&self, scribe: &Scribe<'_>, is_starved: bool) -> std::result::Result<Reply, Failure> {
         let done = match self {
             Self::Apply(batch) => apply::batch(scribe, batch),
             Self::Pause { tenant, invocation, change } => {
@@ -313,6 +336,7 @@ impl Work {
                 return document::expire(scribe, *before, *limit).map(Reply::Count);
             }
             Self::Keep { key, blob } => blob::keep(scribe, key, blob),
+            Self::Probe { held } => return probe::commit_nothing(scribe, *held, is_starved),
         };
         done.map(|()| Reply::Done)
     }
@@ -321,7 +345,11 @@ impl Work {
         match self {
             Self::Apply(batch) => batch.puts.iter().any(|it| matches!(it, Put::Delete)),
             // A document that is removed alone was no conversation: what the log holds of it goes when it is folded in.
-            Self::Pause { .. } | Self::Documents(_) | Self::Expire { .. } | Self::Keep { .. } => false,
+            Self::Pause { .. }
+            | Self::Documents(_)
+            | Self::Expire { .. }
+            | Self::Keep { .. }
+            | Self::Probe { .. } => false,
             Self::Checkpoint { change, .. } => matches!(change, checkpoint::Change::Delete(_)),
         }
     }
@@ -353,6 +381,7 @@ impl Cause {
                     Error::Corrupt { ref what, .. } => {
                         Error::Corrupt { what: what.clone(), source: Some(source) }
                     }
+                    Error::Full { .. } => Error::Full { doing: DOING, source },
                     _ => Error::Unavailable { doing: DOING, source },
                 }
             }

@@ -66,14 +66,14 @@ async fn serve(served: &Served, place: &Place) -> Result<End> {
     };
     tokio::pin!(serving, measured);
     tokio::select! {
-        () = &mut serving => return Ok(End::Graceful),
+        ended = &mut serving => return ended.map(|()| End::Graceful).map_err(Error::from),
         () = &mut measured => {}
         () = signals.next() => {}
     }
     Screen::err().styled(Style::Dim, "ending; once more ends at once")?;
     drop(stop);
     let end = tokio::select! {
-        () = serving => End::Graceful,
+        ended = serving => ended.map(|()| End::Graceful)?,
         () = signals.next() => End::AtOnce,
     };
     drop(sign);

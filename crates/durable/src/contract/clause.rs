@@ -2,8 +2,8 @@
 
 use super::bench::Bench;
 use super::{
-    Violation, blobs, checkpoints, documents, dossier, forks, numbers, paused, promises, reads, requires,
-    retain, saves, sessions, upkeep, usage, waits, writes,
+    Violation, blobs, checkpoints, documents, dossier, forks, numbers, pages, paused, promises, reads,
+    requires, retain, saves, sessions, upkeep, usage, waits, writes,
 };
 
 /// Makes the enum, its texts and the dispatch of one table, so that none of them lacks a line.
@@ -115,6 +115,7 @@ clauses! {
     SessionsPaged, reads::sessions_paged, "Sessions come in pages, ordered by id, and none is missed.";
     SessionsRecent, reads::sessions_recent, "Sessions come the one that was written last first, at most so many.";
     ItemsOfList, reads::items_of_list, "A list is read by range and limit, ordered by sequence number.";
+    ItemsByBytes, pages::items_by_bytes, "A page of a list ends with the item that makes it so many bytes, in both directions.";
     ItemsByNumber, reads::items_by_number, "Items are read by range of numbers, placed or not.";
     ItemsOfTurn, reads::items_of_turn, "The items of a turn are read in order of their numbers.";
     TurnByNumber, reads::turn_by_number, "A turn is found by its number.";

@@ -29,6 +29,14 @@ impl<S: Documents + ?Sized> Documents for FailAt<S> {
         self.fuse.guard(|| self.inner.expire(before, limit))
     }
 
+    fn probe_write(&self) -> BoxFuture<'static, Result<()>> {
+        // A probe is no write of the run that is to fail: it is not counted.
+        match self.fuse.fired() {
+            false => self.inner.probe_write(),
+            true => Box::pin(std::future::ready(Err(super::fuse::dead()))),
+        }
+    }
+
     fn keep_blob(&self, key: &SessionKey, blob: Blob) -> BoxFuture<'static, Result<()>> {
         self.fuse.guard(|| self.inner.keep_blob(key, blob))
     }

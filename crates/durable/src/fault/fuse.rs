@@ -37,7 +37,12 @@ impl Fuse {
                 // Whatever the answer is: nobody is left to hear it.
                 drop(landing.await);
             }
-            Err(Error::Unavailable { doing: "write", source: "the process died here".into() })
+            Err(dead())
         })
     }
+}
+
+/// Makes the answer of what comes after the end.
+pub(super) fn dead() -> Error {
+    Error::Unavailable { doing: "write", source: "the process died here".into() }
 }

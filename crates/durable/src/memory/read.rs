@@ -64,6 +64,20 @@ pub(super) fn items(state: &State, key: &SessionKey, range: &ItemRange) -> Vec<I
             let list = session.list(field, *generation).into_iter();
             list.flat_map(|it| it.from(*from)).take(size(*limit)).filter_map(|(_, no)| item(*no)).collect()
         }
+        ItemRange::Page { field, generation, from, limit, bytes } => {
+            let list = session.list(field, *generation).into_iter();
+            let rows = list.flat_map(|it| it.from(*from)).take(size(*limit));
+            within_bytes(rows.filter_map(|(_, no)| session.items.get(*no)), *bytes)
+        }
+        ItemRange::PageBefore { field, generation, before, limit, bytes } => {
+            let list = session.list(field, *generation).into_iter();
+            let places = list.flat_map(|it| it.from(0)).take_while(|(seq, _)| seq < before);
+            let numbers: Vec<u64> = places.map(|(_, no)| *no).collect();
+            let rows = numbers.iter().rev().take(size(*limit)).filter_map(|no| session.items.get(*no));
+            let mut page = within_bytes(rows, *bytes);
+            page.reverse();
+            page
+        }
         ItemRange::Numbers { from, to } => {
             let range = session.items.from(*from).take_while(|(no, _)| no < to);
             range.map(|(_, row)| row.clone()).collect()
@@ -73,6 +87,17 @@ pub(super) fn items(state: &State, key: &SessionKey, range: &ItemRange) -> Vec<I
             made.filter_map(|no| item(*no)).collect()
         }
     }
+}
+
+/// Takes rows until they have so many bytes together.
+fn within_bytes<'a>(rows: impl Iterator<Item = &'a ItemRow>, bytes: u64) -> Vec<ItemRow> {
+    let mut taken = 0;
+    let fits = |row: &&ItemRow| {
+        let is_within = taken == 0 || taken < bytes;
+        taken += row.bytes().max(1);
+        is_within
+    };
+    rows.take_while(fits).cloned().collect()
 }
 
 pub(super) fn turns(state: &State, key: &SessionKey, query: &TurnQuery) -> Vec<TurnRow> {

@@ -5,7 +5,7 @@ use std::ops::Bound;
 
 use super::{MemoryStore, now, refused};
 use crate::{
-    Blob, BoxFuture, Change, Document, DocumentKey, Documents, Expect, Result, SessionId, SessionKey,
+    Blob, BoxFuture, Change, Document, DocumentKey, Documents, Error, Expect, Result, SessionId, SessionKey,
     TenantId, Timestamp,
 };
 
@@ -165,6 +165,11 @@ impl Documents for MemoryStore {
 
     fn expire(&self, before: Timestamp, limit: u64) -> BoxFuture<'static, Result<u64>> {
         now(self.writable().map(|mut state| state.shelf.expire(before, limit)))
+    }
+
+    fn probe_write(&self) -> BoxFuture<'static, Result<()>> {
+        let (held, found) = (self.fence, self.state().fence);
+        now(if held == found { Ok(()) } else { Err(Error::Fenced { held, found }) })
     }
 
     fn keep_blob(&self, key: &SessionKey, blob: Blob) -> BoxFuture<'static, Result<()>> {

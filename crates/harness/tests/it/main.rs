@@ -41,6 +41,7 @@ mod nesting;
 mod notes;
 mod notices;
 mod order;
+mod paging;
 mod panics;
 mod recorded;
 mod recover;

@@ -34,12 +34,11 @@ impl Truth {
             Err(Error::SessionUnknown { .. }) => return Ok(Self { all: true, ..Self::default() }),
             info => info?.messages,
         };
-        let from = len.saturating_sub(SHOWN);
-        // What comes in between is read, too.
-        let read = match chat.transcript(session, from, SHOWN + SHOWN).await {
+        let read = match chat.newest_messages(session, SHOWN).await {
             Err(Error::SessionUnknown { .. }) => return Ok(Self { all: true, ..Self::default() }),
             read => read?,
         };
+        let from = read.items.first().map_or(0, |it| it.seq);
         let len = len.max(read.items.last().map_or(0, |it| it.seq + 1));
         let entries = read.items.iter().filter_map(|it| {
             let message = view::entry(it)?;

@@ -22,6 +22,7 @@ use crate::pace::TokioPace;
 use crate::quota::{QuotaLedger, Quotas};
 use crate::settings::ServerLimits;
 use crate::shared::Shared;
+use crate::store_health::StoreHealth;
 use crate::telemetry::Telemetry;
 
 /// Collects what a server is made of.
@@ -212,6 +213,7 @@ impl ServerBuilder {
             quotas,
             telemetry: self.telemetry,
             ready: AtomicBool::new(false),
+            store_health: StoreHealth::default(),
             fetch: self.fetch,
             environments: self.environments,
             endpoints,

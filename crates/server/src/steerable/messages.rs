@@ -26,14 +26,16 @@ pub(super) async fn page(
 ) -> Result<Json<MessagePage>, Problem> {
     let limit = limit(query.limit)?;
     let from = query.from.unwrap_or_default();
-    // One more before the page says how late it begins.
-    let before = from.min(1);
     let all = telling.chat();
     let session = all.session(&chat).await.map_err(|it| Problem::of(&it))?;
-    let part = all.transcript(&chat, from - before, limit + before).await;
-    let part = part.map_err(|it| Problem::of(&it))?;
+    let part = all.transcript(&chat, from, limit).await.map_err(|it| Problem::of(&it))?;
     let mut projection = Projection::new(&chat, session.created_at);
-    let messages = part.items.iter().filter_map(|it| projection.entry(it).filter(|_| it.seq >= from));
+    // The one before the page says how late it begins.
+    if from > 0 {
+        let before = all.messages_before(&chat, from, 1).await.map_err(|it| Problem::of(&it))?;
+        before.items.iter().for_each(|it| drop(projection.entry(it)));
+    }
+    let messages = part.items.iter().filter_map(|it| projection.entry(it));
     Ok(Json(MessagePage {
         messages: messages.collect(),
         next: part.next,

@@ -106,6 +106,21 @@ pub(super) struct ToolsLine<'a> {
     pub(super) hint: Option<&'a str>,
 }
 
+/// The store can be written no more, or again.
+#[derive(Debug, Serialize)]
+pub(super) struct StoreLine {
+    pub(super) at: String,
+    /// Always `store`.
+    pub(super) kind: &'static str,
+    /// `failed` or `writable`.
+    pub(super) state: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) category: Option<&'static str>,
+    /// The store's own words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) why: Option<String>,
+}
+
 /// A turn that has ended.
 #[derive(Debug, Serialize)]
 pub(super) struct TurnLine<'a> {

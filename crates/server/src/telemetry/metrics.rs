@@ -42,6 +42,7 @@ pub(crate) struct Metrics {
     quota_refusals: Counters<2>,
     connections: Gauge,
     streams: Gauge,
+    store_writable: Gauge,
     sessions: Gauge,
     running: Gauge,
     waiting: Gauge,
@@ -128,6 +129,11 @@ impl Metrics {
         self.quota_refusals.get_or_create(&labels).inc();
     }
 
+    /// Says whether the store could be written when it was probed last.
+    pub(crate) fn store_writable(&self, is_writable: bool) {
+        self.store_writable.set(is_writable.into());
+    }
+
     /// Counts a connection for as long as what is returned is kept.
     pub(crate) fn connection(&self) -> Counted {
         Counted::up(&self.connections)
@@ -184,6 +190,7 @@ impl Default for Metrics {
             quota_refusals: Family::default(),
             connections: Gauge::default(),
             streams: Gauge::default(),
+            store_writable: Gauge::default(),
             sessions: Gauge::default(),
             running: Gauge::default(),
             waiting: Gauge::default(),
@@ -219,6 +226,8 @@ impl Metrics {
         to.register("quota_refusals", refused, self.quota_refusals.clone());
         to.register("connections", "Connections that are open", self.connections.clone());
         to.register("streams", "Streams of events that are open", self.streams.clone());
+        let writable = "Whether the store could be written when it was probed last: 1 or 0";
+        to.register("store_writable", writable, self.store_writable.clone());
         to.register("sessions", "Sessions in memory", self.sessions.clone());
         to.register("turns_running", "Turns that run", self.running.clone());
         let waiting = "Turns that wait their place, or behind what waits for an answer";

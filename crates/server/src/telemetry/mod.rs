@@ -10,13 +10,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde::Serialize;
-use singletree_durable::{Journal, Timestamp, Upkeep};
+use singletree_durable::{Error as StoreError, Journal, Timestamp, Upkeep};
 use singletree_engine::Clock;
 use singletree_harness::{ChatTurnOutcome, TurnEnd, TurnWatcher};
 use singletree_http::Redactor;
 
 pub(crate) use line::{Delivery, DeliveryEnd};
-use line::{DeliveryLine, RequestLine, ToolsLine, TurnLine};
+use line::{DeliveryLine, RequestLine, StoreLine, ToolsLine, TurnLine};
 pub(crate) use metrics::Metrics;
 pub(crate) use routes::{metrics_alone, section};
 
@@ -73,6 +73,14 @@ impl Telemetry {
     ) {
         let (at, kind) = (now(clock), "tools_not_offered");
         self.write(&ToolsLine { at, kind, server, tool, why, hint });
+    }
+
+    /// Takes down that the store can be written no more, with its own words, or that it can be written again.
+    pub(crate) fn store_changed(&self, trouble: Option<&StoreError>, clock: &dyn Clock) {
+        let state = if trouble.is_some() { "failed" } else { "writable" };
+        let category = trouble.map(StoreError::category);
+        let why = trouble.map(|error| singletree_engine::chain(error));
+        self.write(&StoreLine { at: now(clock), kind: "store", state, category, why });
     }
 
     pub(crate) fn metrics(&self) -> &Arc<Metrics> {

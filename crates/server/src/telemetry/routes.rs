@@ -2,24 +2,20 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use axum::extract::State;
+use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use singletree_durable::DocumentKey;
+use singletree_harness::Bucket;
 use singletree_protocol::native::{Ready, Version};
 
-use crate::caller::house;
 use crate::native;
 use crate::problem::{Kind, Problem};
 use crate::section::{Operation, Route, Section};
 use crate::shared::Shared;
-
-/// How long the store may take to say that it is there.
-const STORE_TIME: Duration = Duration::from_secs(2);
 
 /// The type of metrics (OpenMetrics 1.0).
 const TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -33,7 +29,10 @@ pub(crate) fn section() -> Section {
         "It does.",
     );
     let is_ready = Operation::new("readiness", "Tells whether the server is ready")
-        .about("It is once what a process before it left was taken over, as long as its store can be read.")
+        .about("It is once what a process before it left was taken over, as long as a commit to its store succeeds: that is tried at most \
+             once a second. Otherwise the category of the answer says why: `server_unready`, `store_full`, `store_displaced`, \
+             `store_fenced`, `store_unavailable`, `store_corrupt`.",
+        )
         .tag(tag)
         .answers::<Ready>(200, "It is.")
         .fails(&[503]);
@@ -68,10 +67,13 @@ async fn ready(State(shared): State<Arc<Shared>>) -> Result<Json<Ready>, Problem
     if !shared.ready.load(Ordering::Acquire) {
         return unready("what a process before this one left is being taken over");
     }
-    let asked = DocumentKey::new(house(), "ready", "ready");
-    match tokio::time::timeout(STORE_TIME, shared.documents.document(&asked)).await {
-        Ok(Ok(_)) => Ok(Json(Ready { ready: true })),
-        Ok(Err(_)) | Err(_) => unready("the store cannot be read"),
+    match shared.store_health.check(&shared).await {
+        Ok(()) => Ok(Json(Ready { ready: true })),
+        // Its words on the top say nothing of paths; the causes below them are in the log.
+        Err(trouble) => {
+            let (status, category) = (StatusCode::SERVICE_UNAVAILABLE, trouble.category());
+            Err(Problem::new(status, category, Bucket::RetryableTransient, trouble.to_string()))
+        }
     }
 }
 

@@ -45,8 +45,7 @@ pub(super) async fn list(
 
 /// Reads the newest messages of a history.
 async fn newest(chat: &Chat, session: &str, limit: u64) -> Result<Vec<TranscriptEntry>, Error> {
-    let len = chat.session(session).await?.messages;
-    Ok(chat.transcript(session, len.saturating_sub(limit), limit).await?.items)
+    Ok(chat.newest_messages(session, limit).await?.items)
 }
 
 /// How many forks of forks messages are followed through.

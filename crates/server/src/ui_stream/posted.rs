@@ -99,8 +99,8 @@ async fn find(chat: &Chat, session: &str, id: &str) -> Result<Option<u64>, Probl
     };
     let mut to = len;
     while to > len.saturating_sub(LOOKED_AT) {
-        let from = to.saturating_sub(WINDOW);
-        let part = chat.transcript(session, from, to - from).await.map_err(|it| Problem::of(&it))?;
+        let part = chat.messages_before(session, to, WINDOW).await.map_err(|it| Problem::of(&it))?;
+        let from = part.items.first().map_or(0, |it| it.seq);
         let found =
             part.items.iter().rev().find(|it| it.message.role == Role::User && id_of(session, it) == id);
         if let Some(found) = found {

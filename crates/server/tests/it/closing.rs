@@ -6,6 +6,7 @@ use bytes::Bytes;
 use hyper::Method;
 use serde_json::{Value, json};
 use singletree_durable::MemoryStore;
+use singletree_harness::Limits;
 use singletree_server::ServerLimits;
 use tokio::io::AsyncWriteExt;
 
@@ -84,7 +85,8 @@ async fn a_turn_that_has_no_time_to_end_is_kept_and_ends_after_the_next_start() 
 #[tokio::test]
 async fn who_reads_nothing_of_an_answer_is_let_go_and_holds_nothing_up() {
     let limits = ServerLimits { write_time: Duration::from_millis(200), ..ServerLimits::default() };
-    let rig = Rig::builder().limits(limits).start().await;
+    let chat_limits = Limits { page_bytes: 1 << 30, ..Limits::default() };
+    let rig = Rig::builder().limits(limits).chat_limits(chat_limits).start().await;
     // Larger than what a connection holds by itself.
     let text = "x".repeat(900_000);
     for _ in 0..12 {

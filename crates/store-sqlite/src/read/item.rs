@@ -1,6 +1,6 @@
 //! Items.
 
-use rusqlite::{Connection, Result, Row, params};
+use rusqlite::{Connection, Params, Result, Row, params};
 use singletree_durable::{ItemRange, ItemRow, Placement, SessionKey};
 
 use super::{all, sweep};
@@ -40,6 +40,27 @@ pub(crate) fn range(connection: &Connection, key: &SessionKey, range: &ItemRange
                 })
             },
         ),
+        ItemRange::Page { field, generation, from, limit, bytes } => page(
+            connection,
+            "SELECT no, turn, seq, body, side FROM item INDEXED BY item_place \
+             WHERE session = (SELECT id FROM session WHERE tenant = ?1 AND session = ?2) \
+             AND list = (SELECT id FROM name WHERE text = ?3) AND generation = ?4 AND seq >= ?5 ORDER BY seq LIMIT ?6",
+            params![tenant, session, field, bound(*generation), bound(*from), bound(*limit)],
+            (field, *generation, *bytes),
+        ),
+        ItemRange::PageBefore { field, generation, before, limit, bytes } => {
+            let mut rows = page(
+                connection,
+                "SELECT no, turn, seq, body, side FROM item INDEXED BY item_place \
+                 WHERE session = (SELECT id FROM session WHERE tenant = ?1 AND session = ?2) \
+                 AND list = (SELECT id FROM name WHERE text = ?3) AND generation = ?4 AND seq < ?5 \
+                 ORDER BY seq DESC LIMIT ?6",
+                params![tenant, session, field, bound(*generation), bound(*before), bound(*limit)],
+                (field, *generation, *bytes),
+            )?;
+            rows.reverse();
+            Ok(rows)
+        }
         ItemRange::Numbers { from, to } => all(
             connection,
             select!("NOT INDEXED", "i.id >= (s.id << 32) + ?3 AND i.id < (s.id << 32) + ?4 ORDER BY i.id"),
@@ -57,6 +78,34 @@ pub(crate) fn range(connection: &Connection, key: &SessionKey, range: &ItemRange
             item,
         ),
     }
+}
+
+/// Runs a query on one list and reads rows until they have so many bytes together.
+fn page(
+    connection: &Connection,
+    sql: &str,
+    params: impl Params,
+    (field, generation, bytes): (&str, u64, u64),
+) -> Result<Vec<ItemRow>> {
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut found = statement.query(params)?;
+    let (mut rows, mut read) = (Vec::new(), 0);
+    while let Some(row) = found.next()? {
+        let seq = column::number(row, 2)?;
+        let item = ItemRow {
+            no: column::number(row, 0)?,
+            turn: column::number(row, 1)?,
+            placement: Some(Placement { field: field.to_owned(), generation, seq }),
+            body: column::json(row, 3)?,
+            side: column::json_opt(row, 4)?,
+        };
+        read += item.bytes();
+        rows.push(item);
+        if read >= bytes {
+            break;
+        }
+    }
+    Ok(rows)
 }
 
 fn item(row: &Row<'_>) -> Result<ItemRow> {

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use singletree_durable::{ItemRange, Journal, Put};
+use singletree_durable::{Documents, ItemRange, Journal, Put};
 use singletree_store_sqlite::SqliteStore;
 
 use crate::crash::{child, say};
@@ -50,14 +50,16 @@ async fn a_full_disk_is_told_by_category_and_nothing_answered_is_lost() {
             Err(error) => break error,
         }
     };
-    assert_eq!(full.category(), "store_unavailable", "{full:?}");
+    assert_eq!(full.category(), "store_full", "{full:?}");
+    assert_eq!(store.probe_write().await.unwrap_err().category(), "store_full");
     assert!(answered.len() > 3, "{} before the disk was full", answered.len());
     let all = ItemRange::Numbers { from: 0, to: u64::MAX };
     assert_eq!(store.items(&key("s"), &all).await.unwrap(), answered);
     let no = answered.len() as u64;
-    assert_eq!(add(no).await.unwrap_err().category(), "store_unavailable");
+    assert_eq!(add(no).await.unwrap_err().category(), "store_full");
 
     std::fs::remove_file(&ballast).unwrap();
+    store.probe_write().await.unwrap();
     add(no).await.unwrap();
     answered.push(item(no, &body));
     assert_eq!(store.items(&key("s"), &all).await.unwrap(), answered);
@@ -150,4 +152,59 @@ async fn a_file_that_may_only_be_read_is_told_by_category() {
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(said.contains("refused store_unavailable"), "{said}");
     assert!(std::fs::read(&scratch.path).unwrap() == before);
+}
+
+#[tokio::test]
+async fn a_probe_commits_and_leaves_the_file_as_it_was() {
+    let scratch = scratch();
+    let store = SqliteStore::open(&scratch.path).await.unwrap();
+    let (commits, fence) = (store.commits(), store.fence());
+    store.probe_write().await.unwrap();
+    assert_eq!(store.commits(), commits + 1);
+    // Each probe writes a page: nothing less shows that the disk takes one.
+    let log = scratch.dir.path().join("store.db-wal");
+    let before = std::fs::read(&log).unwrap();
+    store.probe_write().await.unwrap();
+    assert_ne!(std::fs::read(&log).unwrap(), before);
+    store.apply(batch(&store, "s", [Put::Head(head(0))])).await.unwrap();
+    store.close().await;
+    assert_eq!(SqliteStore::read_only(&scratch.path).await.unwrap().fence(), fence);
+}
+
+// Finding C11
+#[tokio::test]
+async fn a_probe_tells_a_writer_that_another_one_has_taken_over() {
+    let scratch = scratch();
+    let store = SqliteStore::open(&scratch.path).await.unwrap();
+    store.probe_write().await.unwrap();
+    // As a second process does whose lock does not work.
+    let shell = rusqlite::Connection::open(&scratch.path).unwrap();
+    shell.execute("UPDATE meta SET fence = fence + 1", []).unwrap();
+    let fenced = store.probe_write().await.unwrap_err();
+    assert_eq!(fenced.category(), "store_fenced", "{fenced:?}");
+    let found: i64 = shell.query_row("SELECT fence FROM meta", [], |row| row.get(0)).unwrap();
+    assert_eq!(u64::try_from(found).unwrap(), store.fence().0 + 1, "the probe has changed nothing");
+}
+
+// Finding S9
+#[cfg(unix)]
+#[tokio::test]
+async fn nothing_is_written_to_a_file_that_is_not_at_its_path_until_it_is_back() {
+    let scratch = scratch();
+    let elsewhere = scratch.dir.path().join("elsewhere.db");
+    let store = SqliteStore::open(&scratch.path).await.unwrap();
+    store.apply(batch(&store, "s", [Put::Head(head(0))])).await.unwrap();
+    for replaced in [false, true] {
+        std::fs::rename(&scratch.path, &elsewhere).unwrap();
+        if replaced {
+            std::fs::write(&scratch.path, "another file").unwrap();
+        }
+        assert_eq!(store.probe_write().await.unwrap_err().category(), "store_displaced", "{replaced}");
+        let refused = store.apply(batch(&store, "s", [Put::Head(head(1))])).await.unwrap_err();
+        assert_eq!(refused.category(), "store_displaced", "{replaced}");
+        std::fs::rename(&elsewhere, &scratch.path).unwrap();
+        store.probe_write().await.unwrap();
+    }
+    store.apply(batch(&store, "s", [Put::Head(head(2))])).await.unwrap();
+    assert_eq!(store.session(&key("s")).await.unwrap().unwrap().head, head(2));
 }

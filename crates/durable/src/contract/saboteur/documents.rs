@@ -116,6 +116,10 @@ impl Documents for TrickedDocuments {
         self.inner.expire(before, limit)
     }
 
+    fn probe_write(&self) -> BoxFuture<'static, Result<()>> {
+        self.inner.probe_write()
+    }
+
     fn keep_blob(&self, key: &SessionKey, blob: Blob) -> BoxFuture<'static, Result<()>> {
         self.trick.memo().blobs.push((key.clone(), blob.clone()));
         self.inner.keep_blob(key, blob)

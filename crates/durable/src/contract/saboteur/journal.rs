@@ -295,6 +295,11 @@ impl Journal for TrickedJournal {
             let mut range = range.clone();
             match &mut range {
                 ItemRange::List { limit, .. } if self.trick.breaks(Clause::ItemsOfList) => *limit += 1,
+                ItemRange::Page { bytes, .. } | ItemRange::PageBefore { bytes, .. }
+                    if self.trick.breaks(Clause::ItemsByBytes) =>
+                {
+                    *bytes = bytes.saturating_add(10);
+                }
                 ItemRange::Numbers { to, .. } if self.trick.breaks(Clause::ItemsByNumber) => *to += 1,
                 _ => {}
             }

@@ -82,7 +82,8 @@ impl Engine {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client = Client::new(listener.local_addr().unwrap());
         let (stop, stopped) = oneshot::channel();
-        let served = tokio::spawn(async move { server.serve(listener, async { drop(stopped.await) }).await });
+        let served =
+            tokio::spawn(async move { server.serve(listener, async { drop(stopped.await) }).await.unwrap() });
         Self { client, model, folder, environments, stop, served }
     }
 

@@ -40,7 +40,7 @@ pub(crate) struct Rig {
     entropy: Arc<CountingEntropy>,
     operator: String,
     stop: Option<oneshot::Sender<()>>,
-    served: JoinHandle<()>,
+    served: JoinHandle<singletree_server::Result<()>>,
 }
 
 /// What of a rig is not as usual.
@@ -112,7 +112,12 @@ impl Rig {
     /// Asks the server to end, and waits until it has.
     pub(crate) async fn stop(mut self) {
         self.begin_stop();
-        within(self.served).await.unwrap();
+        within(self.served).await.unwrap().unwrap();
+    }
+
+    /// Waits until the server has ended by itself, and returns why.
+    pub(crate) async fn ended(self) -> singletree_server::Result<()> {
+        within(self.served).await.unwrap()
     }
 
     /// Asks the server to end.

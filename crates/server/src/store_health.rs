@@ -1,0 +1,88 @@
+//! Whether the store can be written: probed at most once a second, and told to the log once per change.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use singletree_durable::{DocumentKey, Error as StoreError};
+use tokio::sync::Mutex;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::Error;
+use crate::caller::house;
+use crate::shared::Shared;
+
+/// How long a probe may take before the store counts as unavailable.
+const PROBE_TIME: Duration = Duration::from_secs(2);
+/// How long the result of a probe is believed: however often the readiness is asked for, the store is asked no more often.
+const BELIEVED: Duration = Duration::from_secs(1);
+/// How often a store is probed that could be written the last time, when nobody asks.
+const EVERY_WHILE_WRITABLE: Duration = Duration::from_secs(5);
+/// How often a store is probed that could not.
+const EVERY_WHILE_FAILED: Duration = Duration::from_secs(1);
+
+/// What the last probe of the store has found.
+#[derive(Debug, Default)]
+pub(crate) struct StoreHealth {
+    last: Mutex<Option<ProbeResult>>,
+}
+
+#[derive(Debug, Clone)]
+struct ProbeResult {
+    at: Instant,
+    trouble: Option<Arc<StoreError>>,
+}
+
+impl StoreHealth {
+    /// Probes the store, unless that was done within the last second, and returns why it cannot be written, if it cannot.
+    ///
+    /// # Cancellation
+    /// A probe whose future is dropped is made again by the next one who asks.
+    pub(crate) async fn check(&self, shared: &Shared) -> Result<(), Arc<StoreError>> {
+        let mut last = self.last.lock().await;
+        let known = last.clone().filter(|known| known.at.elapsed() < BELIEVED);
+        let result = match known {
+            Some(known) => known,
+            None => {
+                let trouble = probe(shared).await.err().map(Arc::new);
+                let before =
+                    last.as_ref().and_then(|known| known.trouble.as_deref().map(StoreError::category));
+                let now = trouble.as_deref().map(StoreError::category);
+                if before != now {
+                    shared.telemetry.store_changed(trouble.as_deref(), shared.clock.as_ref());
+                }
+                shared.telemetry.metrics().store_writable(trouble.is_none());
+                last.insert(ProbeResult { at: Instant::now(), trouble }).clone()
+            }
+        };
+        result.trouble.map_or(Ok(()), Err)
+    }
+}
+
+/// Commits a change that changes nothing, and reads.
+async fn probe(shared: &Shared) -> Result<(), StoreError> {
+    let key = DocumentKey::new(house(), "ready", "ready");
+    let asked = async {
+        shared.documents.probe_write().await?;
+        shared.documents.document(&key).await.map(drop)
+    };
+    let late = |elapsed: tokio::time::error::Elapsed| {
+        Err(StoreError::Unavailable { doing: "commit a probe", source: elapsed.into() })
+    };
+    timeout(PROBE_TIME, asked).await.unwrap_or_else(late)
+}
+
+/// Probes the store from time to time. Returns when another writer has taken it over: this process can never write again.
+pub(crate) async fn watch(shared: &Shared) -> Error {
+    loop {
+        let every = match shared.store_health.check(shared).await {
+            Ok(()) => EVERY_WHILE_WRITABLE,
+            Err(trouble) => match *trouble {
+                StoreError::Fenced { held, found } => {
+                    return Error::Store(StoreError::Fenced { held, found });
+                }
+                _ => EVERY_WHILE_FAILED,
+            },
+        };
+        sleep(every).await;
+    }
+}
