@@ -20,6 +20,7 @@
 mod batch;
 mod batched;
 mod checkpoint;
+pub mod checksum;
 pub mod contract;
 mod documents;
 mod dossier;

@@ -3,6 +3,7 @@
 use rusqlite::Connection;
 use singletree_durable::{Error, Fence, Result};
 
+use crate::checksum;
 use crate::error::translate;
 
 /// Marks a file as ours: "sing".
@@ -18,6 +19,9 @@ const STEPS: &[&str] = &[
 
 /// The first version that has a place for documents.
 pub(crate) const SHELF: i32 = 3;
+
+/// The first version whose rows have checksums.
+pub(crate) const CHECKED: i32 = 4;
 
 /// What a file says of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,11 +78,15 @@ pub(crate) fn take_over(connection: &mut Connection) -> rusqlite::Result<Meta> {
         change.pragma_update(None, "application_id", APPLICATION)?;
         change.pragma_update(None, "user_version", known())?;
     }
+    if done == 0 {
+        change.execute("UPDATE meta SET is_checked = 1", [])?;
+    }
     change.execute(
         "UPDATE meta SET fence = fence + 1, is_copy = 0, \
          log_epoch = iif(is_copy, lower(hex(randomblob(8))), log_epoch)",
         [],
     )?;
+    checksum::seal(&change)?;
     let meta = read(&change)?;
     change.commit()?;
     Ok(meta)
@@ -102,7 +110,12 @@ pub(crate) fn fence(connection: &Connection) -> rusqlite::Result<Fence> {
 
 /// Marks a file that was just copied as a copy. Its epoch is new already, for those who only read it.
 pub(crate) fn mark_copy(connection: &Connection) -> rusqlite::Result<()> {
-    connection.execute("UPDATE meta SET is_copy = 1, log_epoch = lower(hex(randomblob(8)))", []).map(drop)
+    connection.execute("UPDATE meta SET is_copy = 1, log_epoch = lower(hex(randomblob(8)))", [])?;
+    // A copy has the format of what it was copied from.
+    match marks(connection)? {
+        (_, version) if version >= CHECKED => checksum::seal(connection),
+        _ => Ok(()),
+    }
 }
 
 fn marks(connection: &Connection) -> rusqlite::Result<(i32, i32)> {

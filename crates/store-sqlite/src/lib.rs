@@ -41,6 +41,7 @@ mod apply;
 mod backup;
 mod check;
 mod checkpoint;
+mod checksum;
 mod column;
 mod documents;
 mod error;

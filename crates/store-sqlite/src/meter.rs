@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, params_from_iter};
+use singletree_durable::checksum::Checksum;
 use singletree_durable::{Fence, Json, Timestamp};
 
 use crate::error::Failure;
@@ -49,6 +50,16 @@ pub(crate) enum Bind<'a> {
 }
 
 impl Bind<'_> {
+    /// Adds the value to a checksum.
+    pub(crate) fn sum_up(self, sum: Checksum) -> Checksum {
+        match self {
+            Self::Null => sum.null(),
+            Self::Int(number) => sum.number(number),
+            Self::Text(text) => sum.bytes(text.as_bytes()),
+            Self::Bytes(bytes) => sum.bytes(bytes),
+        }
+    }
+
     fn bytes(self) -> u64 {
         match self {
             Self::Null => 0,

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use serde::Serialize;
-use singletree::SqliteStore;
 use singletree::harness::{Doctor as Physician, Examination, Finding};
+use singletree::{Damage, SqliteStore};
 
 use crate::args::Doctor;
 use crate::error::{Error, Result};
@@ -31,10 +31,14 @@ async fn examine(args: Doctor) -> Result<u8> {
     let open = |source| Error::Open { source };
     // Also before a repair: what is not there is not made.
     let store = SqliteStore::read_only(place.db()).await.map_err(open)?;
-    let damage: Vec<String> = store.check().await.map_err(open)?.iter().map(ToString::to_string).collect();
+    let damage = store.check().await.map_err(open)?;
+    let unchecked = store.unchecked_rows().await.map_err(open)?;
+    // A changed value is no reason to leave everything else unmended: what a repair writes is written whole.
+    let is_readable = damage.iter().all(|it| matches!(it, Damage::Changed(_)));
+    let damage: Vec<String> = damage.iter().map(ToString::to_string).collect();
     let mut mended = Vec::new();
     // A file that is damaged itself is not written to.
-    let examination = if args.repair && damage.is_empty() {
+    let examination = if args.repair && is_readable {
         store.close().await;
         let options = SqliteStore::options(place.db()).command("singletree doctor --repair");
         let store = options.open().await.map_err(open)?;
@@ -46,7 +50,7 @@ async fn examine(args: Doctor) -> Result<u8> {
     } else {
         physician(&store).examine().await?
     };
-    let told = Told { damage: &damage, mended: &mended, examination: &examination };
+    let told = Told { damage: &damage, unchecked, mended: &mended, examination: &examination };
     let mut screen = Screen::out();
     match args.common.json {
         true => json::print(&mut screen, &told.document())?,
@@ -64,6 +68,8 @@ fn physician(store: &SqliteStore) -> Physician {
 struct Told<'a> {
     /// What the store says about its file.
     damage: &'a [String],
+    /// How many rows have no checksum.
+    unchecked: Option<u64>,
     mended: &'a [Finding],
     examination: &'a Examination,
 }
@@ -72,6 +78,8 @@ struct Told<'a> {
 struct Document<'a> {
     sessions: u64,
     file: &'a [String],
+    /// How many rows have no checksum, since an older version wrote them; null when no row of the file has one.
+    unchecked: Option<u64>,
     findings: Vec<Wrong<'a>>,
     mended: Vec<Wrong<'a>>,
     busy: Vec<&'a str>,
@@ -107,6 +115,7 @@ impl<'a> Told<'a> {
         Document {
             sessions: self.examination.sessions,
             file: self.damage,
+            unchecked: self.unchecked,
             findings: self.examination.findings.iter().map(Wrong::of).collect(),
             mended: self.mended.iter().map(Wrong::of).collect(),
             busy: self.examination.busy.iter().map(|it| it.session.as_str()).collect(),
@@ -138,6 +147,9 @@ impl<'a> Told<'a> {
         }
         for key in &self.examination.busy {
             screen.line(&format!("session {}: changed whenever it was read; look again", key.session))?;
+        }
+        if let Some(rows) = self.unchecked.filter(|rows| *rows > 0) {
+            screen.line(&format!("{rows} rows of an older version have no checksum"))?;
         }
         let (sessions, findings) = (self.examination.sessions, self.examination.findings.len());
         screen.line(&format!("{sessions} sessions, {} mended, {findings} findings", self.mended.len()))?;

@@ -6,7 +6,7 @@ use std::hash::{Hash, Hasher};
 
 use singletree_durable::{
     EventRow, Fence, FieldValue, InvocationId, ItemRange, ItemRow, Journal, MailRow, Placement, PositionRow,
-    SessionRow, TurnQuery, TurnRow, WaitQuery, WaitRow,
+    SessionRow, TurnQuery, TurnRow, UsageOf, WaitQuery, WaitRow,
 };
 use singletree_engine::Item;
 use singletree_llm::Role;
@@ -33,6 +33,8 @@ pub(super) struct Chart {
     /// The numbers of the items that have a place, by list, generation and sequence number.
     pub(super) places: BTreeMap<(String, u64), BTreeMap<u64, u64>>,
     pub(super) events: Vec<EventRow>,
+    /// How many calls of each model the session is said to have made.
+    pub(super) calls: BTreeMap<String, u64>,
     /// The history, in order.
     pub(super) said: Vec<Said>,
 }
@@ -65,6 +67,7 @@ impl Chart {
             items: BTreeMap::new(),
             places: BTreeMap::new(),
             events: Vec::new(),
+            calls: BTreeMap::new(),
             said: Vec::new(),
         };
         match chart.fill(journal).await {
@@ -78,6 +81,8 @@ impl Chart {
         self.read_waits(journal).await?;
         self.read_items(journal).await?;
         self.read_events(journal).await?;
+        let used = journal.usage(&UsageOf::Session(self.row.key.clone())).await?;
+        self.calls = used.into_iter().map(|row| (row.model, row.calls)).collect();
         self.read_history(journal).await
     }
 

@@ -148,6 +148,18 @@ symptoms! {
     /// The log tells of a turn that is missing.
     TurnLost => ("turn_lost", 2,
         "an accepted turn is lost"),
+    /// The log begins with the session and does not tell that a turn was accepted.
+    AcceptUntold => ("turn_accept_untold", 2,
+        "who follows the session by its events is not told what was said"),
+    /// The log does not tell a message that a turn added to the history.
+    MessageUntold => ("message_untold", 4,
+        "who follows the session by its events misses a message"),
+    /// The wait that a turn answers is missing.
+    WaitMissing => ("turn_wait_missing", 8,
+        "what was asked and who answered is lost"),
+    /// The turns of a session used more of a model than the session is said to have used.
+    UsageLow => ("usage_low", 4,
+        "what is counted or billed is less than what was used"),
     /// The log does not tell the end of a turn that it told the beginning of.
     EndUntold => ("turn_end_untold", 2,
         "who follows the session by its events waits for ever"),

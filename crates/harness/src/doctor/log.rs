@@ -4,13 +4,15 @@
 //! retention takes the oldest. What must not be missing is the end of a turn whose beginning is there, since whatever
 //! retention takes, it takes from the front.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use singletree_durable::{Counters, TurnStatus};
+use singletree_durable::{Counters, TurnKind, TurnRow, TurnStatus};
 
 use super::chart::Chart;
 use super::finding::{Finding, Mend, Symptom};
+use super::turns;
 use crate::event::kind;
+use crate::history::HISTORY;
 
 /// Checks that the next free numbers are free.
 pub(super) fn counters(chart: &Chart, findings: &mut Vec<Finding>) {
@@ -50,6 +52,35 @@ struct Told {
     ends: Vec<TurnStatus>,
 }
 
+/// Looks for messages that the log must tell and does not: those of turns whose beginning it tells, since retention takes
+/// from the front.
+fn untold(chart: &Chart, told: &BTreeMap<u64, Told>, findings: &mut Vec<Finding>) {
+    let is_begun = |turn: &TurnRow| told.get(&turn.no).is_some_and(|it| it.begun);
+    let is_whole = chart.events.first().is_some_and(|event| event.seq == 0);
+    let ran = |turn: &&TurnRow| turn.kind == TurnKind::Message && turns::tail_of(turn).is_some();
+    for turn in chart.turns.iter().filter(ran).filter(|turn| is_whole && !is_begun(turn)) {
+        let what = format!("the log does not tell that turn {} was accepted", turn.no);
+        findings.push(chart.finding(Symptom::AcceptUntold, what, None));
+    }
+    let appended = chart.events.iter().filter(|event| event.kind == kind::APPENDED);
+    let items: BTreeSet<u64> = appended.filter_map(|event| event.item).collect();
+    // In a list that was rewritten a copy stands in the place of what was told.
+    let digest = |no: &u64| chart.items.get(no).map(|item| item.digest);
+    let digests: BTreeSet<u64> = items.iter().filter_map(digest).collect();
+    for turn in chart.turns.iter().filter(|turn| is_begun(turn)) {
+        let Some(tail) = turns::tail_of(turn) else { continue };
+        let Some(places) = chart.places.get(&(HISTORY.to_owned(), tail.generation)) else { continue };
+        let is_told = |no: &u64| {
+            items.contains(no)
+                || (tail.generation > 0 && digest(no).is_some_and(|digest| digests.contains(&digest)))
+        };
+        if let Some((seq, _)) = places.range(tail.from..tail.to).find(|(_, no)| !is_told(no)) {
+            let what = format!("the log does not tell message {seq} of turn {}", turn.no);
+            findings.push(chart.finding(Symptom::MessageUntold, what, None));
+        }
+    }
+}
+
 pub(super) fn look(chart: &Chart, findings: &mut Vec<Finding>) {
     let mut told: BTreeMap<u64, Told> = BTreeMap::new();
     for event in &chart.events {
@@ -62,6 +93,7 @@ pub(super) fn look(chart: &Chart, findings: &mut Vec<Finding>) {
             _ => {}
         }
     }
+    untold(chart, &told, findings);
     for (no, told) in told {
         let Some(turn) = chart.turn(no) else {
             // Retention takes a turn only when none of its events is left.

@@ -1,5 +1,7 @@
 //! Every accepted message has exactly one outcome, or a turn that will give it one (INV-2).
 
+use std::collections::BTreeMap;
+
 use singletree_durable::{Json, TurnKind, TurnRow, TurnStatus};
 
 use super::chart::Chart;
@@ -11,6 +13,10 @@ pub(super) fn look(chart: &Chart, findings: &mut Vec<Finding>) {
     for turn in &chart.turns {
         findings.extend(outcome(chart, turn));
         findings.extend(message(chart, turn));
+        if let Some(wait) = turn.wait.filter(|wait| !chart.waits.contains_key(wait)) {
+            let what = format!("wait {wait}, which turn {} answers, is missing", turn.no);
+            findings.push(chart.finding(Symptom::WaitMissing, what, None));
+        }
         if turn.status == TurnStatus::Accepted && turn.fence > chart.fence {
             let (no, fence, ours) = (turn.no, turn.fence.0, chart.fence.0);
             let what = format!("turn {no} was accepted under fence {fence}, and the store's is {ours}");
@@ -18,6 +24,7 @@ pub(super) fn look(chart: &Chart, findings: &mut Vec<Finding>) {
             findings.push(chart.finding(Symptom::TurnUnclaimable, what, Some(mend)));
         }
     }
+    findings.extend(usage(chart));
     for turns in chart.invocations().into_values() {
         let broken = turns.iter().rev().skip(1).find(|it| it.status != TurnStatus::Suspended);
         if let Some(turn) = broken {
@@ -25,6 +32,25 @@ pub(super) fn look(chart: &Chart, findings: &mut Vec<Finding>) {
             findings.push(chart.finding(Symptom::InvocationBroken, what, None));
         }
     }
+}
+
+/// Compares what the turns say that they used with what the session is said to have used; retention takes turns only.
+fn usage(chart: &Chart) -> Vec<Finding> {
+    let mut used: BTreeMap<String, u64> = BTreeMap::new();
+    for ended in chart.turns.iter().filter_map(|turn| turn.outcome.as_ref()?.decode::<Ended>().ok()) {
+        for row in ended.used.rows() {
+            *used.entry(row.model).or_default() += row.calls;
+        }
+    }
+    let low =
+        used.into_iter().filter(|(model, calls)| chart.calls.get(model).is_none_or(|said| said < calls));
+    low.map(|(model, calls)| {
+        let said = chart.calls.get(&model).copied().unwrap_or_default();
+        let what =
+            format!("turns called model '{model}' {calls} times, and the session is said to have {said}");
+        chart.finding(Symptom::UsageLow, what, None)
+    })
+    .collect()
 }
 
 fn outcome(chart: &Chart, turn: &TurnRow) -> Option<Finding> {
@@ -63,7 +89,7 @@ fn status(recorded: &Recorded) -> TurnStatus {
 
 /// Returns the messages that a turn's outcome names, if it can be read and names some.
 pub(super) fn tail_of(turn: &TurnRow) -> Option<Tail> {
-    turn.outcome.as_ref().and_then(|it| it.decode().ok()).and_then(|it| tail(&it))
+    turn.outcome.as_ref().and_then(|it| it.decode::<Ended>().ok()).and_then(|it| tail(&it.recorded))
 }
 
 fn tail(recorded: &Recorded) -> Option<Tail> {

@@ -69,7 +69,7 @@ fn picture() -> Blob {
 
 /// Talks so that every table has rows: turns, keys, events, a wait, a position, a parked message, a fork, an audit row,
 /// documents, a blob that two sessions use, the use of a model.
-async fn make(path: &Path) {
+pub(crate) async fn make(path: &Path) {
     let store = SqliteStore::open(path).await.unwrap();
     let chat = chat(&store);
     for (text, name) in [("one", "k1"), ("two", "k2")] {

@@ -433,7 +433,7 @@ async fn two_waits_at_once_are_found_and_neither_is_ended_for_it() {
         let items = 8;
         puts.push(Put::Counters(Counters { turns: 2, items, events: 9, waits: 2 }));
     };
-    check(store, twin, &[(Symptom::WaitsDoubled, false)]).await;
+    check(store, twin, &[(Symptom::WaitsDoubled, false), (Symptom::AcceptUntold, false)]).await;
 }
 
 #[test]

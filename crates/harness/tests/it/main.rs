@@ -56,6 +56,7 @@ mod stale;
 mod steer;
 mod steer_dying;
 mod stopping;
+mod tampering;
 mod tenants;
 mod timeline;
 mod transcript;

@@ -2,9 +2,10 @@
 
 use singletree_durable::{Change, DocumentKey, Expect, Json, SessionId, SessionKey, TenantId, Timestamp};
 
+use crate::checksum;
 use crate::column;
 use crate::error::{Failure, refused};
-use crate::meter::Scribe;
+use crate::meter::{Bind, Scribe};
 use crate::number::bound;
 
 /// Makes all changes, if what they expect holds of what is stored before the first.
@@ -58,13 +59,14 @@ pub(super) fn write(
     let session = session.map(SessionId::as_str);
     let name = [tenant.as_str().into(), kind.into(), id.into(), session.into()];
     let [tenant, kind, id, session] = name;
-    scribe.write(WRITE, &[tenant, kind, id, session, expires_at.into(), body.into()])?;
-    Ok(())
+    // The version is counted on by the statement, and stays out of it.
+    let values: [Bind<'_>; 6] = [tenant, kind, id, session, expires_at.into(), body.into()];
+    scribe.write(WRITE, &[values.as_slice(), &[checksum::of(&[&values])]].concat()).map(drop)
 }
 
-const WRITE: &str = "INSERT INTO document (tenant, kind, id, session, version, expires_at, body) \
-    VALUES (?, ?, ?, ?, 1, ?, ?) ON CONFLICT (tenant, kind, id) DO UPDATE SET session = excluded.session, \
-    version = version + 1, expires_at = excluded.expires_at, body = excluded.body";
+const WRITE: &str = "INSERT INTO document (tenant, kind, id, session, version, expires_at, body, checksum) \
+    VALUES (?, ?, ?, ?, 1, ?, ?, ?) ON CONFLICT (tenant, kind, id) DO UPDATE SET session = excluded.session, \
+    version = version + 1, expires_at = excluded.expires_at, body = excluded.body, checksum = excluded.checksum";
 
 /// Removes documents whose time was over before, at most so many, the earliest first; returns how many.
 pub(crate) fn expire(scribe: &Scribe<'_>, before: Timestamp, limit: u64) -> Result<u64, Failure> {

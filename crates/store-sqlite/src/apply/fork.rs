@@ -36,8 +36,8 @@ pub(super) fn inherit(
     if u64::try_from(scribe.write(INHERIT, &values)?) == Ok(*len) { Ok(()) } else { short() }
 }
 
-const INHERIT: &str = "INSERT INTO item (id, turn, list, generation, seq, side, body) \
-    SELECT (? << 32) | no, turn, list, generation, seq, side, body FROM item WHERE session = ? \
+const INHERIT: &str = "INSERT INTO item (id, turn, list, generation, seq, side, body, checksum) \
+    SELECT (? << 32) | no, turn, list, generation, seq, side, body, checksum FROM item WHERE session = ? \
     AND list = (SELECT id FROM name WHERE text = ?) AND generation = ? AND seq >= 0 AND seq < ? ORDER BY seq";
 
 /// Finds another session of the same tenant (INV-14).

@@ -3,6 +3,7 @@
 use singletree_durable::{ItemRow, Json, Placement};
 
 use super::session::name;
+use crate::checksum;
 use crate::error::{Failure, refused};
 use crate::meter::{Bind, Scribe};
 use crate::number::{packed, stored, stored_opt};
@@ -11,17 +12,25 @@ use crate::number::{packed, stored, stored_opt};
 pub(super) fn add(scribe: &Scribe<'_>, session: i64, row: &ItemRow, loose: bool) -> Result<(), Failure> {
     let place = row.placement.as_ref();
     let list = place.map(|it| name(scribe, &it.field)).transpose()?;
+    let turn = Bind::Int(stored(row.turn)?);
+    let generation = stored_opt(place.map(|it| it.generation))?;
+    let placed: [Bind<'_>; 3] = [list.into(), generation.into(), stored_opt(place.map(|it| it.seq))?.into()];
+    let side = Bind::from(row.side.as_ref());
+    let lasting = [Bind::Int(stored(row.no)?), turn, (&row.body).into()];
+    let checksum = checksum::of(&[&lasting, &placed, &[side]]);
     scribe.write(
-        "INSERT INTO item (id, turn, list, generation, seq, loose, side, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO item (id, turn, list, generation, seq, loose, side, body, checksum) \
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         &[
             packed(session, row.no)?.into(),
-            stored(row.turn)?.into(),
-            list.into(),
-            stored_opt(place.map(|it| it.generation))?.into(),
-            stored_opt(place.map(|it| it.seq))?.into(),
+            turn,
+            placed[0],
+            placed[1],
+            placed[2],
             loose.then_some(Bind::Int(1)).into(),
-            row.side.as_ref().into(),
+            side,
             (&row.body).into(),
+            checksum,
         ],
     )?;
     Ok(())
@@ -29,16 +38,15 @@ pub(super) fn add(scribe: &Scribe<'_>, session: i64, row: &ItemRow, loose: bool)
 
 /// Gives an item, which has none, its place.
 pub(super) fn place(scribe: &Scribe<'_>, session: i64, no: u64, place: &Placement) -> Result<(), Failure> {
-    let placed = scribe.write(
-        "UPDATE item SET list = ?, generation = ?, seq = ?, loose = NULL WHERE id = ? AND seq IS NULL",
-        &[
-            name(scribe, &place.field)?.into(),
-            stored(place.generation)?.into(),
-            stored(place.seq)?.into(),
-            packed(session, no)?.into(),
-        ],
+    let placed: [Bind<'_>; 3] =
+        [name(scribe, &place.field)?.into(), stored(place.generation)?.into(), stored(place.seq)?.into()];
+    let change = checksum::change(1, &[Bind::Null; 3], &placed);
+    let done = scribe.write(
+        "UPDATE item SET list = ?, generation = ?, seq = ?, loose = NULL, \
+         checksum = (checksum + ?) & 2147483647 WHERE id = ? AND seq IS NULL",
+        &[placed[0], placed[1], placed[2], change, packed(session, no)?.into()],
     )?;
-    if placed == 0 {
+    if done == 0 {
         return refused(format!("item {no} exists and has no place"));
     }
     Ok(())
@@ -46,10 +54,11 @@ pub(super) fn place(scribe: &Scribe<'_>, session: i64, no: u64, place: &Placemen
 
 /// Sets what is known beside an item.
 pub(super) fn tell_beside(scribe: &Scribe<'_>, session: i64, no: u64, side: &Json) -> Result<(), Failure> {
-    let told =
-        scribe.write("UPDATE item SET side = ? WHERE id = ?", &[side.into(), packed(session, no)?.into()])?;
-    if told == 0 {
-        return refused(format!("item {no} exists"));
-    }
-    Ok(())
+    let id = Bind::Int(packed(session, no)?);
+    let held: Option<Option<String>> =
+        scribe.find("SELECT side FROM item WHERE id = ?", &[id], |row| row.get(0))?;
+    let Some(held) = held else { return refused(format!("item {no} exists")) };
+    let change = checksum::change(2, &[held.as_ref().into()], &[side.into()]);
+    let sql = "UPDATE item SET side = ?, checksum = (checksum + ?) & 2147483647 WHERE id = ?";
+    scribe.write(sql, &[side.into(), change, id]).map(drop)
 }

@@ -3,24 +3,25 @@
 use singletree_durable::{AuditRow, EventRow};
 
 use super::session::name;
+use crate::checksum;
 use crate::error::Failure;
-use crate::meter::Scribe;
+use crate::meter::{Bind, Scribe};
 use crate::number::{packed, stored, stored_opt};
 
 /// Adds an event under a free sequence number.
 pub(super) fn event(scribe: &Scribe<'_>, session: i64, row: &EventRow) -> Result<(), Failure> {
-    scribe.write(
-        "INSERT INTO event (id, turn, kind, item, at, body) VALUES (?, ?, ?, ?, ?, ?)",
-        &[
-            packed(session, row.seq)?.into(),
-            stored(row.turn)?.into(),
-            name(scribe, &row.kind)?.into(),
-            stored_opt(row.item)?.into(),
-            row.at.into(),
-            row.body.as_ref().into(),
-        ],
-    )?;
-    Ok(())
+    let values: [Bind<'_>; 6] = [
+        stored(row.seq)?.into(),
+        stored(row.turn)?.into(),
+        name(scribe, &row.kind)?.into(),
+        stored_opt(row.item)?.into(),
+        row.at.into(),
+        row.body.as_ref().into(),
+    ];
+    let [_, turn, kind, item, at, body] = values;
+    let (id, checksum) = (packed(session, row.seq)?.into(), checksum::of(&[&values]));
+    let sql = "INSERT INTO event (id, turn, kind, item, at, body, checksum) VALUES (?, ?, ?, ?, ?, ?, ?)";
+    scribe.write(sql, &[id, turn, kind, item, at, body, checksum]).map(drop)
 }
 
 /// Adds an audit row, which hangs on no session.

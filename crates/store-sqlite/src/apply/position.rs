@@ -2,18 +2,19 @@
 
 use singletree_durable::{InvocationId, PositionRow, RecordRow};
 
+use crate::checksum;
 use crate::error::Failure;
-use crate::meter::Scribe;
+use crate::meter::{Bind, Scribe};
 use crate::number::{bound, stored};
 
 /// Writes where an invocation stands, whatever stood there.
 pub(super) fn put(scribe: &Scribe<'_>, session: i64, row: &PositionRow) -> Result<(), Failure> {
-    scribe.write(
-        "INSERT INTO position (session, invocation, turn, body) VALUES (?, ?, ?, ?) \
-         ON CONFLICT (session, invocation) DO UPDATE SET turn = excluded.turn, body = excluded.body",
-        &[session.into(), row.invocation.as_str().into(), stored(row.turn)?.into(), (&row.body).into()],
-    )?;
-    Ok(())
+    let values = [Bind::from(row.invocation.as_str()), stored(row.turn)?.into(), (&row.body).into()];
+    let [invocation, turn, body] = values;
+    let sql = "INSERT INTO position (session, invocation, turn, body, checksum) VALUES (?, ?, ?, ?, ?) \
+        ON CONFLICT (session, invocation) DO UPDATE SET turn = excluded.turn, body = excluded.body, \
+        checksum = excluded.checksum";
+    scribe.write(sql, &[session.into(), invocation, turn, body, checksum::of(&[&values])]).map(drop)
 }
 
 /// Removes the position of an invocation, if there is one.
@@ -30,12 +31,11 @@ pub(super) fn remove(
 
 /// Writes a record, whatever stood there.
 pub(super) fn put_record(scribe: &Scribe<'_>, session: i64, row: &RecordRow) -> Result<(), Failure> {
-    scribe.write(
-        "INSERT INTO record (session, turn, name, body) VALUES (?, ?, ?, ?) \
-         ON CONFLICT (session, turn, name) DO UPDATE SET body = excluded.body",
-        &[session.into(), stored(row.turn)?.into(), (&row.name).into(), (&row.body).into()],
-    )?;
-    Ok(())
+    let values: [Bind<'_>; 3] = [stored(row.turn)?.into(), (&row.name).into(), (&row.body).into()];
+    let [turn, name, body] = values;
+    let sql = "INSERT INTO record (session, turn, name, body, checksum) VALUES (?, ?, ?, ?, ?) \
+        ON CONFLICT (session, turn, name) DO UPDATE SET body = excluded.body, checksum = excluded.checksum";
+    scribe.write(sql, &[session.into(), turn, name, body, checksum::of(&[&values])]).map(drop)
 }
 
 /// Removes all records of a turn.

@@ -3,6 +3,7 @@
 use singletree_durable::{Counters, FieldRow, FieldValue, Head, SessionKey};
 
 use super::{Found, Target, document, usage};
+use crate::checksum;
 use crate::column;
 use crate::error::{Failure, refused};
 use crate::meter::{Bind, Scribe};
@@ -60,21 +61,22 @@ pub(super) fn head(scribe: &Scribe<'_>, target: &mut Target<'_>, head: &Head) ->
         head.updated_at.into(),
     ];
     let [a, b, c, d, e, f, g, h, i] = values;
+    let sum = checksum::of(&[&values]);
     if let Some(id) = target.id {
         match target.coming_counters() {
             Some(counters) => {
                 let [j, k, l, m] = numbers(&counters)?;
-                scribe.write(UPDATE_BOTH, &[a, b, c, d, e, f, g, h, i, j, k, l, m, id.into()])?;
+                scribe.write(UPDATE_BOTH, &[a, b, c, d, e, f, g, h, i, sum, j, k, l, m, id.into()])?;
                 target.counted = true;
             }
-            None => drop(scribe.write(UPDATE, &[a, b, c, d, e, f, g, h, i, id.into()])?),
+            None => drop(scribe.write(UPDATE, &[a, b, c, d, e, f, g, h, i, sum, id.into()])?),
         }
         return Ok(id);
     }
     let (tenant, session) = (target.key.tenant.as_str(), target.key.session.as_str());
     let coming = target.coming_counters();
     let [j, k, l, m] = numbers(&coming.unwrap_or_default())?;
-    scribe.write(INSERT, &[a, b, c, d, e, f, g, h, i, j, k, l, m, tenant.into(), session.into()])?;
+    scribe.write(INSERT, &[a, b, c, d, e, f, g, h, i, sum, j, k, l, m, tenant.into(), session.into()])?;
     let id = scribe.added();
     if id >= SESSIONS {
         return refused(format!("the file has fewer than {SESSIONS} sessions"));
@@ -102,16 +104,16 @@ pub(super) fn former(scribe: &Scribe<'_>, key: &SessionKey) -> Result<Option<Cou
 }
 
 const UPDATE: &str = "UPDATE session SET agent = ?, graph = ?, schema_version = ?, version = ?, prompt_policy = ?, \
-    parent = ?, parent_offset = ?, created_at = ?, updated_at = ? WHERE id = ?";
+    parent = ?, parent_offset = ?, created_at = ?, updated_at = ?, checksum = ? WHERE id = ?";
 
 /// Head and counters of most commits, in one go.
 const UPDATE_BOTH: &str = "UPDATE session SET agent = ?, graph = ?, schema_version = ?, version = ?, \
-    prompt_policy = ?, parent = ?, parent_offset = ?, created_at = ?, updated_at = ?, next_turn = max(next_turn, ?), \
+    prompt_policy = ?, parent = ?, parent_offset = ?, created_at = ?, updated_at = ?, checksum = ?, next_turn = max(next_turn, ?), \
     next_item = max(next_item, ?), next_event = max(next_event, ?), next_wait = max(next_wait, ?) WHERE id = ?";
 
 const INSERT: &str = "INSERT INTO session (agent, graph, schema_version, version, prompt_policy, parent, \
-    parent_offset, created_at, updated_at, next_turn, next_item, next_event, next_wait, tenant, session) \
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+    parent_offset, created_at, updated_at, checksum, next_turn, next_item, next_event, next_wait, tenant, session) \
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 
 /// Raises the counters.
 pub(super) fn counters(scribe: &Scribe<'_>, session: i64, counters: &Counters) -> Result<(), Failure> {
@@ -137,13 +139,14 @@ pub(super) fn field(scribe: &Scribe<'_>, session: i64, row: &FieldRow) -> Result
             (None, Some(stored(*generation)?), Some(stored(*len)?), Some(stored(*bytes)?))
         }
     };
-    scribe.write(
-        "INSERT INTO field (session, name, value, generation, len, bytes) VALUES (?, ?, ?, ?, ?, ?) \
+    let values: [Bind<'_>; 5] =
+        [(&row.name).into(), value.into(), generation.into(), len.into(), bytes.into()];
+    let [name, value, generation, len, bytes] = values;
+    let sql = "INSERT INTO field (session, name, value, generation, len, bytes, checksum) VALUES (?, ?, ?, ?, ?, ?, ?) \
          ON CONFLICT (session, name) DO UPDATE SET value = excluded.value, \
-         generation = excluded.generation, len = excluded.len, bytes = excluded.bytes",
-        &[session.into(), (&row.name).into(), value.into(), generation.into(), len.into(), bytes.into()],
-    )?;
-    Ok(())
+         generation = excluded.generation, len = excluded.len, bytes = excluded.bytes, checksum = excluded.checksum";
+    let checksum = checksum::of(&[&values]);
+    scribe.write(sql, &[session.into(), name, value, generation, len, bytes, checksum]).map(drop)
 }
 
 /// Removes a field, if there is one.

@@ -1,8 +1,10 @@
 //! Puts of turns.
 
+use rusqlite::Row;
 use singletree_durable::{TurnRow, TurnStatus};
 
 use super::session::name;
+use crate::checksum;
 use crate::error::Failure;
 use crate::meter::{Bind, Scribe};
 use crate::number::{packed, stored, stored_opt};
@@ -30,6 +32,10 @@ pub(super) fn put(scribe: &Scribe<'_>, session: i64, row: &TurnRow) -> Result<()
         row.ended_at.into(),
         row.outcome.as_ref().into(),
     ];
+    let no = Bind::Int(stored(row.no)?);
+    let rest = [&[no], &lasting[..7], &lasting[9..], &moving].concat();
+    let checksum = checksum::of(&[&rest, &lasting[7..9]]);
+    let moving = [moving[0], moving[1], moving[2], moving[3], moving[4], checksum];
     let is_new = row.status == TurnStatus::Accepted && row.deaths == 0;
     if !is_new && scribe.write(MOVE, &joined(&moving, id, &lasting))? > 0 {
         return Ok(());
@@ -44,24 +50,30 @@ fn joined<'a>(first: &[Bind<'a>], id: Bind<'a>, last: &[Bind<'a>]) -> Vec<Bind<'
 
 /// What changes of a turn as it goes on. It names no column that a lookup is made by, so that it touches none of their
 /// indexes; a row that differs in more is left to [`PUT`].
-const MOVE: &str = "UPDATE turn SET status = ?, fence = ?, deaths = ?, ended_at = ?, outcome = ? \
+const MOVE: &str = "UPDATE turn SET status = ?, fence = ?, deaths = ?, ended_at = ?, outcome = ?, checksum = ? \
     WHERE id = ? AND invocation = ? AND ordinal = ? AND kind = ? AND agent = ? AND graph = ? AND message IS ? \
     AND wait IS ? AND key IS ? AND digest IS ? AND accepted_at = ?";
 
 const PUT: &str = "INSERT INTO turn (invocation, ordinal, kind, agent, graph, message, wait, key, digest, \
-    accepted_at, id, status, fence, deaths, ended_at, outcome) \
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) \
+    accepted_at, id, status, fence, deaths, ended_at, outcome, checksum) \
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) \
     ON CONFLICT (id) DO UPDATE SET invocation = excluded.invocation, ordinal = excluded.ordinal, \
     kind = excluded.kind, status = excluded.status, fence = excluded.fence, deaths = excluded.deaths, \
     agent = excluded.agent, graph = excluded.graph, message = excluded.message, wait = excluded.wait, key = excluded.key, \
     digest = excluded.digest, accepted_at = excluded.accepted_at, ended_at = excluded.ended_at, \
-    outcome = excluded.outcome";
+    outcome = excluded.outcome, checksum = excluded.checksum";
 
 /// Takes the idempotency key, and its digest with it, off a turn.
 pub(super) fn free_key(scribe: &Scribe<'_>, session: Option<i64>, turn: u64) -> Result<(), Failure> {
     let Some(session) = session else { return Ok(()) };
     // No turn has a number too large to be stored.
     let Ok(id) = packed(session, turn) else { return Ok(()) };
-    scribe.write("UPDATE turn SET key = NULL, digest = NULL WHERE id = ?", &[id.into()])?;
-    Ok(())
+    let read = |row: &Row<'_>| Ok([row.get(0)?, row.get(1)?]);
+    let held: Option<[Option<String>; 2]> =
+        scribe.find("SELECT key, digest FROM turn WHERE id = ?", &[id.into()], read)?;
+    let Some([key, digest]) = held else { return Ok(()) };
+    let change = checksum::change(1, &[key.as_ref().into(), digest.as_ref().into()], &[Bind::Null; 2]);
+    let sql =
+        "UPDATE turn SET key = NULL, digest = NULL, checksum = (checksum + ?) & 2147483647 WHERE id = ?";
+    scribe.write(sql, &[change, id.into()]).map(drop)
 }

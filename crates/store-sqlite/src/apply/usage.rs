@@ -2,13 +2,14 @@
 
 use singletree_durable::{SessionKey, UsageRow};
 
+use crate::checksum;
 use crate::error::Failure;
-use crate::meter::Scribe;
+use crate::meter::{Bind, Scribe};
 use crate::number::stored;
 
 /// Adds to the session's row and to its tenant's, which stands under no session.
 pub(super) fn add(scribe: &Scribe<'_>, key: &SessionKey, row: &UsageRow) -> Result<(), Failure> {
-    let values = [
+    let values: [Bind<'_>; 8] = [
         key.tenant.as_str().into(),
         (&row.model).into(),
         stored(row.calls)?.into(),
@@ -18,17 +19,23 @@ pub(super) fn add(scribe: &Scribe<'_>, key: &SessionKey, row: &UsageRow) -> Resu
         stored(row.cache_creation_tokens)?.into(),
         key.session.as_str().into(),
     ];
-    scribe.write(ADD, &values)?;
-    Ok(())
+    let [tenant, model, calls, prompt, completion, cached, creation, session] = values;
+    let counts = [calls, prompt, completion, cached, creation];
+    let of_session = checksum::of_counts(&[tenant, session, model], &counts);
+    let of_tenant = checksum::of_counts(&[tenant, "".into(), model], &counts);
+    let added = checksum::of_added(&counts);
+    scribe.write(ADD, &[values.as_slice(), &[of_session, of_tenant, added]].concat()).map(drop)
 }
 
 const ADD: &str = "INSERT INTO usage (tenant, session, model, calls, prompt_tokens, completion_tokens, \
-    cached_tokens, cache_creation_tokens) VALUES (?1, ?8, ?2, ?3, ?4, ?5, ?6, ?7), (?1, '', ?2, ?3, ?4, ?5, ?6, ?7) \
+    cached_tokens, cache_creation_tokens, checksum) \
+    VALUES (?1, ?8, ?2, ?3, ?4, ?5, ?6, ?7, ?9), (?1, '', ?2, ?3, ?4, ?5, ?6, ?7, ?10) \
     ON CONFLICT (tenant, session, model) DO UPDATE SET calls = calls + excluded.calls, \
     prompt_tokens = prompt_tokens + excluded.prompt_tokens, \
     completion_tokens = completion_tokens + excluded.completion_tokens, \
     cached_tokens = cached_tokens + excluded.cached_tokens, \
-    cache_creation_tokens = cache_creation_tokens + excluded.cache_creation_tokens";
+    cache_creation_tokens = cache_creation_tokens + excluded.cache_creation_tokens, \
+    checksum = (checksum + ?11) & 2147483647";
 
 /// Removes what a session used; its tenant's sum stays.
 pub(super) fn forget(scribe: &Scribe<'_>, key: &SessionKey) -> Result<(), Failure> {

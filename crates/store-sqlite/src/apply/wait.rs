@@ -2,60 +2,53 @@
 
 use singletree_durable::{MailRow, WaitRow};
 
+use crate::checksum;
 use crate::error::Failure;
-use crate::meter::Scribe;
+use crate::meter::{Bind, Scribe};
 use crate::number::{packed, stored, stored_opt};
 use crate::word::Word;
 
 /// Writes a wait, whatever stood there.
 pub(super) fn put(scribe: &Scribe<'_>, session: i64, row: &WaitRow) -> Result<(), Failure> {
-    scribe.write(
-        PUT,
-        &[
-            packed(session, row.no)?.into(),
-            (&row.signal).into(),
-            row.invocation.as_str().into(),
-            stored(row.turn)?.into(),
-            row.status.word().into(),
-            row.metadata.as_ref().into(),
-            row.action.as_ref().into(),
-            row.deadline.into(),
-            row.payload_schema.as_ref().into(),
-            row.on_deadline.as_ref().into(),
-            row.created_at.into(),
-            stored_opt(row.ended_by)?.into(),
-            row.answer.as_ref().into(),
-            row.answered_by.as_ref().into(),
-            row.ended_at.into(),
-        ],
-    )?;
-    Ok(())
+    let values = [
+        Bind::Int(packed(session, row.no)?),
+        (&row.signal).into(),
+        row.invocation.as_str().into(),
+        stored(row.turn)?.into(),
+        row.status.word().into(),
+        row.metadata.as_ref().into(),
+        row.action.as_ref().into(),
+        row.deadline.into(),
+        row.payload_schema.as_ref().into(),
+        row.on_deadline.as_ref().into(),
+        row.created_at.into(),
+        stored_opt(row.ended_by)?.into(),
+        row.answer.as_ref().into(),
+        row.answered_by.as_ref().into(),
+        row.ended_at.into(),
+    ];
+    let checksum = checksum::of(&[&[&[Bind::Int(stored(row.no)?)], &values[1..]].concat()]);
+    scribe.write(PUT, &[values.as_slice(), &[checksum]].concat()).map(drop)
 }
 
 const PUT: &str = "INSERT INTO wait (id, signal, invocation, turn, status, metadata, action, deadline, \
-    payload_schema, on_deadline, created_at, ended_by, answer, answered_by, ended_at) \
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) \
+    payload_schema, on_deadline, created_at, ended_by, answer, answered_by, ended_at, checksum) \
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) \
     ON CONFLICT (id) DO UPDATE SET signal = excluded.signal, invocation = excluded.invocation, \
     turn = excluded.turn, status = excluded.status, metadata = excluded.metadata, action = excluded.action, \
     deadline = excluded.deadline, payload_schema = excluded.payload_schema, \
     on_deadline = excluded.on_deadline, created_at = excluded.created_at, ended_by = excluded.ended_by, \
-    answer = excluded.answer, answered_by = excluded.answered_by, ended_at = excluded.ended_at";
+    answer = excluded.answer, answered_by = excluded.answered_by, ended_at = excluded.ended_at, checksum = excluded.checksum";
 
 /// Keeps an early signal, whatever was kept of its id.
 pub(super) fn put_mail(scribe: &Scribe<'_>, session: i64, row: &MailRow) -> Result<(), Failure> {
-    scribe.write(
-        "INSERT INTO mail (session, signal, payload, sent_by, at) VALUES (?, ?, ?, ?, ?) \
+    let values: [Bind<'_>; 4] =
+        [(&row.signal).into(), (&row.payload).into(), row.from.as_ref().into(), row.at.into()];
+    let [signal, payload, from, at] = values;
+    let sql = "INSERT INTO mail (session, signal, payload, sent_by, at, checksum) VALUES (?, ?, ?, ?, ?, ?) \
          ON CONFLICT (session, signal) DO UPDATE SET payload = excluded.payload, sent_by = excluded.sent_by, \
-         at = excluded.at",
-        &[
-            session.into(),
-            (&row.signal).into(),
-            (&row.payload).into(),
-            row.from.as_ref().into(),
-            row.at.into(),
-        ],
-    )?;
-    Ok(())
+         at = excluded.at, checksum = excluded.checksum";
+    scribe.write(sql, &[session.into(), signal, payload, from, at, checksum::of(&[&values])]).map(drop)
 }
 
 /// Removes the early signal of an id, if there is one.

@@ -8,8 +8,22 @@ ALTER TABLE meta ADD COLUMN failed_commits INTEGER NOT NULL DEFAULT 0;
 
 -- Checksums (durable/checksum.rs): a changed value can be told from a written one.
 
+-- Rows that older versions wrote have none until they are written again. In a file that this version made (is_checked = 1)
+-- no row may lack it.
+
 ALTER TABLE item ADD COLUMN checksum INTEGER;
 ALTER TABLE turn ADD COLUMN checksum INTEGER;
+ALTER TABLE wait ADD COLUMN checksum INTEGER;
+ALTER TABLE event ADD COLUMN checksum INTEGER;
+ALTER TABLE session ADD COLUMN checksum INTEGER;
+ALTER TABLE mail ADD COLUMN checksum INTEGER;
+ALTER TABLE record ADD COLUMN checksum INTEGER;
+ALTER TABLE position ADD COLUMN checksum INTEGER;
+ALTER TABLE field ADD COLUMN checksum INTEGER;
+ALTER TABLE usage ADD COLUMN checksum INTEGER;
+ALTER TABLE document ADD COLUMN checksum INTEGER;
+ALTER TABLE meta ADD COLUMN checksum INTEGER;
+ALTER TABLE meta ADD COLUMN is_checked INTEGER NOT NULL DEFAULT 0;
 
 -- Retries of turns.
 

@@ -133,6 +133,11 @@ async fn a_look_through_the_file_finds_what_nobody_here_could_have_written() {
     damage("INSERT INTO field (session, name, value) VALUES (8, 'x', '1')");
     let store = SqliteStore::open(&scratch.path).await.unwrap();
     let found = store.check().await.unwrap();
+    let (changed, found): (Vec<_>, Vec<_>) =
+        found.into_iter().partition(|damage| matches!(damage, Damage::Changed(_)));
+    let rows = ["item 0 of session default/s", "item 0 of session ?", "turn 0 of session default/s"];
+    let changed_rows = rows.into_iter().chain(["field x of session ?"]);
+    assert_eq!(changed, changed_rows.map(|row| Damage::Changed(row.to_owned())).collect::<Vec<_>>());
     assert_eq!(
         found,
         [

@@ -1,0 +1,259 @@
+//! Which values of a row its checksum is made of, and which rows do not have the values that they had (`durable::checksum`).
+//!
+//! A checksum has parts that change at different times: what an item is, where it stands, what is known beside it. The
+//! order of columns and parts is part of the format. What is not in a checksum another row or a count determines.
+
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, Result, Row};
+use singletree_durable::checksum::{Checksum, change as changed, sum};
+
+use crate::meter::Bind;
+
+/// A table whose rows have a checksum.
+struct Table {
+    name: &'static str,
+    /// Names a row for people; `t` is the row.
+    row: &'static str,
+    /// The columns of each part.
+    parts: &'static [&'static [&'static str]],
+    /// Columns to which numbers are added.
+    counts: &'static [&'static str],
+}
+
+macro_rules! of_session {
+    ($row:literal) => {
+        concat!(
+            $row,
+            " || ' of session ' || coalesce((SELECT s.tenant || '/' || s.session FROM session s WHERE s.id = t.session), '?')"
+        )
+    };
+}
+
+const TABLES: &[Table] = &[
+    Table {
+        name: "item",
+        row: of_session!("t.no"),
+        parts: &[&["no", "turn", "body"], &["list", "generation", "seq"], &["side"]],
+        counts: &[],
+    },
+    Table {
+        name: "turn",
+        row: of_session!("t.no"),
+        parts: &[
+            &[
+                "no",
+                "invocation",
+                "ordinal",
+                "kind",
+                "agent",
+                "graph",
+                "message",
+                "wait",
+                "accepted_at",
+                "status",
+                "fence",
+                "deaths",
+                "ended_at",
+                "outcome",
+            ],
+            &["key", "digest"],
+        ],
+        counts: &[],
+    },
+    Table {
+        name: "wait",
+        row: of_session!("t.no"),
+        parts: &[&[
+            "no",
+            "signal",
+            "invocation",
+            "turn",
+            "status",
+            "metadata",
+            "action",
+            "deadline",
+            "payload_schema",
+            "on_deadline",
+            "created_at",
+            "ended_by",
+            "answer",
+            "answered_by",
+            "ended_at",
+        ]],
+        counts: &[],
+    },
+    Table {
+        name: "event",
+        row: of_session!("t.seq"),
+        parts: &[&["seq", "turn", "kind", "item", "at", "body"]],
+        counts: &[],
+    },
+    Table {
+        name: "session",
+        row: "t.tenant || '/' || t.session",
+        parts: &[&[
+            "agent",
+            "graph",
+            "schema_version",
+            "version",
+            "prompt_policy",
+            "parent",
+            "parent_offset",
+            "created_at",
+            "updated_at",
+        ]],
+        counts: &[],
+    },
+    Table {
+        name: "mail",
+        row: of_session!("t.signal"),
+        parts: &[&["signal", "payload", "sent_by", "at"]],
+        counts: &[],
+    },
+    Table {
+        name: "position",
+        row: of_session!("t.invocation"),
+        parts: &[&["invocation", "turn", "body"]],
+        counts: &[],
+    },
+    Table {
+        name: "record",
+        row: of_session!("t.turn || ' ' || t.name"),
+        parts: &[&["turn", "name", "body"]],
+        counts: &[],
+    },
+    Table {
+        name: "field",
+        row: of_session!("t.name"),
+        parts: &[&["name", "value", "generation", "len", "bytes"]],
+        counts: &[],
+    },
+    Table {
+        name: "usage",
+        row: "t.model || ' of ' || t.tenant || '/' || t.session",
+        parts: &[&["tenant", "session", "model"]],
+        counts: &["calls", "prompt_tokens", "completion_tokens", "cached_tokens", "cache_creation_tokens"],
+    },
+    Table {
+        name: "document",
+        row: "t.kind || ' ' || t.id || ' of ' || t.tenant",
+        parts: &[&["tenant", "kind", "id", "session", "expires_at", "body"]],
+        counts: &[],
+    },
+    Table { name: "meta", row: "''", parts: &[META], counts: &[] },
+];
+
+const META: &[&str] = &["fence", "log_epoch", "is_copy", "is_checked"];
+
+/// Returns the checksum of a row with these parts.
+pub(crate) fn of(parts: &[&[Bind<'_>]]) -> Bind<'static> {
+    bind(sum((0..).zip(parts).map(|(no, values)| part(no, values))))
+}
+
+/// Returns what is added to the checksum of a row when one of its parts changes.
+pub(crate) fn change(no: u64, old: &[Bind<'_>], new: &[Bind<'_>]) -> Bind<'static> {
+    bind(changed(part(no, old), part(no, new)))
+}
+
+/// Returns the checksum of a row with one part and with numbers to which others are added.
+pub(crate) fn of_counts(values: &[Bind<'_>], counts: &[Bind<'_>]) -> Bind<'static> {
+    bind(sum([part(0, values), counted(counts)]))
+}
+
+/// Returns what is added to the checksum of such a row when these are added to its numbers.
+pub(crate) fn of_added(counts: &[Bind<'_>]) -> Bind<'static> {
+    bind(counted(counts))
+}
+
+fn part(no: u64, values: &[Bind<'_>]) -> u64 {
+    values.iter().fold(Checksum::of_part(no), |sum, value| value.sum_up(sum)).finish()
+}
+
+/// Sums numbers up so that the sum of several is the sum of their sums.
+fn counted(counts: &[Bind<'_>]) -> u64 {
+    let counted = |(no, count): (u64, &Bind<'_>)| match count {
+        Bind::Int(number) => {
+            // Odd, so that every change of a number changes the product.
+            let factor = Checksum::of_part(no).finish() | 1;
+            number.cast_unsigned().wrapping_mul(factor) & Checksum::MASK
+        }
+        Bind::Null | Bind::Text(_) | Bind::Bytes(_) => 0,
+    };
+    sum((0..).zip(counts).map(counted))
+}
+
+fn bind(checksum: u64) -> Bind<'static> {
+    Bind::Int(checksum.cast_signed())
+}
+
+/// Writes the checksum of what a file says of itself.
+pub(crate) fn seal(connection: &Connection) -> Result<()> {
+    let sql = format!("SELECT {} FROM meta", META.join(", "));
+    let checksum = connection.query_row(&sql, [], |row| {
+        let values = (0..META.len()).map(|at| value(row, at)).collect::<Result<Vec<_>>>()?;
+        Ok(sum([part(0, &values)]))
+    })?;
+    connection.execute("UPDATE meta SET checksum = ?", [bind(checksum)]).map(drop)
+}
+
+/// What the checksums of a file say.
+#[derive(Debug, Default)]
+pub(crate) struct Verified {
+    /// Rows that do not have the values that were written: the table and the row.
+    pub(crate) changed: Vec<String>,
+    /// How many rows have no checksum, since an older version wrote them.
+    pub(crate) unchecked: u64,
+}
+
+/// Compares all rows with their checksums; of each table at most so many changed ones are named.
+pub(crate) fn verify(snapshot: &Connection, limit: usize) -> Result<Verified> {
+    let is_checked = snapshot.query_row("SELECT is_checked FROM meta", [], |row| row.get::<_, i64>(0))? == 1;
+    let mut verified = Verified::default();
+    for table in TABLES {
+        let columns: Vec<&str> = table.parts.iter().copied().flatten().chain(table.counts).copied().collect();
+        let sql = format!("SELECT {}, checksum, {} FROM {} t", table.row, columns.join(", "), table.name);
+        let mut query = snapshot.prepare(&sql)?;
+        let mut rows = query.query([])?;
+        let mut named = 0;
+        while let Some(row) = rows.next()? {
+            match row.get::<_, Option<i64>>(1)? {
+                None if !is_checked => verified.unchecked += 1,
+                Some(checksum) if checksum.cast_unsigned() == table.checksum(row)? => {}
+                Some(_) | None => {
+                    if named < limit {
+                        let name: Option<String> = row.get(0)?;
+                        verified.changed.push(format!("{} {}", table.name, name.unwrap_or_default()));
+                    }
+                    named += 1;
+                }
+            }
+        }
+    }
+    Ok(verified)
+}
+
+impl Table {
+    /// Returns the checksum of the values of a row, which stand from the third column on.
+    fn checksum(&self, row: &Row<'_>) -> Result<u64> {
+        let (mut at, mut sums) = (2, Vec::with_capacity(self.parts.len() + 1));
+        for (no, columns) in (0..).zip(self.parts) {
+            let values = (at..at + columns.len()).map(|at| value(row, at)).collect::<Result<Vec<_>>>()?;
+            sums.push(part(no, &values));
+            at += columns.len();
+        }
+        let counts = (at..at + self.counts.len()).map(|at| value(row, at)).collect::<Result<Vec<_>>>()?;
+        sums.push(counted(&counts));
+        Ok(sum(sums))
+    }
+}
+
+fn value<'a>(row: &'a Row<'_>, at: usize) -> Result<Bind<'a>> {
+    Ok(match row.get_ref(at)? {
+        ValueRef::Null => Bind::Null,
+        ValueRef::Integer(number) => Bind::Int(number),
+        // A text has the checksum of its bytes, so that one which is no text any more is no error here.
+        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => Bind::Bytes(bytes),
+        // No table has such a column.
+        ValueRef::Real(_) => Bind::Null,
+    })
+}
