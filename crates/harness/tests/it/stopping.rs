@@ -1,13 +1,13 @@
 //! Processes that stop: what is left is not counted as a death, and nothing is held by a chat that is dropped (D24, D33).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use singletree_durable::{Journal, MemoryStore, TurnQuery};
 use singletree_engine::{Ctx, Graph};
-use singletree_harness::{Chat, Retention, SendOptions, Turn};
-use singletree_store_sqlite::SqliteStore;
+use singletree_harness::{Blobs, Chat, Retention, SendOptions, Turn};
 
-use crate::bench::{Door, Log, chain, chat_of, line, name, says, user};
+use crate::bench::{Door, Log, chain, chat_of, line, name, plain, says, user};
 
 fn long(door: &Door, log: &Log) -> Graph<crate::bench::Talk> {
     let (door, log) = (door.clone(), log.clone());
@@ -110,22 +110,18 @@ async fn turns_that_wait_at_a_stop_run_at_the_next_start() {
     assert_eq!(crate::bench::history(&chat, "s").await, ["u:m", "a:done", "u:n", "a:done"]);
 }
 
-// C, low: the tasks that watch by the clock hold nothing while they sleep.
+// C, low: the tasks that watch by the clock hold nothing while they sleep, so that a store which is a file is closed.
 #[tokio::test]
-async fn a_chat_that_has_swept_and_is_dropped_releases_its_file() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("chat.db");
-    for _ in 0..2 {
-        let store = SqliteStore::options(&file).open().await.unwrap();
-        let blobs = singletree_harness::Blobs::new(store.clone());
-        let chat = chat_of(&crate::bench::plain(&Log::default())).blobs(blobs);
-        let chat = chat.retention(Retention { turns: Some(9), ..Retention::default() }).open(store).unwrap();
-        chat.sweep().await.unwrap();
-        assert_eq!(chat.send("s", user("m")).await.as_str(), "completed");
-        drop(chat);
-        // The next opening is refused as long as anybody holds the file; those who sleep are woken.
-        for _ in 0..1000 {
-            tokio::task::yield_now().await;
-        }
+async fn a_chat_that_has_swept_and_is_dropped_lets_its_store_go() {
+    let store = Arc::new(MemoryStore::new());
+    let chat = chat_of(&plain(&Log::default())).blobs(Blobs::shared(store.clone()));
+    let chat = chat.retention(Retention { turns: Some(9), ..Retention::default() });
+    let chat = chat.open_shared(store.clone(), store.clone()).unwrap();
+    chat.sweep().await.unwrap();
+    assert_eq!(chat.send("s", user("m")).await.as_str(), "completed");
+    drop(chat);
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
     }
+    assert_eq!(Arc::strong_count(&store), 1);
 }
