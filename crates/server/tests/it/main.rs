@@ -7,6 +7,7 @@ mod bad_input;
 mod blobs;
 mod canary;
 mod clients;
+mod closed_connections;
 mod closing;
 mod frame;
 mod keys;
