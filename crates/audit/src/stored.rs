@@ -52,6 +52,9 @@ pub struct StoredTurn {
     pub sort: TurnSort,
     /// The text of its message.
     pub text: Option<String>,
+    /// Whether it retries a failed turn over the history, without a message of its own.
+    #[serde(default)]
+    pub over_history: bool,
     /// The wait that it ended.
     pub wait: Option<u64>,
     /// How it ended, if it has.
@@ -230,6 +233,7 @@ async fn turn(chat: &Chat, journal: &dyn Journal, key: &SessionKey, row: &TurnRo
             TurnKind::Close => TurnSort::Close,
         },
         text,
+        over_history: row.retries.is_some() && row.message.is_none(),
         wait: row.wait,
         end,
     })

@@ -23,6 +23,8 @@ pub enum Require {
         /// Its status.
         status: TurnStatus,
     },
+    /// The session has a turn of this number, and none of a higher one.
+    NewestTurn(u64),
     /// No turn of the session holds this idempotency key.
     KeyFree(String),
     /// The wait exists and is at this status.

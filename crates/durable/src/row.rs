@@ -208,6 +208,8 @@ pub struct TurnRow {
     pub ended_at: Option<Timestamp>,
     /// Its outcome, once it has one.
     pub outcome: Option<Json>,
+    /// The failed turn that it retries.
+    pub retries: Option<u64>,
 }
 
 /// Whether a wait still waits.

@@ -172,6 +172,7 @@ fn waiting(store: &SqliteStore, at: u64) -> Outcome<Batch> {
         accepted_at: now,
         ended_at: Some(now),
         outcome: None,
+        retries: None,
     }));
     batch.put(Put::Wait(WaitRow {
         no: 0,

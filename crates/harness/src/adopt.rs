@@ -114,7 +114,10 @@ impl House {
             ticket.tell(self.try_end_unrun(hot, row, &error).await?);
             return Ok(Some(taken));
         }
-        let message = row.message.filter(|_| !ran);
+        let message = match row.kind {
+            TurnKind::Message if !ran => self.message_of(&hot.key, &row).await?,
+            TurnKind::Message | TurnKind::Resume | TurnKind::Close => None,
+        };
         let work = match message {
             Some(no) => {
                 let message = Preparing { house: self, hot, served }.item(no).await?;

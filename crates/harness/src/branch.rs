@@ -127,7 +127,7 @@ impl Chat {
             let forking = Some(self.cut(&source, Some(place)).await?);
             let agent = Some(source.head.agent.as_str()).filter(|it| !it.is_empty());
             let served = self.house.served(agent.unwrap_or(&self.house.default_agent))?;
-            match self.accept(&hot, Acceptance { served, valid, forking }).await {
+            match self.accept(&hot, Acceptance { served, valid, forking, retried: None }).await {
                 Ok(Place { id, told, no, from }) => {
                     let turn = Turn::waiting(self.clone(), key, id, told);
                     return Ok(turn.beginning_at(no, from, None));

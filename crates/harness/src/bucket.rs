@@ -103,6 +103,7 @@ const CORRECTABLE: &[&str] = &[
     "chat_message_shape_invalid",
     "chat_message_unknown",
     "chat_policy_unsupported",
+    "chat_retry_superseded",
     "chat_session_exists",
     "chat_session_required",
     "chat_session_suspended",

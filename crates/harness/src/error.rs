@@ -73,6 +73,14 @@ pub enum Error {
         /// The limit.
         max: usize,
     },
+    /// A turn cannot be retried (any more).
+    #[error("turn {turn} cannot be retried: {why}")]
+    RetrySuperseded {
+        /// The turn.
+        turn: String,
+        /// Why.
+        why: &'static str,
+    },
     /// As many sessions are busy as may be at once.
     #[error("{max} sessions are busy already")]
     SessionsFull {
@@ -303,6 +311,7 @@ impl Error {
             Self::Correlation { .. } => "harness_signal_correlation_failed",
             Self::QueueFull { .. } => "chat_queue_full",
             Self::Quota(_) => "server_quota_exceeded",
+            Self::RetrySuperseded { .. } => "chat_retry_superseded",
             Self::SessionsFull { .. } => "chat_sessions_full",
             Self::TenantForeign { .. } => "chat_tenant_foreign",
             Self::SubscriptionsFull { .. } => "chat_subscriptions_full",

@@ -64,8 +64,8 @@ pub(crate) struct Claim {
 
 /// What a turn begins with.
 pub(crate) struct Entering {
-    /// The user's message.
-    pub(crate) message: Item,
+    /// The user's message; none for a turn that retries one over the history, in which it stands.
+    pub(crate) message: Option<Item>,
     /// Its text, where it is a command.
     pub(crate) command: Option<String>,
 }
@@ -176,11 +176,11 @@ impl Keeper {
             let closing = Closing { status: "unknown", reason };
             let closed = closings(&loaded, &Records::new(), closing);
             let first = loaded.len();
-            let boundary = first + closed.len() as u64 + 1;
+            let boundary = first + closed.len() as u64 + u64::from(message.is_some());
             let mut turning = lock(&keeper.turning);
             turning.marks = crate::position::Marks { first, boundary, announced: first };
             keeper.stream.begin_at(turning.marks);
-            let messages = closed.into_iter().chain([message]).collect();
+            let messages = closed.into_iter().chain(message).collect();
             let update = Update::new().with(HISTORY, Slot::Many(messages));
             match command {
                 Some(command) => update.with(COMMAND, Slot::One(Item::from_typed(command))),

@@ -171,8 +171,10 @@ impl Preparing<'_> {
         }
         // What would not fit is not asked for (D13).
         let (held, bytes) = (turning.committed().len(), turning.history_bytes());
-        let own = message.text().map_or(0, str::len) as u64;
-        self.served.bounds.history(held.saturating_add(1), bytes.saturating_add(own))?;
+        let appended = turning.row.message.map(|_| message.clone());
+        let own = appended.as_ref().map_or(0, |it| it.text().map_or(0, str::len) as u64);
+        let added = u64::from(appended.is_some());
+        self.served.bounds.history(held.saturating_add(added), bytes.saturating_add(own))?;
         let existing = held > 0;
         let command = match turning.policy {
             PromptPolicy::Conversation => None,
@@ -180,7 +182,7 @@ impl Preparing<'_> {
         };
         Ok(Beginning {
             entered: Entered::Fresh(self.loaded(turning)?),
-            start: Begun::Message(Entering { message, command }),
+            start: Begun::Message(Entering { message: appended, command }),
             marks: turning.marks,
             numbers,
             path: if existing { DispatchPath::ExistingSession } else { DispatchPath::NewSession },
@@ -240,7 +242,7 @@ impl Preparing<'_> {
                 self.at_pause(&mut turning, &decode(&position.body)?, payload, records).await?
             }
             _ => {
-                let no = turning.row.message;
+                let no = self.house.message_of(&self.hot.key, &turning.row).await?;
                 let no = no
                     .ok_or_else(|| corrupt(format!("turn {} has nothing to answer", turning.row.no), None))?;
                 let message = self.item(no).await?;
@@ -369,6 +371,7 @@ impl Preparing<'_> {
             wait: Some(wait.no),
             outcome: None,
             ended_at: None,
+            retries: None,
             ..suspended
         };
         let mut turning = self.running(row).await?;

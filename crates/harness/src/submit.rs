@@ -17,6 +17,7 @@ use crate::house::{House, Served};
 use crate::outcome::ErroredTurn;
 use crate::policy::PromptPolicy;
 use crate::record::TurnRowExt;
+use crate::retry::Retried;
 use crate::runner::{is_transient, load_error};
 use crate::transition::accept::{Accepted, accept};
 use crate::transition::fork::Forking;
@@ -34,6 +35,8 @@ pub struct SendOptions {
     /// Whether the turn that runs may take it.
     pub(crate) steers: bool,
     notes: Map<String, Value>,
+    /// The turn that is retried: part of what the key stands for.
+    retries: Option<String>,
 }
 
 impl SendOptions {
@@ -66,6 +69,11 @@ impl SendOptions {
     pub fn note(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
         self.notes.insert(name.into(), value.into());
         self
+    }
+
+    /// Keeps what counts for a retry of a turn: the key, and whether to listen.
+    pub(crate) fn retrying(self, turn: &TurnId) -> Self {
+        Self { key: self.key, listen: self.listen, retries: Some(turn.to_string()), ..Self::default() }
     }
 
     /// Lets the turn that runs take the message.
@@ -101,12 +109,21 @@ pub(crate) struct Valid {
     policy: PromptPolicy,
 }
 
+impl Valid {
+    /// Sets what is known beside the message.
+    pub(crate) fn beside(self, side: Option<Value>) -> Self {
+        Self { side, ..self }
+    }
+}
+
 /// What is accepted, and by whom it is answered.
 pub(crate) struct Acceptance<'a> {
     pub(crate) served: &'a Served,
     pub(crate) valid: Valid,
     /// What the session is made of, when it begins as a fork with this message.
     pub(crate) forking: Option<Forking<'a>>,
+    /// The failed turn that it retries.
+    pub(crate) retried: Option<Retried>,
 }
 
 /// A place that was taken: the turn's name and number, who tells how it ends, and where its events begin.
@@ -193,12 +210,15 @@ impl Chat {
                     ready = self.house.ready(&hot).await;
                 }
                 ready.map_err(load_error)?;
-                if let Some(turn) = self.known(&hot, &valid).await? {
+                if let Some(turn) = self.known(&hot, valid.key.as_ref()).await? {
                     return Ok(turn);
                 }
                 let served = self.answering(&hot, options.agent.as_deref())?;
                 match self
-                    .accept(&hot, Acceptance { served: &served, valid: valid.clone(), forking: None })
+                    .accept(
+                        &hot,
+                        Acceptance { served: &served, valid: valid.clone(), forking: None, retried: None },
+                    )
                     .await
                 {
                     Ok(Place { id, told, no, from }) => {
@@ -230,22 +250,38 @@ impl Chat {
             return Err(Error::MessageShape { why: format!("it has more than {max} levels") });
         }
         let body = Json::from_text(text);
-        let key = match &options.key {
-            None => None,
-            Some(key) if key.is_empty() || key.len() > limits.key_bytes => {
-                let why = format!("must have 1 to {} bytes", limits.key_bytes);
-                return Err(Error::Idempotency { key: String::new(), why });
-            }
-            Some(key) => Some((key.clone(), digest(&body, options))),
-        };
+        let key = self.key_of(&body, options)?;
         let message = item.typed().map_err(|it| Error::MessageShape { why: it.to_string() })?;
         let policy = options.policy;
         Ok(Valid { message, item, body, key, steers: options.steers, side, policy })
     }
 
+    /// Checks the idempotency key, and digests what it stands for: of a retry the turn, of a message its body and options.
+    fn key_of(&self, body: &Json, options: &SendOptions) -> Result<Option<(String, String)>> {
+        let max = self.house.limits.key_bytes;
+        match (&options.key, &options.retries) {
+            (None, _) => Ok(None),
+            (Some(key), _) if key.is_empty() || key.len() > max => {
+                let why = format!("must have 1 to {max} bytes");
+                Err(Error::Idempotency { key: String::new(), why })
+            }
+            (Some(key), Some(turn)) => {
+                let retried = Json::from_text(format!("retry {turn}"));
+                Ok(Some((key.clone(), digest(&retried, &SendOptions::default()))))
+            }
+            (Some(key), None) => Ok(Some((key.clone(), digest(body, options)))),
+        }
+    }
+
+    /// Finds the turn that an earlier call with the key of these options began, for a retry.
+    pub(crate) async fn keyed(&self, hot: &Hot, options: &SendOptions) -> Result<Option<Turn>> {
+        let key = self.key_of(&Json::from_text("null"), options)?;
+        self.known(hot, key.as_ref()).await
+    }
+
     /// Finds the turn that holds the idempotency key (D3).
-    async fn known(&self, hot: &Hot, valid: &Valid) -> Result<Option<Turn>> {
-        let Some((key, digest)) = &valid.key else { return Ok(None) };
+    async fn known(&self, hot: &Hot, keyed: Option<&(String, String)>) -> Result<Option<Turn>> {
+        let Some((key, digest)) = keyed else { return Ok(None) };
         let conflict =
             || Error::Idempotency { key: key.clone(), why: "was used with another message".into() };
         loop {
@@ -280,7 +316,7 @@ impl Chat {
         hot: &Arc<Hot>,
         acceptance: Acceptance<'_>,
     ) -> Result<Place, Unaccepted> {
-        let Acceptance { served, valid, forking } = acceptance;
+        let Acceptance { served, valid, forking, retried } = acceptance;
         let invocation = InvocationId::parse(self.house.ids.uuid());
         let invocation = invocation.map_err(|it| Unaccepted::Refused(Error::Accept { source: it.into() }))?;
         let ticket = Ticket::new(None, valid.key.clone());
@@ -317,6 +353,7 @@ impl Chat {
                 side: valid.side.as_ref().map(Json::from),
                 exists: desk.head.is_some(),
                 policy,
+                retried,
             };
             let from = writing.counters.events;
             let row = accept(&mut writing, accepted);

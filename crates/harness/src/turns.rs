@@ -1,6 +1,6 @@
 //! Looking at turns, without waiting for them.
 
-use singletree_durable::{Timestamp, TurnKind, TurnQuery, TurnRow, TurnStatus};
+use singletree_durable::{SessionKey, Timestamp, TurnKind, TurnQuery, TurnRow, TurnStatus};
 
 use crate::chat::Chat;
 use crate::record::{Ended, TurnRowExt};
@@ -30,6 +30,8 @@ pub struct TurnInfo {
     pub accepted_at: Timestamp,
     /// When it ended.
     pub ended_at: Option<Timestamp>,
+    /// The failed turn that it retries (D29), as long as the record of that is kept.
+    pub retries: Option<TurnId>,
     /// What it has used of models, once it has ended.
     pub usage: Vec<ModelUsage>,
 }
@@ -55,8 +57,7 @@ impl Chat {
         let fits = usize::try_from(limit).unwrap_or(usize::MAX);
         let next = rows.get(fits).map(|it| it.no);
         rows.truncate(fits);
-        let items: Result<_> = rows.iter().map(|it| turn_info(session_id, it)).collect();
-        Ok(TurnPage { items: items?, next })
+        Ok(TurnPage { items: self.turn_infos(&key, &rows).await?, next })
     }
 
     /// Lists the turns of a session that have not ended, in the order of acceptance: the one that runs, if one does, and those
@@ -67,7 +68,7 @@ impl Chat {
     pub async fn open_turns(&self, session_id: &str) -> Result<Vec<TurnInfo>> {
         let key = self.row(session_id).await?.key;
         let rows = self.house.read(self.house.journal.turns(&key, &TurnQuery::Open)).await?;
-        rows.iter().map(|it| turn_info(session_id, it)).collect()
+        self.turn_infos(&key, &rows).await
     }
 
     /// Shows the turn of a session that was accepted last, if its record is kept.
@@ -80,7 +81,8 @@ impl Chat {
         let no = row.counters.turns.saturating_sub(NEWEST);
         let query = TurnQuery::From { no, limit: NEWEST };
         let rows = self.house.read(self.house.journal.turns(&row.key, &query)).await?;
-        rows.last().map(|it| turn_info(session_id, it)).transpose()
+        let last = rows.last().map(std::slice::from_ref).unwrap_or_default();
+        Ok(self.turn_infos(&row.key, last).await?.pop())
     }
 
     /// Shows one turn of a session.
@@ -93,20 +95,38 @@ impl Chat {
         let query = TurnQuery::Invocation(id.invocation.clone());
         let rows = self.house.read(self.house.journal.turns(&key, &query)).await?;
         let row = rows.iter().find(|it| it.ordinal == id.ordinal);
-        turn_info(session_id, row.ok_or_else(|| Error::TurnUnknown { turn: id.to_string() })?)
+        let row = row.ok_or_else(|| Error::TurnUnknown { turn: id.to_string() })?;
+        self.turn_info_of(&key, row).await
+    }
+
+    async fn turn_infos(&self, key: &SessionKey, rows: &[TurnRow]) -> Result<Vec<TurnInfo>> {
+        let mut infos = Vec::with_capacity(rows.len());
+        for row in rows {
+            infos.push(self.turn_info_of(key, row).await?);
+        }
+        Ok(infos)
+    }
+
+    pub(crate) async fn turn_info_of(&self, key: &SessionKey, row: &TurnRow) -> Result<TurnInfo> {
+        let retries = match row.retries {
+            Some(no) => self.house.read(self.house.journal.turns(key, &TurnQuery::No(no))).await?,
+            None => Vec::new(),
+        };
+        turn_info(key, row, retries.first().map(TurnRowExt::id))
     }
 }
 
-fn turn_info(session: &str, row: &TurnRow) -> Result<TurnInfo> {
+fn turn_info(key: &SessionKey, row: &TurnRow, retries: Option<TurnId>) -> Result<TurnInfo> {
     Ok(TurnInfo {
         id: row.id(),
         no: row.no,
-        session: session.to_owned(),
+        session: key.session.to_string(),
         agent: row.agent.clone(),
         kind: row.kind,
         status: row.status,
         accepted_at: row.accepted_at,
         ended_at: row.ended_at,
+        retries,
         usage: Ended::of(row)?.map(|it| it.used.told()).unwrap_or_default(),
     })
 }

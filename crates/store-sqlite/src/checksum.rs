@@ -50,6 +50,7 @@ const TABLES: &[Table] = &[
                 "message",
                 "wait",
                 "accepted_at",
+                "retries",
                 "status",
                 "fence",
                 "deaths",

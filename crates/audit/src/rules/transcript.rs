@@ -19,9 +19,12 @@ pub(super) fn check(view: &mut View<'_>) {
             own
         },
     );
-    for turn in stored.turns.iter().filter(|it| it.sort == TurnSort::Message) {
+    for turn in stored.turns.iter().filter(|it| it.sort == TurnSort::Message && !it.over_history) {
         message_stands_once(turn, own.get(&turn.no).map_or(0, Vec::len), &mut found);
     }
+    // A retry over the history answers a message of an earlier turn.
+    let over_history: BTreeSet<&str> =
+        stored.turns.iter().filter(|turn| turn.over_history).map(|turn| turn.invocation.as_str()).collect();
     let begins: BTreeMap<&str, usize> = stored
         .turns
         .iter()
@@ -31,7 +34,9 @@ pub(super) fn check(view: &mut View<'_>) {
         stored.messages.iter().enumerate().skip(usize::try_from(stored.inherited).unwrap_or(0))
     {
         let turn = message.turn.and_then(|no| stored.turn(no));
-        reply_has_its_message(at, message, turn, &begins, &mut found);
+        if !turn.is_some_and(|turn| over_history.contains(turn.invocation.as_str())) {
+            reply_has_its_message(at, message, turn, &begins, &mut found);
+        }
     }
     for turn in &stored.turns {
         said_is_kept(turn, &stored.messages, own.get(&turn.no).and_then(|it| it.first()), &mut found);

@@ -76,7 +76,16 @@ pub(crate) fn errored(category: &str) -> End {
 pub(crate) fn turn(no: u64, id: &str, text: Option<&str>, end: End) -> StoredTurn {
     let invocation = id.split('.').next().unwrap().to_owned();
     let (sort, wait) = if text.is_some() { (TurnSort::Message, None) } else { (TurnSort::Resume, Some(0)) };
-    StoredTurn { no, id: id.into(), invocation, sort, text: text.map(Into::into), wait, end: Some(end) }
+    StoredTurn {
+        no,
+        id: id.into(),
+        invocation,
+        sort,
+        text: text.map(Into::into),
+        over_history: false,
+        wait,
+        end: Some(end),
+    }
 }
 
 pub(crate) fn message(turn: u64, brief: &str) -> StoredMessage {

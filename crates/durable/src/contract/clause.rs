@@ -71,6 +71,7 @@ clauses! {
     RequireSessionVersion, requires::session_version, "`SessionVersion` holds at exactly that version.";
     RequireCounters, requires::counters_exact, "`Counters` holds at exactly those counters.";
     RequireTurn, requires::turn_at_status, "`Turn` holds for a turn at that status.";
+    RequireNewestTurn, requires::newest_turn, "`NewestTurn` holds for the turn of the highest number.";
     RequireKeyFree, requires::key_free, "`KeyFree` holds while no turn has the key.";
     RequireWait, requires::wait_at_status, "`Wait` holds for a wait at that status.";
     RequireMailAbsent, requires::mail_absent, "`MailAbsent` holds while no early signal of that id is kept.";

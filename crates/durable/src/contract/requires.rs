@@ -73,6 +73,17 @@ pub(super) async fn turn_at_status(bench: &dyn Bench) -> Verdict {
     Ok(probe(&stores, &s, at(2, TurnStatus::Completed)).await?)
 }
 
+pub(super) async fn newest_turn(bench: &dyn Bench) -> Verdict {
+    let (stores, s) = (bench.open().await?, key("s"));
+    make(&stores, &s, [Put::Turn(ended(1)), Put::Turn(ended(3))]).await?;
+    for other in [0, 1, 2, 4] {
+        refused("another turn", &probe(&stores, &s, Require::NewestTurn(other)).await)?;
+    }
+    probe(&stores, &s, Require::NewestTurn(3)).await?;
+    let other = apply_if(&stores, &key("other"), Require::NewestTurn(0), [Put::Head(head(1))]).await;
+    refused("a session without turns", &other)
+}
+
 pub(super) async fn key_free(bench: &dyn Bench) -> Verdict {
     let (stores, s) = (bench.open().await?, key("s"));
     let keyed = TurnRow { key: Some("taken".to_owned()), digest: Some("digest".to_owned()), ..ended(1) };

@@ -83,6 +83,7 @@ pub(super) fn turn(no: u64) -> TurnRow {
         accepted_at: at(3_000),
         ended_at: None,
         outcome: None,
+        retries: None,
     }
 }
 

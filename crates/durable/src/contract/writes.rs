@@ -127,6 +127,7 @@ pub(super) async fn turn_replaced(bench: &dyn Bench) -> Verdict {
         wait: Some(4),
         key: Some("key".to_owned()),
         digest: Some("digest".to_owned()),
+        retries: Some(7),
         ..ended(1)
     };
     let bare = TurnRow { message: None, invocation: invocation("other"), ..turn(1) };

@@ -31,6 +31,9 @@ fn holds(state: &State, key: &SessionKey, require: &Require) -> bool {
         Require::Turn { no, status } => {
             session.and_then(|it| it.turns.get(*no)).is_some_and(|it| it.status == *status)
         }
+        Require::NewestTurn(no) => {
+            session.and_then(|it| it.turns.all().map(|(no, _)| no).max()).is_some_and(|it| it == *no)
+        }
         Require::KeyFree(idempotency) => !session.is_some_and(|it| it.keys.contains_key(idempotency)),
         Require::Wait { no, status } => {
             session.and_then(|it| it.waits.get(*no)).is_some_and(|it| it.status == *status)

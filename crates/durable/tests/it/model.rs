@@ -83,6 +83,7 @@ impl Model {
             Require::SessionVersion(version) => some.head.as_ref().is_some_and(|it| it.version == *version),
             Require::Counters(counters) => self.numbers(key) == *counters,
             Require::Turn { no, status } => some.turns.iter().any(|it| it.no == *no && it.status == *status),
+            Require::NewestTurn(no) => some.turns.iter().map(|it| it.no).max() == Some(*no),
             Require::KeyFree(key) => !some.turns.iter().any(|it| it.key.as_ref() == Some(key)),
             Require::Wait { no, status } => some.waits.iter().any(|it| it.no == *no && it.status == *status),
             Require::MailAbsent(signal) => some.mail.iter().all(|it| it.signal != *signal),

@@ -56,6 +56,7 @@ pub(crate) fn turn(no: u64, status: TurnStatus) -> TurnRow {
         accepted_at: at(3),
         ended_at: None,
         outcome: None,
+        retries: None,
     }
 }
 

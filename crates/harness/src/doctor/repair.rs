@@ -140,6 +140,7 @@ fn ending(chart: &Chart, writing: &mut Writing, suspended: &TurnRow) -> TurnRow 
         accepted_at: writing.now,
         ended_at: None,
         outcome: None,
+        retries: None,
         ..suspended.clone()
     }
 }

@@ -121,6 +121,10 @@ fn message(chart: &Chart, turn: &TurnRow) -> Option<Finding> {
     if turn.kind != TurnKind::Message || turn.message.is_some_and(|it| chart.items.contains_key(&it)) {
         return None;
     }
+    // A retry over the history says nothing again.
+    if turn.message.is_none() && turn.retries.is_some() {
+        return None;
+    }
     // One that errored says so itself; a repair ends a turn like that.
     if turn.status == TurnStatus::Errored {
         return None;

@@ -9,6 +9,7 @@ use crate::agent::Agent;
 use crate::event::ChatEventKind;
 use crate::policy::PromptPolicy;
 use crate::record::TurnRowExt;
+use crate::retry::Retried;
 use crate::writing::{Author, Writing};
 
 /// What is accepted.
@@ -25,6 +26,8 @@ pub(crate) struct Accepted<'a> {
     pub(crate) exists: bool,
     /// Which texts reach the model, where the session is made now.
     pub(crate) policy: PromptPolicy,
+    /// The failed turn that it retries.
+    pub(crate) retried: Option<Retried>,
 }
 
 pub(crate) fn accept(writing: &mut Writing, accepted: Accepted<'_>) -> TurnRow {
@@ -34,8 +37,19 @@ pub(crate) fn accept(writing: &mut Writing, accepted: Accepted<'_>) -> TurnRow {
     }
     let no = writing.counters.turns;
     writing.counters.turns += 1;
-    let item = writing.counters.items;
-    writing.counters.items += 1;
+    if let Some(retried) = &accepted.retried {
+        // Decided where it is written: once, and only while nothing came after it (D29).
+        writing.require(Require::Turn { no: retried.turn, status: TurnStatus::Errored });
+        writing.require(Require::NewestTurn(retried.turn));
+    }
+    let item = match &accepted.retried {
+        Some(Retried { says_again: false, .. }) => None,
+        _ => {
+            let item = writing.counters.items;
+            writing.counters.items += 1;
+            Some(item)
+        }
+    };
     let (key, digest) = accepted.key.unzip();
     if let Some(key) = &key {
         writing.require(Require::KeyFree(key.clone()));
@@ -50,20 +64,23 @@ pub(crate) fn accept(writing: &mut Writing, accepted: Accepted<'_>) -> TurnRow {
         deaths: 0,
         agent: accepted.agent.name.clone(),
         graph: accepted.agent.graph.digest().to_owned(),
-        message: Some(item),
+        message: item,
         wait: None,
         key,
         digest,
         accepted_at: writing.now,
         ended_at: None,
         outcome: None,
+        retries: accepted.retried.map(|it| it.turn),
     };
     let author = Author { no, id: row.id() };
     let Accepted { body, side, .. } = accepted;
-    writing.put(Put::Item(ItemRow { no: item, turn: no, placement: None, body, side }));
+    if let Some(item) = item {
+        writing.put(Put::Item(ItemRow { no: item, turn: no, placement: None, body, side }));
+    }
     writing.put(Put::Turn(row.clone()));
-    let what = ChatEventKind::TurnAccepted { message: Some(accepted.message) };
-    writing.event(&author, Some(item), None, what);
+    let what = ChatEventKind::TurnAccepted { message: item.map(|_| accepted.message) };
+    writing.event(&author, item, None, what);
     row
 }
 

@@ -31,6 +31,7 @@ pub(crate) fn next_row(
         accepted_at: writing.now,
         ended_at: None,
         outcome: None,
+        retries: None,
         ..suspended.clone()
     }
 }

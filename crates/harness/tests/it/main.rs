@@ -49,6 +49,7 @@ mod refuse;
 mod requirements;
 mod resumed;
 mod retain;
+mod retry;
 mod session;
 mod sky;
 mod slow_store;

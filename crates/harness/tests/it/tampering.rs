@@ -56,6 +56,7 @@ const KINDS: &[(&str, &str)] = &[
     ("the fence of a turn", "UPDATE turn SET fence = fence - 1"),
     ("the deaths of a turn", "UPDATE turn SET deaths = 2"),
     ("the time of a turn", "UPDATE turn SET accepted_at = accepted_at - 1000"),
+    ("the turn that a turn retries", "UPDATE turn SET retries = 0 WHERE no = 1"),
     ("the agent of a turn", "UPDATE turn SET agent = graph"),
     ("a turn removed", "DELETE FROM turn WHERE no = 0"),
     ("the answer of a wait", "UPDATE wait SET answer = '{\"approved\":true}'"),

@@ -199,6 +199,7 @@ async fn turns_are_looked_at_without_waiting_for_them() {
         status,
         accepted_at: at,
         ended_at: Some(at),
+        retries: None,
         usage: Vec::new(),
     };
     let first = info(turn.id(), 0, TurnKind::Message, TurnStatus::Suspended);

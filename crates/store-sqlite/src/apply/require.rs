@@ -24,6 +24,7 @@ pub(super) fn check(scribe: &Scribe<'_>, target: &Target<'_>, require: &Require)
         Require::SessionVersion(version) => at_version(target, *version),
         Require::Counters(counters) => counted(scribe, target, counters),
         Require::Turn { no, status } => turn_at(scribe, target, *no, *status),
+        Require::NewestTurn(no) => newest_turn(scribe, target, *no),
         Require::KeyFree(key) => key_free(scribe, target, key),
         Require::Wait { no, status } => wait_at(scribe, target, *no, *status),
         Require::MailAbsent(signal) => mail_absent(scribe, target, signal),
@@ -74,6 +75,18 @@ fn turn_at(scribe: &Scribe<'_>, target: &Target<'_>, no: u64, wanted: TurnStatus
         return Ok(());
     }
     refused(format!("turn {no} is {} (it is {})", wanted.word(), found_is(found.map(Word::word))))
+}
+
+fn newest_turn(scribe: &Scribe<'_>, target: &Target<'_>, no: u64) -> Result<(), Failure> {
+    let sql = "SELECT no FROM turn WHERE id >= ? << 32 AND id < (? + 1) << 32 ORDER BY id DESC LIMIT 1";
+    let found = match target.id {
+        None => None,
+        Some(id) => scribe.find(sql, &[id.into(), id.into()], |row| column::number(row, 0))?,
+    };
+    if found == Some(no) {
+        return Ok(());
+    }
+    refused(format!("turn {no} is the newest one (that is {})", found_is(found)))
 }
 
 fn wait_at(scribe: &Scribe<'_>, target: &Target<'_>, no: u64, wanted: WaitStatus) -> Result<(), Failure> {

@@ -13,7 +13,7 @@ use crate::word::Word;
 /// Writes a turn, whatever stood there.
 pub(super) fn put(scribe: &Scribe<'_>, session: i64, row: &TurnRow) -> Result<(), Failure> {
     let id = Bind::Int(packed(session, row.no)?);
-    let lasting: [Bind<'_>; 10] = [
+    let lasting: [Bind<'_>; 11] = [
         row.invocation.as_str().into(),
         row.ordinal.into(),
         row.kind.word().into(),
@@ -24,6 +24,7 @@ pub(super) fn put(scribe: &Scribe<'_>, session: i64, row: &TurnRow) -> Result<()
         row.key.as_ref().into(),
         row.digest.as_ref().into(),
         row.accepted_at.into(),
+        stored_opt(row.retries)?.into(),
     ];
     let moving: [Bind<'_>; 5] = [
         row.status.word().into(),
@@ -52,16 +53,16 @@ fn joined<'a>(first: &[Bind<'a>], id: Bind<'a>, last: &[Bind<'a>]) -> Vec<Bind<'
 /// indexes; a row that differs in more is left to [`PUT`].
 const MOVE: &str = "UPDATE turn SET status = ?, fence = ?, deaths = ?, ended_at = ?, outcome = ?, checksum = ? \
     WHERE id = ? AND invocation = ? AND ordinal = ? AND kind = ? AND agent = ? AND graph = ? AND message IS ? \
-    AND wait IS ? AND key IS ? AND digest IS ? AND accepted_at = ?";
+    AND wait IS ? AND key IS ? AND digest IS ? AND accepted_at = ? AND retries IS ?";
 
 const PUT: &str = "INSERT INTO turn (invocation, ordinal, kind, agent, graph, message, wait, key, digest, \
-    accepted_at, id, status, fence, deaths, ended_at, outcome, checksum) \
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) \
+    accepted_at, retries, id, status, fence, deaths, ended_at, outcome, checksum) \
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) \
     ON CONFLICT (id) DO UPDATE SET invocation = excluded.invocation, ordinal = excluded.ordinal, \
     kind = excluded.kind, status = excluded.status, fence = excluded.fence, deaths = excluded.deaths, \
     agent = excluded.agent, graph = excluded.graph, message = excluded.message, wait = excluded.wait, key = excluded.key, \
     digest = excluded.digest, accepted_at = excluded.accepted_at, ended_at = excluded.ended_at, \
-    outcome = excluded.outcome, checksum = excluded.checksum";
+    outcome = excluded.outcome, retries = excluded.retries, checksum = excluded.checksum";
 
 /// Takes the idempotency key, and its digest with it, off a turn.
 pub(super) fn free_key(scribe: &Scribe<'_>, session: Option<i64>, turn: u64) -> Result<(), Failure> {

@@ -10,7 +10,7 @@ use crate::number::{bound, within};
 macro_rules! columns {
     () => {
         "SELECT s.tenant, s.session, t.no, t.invocation, t.ordinal, t.kind, t.status, t.fence, t.deaths, \
-         a.text, g.text, t.message, t.wait, t.key, t.digest, t.accepted_at, t.ended_at, t.outcome "
+         a.text, g.text, t.message, t.wait, t.key, t.digest, t.accepted_at, t.ended_at, t.outcome, t.retries "
     };
 }
 
@@ -130,6 +130,7 @@ fn turn(row: &Row<'_>) -> Result<(SessionKey, TurnRow)> {
         accepted_at: column::time(row, 15)?,
         ended_at: column::time_opt(row, 16)?,
         outcome: column::json_opt(row, 17)?,
+        retries: column::number_opt(row, 18)?,
     };
     Ok((column::key(row, 0)?, turn))
 }

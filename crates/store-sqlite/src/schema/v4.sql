@@ -25,7 +25,9 @@ ALTER TABLE document ADD COLUMN checksum INTEGER;
 ALTER TABLE meta ADD COLUMN checksum INTEGER;
 ALTER TABLE meta ADD COLUMN is_checked INTEGER NOT NULL DEFAULT 0;
 
--- Retries of turns.
+-- Retries of turns: which failed turn of the session a turn retries (its number), so that it is made once and told.
+
+ALTER TABLE turn ADD COLUMN retries INTEGER;
 
 -- Quotas.
 

@@ -103,6 +103,7 @@ pub(crate) fn turn(no: u64, status: TurnStatus) -> TurnRow {
         accepted_at: at(1_700_000_000_000),
         ended_at: None,
         outcome: None,
+        retries: None,
     }
 }
 

@@ -107,6 +107,7 @@ async fn turns_come_back_by_every_query_and_a_put_replaces_the_row_whole() {
         digest: Some("d".into()),
         ended_at: Some(at(9)),
         outcome: Some(json("{}")),
+        retries: Some(0),
         ..turn(1, TurnStatus::Errored)
     };
     let close = TurnRow { kind: TurnKind::Close, ..turn(2, TurnStatus::Suspended) };

@@ -116,6 +116,7 @@ fn turn_row() -> impl Strategy<Value = TurnRow> {
             deaths: ordinal,
             message,
             wait,
+            retries: wait.filter(|_| ordinal == 2),
             outcome,
             ended_at: ended.map(at),
             ..turn(no, status)
@@ -222,6 +223,7 @@ fn require() -> impl Strategy<Value = Require> {
         no().prop_map(Require::SessionVersion),
         counters().prop_map(Require::Counters),
         (no(), turn_status()).prop_map(|(no, status)| Require::Turn { no, status }),
+        no().prop_map(Require::NewestTurn),
         word().prop_map(Require::KeyFree),
         (no(), wait_status()).prop_map(|(no, status)| Require::Wait { no, status }),
         word().prop_map(Require::MailAbsent),

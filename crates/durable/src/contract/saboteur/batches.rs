@@ -33,6 +33,7 @@ fn weaken(clause: Clause, batch: &mut Batch) {
         | (Clause::RequireSessionVersion, Require::SessionVersion(_))
         | (Clause::RequireCounters, Require::Counters(_))
         | (Clause::RequireTurn, Require::Turn { .. })
+        | (Clause::RequireNewestTurn, Require::NewestTurn(_))
         | (Clause::RequireKeyFree, Require::KeyFree(_))
         | (Clause::RequireWait, Require::Wait { .. })
         | (Clause::RequireMailAbsent, Require::MailAbsent(_))

@@ -120,6 +120,7 @@ fn require() -> impl Strategy<Value = Require> {
         no().prop_map(Require::SessionVersion),
         counters().prop_map(Require::Counters),
         (no(), turn_status()).prop_map(|(no, status)| Require::Turn { no, status }),
+        no().prop_map(Require::NewestTurn),
         name().prop_map(Require::KeyFree),
         (no(), wait_status()).prop_map(|(no, status)| Require::Wait { no, status }),
         name().prop_map(Require::MailAbsent),

@@ -1,0 +1,138 @@
+//! Turns that failed, as people are shown them beside a history (D29).
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use serde_json::Value;
+use singletree_durable::{FieldValue, ItemRange, ItemRow, Json, SessionKey, SessionRow, TurnQuery, TurnRow};
+use singletree_engine::Item;
+use singletree_llm::ChatMessage;
+
+use crate::Result;
+use crate::chat::Chat;
+use crate::history::HISTORY;
+use crate::outcome::{ChatTurnOutcome, ErroredTurn};
+use crate::record::{Ended, Recorded, TurnRowExt, message, read_outcome};
+use crate::stored::corrupt;
+use crate::turn_id::TurnId;
+use crate::turns::TurnInfo;
+
+/// How many turns are read at once.
+const PAGE: u64 = 256;
+
+/// How much later than its neighbours in the history a turn may have been accepted that was cancelled while it waited.
+const AHEAD: u64 = 64;
+
+/// A turn that failed, as people are shown it beside a history.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FailedTurn {
+    /// The turn.
+    pub turn: TurnInfo,
+    /// Why it failed.
+    pub error: ErroredTurn,
+    /// Before which message of the history it stands, counted from 0; behind the last one where that is the history's length.
+    pub place: u64,
+    /// Whether it had effects: then its messages are part of the history, and of prompts.
+    pub effects: bool,
+    /// The message that it answers with what is known beside it, where that is no part of the history.
+    pub message: Option<(Arc<ChatMessage>, Option<Value>)>,
+    /// What it had made or shown of an answer that is no part of the history, in order. The side record of a message that was
+    /// shown in part says `interrupted`.
+    pub made: Vec<(Arc<ChatMessage>, Option<Value>)>,
+    /// The turn that retries it, when one does.
+    pub retried_by: Option<TurnId>,
+}
+
+impl Chat {
+    /// Lists the turns of a session that failed and stand at these places of its history, in the order of acceptance; of
+    /// more than `limit`, or of many more bytes than [`Limits::page_bytes`](crate::Limits::page_bytes), the newest. Turns that
+    /// failed before this was recorded, and those whose record is not kept, are not among them.
+    ///
+    /// # Errors
+    /// `chat_session_unknown`, `harness_session_id_unresolved`, `store_unavailable` and its kin.
+    pub async fn failed_turns(
+        &self,
+        session_id: &str,
+        places: Range<u64>,
+        limit: usize,
+    ) -> Result<Vec<FailedTurn>> {
+        let session = self.row(session_id).await?;
+        let mut no = match places.start.checked_sub(1) {
+            Some(before) => self.turn_at(&session, before).await?.unwrap_or_default(),
+            None => 0,
+        };
+        let last = self.turn_at(&session, places.end).await?.map(|turn| turn.saturating_add(AHEAD));
+        let mut found: Vec<(TurnRow, u64, bool, Option<TurnId>)> = Vec::new();
+        loop {
+            let query = TurnQuery::From { no, limit: PAGE };
+            let rows = self.house.read(self.house.journal.turns(&session.key, &query)).await?;
+            let is_last = (rows.len() as u64) < PAGE;
+            for row in rows {
+                no = row.no + 1;
+                if let Some(failed) = found.iter_mut().find(|(failed, ..)| Some(failed.no) == row.retries) {
+                    failed.3 = Some(row.id());
+                }
+                let ended = Ended::of(&row)?.map(|ended| ended.recorded);
+                if let Some(Recorded::Errored { effects, place: Some(place), .. }) = ended
+                    && places.contains(&place)
+                {
+                    found.push((row, place, effects, None));
+                }
+            }
+            if is_last || last.is_some_and(|last| no > last) {
+                break;
+            }
+        }
+        let (mut failed, mut bytes) = (Vec::new(), 0);
+        for (row, place, effects, retried_by) in found.into_iter().rev().take(limit) {
+            if bytes >= self.house.limits.page_bytes {
+                break;
+            }
+            let outcome = read_outcome(self.house.journal.as_ref(), &session.key, &row);
+            if let Some(ChatTurnOutcome::Errored(error)) = self.house.limited(outcome).await? {
+                let items = self.beside_history(&session.key, &row).await?;
+                bytes += items.iter().map(|item| item.body.as_str().len() as u64).sum::<u64>();
+                let (own, made): (Vec<_>, Vec<_>) =
+                    items.iter().partition(|item| Some(item.no) == row.message);
+                let message = own.first().map(|item| said(item)).transpose()?;
+                let made = made.into_iter().map(said).collect::<Result<_>>()?;
+                let turn = self.turn_info_of(&session.key, &row).await?;
+                failed.push(FailedTurn { turn, error, place, effects, message, made, retried_by });
+            }
+        }
+        failed.reverse();
+        Ok(failed)
+    }
+
+    /// Returns the number of the turn that made the message at a place of the history; none where no turn of this session did.
+    async fn turn_at(&self, session: &SessionRow, place: u64) -> Result<Option<u64>> {
+        if session.head.parent.as_ref().is_some_and(|parent| place < parent.offset) {
+            return Ok(None);
+        }
+        let field = session.fields.iter().find(|field| field.name == HISTORY).map(|field| &field.value);
+        let Some(FieldValue::List { generation, len, .. }) = field else { return Ok(None) };
+        if place >= *len {
+            return Ok(None);
+        }
+        let range =
+            ItemRange::List { field: HISTORY.to_owned(), generation: *generation, from: place, limit: 1 };
+        let rows = self.house.read(self.house.journal.items(&session.key, &range)).await?;
+        Ok(rows.first().map(|row| row.turn))
+    }
+
+    /// Reads the message of a turn and what it made, as far as they are no part of the history.
+    async fn beside_history(&self, key: &SessionKey, row: &TurnRow) -> Result<Vec<ItemRow>> {
+        let mut items = self.house.read(self.house.journal.items(key, &ItemRange::Turn(row.no))).await?;
+        items.retain(|item| item.placement.is_none());
+        Ok(items)
+    }
+}
+
+/// A message, and what is known beside it.
+type Said = (Arc<ChatMessage>, Option<Value>);
+
+fn said(row: &ItemRow) -> Result<Said> {
+    let side = row.side.as_ref().map(Json::decode).transpose();
+    let side = side.map_err(|it| corrupt(format!("the side record of item {}", row.no), Some(it.into())))?;
+    Ok((message(&Item::from_text(row.body.as_str()))?, side))
+}

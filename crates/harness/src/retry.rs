@@ -1,0 +1,175 @@
+//! Retrying a turn that failed: a new turn that does what the failed one was to do (D29).
+
+use std::sync::Arc;
+
+use singletree_durable::{
+    BoxFuture, InvocationId, ItemRange, ItemRow, Json, SessionKey, TurnQuery, TurnRow, TurnStatus,
+};
+use singletree_engine::Item;
+use singletree_llm::Role;
+
+use crate::chat::Chat;
+use crate::history::{HISTORY, Messages};
+use crate::hot::Hot;
+use crate::house::House;
+use crate::outcome::ErroredTurn;
+use crate::prepare::Preparing;
+use crate::record::{Ended, Recorded, message};
+use crate::runner::load_error;
+use crate::stored::{self, corrupt};
+use crate::submit::{Acceptance, Place, SendOptions, Unaccepted};
+use crate::turn::Turn;
+use crate::turn_id::TurnId;
+use crate::{Error, Result};
+
+/// How many retries of retries a message is followed through.
+const GENERATIONS: usize = 1024;
+
+/// How often a retry is tried again to be accepted whose place was taken in the meantime.
+const ATTEMPTS: u32 = 8;
+
+/// What a new turn retries.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Retried {
+    /// The number of the failed turn.
+    pub(crate) turn: u64,
+    /// Whether the message is said again: otherwise the graph runs over the history, in which it stands.
+    pub(crate) says_again: bool,
+}
+
+impl Chat {
+    /// Retries a turn that ended errored, and returns the new turn (D29). Without effects the same message is sent again, with
+    /// its images and notes. With effects, and wherever the message is part of the history already and awaits an answer, no
+    /// message is appended: the graph runs over the history, which says what was done.
+    ///
+    /// It is allowed once, while the turn is the newest one of its session; that is decided in the transaction that accepts
+    /// the new turn. Of the options the idempotency key and [`SendOptions::listen`] count: with the key of an earlier call for the
+    /// same turn the turn is returned that this call began. Message, agent and policy are those of the failed turn.
+    ///
+    /// # Errors
+    /// `chat_turn_unknown`; `chat_retry_superseded` when the turn did not end errored, or is not the newest one any more;
+    /// those of [`Chat::submit`], with the same meaning.
+    ///
+    /// # Cancellation
+    /// A dropped call has accepted the retry or has not.
+    pub async fn retry(&self, turn: &TurnId, options: SendOptions) -> Result<Turn, Box<ErroredTurn>> {
+        self.try_retry(turn, options).await.map_err(|error| self.refused(&error))
+    }
+
+    fn try_retry<'a>(&'a self, turn: &'a TurnId, options: SendOptions) -> BoxFuture<'a, Result<Turn>> {
+        Box::pin(async move {
+            let house = &self.house;
+            if house.is_closing() {
+                return Err(Error::ShuttingDown);
+            }
+            let unknown = || Error::TurnUnknown { turn: turn.to_string() };
+            let key = house.read(house.journal.session_of(self.tenant()?, &turn.invocation)).await?;
+            let key = key.ok_or_else(unknown)?;
+            let options = options.retrying(turn);
+            let hot = house.hot(&key)?;
+            let max = house.limits.subscriptions;
+            if options.listen && !hot.readers.has_room(max) {
+                return Err(Error::SubscriptionsFull { max });
+            }
+            let live = options.listen.then(|| hot.feed.listen());
+            let mut attempt = 1;
+            loop {
+                house.ready(&hot).await.map_err(load_error)?;
+                if let Some(known) = self.keyed(&hot, &options).await? {
+                    return Ok(known);
+                }
+                let failed = self.retryable(&key, turn).await?;
+                let row = self.message_row(&key, &failed).await?.ok_or_else(unknown)?;
+                let said = message(&Item::from_text(row.body.as_str()))?;
+                let side = row.side.as_ref().map(Json::decode).transpose();
+                let side = side
+                    .map_err(|it| corrupt(format!("the side record of item {}", row.no), Some(it.into())))?;
+                let says_again = self.says_again(&hot, &failed, &row).await?;
+                let valid = self.validate(said.as_ref().clone(), &options)?.beside(side);
+                let served = house.served(&failed.agent)?;
+                let retried = Some(Retried { turn: failed.no, says_again });
+                let acceptance = Acceptance { served, valid, forking: None, retried };
+                match self.accept(&hot, acceptance).await {
+                    Ok(Place { id, told, no, from }) => {
+                        let turn = Turn::waiting(self.clone(), key, id, told);
+                        return Ok(turn.beginning_at(no, from, live));
+                    }
+                    Err(Unaccepted::Again(_)) if attempt < ATTEMPTS => attempt += 1,
+                    Err(Unaccepted::Again(error) | Unaccepted::Refused(error)) => return Err(error),
+                }
+            }
+        })
+    }
+
+    /// Reads a turn that may be retried.
+    async fn retryable(&self, key: &SessionKey, id: &TurnId) -> Result<TurnRow> {
+        let superseded = |why| Error::RetrySuperseded { turn: id.to_string(), why };
+        let failed = self.row_of(key, id).await?;
+        if failed.status != TurnStatus::Errored {
+            return Err(superseded("it did not end errored"));
+        }
+        let after = TurnQuery::From { no: failed.no + 1, limit: 1 };
+        match self.house.read(self.house.journal.turns(key, &after)).await?.first() {
+            None => Ok(failed),
+            Some(later) if later.retries == Some(failed.no) => Err(superseded("it was retried already")),
+            Some(_) => Err(superseded("a later turn was accepted in its session")),
+        }
+    }
+
+    async fn row_of(&self, key: &SessionKey, id: &TurnId) -> Result<TurnRow> {
+        let query = TurnQuery::Invocation(id.invocation.clone());
+        let rows = self.house.read(self.house.journal.turns(key, &query)).await?;
+        let row = rows.into_iter().find(|row| row.ordinal == id.ordinal);
+        row.ok_or_else(|| Error::TurnUnknown { turn: id.to_string() })
+    }
+
+    async fn message_row(&self, key: &SessionKey, row: &TurnRow) -> Result<Option<ItemRow>> {
+        let Some(no) = self.house.message_of(key, row).await? else { return Ok(None) };
+        let range = ItemRange::Numbers { from: no, to: no + 1 };
+        Ok(self.house.read(self.house.journal.items(key, &range)).await?.into_iter().next())
+    }
+
+    /// Decides whether the retry says the message again.
+    async fn says_again(&self, hot: &Arc<Hot>, failed: &TurnRow, said: &ItemRow) -> Result<bool> {
+        if let Some(Recorded::Errored { effects: true, .. }) = Ended::of(failed)?.map(|it| it.recorded) {
+            return Ok(false);
+        }
+        if said.placement.is_none() {
+            return Ok(true);
+        }
+        // A suspension, a save or a cancel has made it history: unless an answer follows, that is what is answered.
+        let served = self.house.served(&failed.agent)?;
+        let fields = Preparing { house: &self.house, hot, served }.fields().await?;
+        let history = stored::list(&fields, HISTORY).cloned().unwrap_or_default();
+        let last = Messages::of(&history).last();
+        Ok(last.is_none_or(|it| it.role == Role::Assistant && it.tool_calls.is_empty()))
+    }
+}
+
+impl House {
+    /// Finds the message that a turn answers, or whose answer it retries: the number of its item.
+    pub(crate) async fn message_of(&self, key: &SessionKey, row: &TurnRow) -> Result<Option<u64>> {
+        let mut row = row.clone();
+        for _ in 0..GENERATIONS {
+            if row.ordinal > 0 {
+                row = match self.first_turn(key, &row.invocation).await? {
+                    Some(first) => first,
+                    None => return Ok(None),
+                };
+            }
+            let Some(retried) = row.retries.filter(|_| row.message.is_none()) else { return Ok(row.message) };
+            let rows = self.read(self.journal.turns(key, &TurnQuery::No(retried))).await?;
+            row = match rows.into_iter().next() {
+                Some(retried) => retried,
+                None => return Ok(None),
+            };
+        }
+        Ok(None)
+    }
+
+    async fn first_turn(&self, key: &SessionKey, invocation: &InvocationId) -> Result<Option<TurnRow>> {
+        let query = TurnQuery::Invocation(invocation.clone());
+        let rows = self.read(self.journal.turns(key, &query)).await?;
+        Ok(rows.into_iter().find(|row| row.ordinal == 0))
+    }
+}
