@@ -179,7 +179,7 @@ fn tokens(settings: &TokenSettings) -> TokenPolicy {
 /// Says how much of the server a key and a tenant may use.
 fn quotas(settings: &QuotaSettings) -> Quotas {
     let Quotas { key, tenant } = Quotas::default();
-    let QuotaSettings { key: of_key, tenant: of_tenant, sign_ins, .. } = settings;
+    let QuotaSettings { key: of_key, tenant: of_tenant, sign_ins, tokens, .. } = settings;
     Quotas {
         key: KeyQuotas {
             requests: of_key.requests.unwrap_or(key.requests),
@@ -195,6 +195,7 @@ fn quotas(settings: &QuotaSettings) -> Quotas {
             sessions: of_tenant.sessions.unwrap_or(tenant.sessions),
             blob_bytes: of_tenant.blob_bytes.unwrap_or(tenant.blob_bytes),
             sign_ins: sign_ins.unwrap_or(tenant.sign_ins),
+            tokens: tokens.or(tenant.tokens),
         },
     }
 }

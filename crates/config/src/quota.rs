@@ -12,6 +12,8 @@ pub struct QuotaSettings {
     pub tenant: ScopeQuotas,
     /// Sign-ins on the page an hour, of a tenant.
     pub sign_ins: Option<u64>,
+    /// Tokens of models since its first turn, of a tenant.
+    pub tokens: Option<u64>,
 }
 
 /// The quotas that a key has, and a tenant.
@@ -40,6 +42,7 @@ pub(crate) fn read(mut section: Section<'_>) -> QuotaSettings {
     if let Some(mut tenant) = section.section("tenant") {
         quotas.tenant = scope(&mut tenant);
         quotas.sign_ins = tenant.count("sign_ins", 1).map(|it| it.value);
+        quotas.tokens = tenant.count("tokens", 1).map(|it| it.value);
         tenant.end();
     }
     section.end();

@@ -111,6 +111,15 @@ pub struct BlobInfo {
     pub bytes: u64,
 }
 
+/// What the blobs of a tenant take, counted as they are kept and removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct BlobAccount {
+    /// Bytes of all blobs of the tenant.
+    pub tenant_bytes: u64,
+    /// Bytes of those that the holder was the first to keep.
+    pub holder_bytes: u64,
+}
+
 /// Where a server keeps what is no conversation: keys, tokens, answers that were given, bytes that messages name.
 ///
 /// # Contract
@@ -156,7 +165,27 @@ pub trait Documents: fmt::Debug + Send + Sync {
 
     /// Keeps a blob for a session, which need not exist yet. Doing so again changes nothing; of one that is kept already, for
     /// whatever session of the tenant, the media type stays. Nobody checks the digest here: who reads, trusts who wrote.
-    fn keep_blob(&self, key: &SessionKey, blob: Blob) -> BoxFuture<'static, Result<()>>;
+    ///
+    /// The bytes count for `holder`, such as a key of the tenant, from when they are first kept until they are removed; without
+    /// a holder they count for the tenant alone.
+    fn keep_blob_for(
+        &self,
+        key: &SessionKey,
+        blob: Blob,
+        holder: Option<&str>,
+    ) -> BoxFuture<'static, Result<()>>;
+
+    /// Keeps a blob as [`keep_blob_for`](Self::keep_blob_for) does, for no holder.
+    fn keep_blob(&self, key: &SessionKey, blob: Blob) -> BoxFuture<'static, Result<()>> {
+        self.keep_blob_for(key, blob, None)
+    }
+
+    /// Returns what the blobs of a tenant take, and those of one holder. What it costs does not grow with their number.
+    fn blob_account<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        holder: &'a str,
+    ) -> BoxFuture<'a, Result<BlobAccount>>;
 
     /// Reads a blob that a session uses.
     fn blob<'a>(&'a self, key: &'a SessionKey, digest: &'a str) -> BoxFuture<'a, Result<Option<Blob>>>;

@@ -46,7 +46,7 @@ pub use checkpoint::{
     CheckpointFilter, CheckpointRecord, CheckpointState, CheckpointSummary, Checkpointer, EnclosingInstance,
     FanOutProgress, InstanceProgress, InstanceState,
 };
-pub use documents::{Blob, BlobInfo, Change, Document, DocumentKey, Documents, Expect};
+pub use documents::{Blob, BlobAccount, BlobInfo, Change, Document, DocumentKey, Documents, Expect};
 pub use dossier::{Dossier, Paused};
 pub use error::{BoxError, Error, Result};
 pub use fault::{FailAt, Land};

@@ -4,6 +4,8 @@ use std::any::Any;
 use std::fmt;
 use std::time::Duration;
 
+use singletree_durable::BlobAccount;
+
 /// A quota that is used up.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the quota `{quota}` of this {scope} is used up: {limit} {unit}")]
@@ -25,7 +27,7 @@ pub type TurnPermit = Box<dyn Any + Send + Sync>;
 
 /// Decides whether a caller may begin another turn or session now ([`Chat::admitting`](crate::Chat::admitting)).
 ///
-/// Both functions are called before anything is stored, and under a lock of the session: they have to return at once.
+/// Its functions are called before anything is stored, and under locks: they have to return at once.
 pub trait Admission: fmt::Debug + Send + Sync {
     /// Admits a turn that answers a new message.
     ///
@@ -38,4 +40,26 @@ pub trait Admission: fmt::Debug + Send + Sync {
     /// # Errors
     /// The quota that is used up; the call is refused as `server_quota_exceeded`.
     fn admit_session(&self) -> Result<(), QuotaExceeded>;
+
+    /// Tells whether there is a quota of tokens: only then is read what the tenant has used.
+    fn counts_tokens(&self) -> bool {
+        false
+    }
+
+    /// Admits another turn of a tenant that has used so many tokens since its first turn.
+    ///
+    /// # Errors
+    /// The quota that is used up; the call is refused as `server_quota_exceeded`.
+    fn admit_tokens(&self, _used: u64) -> Result<(), QuotaExceeded> {
+        Ok(())
+    }
+
+    /// Returns under which name the caller keeps blobs, unique in its tenant: what its bytes are counted under.
+    fn holder(&self) -> &str;
+
+    /// Admits a blob of so many bytes, beside those that the account has. It is called with one blob at a time.
+    ///
+    /// # Errors
+    /// The quota that is used up; the call is refused as `server_quota_exceeded`.
+    fn admit_blob(&self, bytes: u64, kept: BlobAccount) -> Result<(), QuotaExceeded>;
 }

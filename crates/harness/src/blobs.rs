@@ -125,8 +125,8 @@ impl Chat {
     /// within [`BlobLimits::unclaimed`] is removed.
     ///
     /// # Errors
-    /// `chat_blob_refused`, `chat_blob_too_large`, `chat_blobs_full`, `harness_session_id_unresolved`, `chat_tenant_foreign`,
-    /// `store_unavailable` and its kin.
+    /// `chat_blob_refused`, `chat_blob_too_large`, `chat_blobs_full`, `server_quota_exceeded`,
+    /// `harness_session_id_unresolved`, `chat_tenant_foreign`, `store_unavailable` and its kin.
     ///
     /// # Cancellation
     /// Dropping the future cancels nothing once the call has begun to look at the store.
@@ -162,8 +162,16 @@ impl Chat {
         if self.house.read(blobs.documents.blob_bytes(key)).await?.saturating_add(size) > max {
             return Err(Error::BlobsFull { max });
         }
+        let holder = match &self.admission {
+            Some(admission) => {
+                let account = blobs.documents.blob_account(&key.tenant, admission.holder());
+                admission.admit_blob(size, self.house.read(account).await?)?;
+                Some(admission.holder())
+            }
+            None => None,
+        };
         // A write that has begun is never given up (D20).
-        blobs.documents.keep_blob(key, blob).await?;
+        blobs.documents.keep_blob_for(key, blob, holder).await?;
         drop(adding);
         self.info(key, &digest).await
     }

@@ -317,6 +317,7 @@ impl Chat {
         acceptance: Acceptance<'_>,
     ) -> Result<Place, Unaccepted> {
         let Acceptance { served, valid, forking, retried } = acceptance;
+        self.admit_tokens().await.map_err(Unaccepted::Refused)?;
         let invocation = InvocationId::parse(self.house.ids.uuid());
         let invocation = invocation.map_err(|it| Unaccepted::Refused(Error::Accept { source: it.into() }))?;
         let ticket = Ticket::new(None, valid.key.clone());
@@ -456,6 +457,14 @@ impl Chat {
     /// Asks whether another turn may run.
     pub(crate) fn admit_turn(&self) -> Result<Option<TurnPermit>> {
         Ok(self.admission.as_ref().map(|it| it.admit_turn()).transpose()?)
+    }
+
+    /// Asks whether the tenant has tokens left, where they are counted.
+    async fn admit_tokens(&self) -> Result<()> {
+        let Some(admission) = self.admission.as_ref().filter(|it| it.counts_tokens()) else { return Ok(()) };
+        let used = self.usage_of_tenant().await.map_err(not_accepted)?;
+        let tokens = used.iter().map(|it| it.prompt_tokens.saturating_add(it.completion_tokens));
+        Ok(admission.admit_tokens(tokens.fold(0, u64::saturating_add))?)
     }
 
     /// Asks whether another session may be made.

@@ -7,7 +7,7 @@ use singletree_durable::Result;
 
 use crate::checksum;
 use crate::error::translate;
-use crate::format::{self, CHECKED, SHELF};
+use crate::format::{self, BLOB_ACCOUNTS, CHECKED, SHELF};
 use crate::{SqliteStore, open};
 
 /// Something in the file that nobody here could have written.
@@ -126,6 +126,11 @@ fn references(snapshot: &Connection) -> Found<Vec<Damage>> {
     let lines: Vec<String> =
         snapshot.prepare(unkept)?.query_map([], |row| row.get(0))?.collect::<Found<_>>()?;
     found.extend(lines.into_iter().map(Damage::Reference));
+    if format::read(snapshot)?.version >= BLOB_ACCOUNTS {
+        let lines: Vec<String> =
+            snapshot.prepare(MISCOUNTED)?.query_map([], |row| row.get(0))?.collect::<Found<_>>()?;
+        found.extend(lines.into_iter().map(Damage::Reference));
+    }
     Ok(found)
 }
 
@@ -138,6 +143,13 @@ fn sums(snapshot: &Connection) -> Found<Vec<Damage>> {
     let lines: Vec<String> = snapshot.prepare(sql)?.query_map([], |row| row.get(0))?.collect::<Found<_>>()?;
     Ok(lines.into_iter().map(Damage::Changed).collect())
 }
+
+/// Accounts of blobs that do not say what the blobs have. The bytes themselves are not read.
+const MISCOUNTED: &str = "SELECT 'blob_account: ' || tenant || ' ' || holder || ' says ' || sum(said) || ', and the blobs have ' \
+    || sum(found) FROM (SELECT tenant, holder, bytes AS said, 0 AS found FROM blob_account \
+    UNION ALL SELECT tenant, '', 0, length(bytes) FROM blob \
+    UNION ALL SELECT tenant, holder, 0, length(bytes) FROM blob WHERE holder <> '') \
+    GROUP BY tenant, holder HAVING sum(said) <> sum(found) LIMIT 100";
 
 /// What the schema does not declare as a foreign key: table, column, table it refers to by id.
 const UNDECLARED: &[(&str, &str, &str)] = &[

@@ -1,11 +1,11 @@
 //! Documents and blobs, beside the journal and through the same writer.
 
 use singletree_durable::{
-    Blob, BlobInfo, BoxFuture, Change, Document, DocumentKey, Documents, Error, Result, SessionKey, TenantId,
-    Timestamp,
+    Blob, BlobAccount, BlobInfo, BoxFuture, Change, Document, DocumentKey, Documents, Error, Result,
+    SessionKey, TenantId, Timestamp,
 };
 
-use crate::format::SHELF;
+use crate::format::{BLOB_ACCOUNTS, SHELF};
 use crate::writer::{Reply, Work};
 use crate::{SqliteStore, read};
 
@@ -71,9 +71,28 @@ impl Documents for SqliteStore {
         })
     }
 
-    fn keep_blob(&self, key: &SessionKey, blob: Blob) -> BoxFuture<'static, Result<()>> {
-        let answer = self.hand_over(Work::Keep { key: key.clone(), blob });
+    fn keep_blob_for(
+        &self,
+        key: &SessionKey,
+        blob: Blob,
+        holder: Option<&str>,
+    ) -> BoxFuture<'static, Result<()>> {
+        let (key, holder) = (key.clone(), holder.map(str::to_owned));
+        let answer = self.hand_over(Work::Keep { key, blob, holder });
         Box::pin(async move { answer.await.map(drop) })
+    }
+
+    fn blob_account<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        holder: &'a str,
+    ) -> BoxFuture<'a, Result<BlobAccount>> {
+        // A file that is only read may be of a version that counted nothing: nobody keeps anything there either.
+        if self.meta().version < BLOB_ACCOUNTS {
+            return nothing(BlobAccount::default());
+        }
+        let (tenant, holder) = (tenant.clone(), holder.to_owned());
+        self.query(move |snapshot| read::document::account(snapshot, &tenant, &holder))
     }
 
     fn blob<'a>(&'a self, key: &'a SessionKey, digest: &'a str) -> BoxFuture<'a, Result<Option<Blob>>> {

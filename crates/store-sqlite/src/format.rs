@@ -23,6 +23,9 @@ pub(crate) const SHELF: i32 = 3;
 /// The first version whose rows have checksums.
 pub(crate) const CHECKED: i32 = 4;
 
+/// The first version that counts what the blobs of a tenant take.
+pub(crate) const BLOB_ACCOUNTS: i32 = 4;
+
 /// What a file says of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Meta {

@@ -75,7 +75,7 @@ pub(crate) enum Work {
     /// A removal of documents whose time is over.
     Expire { before: Timestamp, limit: u64 },
     /// A blob.
-    Keep { key: SessionKey, blob: Blob },
+    Keep { key: SessionKey, blob: Blob, holder: Option<String> },
     /// A commit that changes nothing, by the writer of this fence.
     Probe { held: Fence },
 }
@@ -335,7 +335,7 @@ impl Work {
             Self::Expire { before, limit } => {
                 return document::expire(scribe, *before, *limit).map(Reply::Count);
             }
-            Self::Keep { key, blob } => blob::keep(scribe, key, blob),
+            Self::Keep { key, blob, holder } => blob::keep(scribe, key, (blob, holder.as_deref())),
             Self::Probe { held } => return probe::commit_nothing(scribe, *held, is_starved),
         };
         done.map(|()| Reply::Done)

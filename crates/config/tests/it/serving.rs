@@ -68,6 +68,23 @@ scope_prefix = "chat:"
 }
 
 #[test]
+fn quotas_of_keys_and_tenants_are_read() {
+    let text = "[server.quotas.key]\nrequests = 5\nblob_bytes = \"1MiB\"\n[server.quotas.tenant]\nstreams = 9\nsign_ins = 3\ntokens = 7\n";
+    let config = read_in(Path::new("nowhere"), &format!("{MODEL}{AGENT}{text}")).unwrap();
+    let quotas = &config.serving().quotas;
+    assert_eq!(
+        (quotas.key.requests, quotas.key.blob_bytes, quotas.key.streams),
+        (Some(5), Some(1 << 20), None)
+    );
+    assert_eq!((quotas.tenant.streams, quotas.tenant.turns), (Some(9), None));
+    assert_eq!((quotas.sign_ins, quotas.tokens), (Some(3), Some(7)));
+    check(
+        "[server.quotas.key]\nturns = 0\n",
+        &["4:9: `server.quotas.key.turns` must be a whole number, 1 or more, not this whole number"],
+    );
+}
+
+#[test]
 fn what_is_wrong_about_the_server_is_told() {
     check(
         "[server]\nlisten = \"8787\"\norigins = [\"*\", \"https://a.example.com/\", \"\"]\nconnections = 0\nheader_bytes = 100\nport = 1\ngrace = 3\nblob_types = [\"image/png\", \"PNG\", \"image/*\"]\n",

@@ -2,7 +2,7 @@
 
 use super::Stores;
 use super::bench::{Bench, Verdict, same};
-use super::rows::{apply, field, item, json, key, make, place};
+use super::rows::{apply, field, item, json, key, make, place, tenant};
 use crate::{Blob, ItemRow, Put, Result, SessionKey};
 
 /// Returns a blob; another one for each name.
@@ -57,6 +57,31 @@ pub(super) async fn bytes(bench: &dyn Bench) -> Verdict {
     same("the bytes", &stores.documents.blob_bytes(&s).await?, &9)?;
     same("another's bytes", &stores.documents.blob_bytes(&t).await?, &4)?;
     same("nobody's bytes", &stores.documents.blob_bytes(&key("u")).await?, &0)
+}
+
+pub(super) async fn accounts(bench: &dyn Bench) -> Verdict {
+    let (stores, s, t) = (bench.open().await?, key("s"), key("t"));
+    let of = async |holder: &str| {
+        let account = stores.documents.blob_account(&s.tenant, holder).await?;
+        Ok::<_, crate::Error>((account.tenant_bytes, account.holder_bytes))
+    };
+    same("nothing", &of("one").await?, &(0, 0))?;
+    for session in [&s, &t] {
+        make(&stores, session, []).await?;
+    }
+    for (session, name, holder) in [(&s, "1", "one"), (&t, "1", "two"), (&t, "22", "two"), (&t, "333", "")] {
+        let holder = Some(holder).filter(|it| !it.is_empty());
+        stores.documents.keep_blob_for(session, blob(name), holder).await?;
+    }
+    same("the first that kept it", &of("one").await?, &(15, 4))?;
+    same("the second", &of("two").await?, &(15, 5))?;
+    let other = stores.documents.blob_account(&tenant("tenant-b"), "one").await?;
+    same("another tenant", &(other.tenant_bytes, other.holder_bytes), &(0, 0))?;
+    apply(&stores, &s, [Put::Delete]).await?;
+    same("one that is still used", &of("one").await?, &(15, 4))?;
+    apply(&stores, &t, [Put::Delete]).await?;
+    same("when all are gone", &of("one").await?, &(0, 0))?;
+    same("when all are gone, the other", &of("two").await?, &(0, 0))
 }
 
 pub(super) async fn of_session(bench: &dyn Bench) -> Verdict {

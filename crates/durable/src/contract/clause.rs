@@ -160,6 +160,7 @@ clauses! {
     BlobKept, blobs::kept, "A blob is read by the sessions that use it, and by no other.";
     BlobOnce, blobs::once, "A blob is kept once: who keeps it again changes nothing.";
     BlobBytes, blobs::bytes, "The bytes of a session's blobs are summed.";
+    BlobAccounts, blobs::accounts, "The bytes of a tenant's blobs are counted, and those of each holder, until they are removed.";
     BlobOfSession, blobs::of_session, "A blob goes with the last session that uses it, and not before.";
     BlobInherited, blobs::inherited, "A fork uses the blobs of its source that it names, and no others.";
     // SessionStore.

@@ -2,8 +2,8 @@
 
 use super::FailAt;
 use crate::{
-    Blob, BlobInfo, BoxFuture, Change, Document, DocumentKey, Documents, Result, SessionKey, TenantId,
-    Timestamp,
+    Blob, BlobAccount, BlobInfo, BoxFuture, Change, Document, DocumentKey, Documents, Result, SessionKey,
+    TenantId, Timestamp,
 };
 
 impl<S: Documents + ?Sized> Documents for FailAt<S> {
@@ -37,8 +37,21 @@ impl<S: Documents + ?Sized> Documents for FailAt<S> {
         }
     }
 
-    fn keep_blob(&self, key: &SessionKey, blob: Blob) -> BoxFuture<'static, Result<()>> {
-        self.fuse.guard(|| self.inner.keep_blob(key, blob))
+    fn keep_blob_for(
+        &self,
+        key: &SessionKey,
+        blob: Blob,
+        holder: Option<&str>,
+    ) -> BoxFuture<'static, Result<()>> {
+        self.fuse.guard(|| self.inner.keep_blob_for(key, blob, holder))
+    }
+
+    fn blob_account<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        holder: &'a str,
+    ) -> BoxFuture<'a, Result<BlobAccount>> {
+        self.inner.blob_account(tenant, holder)
     }
 
     fn blob<'a>(&'a self, key: &'a SessionKey, digest: &'a str) -> BoxFuture<'a, Result<Option<Blob>>> {

@@ -5,8 +5,8 @@ use std::ops::Bound;
 
 use super::{MemoryStore, now, refused};
 use crate::{
-    Blob, BoxFuture, Change, Document, DocumentKey, Documents, Error, Expect, Result, SessionId, SessionKey,
-    TenantId, Timestamp,
+    Blob, BlobAccount, BoxFuture, Change, Document, DocumentKey, Documents, Error, Expect, Result, SessionId,
+    SessionKey, TenantId, Timestamp,
 };
 
 /// What is kept beside the sessions.
@@ -19,6 +19,8 @@ pub(super) struct Shelf {
     ending: BTreeSet<(Timestamp, DocumentKey)>,
     /// Each with the number of sessions that use it.
     blobs: BTreeMap<(TenantId, String), (Blob, u64)>,
+    /// Who was the first to keep a blob, where that was said.
+    holders: BTreeMap<(TenantId, String), String>,
     /// The digests of what a session uses.
     uses: BTreeMap<SessionKey, BTreeSet<String>>,
 }
@@ -97,6 +99,27 @@ impl Shelf {
         }
     }
 
+    /// Keeps a blob whose bytes count for a holder, if nobody kept it before.
+    fn keep_for(&mut self, key: &SessionKey, blob: Blob, holder: Option<String>) {
+        let name = (key.tenant.clone(), blob.digest.clone());
+        if let Some(holder) = holder.filter(|_| !self.blobs.contains_key(&name)) {
+            self.holders.insert(name, holder);
+        }
+        self.keep(key, blob);
+    }
+
+    fn account(&self, tenant: &TenantId, holder: &str) -> BlobAccount {
+        let mut account = BlobAccount::default();
+        for (name, (blob, _)) in self.blobs.iter().filter(|(name, _)| name.0 == *tenant) {
+            let bytes = blob.bytes.len() as u64;
+            account.tenant_bytes += bytes;
+            if self.holders.get(name).is_some_and(|it| it == holder) {
+                account.holder_bytes += bytes;
+            }
+        }
+        account
+    }
+
     fn blob(&self, key: &SessionKey, digest: &str) -> Option<&Blob> {
         let digest = self.uses.get(key)?.get(digest)?;
         self.blobs.get(&(key.tenant.clone(), digest.clone())).map(|it| &it.0)
@@ -132,6 +155,7 @@ impl Shelf {
             if let Some((_, users)) = self.blobs.get_mut(&name) {
                 *users -= 1;
                 if *users == 0 {
+                    self.holders.remove(&name);
                     self.blobs.remove(&name);
                 }
             }
@@ -172,8 +196,22 @@ impl Documents for MemoryStore {
         now(if held == found { Ok(()) } else { Err(Error::Fenced { held, found }) })
     }
 
-    fn keep_blob(&self, key: &SessionKey, blob: Blob) -> BoxFuture<'static, Result<()>> {
-        now(self.writable().map(|mut state| state.shelf.keep(key, blob)))
+    fn keep_blob_for(
+        &self,
+        key: &SessionKey,
+        blob: Blob,
+        holder: Option<&str>,
+    ) -> BoxFuture<'static, Result<()>> {
+        let holder = holder.map(str::to_owned);
+        now(self.writable().map(|mut state| state.shelf.keep_for(key, blob, holder)))
+    }
+
+    fn blob_account<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        holder: &'a str,
+    ) -> BoxFuture<'a, Result<BlobAccount>> {
+        now(Ok(self.state().shelf.account(tenant, holder)))
     }
 
     fn blob<'a>(&'a self, key: &'a SessionKey, digest: &'a str) -> BoxFuture<'a, Result<Option<Blob>>> {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use singletree_durable::Timestamp;
+use singletree_durable::{BlobAccount, Timestamp};
 use singletree_engine::Clock;
 use singletree_harness::{Admission, QuotaExceeded, TurnPermit};
 
@@ -107,6 +107,49 @@ impl QuotaLedger {
         let (key, tenant) = (UNBOUNDED, tenant.sign_ins);
         let quota = Quota { name: "sign_ins", unit: "sign-ins an hour", key, tenant };
         self.take(caller, &quota, HOUR, |usage| &mut usage.sign_ins)
+    }
+
+    /// Looks whether a tenant that has used so many tokens may use more.
+    ///
+    /// # Errors
+    /// The quota that is used up.
+    fn admit_tokens(&self, caller: &Caller, used: u64) -> Result<(), QuotaExceeded> {
+        let Some(limit) = self.of(caller).and_then(|quotas| quotas.tenant.tokens) else { return Ok(()) };
+        if used < limit {
+            return Ok(());
+        }
+        let quota = Quota { name: "tokens", unit: "tokens of models", key: u64::MAX, tenant: limit };
+        // Somebody has to raise it: nobody knows when that is.
+        let exceeded = self.remember(caller, quota.exceeded_by_tenant(HOUR));
+        Err(self.refused(exceeded))
+    }
+
+    /// Keeps a refusal for those to whom only its category comes.
+    fn remember(&self, caller: &Caller, exceeded: QuotaExceeded) -> QuotaExceeded {
+        let now = self.clock.now();
+        if let Some((_, one)) = self.table().of((caller.tenant.as_str(), &caller.name), now) {
+            one.refused = Some(exceeded.clone());
+        }
+        exceeded
+    }
+
+    /// Looks whether a blob is within what a caller and its tenant may keep.
+    ///
+    /// # Errors
+    /// The quota that is used up.
+    fn admit_blob(&self, caller: &Caller, bytes: u64, kept: BlobAccount) -> Result<(), QuotaExceeded> {
+        let Some(Quotas { key, tenant }) = self.of(caller) else { return Ok(()) };
+        let (key, tenant) = (key.blob_bytes, tenant.blob_bytes);
+        let quota = Quota { name: "blob_bytes", unit: "bytes of blobs", key, tenant };
+        // There is room again when a session is deleted: nobody knows when that is.
+        let exceeded = if kept.holder_bytes.saturating_add(bytes) > key {
+            quota.exceeded_by_key(HOUR)
+        } else if kept.tenant_bytes.saturating_add(bytes) > tenant {
+            quota.exceeded_by_tenant(HOUR)
+        } else {
+            return Ok(());
+        };
+        Err(self.refused(exceeded))
     }
 
     /// Takes the place of a stream; none is needed where no quota applies.
@@ -272,6 +315,22 @@ impl Admission for CallerAdmission {
 
     fn admit_session(&self) -> Result<(), QuotaExceeded> {
         self.ledger.admit_session(&self.caller)
+    }
+
+    fn counts_tokens(&self) -> bool {
+        self.ledger.of(&self.caller).is_some_and(|quotas| quotas.tenant.tokens.is_some())
+    }
+
+    fn admit_tokens(&self, used: u64) -> Result<(), QuotaExceeded> {
+        self.ledger.admit_tokens(&self.caller, used)
+    }
+
+    fn holder(&self) -> &str {
+        &self.caller.name
+    }
+
+    fn admit_blob(&self, bytes: u64, kept: BlobAccount) -> Result<(), QuotaExceeded> {
+        self.ledger.admit_blob(&self.caller, bytes, kept)
     }
 }
 

@@ -42,6 +42,9 @@ pub struct TenantQuotas {
     pub blob_bytes: u64,
     /// Sign-ins on the page an hour.
     pub sign_ins: u64,
+    /// Tokens of prompts and answers since the tenant's first turn, as providers report them; no bound where nothing is set. It is
+    /// looked at before a turn is accepted: turns that run may go beyond it.
+    pub tokens: Option<u64>,
 }
 
 impl Default for KeyQuotas {
@@ -52,6 +55,7 @@ impl Default for KeyQuotas {
 
 impl Default for TenantQuotas {
     fn default() -> Self {
-        Self { requests: 6000, streams: 512, turns: 100, sessions: 200, blob_bytes: 5 << 30, sign_ins: 100 }
+        let (requests, streams, turns, sessions) = (6000, 512, 100, 200);
+        Self { requests, streams, turns, sessions, blob_bytes: 5 << 30, sign_ins: 100, tokens: None }
     }
 }

@@ -257,6 +257,53 @@ async fn sign_ins_of_a_tenant_are_bounded() {
     rig.stop().await;
 }
 
+// S8
+#[tokio::test]
+async fn the_bytes_of_blobs_are_bounded_by_key_and_tenant_also_for_sessions_that_are_not_there() {
+    let quotas = quotas(
+        KeyQuotas { blob_bytes: 20, ..KeyQuotas::default() },
+        TenantQuotas { blob_bytes: 30, ..TenantQuotas::default() },
+    );
+    let rig = rig(quotas).await;
+    let ((_, one, _), (_, two, _), (_, stranger, _)) =
+        (key(&rig, "acme").await, key(&rig, "acme").await, key(&rig, "umbrella").await);
+    let keep = async |client: &Client, session: &str, end: &str| {
+        let png = [b"\x89PNG\r\n\x1a\n", end.as_bytes()].concat();
+        client.send_bytes(Method::POST, &format!("/v1/sessions/{session}/blobs"), png.into()).await
+    };
+    assert_eq!(keep(&one, "a", "01").await.status, 201, "10 bytes");
+    assert_eq!(keep(&one, "b", "02").await.status, 201);
+    let message = "the quota `blob_bytes` of this key is used up: 20 bytes of blobs";
+    is_refused(&keep(&one, "a", "03").await, message, 3600);
+    assert_eq!(keep(&one, "a", "01").await.status, 201, "what is there already takes no more");
+    assert_eq!(keep(&two, "c", "04").await.status, 201);
+    is_refused(
+        &keep(&two, "d", "05").await,
+        "the quota `blob_bytes` of this tenant is used up: 30 bytes of blobs",
+        3600,
+    );
+    assert_eq!(keep(&stranger, "a", "03").await.status, 201);
+    // What goes with its session makes room.
+    assert_eq!(one.delete("/v1/sessions/a").await.status, 204);
+    assert_eq!(keep(&one, "b", "06").await.status, 201);
+    rig.stop().await;
+}
+
+// S8
+#[tokio::test]
+async fn where_tokens_are_bounded_a_tenant_that_has_used_them_sends_no_more() {
+    let quotas = quotas(KeyQuotas::default(), TenantQuotas { tokens: Some(1), ..TenantQuotas::default() });
+    let rig = rig(quotas).await;
+    let ((_, one, _), (_, stranger, _)) = (key(&rig, "acme").await, key(&rig, "umbrella").await);
+    let say = json!({ "content": "say hello" });
+    let first = one.post("/v1/sessions/s/messages", &say).await;
+    assert_eq!(first.status, 200, "{}", first.text());
+    let message = "the quota `tokens` of this tenant is used up: 1 tokens of models";
+    is_refused(&one.post("/v1/sessions/s/messages", &say).await, message, 3600);
+    assert_eq!(stranger.post("/v1/sessions/s/messages", &say).await.status, 200);
+    rig.stop().await;
+}
+
 #[tokio::test]
 async fn a_server_that_asks_nobody_for_a_key_applies_no_quota() {
     let none = KeyQuotas { requests: 0, streams: 0, turns: 0, sessions: 0, blob_bytes: 0 };

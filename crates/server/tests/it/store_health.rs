@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use serde_json::{Value, json};
 use singletree_durable::{
-    Batch, Blob, BoxFuture, Change, Document, DocumentKey, Documents, Error, Journal, Layer, MemoryStore,
-    Result, SessionKey, TenantId, Timestamp, Upkeep,
+    Batch, Blob, BlobAccount, BoxFuture, Change, Document, DocumentKey, Documents, Error, Journal, Layer,
+    MemoryStore, Result, SessionKey, TenantId, Timestamp, Upkeep,
 };
 
 use crate::operating::{logged, metric};
@@ -88,8 +88,21 @@ impl Documents for SmallDisk {
         self.guard(|| self.inner.probe_write())
     }
 
-    fn keep_blob(&self, key: &SessionKey, blob: Blob) -> BoxFuture<'static, Result<()>> {
-        self.guard(|| self.inner.keep_blob(key, blob))
+    fn keep_blob_for(
+        &self,
+        key: &SessionKey,
+        blob: Blob,
+        holder: Option<&str>,
+    ) -> BoxFuture<'static, Result<()>> {
+        self.guard(|| self.inner.keep_blob_for(key, blob, holder))
+    }
+
+    fn blob_account<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        holder: &'a str,
+    ) -> BoxFuture<'a, Result<BlobAccount>> {
+        self.inner.blob_account(tenant, holder)
     }
 
     fn blob<'a>(&'a self, key: &'a SessionKey, digest: &'a str) -> BoxFuture<'a, Result<Option<Blob>>> {

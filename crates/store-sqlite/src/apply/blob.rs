@@ -7,14 +7,20 @@ use crate::error::Failure;
 use crate::meter::{Bind, Scribe};
 use crate::number::rows_of;
 
-/// Keeps a blob for a session. Its bytes are written when the tenant has none of its digest.
-pub(crate) fn keep(scribe: &Scribe<'_>, key: &SessionKey, blob: &Blob) -> Result<(), Failure> {
+/// Keeps a blob for a session. Its bytes are written, and count for the holder, when the tenant has none of its digest.
+pub(crate) fn keep(
+    scribe: &Scribe<'_>,
+    key: &SessionKey,
+    (blob, holder): (&Blob, Option<&str>),
+) -> Result<(), Failure> {
     let (tenant, digest) = (Bind::Text(key.tenant.as_str()), Bind::Text(&blob.digest));
     let known =
         scribe.find("SELECT 1 FROM blob WHERE tenant = ? AND digest = ?", &[tenant, digest], |_| Ok(()))?;
     if known.is_none() {
-        let values = [tenant, digest, (&blob.media_type).into(), Bind::Bytes(&blob.bytes)];
-        scribe.write("INSERT INTO blob (tenant, digest, media_type, bytes) VALUES (?, ?, ?, ?)", &values)?;
+        let holder = Bind::Text(holder.unwrap_or_default());
+        let values = [tenant, digest, (&blob.media_type).into(), Bind::Bytes(&blob.bytes), holder];
+        let add = "INSERT INTO blob (tenant, digest, media_type, bytes, holder) VALUES (?, ?, ?, ?, ?)";
+        scribe.write(add, &values)?;
     }
     let values = [tenant, key.session.as_str().into(), digest];
     scribe.write("INSERT OR IGNORE INTO blob_use (tenant, session, digest) VALUES (?, ?, ?)", &values)?;

@@ -1,7 +1,7 @@
 //! Documents and blobs.
 
 use rusqlite::{Connection, Result, Row, params};
-use singletree_durable::{Blob, BlobInfo, Document, DocumentKey, SessionKey, TenantId};
+use singletree_durable::{Blob, BlobAccount, BlobInfo, Document, DocumentKey, SessionKey, TenantId};
 
 use super::all;
 use crate::column;
@@ -75,6 +75,21 @@ pub(crate) fn blob_info(connection: &Connection, key: &SessionKey, digest: &str)
         Ok(BlobInfo { digest: row.get(0)?, media_type: row.get(1)?, bytes: column::number(row, 2)? })
     };
     Ok(all(connection, sql, values, read)?.pop())
+}
+
+/// Returns what the blobs of a tenant take, and those of one holder.
+pub(crate) fn account(connection: &Connection, tenant: &TenantId, holder: &str) -> Result<BlobAccount> {
+    let sql = "SELECT holder, bytes FROM blob_account WHERE tenant = ? AND holder IN ('', ?)";
+    let mut account = BlobAccount::default();
+    let read = |row: &Row<'_>| Ok((row.get::<_, String>(0)?, column::number(row, 1)?));
+    for (of, bytes) in all(connection, sql, params![tenant.as_str(), holder], read)? {
+        if of.is_empty() {
+            account.tenant_bytes = bytes;
+        } else {
+            account.holder_bytes = bytes;
+        }
+    }
+    Ok(account)
 }
 
 /// Returns how many bytes of blobs a session uses. The bytes themselves are not read.

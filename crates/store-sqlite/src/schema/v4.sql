@@ -29,6 +29,26 @@ ALTER TABLE meta ADD COLUMN is_checked INTEGER NOT NULL DEFAULT 0;
 
 ALTER TABLE turn ADD COLUMN retries INTEGER;
 
--- Quotas.
+-- Quotas. What the blobs of a tenant take, and of each of its holders (keys, subjects of tokens), is counted by the very
+-- statements that add and remove them, so that nobody adds up rows to know it. The whole tenant stands under no holder.
+
+ALTER TABLE blob ADD COLUMN holder TEXT NOT NULL DEFAULT '';
+CREATE TABLE blob_account (
+  tenant TEXT NOT NULL,
+  holder TEXT NOT NULL,
+  bytes INTEGER NOT NULL,
+  PRIMARY KEY (tenant, holder)
+) STRICT, WITHOUT ROWID;
+INSERT INTO blob_account SELECT tenant, '', sum(length(bytes)) FROM blob GROUP BY tenant;
+CREATE TRIGGER blob_added AFTER INSERT ON blob BEGIN
+  INSERT INTO blob_account VALUES (new.tenant, '', length(new.bytes))
+  ON CONFLICT (tenant, holder) DO UPDATE SET bytes = bytes + excluded.bytes;
+  INSERT INTO blob_account SELECT new.tenant, new.holder, length(new.bytes) WHERE new.holder <> ''
+  ON CONFLICT (tenant, holder) DO UPDATE SET bytes = bytes + excluded.bytes;
+END;
+CREATE TRIGGER blob_removed AFTER DELETE ON blob BEGIN
+  UPDATE blob_account SET bytes = bytes - length(old.bytes) WHERE tenant = old.tenant AND holder IN ('', old.holder);
+  DELETE FROM blob_account WHERE tenant = old.tenant AND holder IN ('', old.holder) AND bytes <= 0;
+END;
 
 -- Subjects, erasure, hashed names of deleted sessions.

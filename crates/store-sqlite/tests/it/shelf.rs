@@ -24,6 +24,25 @@ fn blob(digest: &str, bytes: &[u8]) -> Blob {
     Blob { digest: digest.to_owned(), media_type: "image/png".to_owned(), bytes: bytes.to_vec() }
 }
 
+// INV-12
+#[tokio::test]
+async fn a_count_of_blobs_that_is_not_what_they_have_is_found() {
+    let (scratch, store) = store().await;
+    store.apply(batch(&store, "s", [Put::Head(head(1))])).await.unwrap();
+    store.keep_blob_for(&key("s"), blob("a", b"abc"), Some("one")).await.unwrap();
+    store.keep_blob_for(&key("s"), blob("b", b"de"), None).await.unwrap();
+    assert_eq!(store.check().await.unwrap(), []);
+    store.close().await;
+    let connection = rusqlite::Connection::open(&scratch.path).unwrap();
+    connection.execute("UPDATE blob_account SET bytes = 7 WHERE holder = 'one'", []).unwrap();
+    drop(connection);
+    let store = SqliteStore::open(&scratch.path).await.unwrap();
+    let found: Vec<String> = store.check().await.unwrap().iter().map(ToString::to_string).collect();
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].ends_with("one says 7, and the blobs have 3"), "{found:?}");
+    store.close().await;
+}
+
 // D25
 #[tokio::test]
 async fn what_belonged_to_a_deleted_session_is_nowhere_in_the_file_or_its_log() {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::{Clause, Trick, sabotage};
 use crate::{
-    Blob, BoxFuture, Change, Document, DocumentKey, Documents, Expect, Result, SessionKey, TenantId,
-    Timestamp,
+    Blob, BlobAccount, BoxFuture, Change, Document, DocumentKey, Documents, Expect, Result, SessionKey,
+    TenantId, Timestamp,
 };
 
 #[derive(Debug)]
@@ -120,9 +120,30 @@ impl Documents for TrickedDocuments {
         self.inner.probe_write()
     }
 
-    fn keep_blob(&self, key: &SessionKey, blob: Blob) -> BoxFuture<'static, Result<()>> {
+    fn keep_blob_for(
+        &self,
+        key: &SessionKey,
+        blob: Blob,
+        holder: Option<&str>,
+    ) -> BoxFuture<'static, Result<()>> {
         self.trick.memo().blobs.push((key.clone(), blob.clone()));
-        self.inner.keep_blob(key, blob)
+        self.inner.keep_blob_for(key, blob, holder)
+    }
+
+    fn blob_account<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        holder: &'a str,
+    ) -> BoxFuture<'a, Result<BlobAccount>> {
+        if self.trick.breaks(Clause::BlobAccounts) {
+            let kept: u64 = {
+                let memo = self.trick.memo();
+                memo.blobs.iter().map(|(_, blob)| blob.bytes.len() as u64).sum()
+            };
+            let account = BlobAccount { tenant_bytes: kept, holder_bytes: kept };
+            return Box::pin(std::future::ready(Ok(account)));
+        }
+        self.inner.blob_account(tenant, holder)
     }
 
     fn blob<'a>(&'a self, key: &'a SessionKey, digest: &'a str) -> BoxFuture<'a, Result<Option<Blob>>> {
