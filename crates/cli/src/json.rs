@@ -9,7 +9,7 @@ use serde_json::Value;
 use singletree::agent::Summary;
 use singletree::config::Report;
 use singletree::durable::Timestamp;
-use singletree::harness::{ForkPoint, HistoryEntry, PendingWait, SessionInfo, Wait};
+use singletree::harness::{FailedTurn, ForkPoint, HistoryEntry, PendingWait, SessionInfo, Wait};
 use singletree::{ChatMessage, ChatTurnOutcome};
 
 use crate::error::Error;
@@ -207,6 +207,37 @@ pub(crate) struct Shown<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     summary: Option<&'a Summary>,
     history: Vec<Entry<'a>>,
+    /// The turns that failed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    failed: Vec<ShownFailure<'a>>,
+}
+
+/// A turn that failed, and where in the history it stands.
+#[derive(Debug, Serialize)]
+struct ShownFailure<'a> {
+    turn: String,
+    place: u64,
+    effects: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<&'a ChatMessage>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    made: Vec<&'a ChatMessage>,
+    category: &'a str,
+    diagnostic: &'a str,
+}
+
+impl<'a> ShownFailure<'a> {
+    fn of(turn: &'a FailedTurn) -> Self {
+        Self {
+            turn: turn.turn.id.to_string(),
+            place: turn.place,
+            effects: turn.effects,
+            message: turn.message.as_ref().map(|(message, _)| message.as_ref()),
+            made: turn.made.iter().map(|(message, _)| message.as_ref()).collect(),
+            category: &turn.error.error_category,
+            diagnostic: &turn.error.diagnostic,
+        }
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -223,10 +254,12 @@ impl<'a> Shown<'a> {
         info: &'a SessionInfo,
         summary: Option<&'a Summary>,
         history: &'a [HistoryEntry],
+        failed: &'a [FailedTurn],
     ) -> Self {
+        let failed = failed.iter().map(ShownFailure::of).collect();
         let entry =
             |it: &'a HistoryEntry| Entry { seq: it.seq, message: &it.message, side: it.side.as_ref() };
-        Self { session: Session::of(info), summary, history: history.iter().map(entry).collect() }
+        Self { session: Session::of(info), summary, history: history.iter().map(entry).collect(), failed }
     }
 }
 

@@ -203,6 +203,7 @@ pub(crate) fn status(category: &str, bucket: Bucket) -> StatusCode {
         (
             "chat_events_expired"
             | "chat_idempotency_conflict"
+            | "chat_retry_superseded"
             | "chat_session_exists"
             | "chat_session_suspended"
             | "chat_signal_conflict"

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use singletree::Chat;
 use singletree::agent::Summary;
-use singletree::harness::{SessionExport, SessionInfo};
+use singletree::harness::{FailedTurn, SessionExport, SessionInfo};
 
 use crate::args::Sessions;
 use crate::error::{Error, Result};
@@ -19,6 +19,9 @@ use crate::wire::House;
 
 /// The field of a session in which an agent keeps the summary of its beginning.
 const SUMMARY: &str = "summary";
+
+/// How many failed turns of a session are shown, at most.
+const FAILED_TURNS: usize = 1000;
 
 /// How many sessions are read at once.
 const PAGE: u64 = 256;
@@ -106,21 +109,37 @@ async fn show(chat: &Chat, session: &str, as_json: bool, screen: &mut Screen) ->
     let info = chat.session(session).await?;
     let history = chat.history(session, 0, info.messages).await?;
     let summary = summary(chat, session).await?;
+    let failed = chat.failed_turns(session, 0..u64::MAX, FAILED_TURNS).await?;
     if as_json {
-        json::print(screen, &Shown::of(&info, summary.as_ref(), &history))?;
+        json::print(screen, &Shown::of(&info, summary.as_ref(), &history, &failed))?;
         return Ok(());
     }
     let (created, updated) = (json::time(info.created_at), json::time(info.updated_at));
     let about = format!("{session}  {}  made {created}, changed {updated}", info.agent);
     screen.styled(Style::Dim, &about)?;
     let mut view = TurnView::echoing();
+    let mut failed = failed.iter().peekable();
     for entry in &history {
+        while let Some(turn) = failed.next_if(|turn| turn.place <= entry.seq) {
+            show_failed(turn, &mut view, screen)?;
+        }
         if let Some(summary) = summary.as_ref().filter(|it| it.to == entry.seq) {
             told(summary, screen)?;
         }
         view.message(None, &entry.message, entry.side.as_ref(), screen)?;
     }
+    for turn in failed {
+        show_failed(turn, &mut view, screen)?;
+    }
     Ok(())
+}
+
+/// Shows a turn that failed: its message and its answer, as far as they are no part of the history, and its error.
+fn show_failed(turn: &FailedTurn, view: &mut TurnView, screen: &mut Screen) -> io::Result<()> {
+    for (message, side) in turn.message.iter().chain(&turn.made) {
+        view.message(None, message, side.as_ref(), screen)?;
+    }
+    screen.styled(Style::Wrong, &format!("failed: {}", turn.error))
 }
 
 /// Reads what stands for the beginning of a session, if something does (D27).

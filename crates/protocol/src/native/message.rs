@@ -4,6 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::turn::Errored;
+
 /// Who speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -185,6 +187,37 @@ pub struct MessageList {
     /// is. None when the session has had no event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_event: Option<String>,
+    /// The turns that failed and stand at this part of the history, in the order of acceptance; of more than a page holds, the
+    /// newest.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failed: Vec<FailedTurn>,
+}
+
+/// A turn that failed, as people are shown it beside a history.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FailedTurn {
+    /// Its id.
+    pub turn: String,
+    /// Before which message of the history it stands, counted from 0; behind the last one where that is the history's length.
+    pub place: u64,
+    /// When its message was accepted.
+    pub accepted_at: super::Time,
+    /// Whether it had effects: then its messages are part of the history, and models are shown them.
+    pub effects: bool,
+    /// The message that it answers, where that is no part of the history.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<Message>,
+    /// What it had made or shown of an answer that is no part of the history, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub made: Vec<Message>,
+    /// Why it failed.
+    pub error: Errored,
+    /// The failed turn that it retries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retries: Option<String>,
+    /// The turn that retries it, when one does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retried_by: Option<String>,
 }
 
 /// Which messages of a history to read.

@@ -30,8 +30,8 @@ pub use key::{
     ApiKey, CreateKey, KeyList, KeyOfTenant, KeyQuery, KeyScope, KeyState, KeyWithSecret, RotateKey,
 };
 pub use message::{
-    Block, Content, HistoryMessage, ImageDetail, ImageSource, Message, MessageList, MessageQuery, Role, Side,
-    ToolCall,
+    Block, Content, FailedTurn, HistoryMessage, ImageDetail, ImageSource, Message, MessageList, MessageQuery,
+    Role, Side, ToolCall,
 };
 pub use narration::{Narration, NarrationKind, NarrationList, NarrationQuery, NarrationRole};
 pub use operation::{Ready, Version};

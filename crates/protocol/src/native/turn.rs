@@ -26,6 +26,9 @@ pub struct Turn {
     /// When it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<Time>,
+    /// The failed turn that it retries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retries: Option<String>,
     /// How it ended; once it has, and where one turn is asked for: lists leave it out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Outcome>,

@@ -3,8 +3,8 @@
 use serde_json::Value;
 use singletree_durable::{Timestamp, TurnKind, TurnStatus};
 use singletree_harness::{
-    Bucket, ChatEvent, ChatEventKind, ChatTurnOutcome, ErroredTurn, PendingWait, PromptPolicy, SessionInfo,
-    SuspendedTurn, TranscriptEntry, TurnInfo,
+    Bucket, ChatEvent, ChatEventKind, ChatTurnOutcome, ErroredTurn, FailedTurn, PendingWait, PromptPolicy,
+    SessionInfo, SuspendedTurn, TranscriptEntry, TurnInfo,
 };
 use singletree_llm as llm;
 use singletree_protocol::native;
@@ -94,6 +94,22 @@ impl View {
             at: entry.at.map(time),
             message: self.message(&entry.message),
             side: entry.side.as_ref().map(side),
+        }
+    }
+
+    /// Writes a turn that failed.
+    pub(crate) fn failed(self, failed: &FailedTurn) -> native::FailedTurn {
+        let message = |said: &(std::sync::Arc<llm::ChatMessage>, Option<Value>)| self.message(&said.0);
+        native::FailedTurn {
+            turn: failed.turn.id.to_string(),
+            place: failed.place,
+            accepted_at: time(failed.turn.accepted_at),
+            effects: failed.effects,
+            message: failed.message.as_ref().map(message),
+            made: failed.made.iter().map(message).collect(),
+            error: errored(&failed.turn.session, &failed.error),
+            retries: failed.turn.retries.as_ref().map(ToString::to_string),
+            retried_by: failed.retried_by.as_ref().map(ToString::to_string),
         }
     }
 
@@ -290,6 +306,7 @@ pub(crate) fn turn(info: &TurnInfo) -> native::Turn {
         },
         accepted_at: time(info.accepted_at),
         ended_at: info.ended_at.map(time),
+        retries: info.retries.as_ref().map(ToString::to_string),
         outcome: None,
     }
 }

@@ -62,7 +62,10 @@ pub(super) fn routes() -> Vec<Route> {
         .fails(&[404, 409])
         .found_or_not();
     let history = Operation::new("listMessages", "Reads the history")
-        .about("The messages that models are shown, in their order, with what is known beside them.")
+        .about(
+            "The messages that models are shown, in their order, with what is known beside them; and apart from them, in \
+             `failed`, the turns that failed, which people are shown at their `place`.",
+        )
         .tag(TAG)
         .query::<native::MessageQuery>()
         .answers::<native::MessageList>(200, "A page of the history.");
@@ -93,27 +96,35 @@ async fn steer_one(
     telling.tell(&turn.map_err(|it| Problem::of_turn(&it))?).await
 }
 
+/// How many failed turns one page tells, at most.
+const FAILED_TURNS: usize = 100;
+
 /// The header under which a message is sent once.
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
 /// Reads a message that is sent, and what is said beside it.
 fn said(telling: &Telling, sent: native::SendMessage) -> Result<(ChatMessage, SendOptions), Problem> {
     let message = said::message(sent.content)?;
-    let mut options = SendOptions::new();
-    if let Some(key) = telling.headers.get(IDEMPOTENCY_KEY) {
-        let key = key.to_str().map_err(|_| Problem::invalid("Idempotency-Key has to be plain ASCII"))?;
-        options = options.key(key);
-    }
+    let mut options = keyed(telling, SendOptions::new())?;
     if let Some(agent) = sent.agent {
         options = options.agent(agent);
     }
     if let Some(policy) = sent.prompt_policy {
         options = options.policy(super::convert::policy(policy));
     }
+    Ok((message, options))
+}
+
+/// Adds the idempotency key of a request, and listens where its answer is a stream.
+pub(super) fn keyed(telling: &Telling, mut options: SendOptions) -> Result<SendOptions, Problem> {
+    if let Some(key) = telling.headers.get(IDEMPOTENCY_KEY) {
+        let key = key.to_str().map_err(|_| Problem::invalid("Idempotency-Key has to be plain ASCII"))?;
+        options = options.key(key);
+    }
     if telling.manner() == Manner::Events {
         options = options.listen();
     }
-    Ok((message, options))
+    Ok(options)
 }
 
 async fn page(
@@ -122,12 +133,15 @@ async fn page(
     Params(query): Params<native::MessageQuery>,
 ) -> Result<Json<native::MessageList>, Problem> {
     let limit = limit(query.limit)?;
-    let part = telling.chat().transcript(&session, query.from.unwrap_or_default(), limit).await;
-    let part = part.map_err(|it| Problem::of(&it))?;
+    let (chat, from) = (telling.chat(), query.from.unwrap_or_default());
+    let part = chat.transcript(&session, from, limit).await.map_err(|it| Problem::of(&it))?;
+    let failed = chat.failed_turns(&session, from..part.next.unwrap_or(u64::MAX), FAILED_TURNS).await;
+    let failed = failed.map_err(|it| Problem::of(&it))?;
     let view = telling.view(&session).await?;
     Ok(Json(native::MessageList {
         items: part.items.iter().map(|it| view.history(it)).collect(),
         next: part.next,
         last_event: part.last_event.as_ref().map(ToString::to_string),
+        failed: failed.iter().map(|turn| view.failed(turn)).collect(),
     }))
 }

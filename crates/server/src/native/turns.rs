@@ -1,15 +1,16 @@
-//! Turns: listed, shown, cancelled.
+//! Turns: listed, shown, cancelled, retried.
 
 use axum::Json;
 use axum::extract::Path;
 use axum::response::{IntoResponse, Response};
 use singletree_durable::TurnStatus;
-use singletree_harness::{ChatTurnOutcome, TurnId, TurnInfo};
+use singletree_harness::{ChatTurnOutcome, SendOptions, TurnId, TurnInfo};
 use singletree_protocol::native;
 
 use super::answering::{Telling, unfinished};
 use super::ask::{Manner, Params, limit};
 use super::convert;
+use super::messages::{keyed, starts_turn};
 use crate::caller::Scope;
 use crate::problem::Problem;
 use crate::section::{Operation, Route};
@@ -40,7 +41,21 @@ pub(super) fn routes() -> Vec<Route> {
         )
         .tag(TAG)
         .answers::<native::Turn>(200, "The turn that tells the end; its outcome for readers only.");
+    let retry = starts_turn("retryTurn", "Retries a turn that failed")
+        .about(
+            "Makes a new turn, which names this one in `retries`. A turn without effects has its message sent again, with its \
+             pictures; of one with effects the history says what it did, and the new turn goes on from there without another \
+             message of the user. Allowed once, while the turn is the newest one of its session; else 409 \
+             `chat_retry_superseded`. Needs `read`, too.",
+        )
+        .tag(TAG)
+        .header("Idempotency-Key", "Retries once: the same key for the same turn again is answered by the same turn.")
+        .fails(&[404, 409])
+        .found_or_not();
     vec![
+        Route::post("/v1/sessions/{session}/turns/{turn}/retry", retry_one)
+            .needs(Scope::Write)
+            .documented(retry),
         Route::get("/v1/sessions/{session}/turns", page).needs(Scope::Read).documented(list),
         Route::get("/v1/sessions/{session}/turns/{turn}", one).needs(Scope::Read).documented(show),
         Route::post("/v1/sessions/{session}/turns/{turn}/cancel", cancel_one)
@@ -89,6 +104,18 @@ async fn cancel_one(
         return Ok(Json(convert::turn(&info)));
     }
     ended(&telling, &info, &outcome).await.map(Json)
+}
+
+async fn retry_one(
+    telling: Telling,
+    Path((session, turn)): Path<(String, String)>,
+) -> Result<Response, Problem> {
+    // The message that it answers is one that somebody else may have sent.
+    telling.caller.may(Scope::Read)?;
+    let info = find(&telling, &session, &turn).await?;
+    let options = keyed(&telling, SendOptions::new())?;
+    let retry = telling.chat().retry(&info.id, options).await;
+    telling.tell(&retry.map_err(|it| Problem::of_turn(&it))?).await
 }
 
 /// Finds a turn of a session.

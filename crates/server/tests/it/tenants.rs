@@ -256,6 +256,7 @@ async fn looking_by_a_protocol_that_mostly_writes_needs_the_right_to_read() {
         ("/v1/agui", &looks),
         ("/v1/chats/mine/send", &resumes),
         ("/v1/sessions/mine/regenerate", &regenerates),
+        ("/v1/sessions/mine/turns/any/retry", &json!({})),
     ] {
         let answer = within(writer.post(path, body)).await;
         assert_eq!(answer.status, 403, "{path}: {}", answer.text());

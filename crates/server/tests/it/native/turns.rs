@@ -102,3 +102,33 @@ async fn a_turn_is_found_in_its_own_session_only() {
         assert_eq!(answer.status, 404, "{path}");
     }
 }
+
+// D29
+#[tokio::test]
+async fn a_turn_that_failed_is_listed_beside_the_history_and_retried_once() {
+    let api = Api::start().await;
+    api.send("s", "say one").await;
+    let failed = api.send("s", "fail retryable").await;
+    let turn = failed["turn"].as_str().unwrap().to_owned();
+    let listed = api.get("/v1/sessions/s/messages").await.json();
+    assert_eq!(listed["items"].as_array().unwrap().len(), 2);
+    let told = &listed["failed"][0];
+    assert_eq!((&told["turn"], &told["place"], &told["effects"]), (&json!(turn), &json!(2), &json!(false)));
+    assert_eq!(told["message"], json!({ "role": "user", "content": "fail retryable" }));
+    assert_eq!(told["error"]["category"], "provider_unavailable");
+    let path = format!("/v1/sessions/s/turns/{turn}/retry");
+    let keyed = api.header("idempotency-key", "r");
+    let retry = keyed.post(&path, json!({})).await;
+    assert_eq!((retry.status, &retry.json()["category"]), (200, &json!("provider_unavailable")));
+    assert_eq!(keyed.post(&path, json!({})).await.json(), retry.json());
+    let again = api.post(&path, json!({})).await;
+    assert_eq!((again.status, &again.json()["error"]["category"]), (409, &json!("chat_retry_superseded")));
+    let turns = api.get("/v1/sessions/s/turns").await.json();
+    assert_eq!(
+        (&turns["items"][2]["id"], &turns["items"][2]["retries"]),
+        (&retry.json()["turn"], &json!(turn))
+    );
+    let listed = api.get("/v1/sessions/s/messages?from=2").await.json();
+    assert_eq!(listed["failed"][0]["retried_by"], retry.json()["turn"]);
+    assert_eq!(listed["failed"][1]["retries"], json!(turn));
+}

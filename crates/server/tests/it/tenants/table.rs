@@ -70,6 +70,7 @@ pub(crate) const TABLE: &[Entry] = &[
     of("GET", "/v1/sessions/{session}/turns/{turn}"),
     of("GET", "/v1/sessions/{session}/turns/{turn}").events(),
     of("POST", "/v1/sessions/{session}/turns/{turn}/cancel"),
+    of("POST", "/v1/sessions/{session}/turns/{turn}/retry"),
     of("GET", "/v1/sessions/{session}/pending"),
     of("GET", "/v1/pending"),
     of("POST", "/v1/sessions/{session}/signals/{signal}")
