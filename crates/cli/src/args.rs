@@ -1,5 +1,6 @@
 //! The command line.
 
+mod erasing;
 mod outbox;
 mod picture;
 mod serving;
@@ -12,6 +13,7 @@ use serde_json::{Map, Value};
 use singletree::TurnId;
 use singletree::durable::SessionId;
 
+pub(crate) use erasing::{Erase, Restore};
 pub(crate) use outbox::{Mcp, Outbox};
 pub(crate) use picture::{Graph, GraphFormat, Turn, TurnFormat};
 pub(crate) use serving::{Health, Keys, KeysOf, ScopeName, Serve, Shell, Switch};
@@ -90,6 +92,10 @@ pub(crate) enum Command {
     Shell(Shell),
     /// Copy the database to a new file. Works beside a running chat.
     Backup(Backup),
+    /// Make a database of a backup, without what was erased since the backup was made.
+    Restore(Restore),
+    /// Erase everything that is kept for a person or a tenant, for good; also from backups that are restored later.
+    Erase(Erase),
     /// Kill a chat of its own again and again under load, and look what is left.
     ///
     /// Exit codes: 0 nothing was lost, doubled, orphaned, contradicted or stuck, 1 something was.
@@ -441,6 +447,8 @@ impl Command {
             Self::Serve(_) | Self::Shell(_) => false,
             Self::Keys(it) => it.of().common.json,
             Self::Backup(it) => it.common.json,
+            Self::Restore(it) => it.common.json,
+            Self::Erase(it) => it.common.json,
             Self::Torture(it) => it.json,
             Self::TortureChild(_) | Self::Completions(_) | Self::Man(_) | Self::Health(_) => false,
         }

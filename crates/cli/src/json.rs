@@ -279,7 +279,7 @@ impl Forgotten {
 }
 
 /// What a command did: `{"deleted": ID}`, `{"imported": ID}`, `{"forked": ID}` with the new one's id,
-/// `{"backup": FILE}` or `{"written": FILE}`.
+/// `{"backup": FILE}`, `{"restored": FILE}`, `{"erased": NUMBER}` or `{"written": FILE}`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Done<'a> {
@@ -291,6 +291,10 @@ pub(crate) enum Done<'a> {
     Forked(&'a str),
     /// The database was copied.
     Backup(&'a str),
+    /// A database was made of a backup.
+    Restored(&'a str),
+    /// So many sessions were erased.
+    Erased(u64),
     /// The file was written.
     Written(&'a str),
 }

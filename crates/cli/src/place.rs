@@ -99,6 +99,17 @@ impl Place {
         fs::remove_file(&path).map_err(|source| Error::Place { doing: "remove", path, source })
     }
 
+    /// Forgets the lines that were typed.
+    pub(crate) fn forget_typed(&self) -> Result<()> {
+        let path = self.typed();
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(Error::Place { doing: "remove", path, source: error })
+            }
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
     /// Returns the folder of the database.
     pub(crate) fn folder(&self) -> &Path {
         self.db.parent().unwrap_or(&self.db)

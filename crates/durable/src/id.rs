@@ -106,6 +106,12 @@ text_id! {
 }
 
 text_id! {
+    /// Names the person or program on whose behalf sessions are made, within a tenant: the id of an API key, the `sub` of a
+    /// token, or what a program says. Erasure goes by it.
+    SubjectId
+}
+
+text_id! {
     /// Names what one message started: its turn and every turn that resumes it (graph-engine §3).
     InvocationId
 }

@@ -222,6 +222,7 @@ fn next_head(record: &SessionRecord, stored: Option<&Head>) -> Head {
         version: 0,
         prompt_policy: "conversation".to_owned(),
         parent: None,
+        subject: None,
         created_at: record.updated_at,
         updated_at: record.updated_at,
     };

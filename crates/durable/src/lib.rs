@@ -50,7 +50,7 @@ pub use documents::{Blob, BlobAccount, BlobInfo, Change, Document, DocumentKey, 
 pub use dossier::{Dossier, Paused};
 pub use error::{BoxError, Error, Result};
 pub use fault::{FailAt, Land};
-pub use id::{Fence, IdError, InvocationId, SessionId, SessionKey, TenantId};
+pub use id::{Fence, IdError, InvocationId, SessionId, SessionKey, SubjectId, TenantId};
 pub use journal::{BoxFuture, ItemRange, Journal, SessionPage, TurnQuery, Upkeep, UsageOf, WaitQuery};
 pub use journal_sessions::JournalSessions;
 pub use json::Json;

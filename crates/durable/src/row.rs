@@ -3,7 +3,7 @@
 //! Rows of one session are numbered by the writer, from counters that only rise ([`Counters`]); numbers are never used
 //! twice under a session's name, also when it is deleted and made anew. A body is written once, as an [`ItemRow`]; everything else refers to it by number (INV-4).
 
-use crate::{Fence, InvocationId, Json, SessionId, SessionKey, Timestamp};
+use crate::{Fence, InvocationId, Json, SessionId, SessionKey, SubjectId, Timestamp};
 
 /// Next free numbers of a session's rows. They only rise, and outlive the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -55,6 +55,9 @@ pub struct Head {
     pub prompt_policy: String,
     /// Where it was forked from.
     pub parent: Option<Parent>,
+    /// The person or program on whose behalf it was made, when known; what is erased for them goes by it. A fork has that of
+    /// its source.
+    pub subject: Option<SubjectId>,
     /// When it was made.
     pub created_at: Timestamp,
     /// When its state was last committed.

@@ -152,6 +152,7 @@ fn waiting(store: &SqliteStore, at: u64) -> Outcome<Batch> {
         version: 1,
         prompt_policy: "conversation".to_owned(),
         parent: None,
+        subject: None,
         created_at: now,
         updated_at: now,
     }));

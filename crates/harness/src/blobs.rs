@@ -83,6 +83,13 @@ impl Blobs {
     }
 }
 
+impl Blobs {
+    /// Returns where they are kept.
+    pub(crate) fn documents(&self) -> &dyn Documents {
+        self.documents.as_ref()
+    }
+}
+
 /// A blob that a session uses, without its bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlobRef {

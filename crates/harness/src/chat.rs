@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_core::Stream;
-use singletree_durable::{Journal, SessionId, SessionKey, TenantId, Upkeep};
+use singletree_durable::{Journal, SessionId, SessionKey, SubjectId, TenantId, Upkeep};
 use singletree_engine::{Clock, Graph, Ids, Outline, RandomIds, SystemClock};
 use singletree_llm::ChatMessage;
 use singletree_narration::{Locale, NarrationSink, NoNarration};
@@ -38,6 +38,8 @@ pub struct Chat {
     tenant: TenantId,
     /// Who decides whether its calls may begin turns and sessions; nobody where there is none.
     pub(crate) admission: Option<Arc<dyn Admission>>,
+    /// On whose behalf it makes sessions, when known.
+    subject: Option<SubjectId>,
 }
 
 /// How long a stop may take to note which turns it leaves, beyond its grace.
@@ -185,7 +187,7 @@ impl ChatBuilder {
             watcher: self.watcher,
         })?;
         let tenant = self.tenant.unwrap_or_else(TenantId::single);
-        Ok(Chat { house: Arc::new(house), tenant, admission: None })
+        Ok(Chat { house: Arc::new(house), tenant, admission: None, subject: None })
     }
 }
 
@@ -223,7 +225,7 @@ impl Chat {
     /// Of a chat that was bound to one tenant, another's part refuses every call with `chat_tenant_foreign`.
     #[must_use]
     pub fn of(&self, tenant: TenantId) -> Self {
-        Self { house: self.house.clone(), tenant, admission: None }
+        Self { house: self.house.clone(), tenant, admission: None, subject: None }
     }
 
     /// Returns a chat whose calls begin turns and sessions only where `admission` admits them, as the quotas of a server have it.
@@ -233,6 +235,19 @@ impl Chat {
     pub fn admitting(mut self, admission: Arc<dyn Admission>) -> Self {
         self.admission = Some(admission);
         self
+    }
+
+    /// Returns this chat for calls on behalf of a person or a program: the sessions that it makes keep the subject, so that they
+    /// can be erased for it ([`Chat::erase`]). A fork keeps the subject of its source. It hides nothing: the calls see all sessions of
+    /// the tenant.
+    #[must_use]
+    pub fn on_behalf_of(&self, subject: SubjectId) -> Self {
+        Self { subject: Some(subject), ..self.clone() }
+    }
+
+    /// Returns on whose behalf sessions are made, when known.
+    pub(crate) fn subject(&self) -> Option<&SubjectId> {
+        self.subject.as_ref()
     }
 
     /// Sends a message and waits for the outcome of its turn (harness-chat §5).

@@ -91,7 +91,7 @@ impl Chat {
             }
             let mut writing = self.house.write(hot, &desk);
             writing.require(Require::SessionAbsent);
-            let head = new_head(&writing, &served.agent, policy);
+            let head = new_head(&writing, &served.agent, policy, self.subject().cloned());
             writing.put(Put::Head(head));
             // What is accepted from here on lands behind it, in a session that is there.
             desk.head = writing.head_put();

@@ -22,6 +22,7 @@
 mod bucket;
 mod budget;
 mod calls;
+mod erase;
 mod error;
 mod event;
 mod history;
@@ -111,6 +112,7 @@ pub use chat::{Chat, ChatBuilder};
 pub use create::CreateOptions;
 pub use deed::Deed;
 pub use doctor::{Doctor, Examination, Finding, Repaired, Symptom};
+pub use erase::ErasureScope;
 pub use error::{Error, Result};
 pub use event::{ChatEvent, ChatEventKind, EventId};
 pub use failed_turns::FailedTurn;

@@ -328,6 +328,7 @@ impl Chat {
             version: 1,
             prompt_policy: export.prompt_policy.as_str().into(),
             parent: None,
+            subject: self.subject().cloned(),
             created_at: export.created_at,
             updated_at: self.house.now(),
         };

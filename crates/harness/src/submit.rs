@@ -355,6 +355,7 @@ impl Chat {
                 exists: desk.head.is_some(),
                 policy,
                 retried,
+                subject: self.subject().cloned(),
             };
             let from = writing.counters.events;
             let row = accept(&mut writing, accepted);

@@ -4,7 +4,7 @@ use std::fmt;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use singletree_durable::{TenantId, Timestamp};
+use singletree_durable::{SubjectId, TenantId, Timestamp};
 
 use crate::problem::{Kind, Problem};
 
@@ -70,6 +70,9 @@ pub struct Caller {
     pub scopes: Vec<Scope>,
     /// Until when it is who it is: the end of its key, its token or its sign-in, whichever comes first.
     pub valid_until: Option<Timestamp>,
+    /// On whose behalf it makes sessions: the key's id, the subject of a token, or what a key that may write says in `X-Subject`;
+    /// none where nobody is asked and nothing is said.
+    pub subject: Option<SubjectId>,
 }
 
 impl Caller {
@@ -81,12 +84,19 @@ impl Caller {
             name: "local".into(),
             scopes: Scope::ALL.to_vec(),
             valid_until: None,
+            subject: None,
         }
     }
 
     /// Returns whoever runs the server: sees no tenant's sessions, and manages the keys of all.
     pub(crate) fn operator() -> Self {
-        Self { tenant: house(), name: "operator".into(), scopes: vec![Scope::Admin], valid_until: None }
+        Self {
+            tenant: house(),
+            name: "operator".into(),
+            scopes: vec![Scope::Admin],
+            valid_until: None,
+            subject: None,
+        }
     }
 
     /// Tells whether this is who asked before, and may do the same.

@@ -73,6 +73,10 @@ impl Shared {
     /// Returns the caller's part of the chat (INV-14).
     pub(crate) fn chat(&self, caller: &Caller) -> Chat {
         let chat = self.chat_of(caller.tenant.clone());
+        let chat = match &caller.subject {
+            Some(subject) => chat.on_behalf_of(subject.clone()),
+            None => chat,
+        };
         match self.quotas.admission(caller) {
             Some(admission) => chat.admitting(admission),
             None => chat,

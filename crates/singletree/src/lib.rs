@@ -94,4 +94,4 @@ pub use singletree_harness::{
 };
 pub use singletree_llm::ChatMessage;
 pub use singletree_macros::{State, tool};
-pub use singletree_store_sqlite::{Damage, SqliteStore};
+pub use singletree_store_sqlite::{Damage, ErasedName, ErasureList, SqliteStore};

@@ -100,6 +100,7 @@ const TABLES: &[Table] = &[
             "prompt_policy",
             "parent",
             "parent_offset",
+            "subject",
             "created_at",
             "updated_at",
         ]],

@@ -2,7 +2,9 @@
 
 use rusqlite::types::Type;
 use rusqlite::{Result, Row};
-use singletree_durable::{Counters, IdError, InvocationId, Json, SessionId, SessionKey, TenantId, Timestamp};
+use singletree_durable::{
+    Counters, IdError, InvocationId, Json, SessionId, SessionKey, SubjectId, TenantId, Timestamp,
+};
 
 use crate::word::Word;
 
@@ -87,6 +89,14 @@ pub(crate) fn tenant(row: &Row<'_>, at: usize) -> Result<TenantId> {
 /// Reads a session's id.
 pub(crate) fn session(row: &Row<'_>, at: usize) -> Result<SessionId> {
     parse(row, at, |text| SessionId::parse(text))
+}
+
+/// Reads on whose behalf a session was made.
+pub(crate) fn subject(row: &Row<'_>, at: usize) -> Result<Option<SubjectId>> {
+    match row.get_ref(at)? {
+        rusqlite::types::ValueRef::Null => Ok(None),
+        _ => parse(row, at, |text| SubjectId::parse(text)).map(Some),
+    }
 }
 
 /// Reads a session's key, which stands in two columns from this one on.

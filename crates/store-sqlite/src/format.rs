@@ -5,6 +5,7 @@ use singletree_durable::{Error, Fence, Result};
 
 use crate::checksum;
 use crate::error::translate;
+use crate::name_hash::hash_old_names;
 
 /// Marks a file as ours: "sing".
 const APPLICATION: i32 = 0x7369_6e67;
@@ -16,6 +17,9 @@ const STEPS: &[&str] = &[
     include_str!("schema/v3.sql"),
     include_str!("schema/v4.sql"),
 ];
+
+/// The first version in which names of deleted sessions are hashes.
+const NAMES_HASHED: usize = 4;
 
 /// The first version that has a place for documents.
 pub(crate) const SHELF: i32 = 3;
@@ -76,6 +80,9 @@ pub(crate) fn take_over(connection: &mut Connection) -> rusqlite::Result<Meta> {
     let done = usize::try_from(version).unwrap_or(0);
     for step in STEPS.iter().skip(done) {
         change.execute_batch(step)?;
+    }
+    if done < NAMES_HASHED {
+        hash_old_names(&change)?;
     }
     if done < STEPS.len() {
         change.pragma_update(None, "application_id", APPLICATION)?;

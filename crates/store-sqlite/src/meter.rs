@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, params_from_iter};
 use singletree_durable::checksum::Checksum;
-use singletree_durable::{Fence, Json, Timestamp};
+use singletree_durable::{Fence, Json, SessionKey, TenantId, Timestamp};
 
 use crate::error::Failure;
 use crate::name::Names;
+use crate::name_hash::{hash_of_name, hash_of_session};
 
 /// What a store has committed since it was opened.
 #[derive(Debug, Default)]
@@ -159,6 +160,16 @@ impl<'c> Scribe<'c> {
     /// Returns the rowid of the row that was added last.
     pub(crate) fn added(&self) -> i64 {
         self.connection.last_insert_rowid()
+    }
+
+    /// Returns the hash under which the name of a session is kept that is deleted.
+    pub(crate) fn hash_of(&self, key: &SessionKey) -> Result<String, Failure> {
+        Ok(hash_of_session(self.connection, key)?)
+    }
+
+    /// Returns the hash under which is kept who deleted something.
+    pub(crate) fn hash_of_name(&self, tenant: &TenantId, name: &str) -> Result<String, Failure> {
+        Ok(hash_of_name(self.connection, tenant, name)?)
     }
 
     /// Looks for one row.

@@ -7,6 +7,7 @@ mod chat;
 mod check;
 mod completions;
 mod doctor;
+mod erase;
 mod fork;
 mod graph;
 mod health;
@@ -17,6 +18,7 @@ mod mcp;
 mod outbox;
 mod pending;
 mod piped;
+mod restore;
 mod retain;
 mod send;
 mod serve;
@@ -60,6 +62,8 @@ pub(crate) async fn run(command: Command) -> Result<u8> {
         Command::Shell(args) => shell::run(args).await,
         Command::Keys(args) => keys::run(args).await,
         Command::Backup(args) => backup::run(args).await,
+        Command::Restore(args) => restore::run(args).await,
+        Command::Erase(args) => erase::run(args).await,
         Command::Torture(args) => torture::run(args).await,
         Command::TortureChild(args) => torture_child::run(args).await,
         Command::Completions(args) => completions::run(&args),

@@ -18,6 +18,7 @@ mod branches;
 mod colours;
 mod commands;
 mod doctor;
+mod erase;
 mod guide;
 mod health;
 mod page;

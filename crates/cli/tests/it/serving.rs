@@ -45,6 +45,11 @@ impl Serving {
         ask(&self.url, method, path, body)
     }
 
+    /// As [`ask`](Self::ask), on behalf of a subject.
+    pub(crate) fn ask_for(&self, subject: &str, path: &str, body: &Value) -> Value {
+        ask_with(&self.url, "POST", path, (&format!("x-subject: {subject}\r\n"), body))
+    }
+
     pub(crate) fn stop(self) {
         kill(self.child);
     }
@@ -52,10 +57,14 @@ impl Serving {
 
 /// Asks a server for a path, and returns the JSON of the answer; nothing where it has none.
 pub(crate) fn ask(url: &str, method: &str, path: &str, body: &Value) -> Value {
+    ask_with(url, method, path, ("", body))
+}
+
+fn ask_with(url: &str, method: &str, path: &str, (header, body): (&str, &Value)) -> Value {
     let mut stream = TcpStream::connect(url.trim_start_matches("http://")).unwrap();
     let body = if body.is_null() { String::new() } else { body.to_string() };
     let head = format!(
-        "{method} {path} HTTP/1.0\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        "{method} {path} HTTP/1.0\r\nhost: localhost\r\ncontent-type: application/json\r\n{header}content-length: {}\r\n\r\n",
         body.len()
     );
     stream.write_all(format!("{head}{body}").as_bytes()).unwrap();

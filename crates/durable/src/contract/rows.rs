@@ -41,6 +41,7 @@ pub(super) fn head(version: u64) -> Head {
         version,
         prompt_policy: "conversation".to_owned(),
         parent: None,
+        subject: None,
         created_at: at(1_000),
         updated_at: at(2_000),
     }

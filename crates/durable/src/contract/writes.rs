@@ -8,7 +8,7 @@ use super::rows::{
 };
 use crate::{
     AuditRow, Counters, FieldRow, FieldValue, Head, ItemRow, MailRow, Parent, PositionRow, Put, Require,
-    Result, SessionId, SessionKey, TurnKind, TurnQuery, TurnRow, WaitQuery, WaitRow,
+    Result, SessionId, SessionKey, SubjectId, TurnKind, TurnQuery, TurnRow, WaitQuery, WaitRow,
 };
 
 pub(super) async fn puts_in_order(bench: &dyn Bench) -> Verdict {
@@ -25,7 +25,11 @@ pub(super) async fn puts_in_order(bench: &dyn Bench) -> Verdict {
 pub(super) async fn head_replaced(bench: &dyn Bench) -> Verdict {
     let (stores, s) = (bench.open().await?, key("s"));
     let from = SessionId::parse("parent").expect("a name");
-    let first = Head { parent: Some(Parent { session: from, offset: 3 }), ..head(1) };
+    let first = Head {
+        parent: Some(Parent { session: from, offset: 3 }),
+        subject: SubjectId::parse("ann").ok(),
+        ..head(1)
+    };
     let second = Head {
         agent: "other".to_owned(),
         graph: "graph-2".to_owned(),
@@ -33,6 +37,7 @@ pub(super) async fn head_replaced(bench: &dyn Bench) -> Verdict {
         version: 7,
         prompt_policy: "command".to_owned(),
         parent: None,
+        subject: None,
         created_at: at(5),
         updated_at: at(6),
     };
@@ -304,5 +309,8 @@ pub(super) async fn audit_outlives(bench: &dyn Bench) -> Verdict {
     };
     make(&stores, &s, [Put::Audit(row(1, None))]).await?;
     apply(&stores, &s, [Put::Audit(row(2, Some("someone"))), Put::Delete]).await?;
-    same("audit rows", &bench.audit().await?, &vec![row(1, None), row(2, Some("someone"))])
+    // A store may keep hashes of the names, so that it does not tell who was deleted.
+    let told = |it: AuditRow| (it.at, it.action, it.key.tenant, it.by.is_some());
+    let found: Vec<_> = bench.audit().await?.into_iter().map(told).collect();
+    same("audit rows", &found, &vec![told(row(1, None)), told(row(2, Some("someone")))])
 }

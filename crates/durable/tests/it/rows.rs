@@ -29,6 +29,7 @@ pub(crate) fn head(version: u64) -> Head {
         version,
         prompt_policy: "command".to_owned(),
         parent: None,
+        subject: None,
         created_at: at(1),
         updated_at: at(2),
     }

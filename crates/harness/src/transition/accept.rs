@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use singletree_durable::{Head, InvocationId, ItemRow, Json, Put, Require, TurnKind, TurnRow, TurnStatus};
+use singletree_durable::{
+    Head, InvocationId, ItemRow, Json, Put, Require, SubjectId, TurnKind, TurnRow, TurnStatus,
+};
 use singletree_llm::ChatMessage;
 
 use crate::agent::Agent;
@@ -28,12 +30,14 @@ pub(crate) struct Accepted<'a> {
     pub(crate) policy: PromptPolicy,
     /// The failed turn that it retries.
     pub(crate) retried: Option<Retried>,
+    /// On whose behalf the session is made, where it is made now.
+    pub(crate) subject: Option<SubjectId>,
 }
 
 pub(crate) fn accept(writing: &mut Writing, accepted: Accepted<'_>) -> TurnRow {
     if !accepted.exists {
         writing.require(Require::SessionAbsent);
-        writing.put(Put::Head(new_head(writing, accepted.agent, accepted.policy)));
+        writing.put(Put::Head(new_head(writing, accepted.agent, accepted.policy, accepted.subject.clone())));
     }
     let no = writing.counters.turns;
     writing.counters.turns += 1;
@@ -85,7 +89,12 @@ pub(crate) fn accept(writing: &mut Writing, accepted: Accepted<'_>) -> TurnRow {
 }
 
 /// Makes the head of a session that begins.
-pub(crate) fn new_head(writing: &Writing, agent: &Agent, policy: PromptPolicy) -> Head {
+pub(crate) fn new_head(
+    writing: &Writing,
+    agent: &Agent,
+    policy: PromptPolicy,
+    subject: Option<SubjectId>,
+) -> Head {
     Head {
         agent: agent.name.clone(),
         graph: agent.graph.digest().to_owned(),
@@ -93,6 +102,7 @@ pub(crate) fn new_head(writing: &Writing, agent: &Agent, policy: PromptPolicy) -
         version: 0,
         prompt_policy: policy.as_str().into(),
         parent: None,
+        subject,
         created_at: writing.now,
         updated_at: writing.now,
     }

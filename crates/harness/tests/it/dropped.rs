@@ -11,8 +11,8 @@ use futures_util::StreamExt;
 use singletree_durable::MemoryStore;
 use singletree_engine::{Ctx, Graph, Signal};
 use singletree_harness::{
-    BlobRef, Blobs, Chat, ChatTurnOutcome, CreateOptions, Durability, ForkOptions, MessageAt, Retention,
-    SendOptions, SessionExport, Turn, TurnId, WhileSuspended,
+    BlobRef, Blobs, Chat, ChatTurnOutcome, CreateOptions, Durability, ErasureScope, ForkOptions, MessageAt,
+    Retention, SendOptions, SessionExport, Turn, TurnId, WhileSuspended,
 };
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
@@ -138,7 +138,8 @@ impl World {
                 sent.unwrap_or_else(|_| panic!("{what}: session {session} is stuck"))
             };
             let mut outcome = send().await;
-            if what.starts_with("delete_session") && category(&outcome) == "chat_turn_cancelled" {
+            let deletes = what.starts_with("delete_session") || what.starts_with("erase");
+            if deletes && category(&outcome) == "chat_turn_cancelled" {
                 // The deletion went on, and has found this message before it took place.
                 outcome = send().await;
             }
@@ -197,6 +198,8 @@ const CALLS: &[(&str, Call)] = calls! {
     "cancel": |it| it.chat.cancel(it.oldest());
     "cancel": |it| it.chat.cancel(&it.ids[it.ids.len() / 2]);
     "delete_session": |it| it.chat.delete_session("s", Some("ann"));
+    "erase": |it| it.chat.erase(&ErasureScope::Tenant, Some("ann"));
+    "erasable_sessions": |it| it.chat.erasable_sessions(&ErasureScope::Tenant);
     "pending": |it| it.chat.pending(Some("s"), 9);
     "keep_blob": |it| it.chat.keep_blob("s", b"GIF89a\x01\0\x01\0 more".to_vec(), None);
     "keep_blob": |it| it.chat.keep_blob("t", PNG.to_vec(), None);

@@ -21,6 +21,7 @@ mod dropped;
 mod dying;
 mod effects;
 mod ending;
+mod erase;
 mod event;
 mod fails_once;
 mod first;

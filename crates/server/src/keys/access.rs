@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use axum::http::Uri;
 use axum::http::header::{AUTHORIZATION, HOST, HeaderMap, HeaderName, ORIGIN};
+use singletree_durable::SubjectId;
 use singletree_engine::Clock;
 use singletree_http::Secret;
 use subtle::ConstantTimeEq;
@@ -15,9 +16,12 @@ use super::keyring::Keyring;
 use super::page_session::PageSessions;
 use super::token::{TokenPolicy, Tokens};
 use crate::Result;
-use crate::caller::Caller;
+use crate::caller::{Caller, Scope};
 use crate::entropy::Entropy;
 use crate::problem::{Kind, Problem};
+
+/// The header in which a program says for which of its users it asks.
+const SUBJECT: HeaderName = HeaderName::from_static("x-subject");
 
 /// Who is asked for a key, and what is believed beside keys.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -89,13 +93,13 @@ impl Access {
             return Ok(caller);
         }
         match shown {
-            Some(text) if text.starts_with(BEGIN) => self.keyed(text).await,
+            Some(text) if text.starts_with(BEGIN) => said_subject(self.keyed(text).await?, headers),
             Some(text) if text.split('.').count() == 3 && self.tokens.is_some() => match &self.tokens {
                 Some(tokens) => tokens.caller(text),
                 None => Err(Problem::unauthorized()),
             },
             // Clients that cannot do without a key send any to a server that asks for none.
-            Some(_) | None if !self.required => self.neighbour(uri, headers),
+            Some(_) | None if !self.required => said_subject(self.neighbour(uri, headers)?, headers),
             Some(_) | None => Err(Problem::unauthorized()),
         }
     }
@@ -124,6 +128,17 @@ impl Access {
         }
         Ok(Caller::local())
     }
+}
+
+/// Returns the caller with the subject that it names in `X-Subject`: a program that may write says for which of its users it
+/// asks.
+fn said_subject(caller: Caller, headers: &HeaderMap) -> Result<Caller, Problem> {
+    let Some(said) = headers.get(SUBJECT).filter(|_| caller.scopes.contains(&Scope::Write)) else {
+        return Ok(caller);
+    };
+    let subject = said.to_str().ok().and_then(|it| SubjectId::parse(it.trim()).ok());
+    let wrong = || Problem::invalid("X-Subject is a text of 1 to 512 visible ASCII characters");
+    Ok(Caller { subject: Some(subject.ok_or_else(wrong)?), ..caller })
 }
 
 /// Returns what stands behind `Bearer`. More than one is none: who would be believed is a riddle.

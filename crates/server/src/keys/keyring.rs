@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use singletree_durable::{Change, Document, DocumentKey, Documents, Expect, Json, TenantId, Timestamp};
+use singletree_durable::{
+    Change, Document, DocumentKey, Documents, Expect, Json, SubjectId, TenantId, Timestamp,
+};
 use singletree_engine::{Clock, Ids};
 use singletree_http::Secret;
 use singletree_protocol::native::{ApiKey, KeyList, KeyScope, KeyState};
@@ -21,9 +23,9 @@ use crate::problem::{Kind, Problem};
 use crate::{Error, Result};
 
 /// The kind of a key's record, which is its tenant's.
-const KIND: &str = "api_key";
+pub(super) const KIND: &str = "api_key";
 /// The kind of what says whose a key is, which is the house's.
-const OWNER: &str = "api_key_owner";
+pub(super) const OWNER: &str = "api_key_owner";
 
 /// How many keys a tenant may have; one more is `server_keys_full`.
 const KEYS_MAX: u64 = 1000;
@@ -43,6 +45,12 @@ pub struct NewKey {
     pub scopes: Vec<KeyScope>,
     /// After what time it is good no more.
     pub expires_in: Option<Duration>,
+}
+
+/// Returns who acts with a key.
+fn holder_of(tenant: TenantId, id: &str, record: &Record, valid_until: Option<Timestamp>) -> Caller {
+    let subject = SubjectId::parse(id).ok();
+    Caller { tenant, name: id.to_owned(), scopes: record.scopes(), valid_until, subject }
 }
 
 /// Whose a key is.
@@ -234,7 +242,7 @@ impl Keyring {
         }
         self.note_use(&tenant, id, &record, now);
         let valid_until = record.valid_until(&digest(text), now);
-        Ok(Caller { tenant, name: id.to_owned(), scopes: record.scopes(), valid_until })
+        Ok(holder_of(tenant, id, &record, valid_until))
     }
 
     /// Returns who holds a key, if the secret that was shown before is still good: the one with this digest.
@@ -248,7 +256,7 @@ impl Keyring {
         match record.state(now) {
             KeyState::Active => {
                 let valid_until = record.valid_until(digest, now);
-                Ok(Caller { tenant, name: id.to_owned(), scopes: record.scopes(), valid_until })
+                Ok(holder_of(tenant, id, &record, valid_until))
             }
             KeyState::Expired => Err(Problem::stale(Kind::KeyExpired)),
             KeyState::Revoked => Err(Problem::stale(Kind::KeyRevoked)),

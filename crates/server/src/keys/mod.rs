@@ -10,6 +10,7 @@
 
 mod access;
 mod audit;
+mod erase;
 mod key_text;
 mod keyring;
 mod page_session;
@@ -23,5 +24,6 @@ pub(crate) use page_session::PageSessions;
 pub(crate) use routes::section;
 
 pub use access::AccessPolicy;
+pub use erase::{erase_tenant, tenants_with_keys};
 pub use keyring::{Keyring, NewKey};
 pub use token::TokenPolicy;

@@ -17,7 +17,7 @@ use crate::entropy::Entropy;
 use crate::problem::{Kind, Problem};
 
 /// The kind of what is kept of one who signed in.
-const KIND: &str = "page_session";
+pub(super) const KIND: &str = "page_session";
 /// The cookie's name.
 const NAME: &str = "singletree_page";
 /// How long somebody stays signed in.

@@ -25,15 +25,18 @@ pub(super) fn event(scribe: &Scribe<'_>, session: i64, row: &EventRow) -> Result
 }
 
 /// Adds an audit row, which hangs on no session.
+/// It outlives the session, and so keeps hashes of the names.
 pub(super) fn audit(scribe: &Scribe<'_>, row: &AuditRow) -> Result<(), Failure> {
+    let hash = scribe.hash_of(&row.key)?;
+    let by = row.by.as_ref().map(|it| scribe.hash_of_name(&row.key.tenant, it)).transpose()?;
     scribe.write(
         "INSERT INTO audit (at, action, tenant, session, done_by) VALUES (?, ?, ?, ?, ?)",
         &[
             row.at.into(),
             (&row.action).into(),
             row.key.tenant.as_str().into(),
-            row.key.session.as_str().into(),
-            row.by.as_ref().into(),
+            hash.as_str().into(),
+            by.as_deref().into(),
         ],
     )?;
     Ok(())

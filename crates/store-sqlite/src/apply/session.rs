@@ -1,6 +1,6 @@
 //! Puts of the session itself: head, counters, fields, and its end.
 
-use singletree_durable::{Counters, FieldRow, FieldValue, Head, SessionKey};
+use singletree_durable::{Counters, FieldRow, FieldValue, Head, SessionKey, SubjectId};
 
 use super::{Found, Target, document, usage};
 use crate::checksum;
@@ -49,7 +49,7 @@ fn name_in_file(scribe: &Scribe<'_>, text: &str) -> Result<i64, Failure> {
 pub(super) fn head(scribe: &Scribe<'_>, target: &mut Target<'_>, head: &Head) -> Result<i64, Failure> {
     let schema = usual::shorten(&head.schema_version, usual::SCHEMA);
     let policy = usual::shorten(&head.prompt_policy, usual::POLICY);
-    let values: [Bind<'_>; 9] = [
+    let values: [Bind<'_>; 10] = [
         name(scribe, &head.agent)?.into(),
         name(scribe, &head.graph)?.into(),
         schema.as_ref().into(),
@@ -57,26 +57,27 @@ pub(super) fn head(scribe: &Scribe<'_>, target: &mut Target<'_>, head: &Head) ->
         policy.as_ref().into(),
         head.parent.as_ref().map(|it| it.session.as_str()).into(),
         stored_opt(head.parent.as_ref().map(|it| it.offset))?.into(),
+        head.subject.as_ref().map(SubjectId::as_str).into(),
         head.created_at.into(),
         head.updated_at.into(),
     ];
-    let [a, b, c, d, e, f, g, h, i] = values;
+    let [a, b, c, d, e, f, g, h, i, s] = values;
     let sum = checksum::of(&[&values]);
     if let Some(id) = target.id {
         match target.coming_counters() {
             Some(counters) => {
                 let [j, k, l, m] = numbers(&counters)?;
-                scribe.write(UPDATE_BOTH, &[a, b, c, d, e, f, g, h, i, sum, j, k, l, m, id.into()])?;
+                scribe.write(UPDATE_BOTH, &[a, b, c, d, e, f, g, h, i, s, sum, j, k, l, m, id.into()])?;
                 target.counted = true;
             }
-            None => drop(scribe.write(UPDATE, &[a, b, c, d, e, f, g, h, i, sum, id.into()])?),
+            None => drop(scribe.write(UPDATE, &[a, b, c, d, e, f, g, h, i, s, sum, id.into()])?),
         }
         return Ok(id);
     }
     let (tenant, session) = (target.key.tenant.as_str(), target.key.session.as_str());
     let coming = target.coming_counters();
     let [j, k, l, m] = numbers(&coming.unwrap_or_default())?;
-    scribe.write(INSERT, &[a, b, c, d, e, f, g, h, i, sum, j, k, l, m, tenant.into(), session.into()])?;
+    scribe.write(INSERT, &[a, b, c, d, e, f, g, h, i, s, sum, j, k, l, m, tenant.into(), session.into()])?;
     let id = scribe.added();
     if id >= SESSIONS {
         return refused(format!("the file has fewer than {SESSIONS} sessions"));
@@ -91,7 +92,8 @@ pub(super) fn head(scribe: &Scribe<'_>, target: &mut Target<'_>, head: &Head) ->
 fn go_on(scribe: &Scribe<'_>, key: &SessionKey, id: i64) -> Result<(), Failure> {
     let Some(left) = former(scribe, key)? else { return Ok(()) };
     counters(scribe, id, &left)?;
-    let name = [key.tenant.as_str().into(), key.session.as_str().into()];
+    let hash = scribe.hash_of(key)?;
+    let name = [key.tenant.as_str().into(), hash.as_str().into()];
     scribe.write("DELETE FROM former WHERE tenant = ? AND session = ?", &name).map(drop)
 }
 
@@ -99,21 +101,22 @@ fn go_on(scribe: &Scribe<'_>, key: &SessionKey, id: i64) -> Result<(), Failure> 
 pub(super) fn former(scribe: &Scribe<'_>, key: &SessionKey) -> Result<Option<Counters>, Failure> {
     let sql =
         "SELECT next_turn, next_item, next_event, next_wait FROM former WHERE tenant = ? AND session = ?";
-    let name = [key.tenant.as_str().into(), key.session.as_str().into()];
+    let hash = scribe.hash_of(key)?;
+    let name = [key.tenant.as_str().into(), hash.as_str().into()];
     scribe.find(sql, &name, |row| column::counters(row, 0))
 }
 
 const UPDATE: &str = "UPDATE session SET agent = ?, graph = ?, schema_version = ?, version = ?, prompt_policy = ?, \
-    parent = ?, parent_offset = ?, created_at = ?, updated_at = ?, checksum = ? WHERE id = ?";
+    parent = ?, parent_offset = ?, subject = ?, created_at = ?, updated_at = ?, checksum = ? WHERE id = ?";
 
 /// Head and counters of most commits, in one go.
 const UPDATE_BOTH: &str = "UPDATE session SET agent = ?, graph = ?, schema_version = ?, version = ?, \
-    prompt_policy = ?, parent = ?, parent_offset = ?, created_at = ?, updated_at = ?, checksum = ?, next_turn = max(next_turn, ?), \
+    prompt_policy = ?, parent = ?, parent_offset = ?, subject = ?, created_at = ?, updated_at = ?, checksum = ?, next_turn = max(next_turn, ?), \
     next_item = max(next_item, ?), next_event = max(next_event, ?), next_wait = max(next_wait, ?) WHERE id = ?";
 
 const INSERT: &str = "INSERT INTO session (agent, graph, schema_version, version, prompt_policy, parent, \
-    parent_offset, created_at, updated_at, checksum, next_turn, next_item, next_event, next_wait, tenant, session) \
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+    parent_offset, subject, created_at, updated_at, checksum, next_turn, next_item, next_event, next_wait, tenant, session) \
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 
 /// Raises the counters.
 pub(super) fn counters(scribe: &Scribe<'_>, session: i64, counters: &Counters) -> Result<(), Failure> {
@@ -165,14 +168,15 @@ pub(super) fn delete(scribe: &Scribe<'_>, target: &mut Target<'_>) -> Result<(),
             scribe.write(sql, &[first.into(), end.into()])?;
         }
         usage::forget(scribe, target.key)?;
-        scribe.write(LEAVE, &[id.into()])?;
+        let hash = scribe.hash_of(target.key)?;
+        scribe.write(LEAVE, &[hash.as_str().into(), id.into()])?;
         scribe.write("DELETE FROM session WHERE id = ?", &[id.into()])?;
     }
     Ok(())
 }
 
 /// Nothing is left by a session that gave out no number.
-const LEAVE: &str = "INSERT INTO former SELECT tenant, session, next_turn, next_item, next_event, next_wait \
+const LEAVE: &str = "INSERT INTO former SELECT tenant, ?, next_turn, next_item, next_event, next_wait \
     FROM session WHERE id = ? AND max(next_turn, next_item, next_event, next_wait) > 0";
 
 /// One statement for every table of packed keys.

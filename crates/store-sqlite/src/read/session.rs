@@ -8,6 +8,7 @@ use singletree_durable::{
 
 use super::{all, sweep};
 use crate::column;
+use crate::name_hash::{hash_of_session, names_are_hashed};
 use crate::number::bound;
 use crate::usual;
 
@@ -35,8 +36,8 @@ pub(crate) fn one(connection: &Connection, key: &SessionKey) -> Result<Option<Se
 /// Reads the next free numbers of a session, or those that a deleted one left: there is never both.
 pub(crate) fn numbers(connection: &Connection, key: &SessionKey) -> Result<Counters> {
     let sql = "SELECT next_turn, next_item, next_event, next_wait FROM session WHERE tenant = ?1 AND session = ?2 \
-        UNION ALL SELECT next_turn, next_item, next_event, next_wait FROM former WHERE tenant = ?1 AND session = ?2";
-    let params = params![key.tenant.as_str(), key.session.as_str()];
+        UNION ALL SELECT next_turn, next_item, next_event, next_wait FROM former WHERE tenant = ?1 AND session = ?3";
+    let params = params![key.tenant.as_str(), key.session.as_str(), hash_of_session(connection, key)?];
     Ok(all(connection, sql, params, |row| column::counters(row, 0))?.pop().unwrap_or_default())
 }
 
@@ -105,6 +106,7 @@ fn head(row: &Row<'_>) -> Result<(i64, SessionRow)> {
         version: column::number(row, 6)?,
         prompt_policy: usual::lengthen(row.get(7)?, usual::POLICY),
         parent,
+        subject: None,
         created_at: column::time(row, 10)?,
         updated_at: column::time(row, 11)?,
     };
@@ -113,6 +115,10 @@ fn head(row: &Row<'_>) -> Result<(i64, SessionRow)> {
 }
 
 fn with_fields(connection: &Connection, id: i64, mut row: SessionRow) -> Result<SessionRow> {
+    if names_are_hashed(connection)? {
+        let mut select = connection.prepare_cached("SELECT subject FROM session WHERE id = ?")?;
+        row.head.subject = select.query_row([id], |row| column::subject(row, 0))?;
+    }
     let sql = "SELECT name, value, generation, len, bytes FROM field WHERE session = ? ORDER BY name";
     row.fields = all(connection, sql, [id], |row| {
         let value = match column::json_opt(row, 1)? {

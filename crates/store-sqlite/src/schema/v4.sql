@@ -52,3 +52,12 @@ CREATE TRIGGER blob_removed AFTER DELETE ON blob BEGIN
 END;
 
 -- Subjects, erasure, hashed names of deleted sessions.
+-- The subject is the person or program on whose behalf a session was made. The names of deleted sessions are kept only as
+-- keyed hashes (name_hash.rs): `session` in `former` is the hash, and so are `session` and
+-- `done_by` in `audit`. The step that runs after
+-- this file replaces the names that older versions kept.
+
+ALTER TABLE session ADD COLUMN subject TEXT;
+CREATE INDEX session_subject ON session (tenant, subject) WHERE subject IS NOT NULL;
+ALTER TABLE meta ADD COLUMN name_key TEXT;
+UPDATE meta SET name_key = lower(hex(randomblob(32)));

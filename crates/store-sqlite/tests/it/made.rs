@@ -68,6 +68,7 @@ pub(crate) fn head(version: u64) -> Head {
         version,
         prompt_policy: "conversation".to_owned(),
         parent: None,
+        subject: None,
         created_at: at(1_700_000_000_000),
         updated_at: at(1_700_000_000_000),
     }

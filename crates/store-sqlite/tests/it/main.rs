@@ -8,6 +8,7 @@ mod checkpoint;
 mod commits;
 mod contract;
 mod crash;
+mod erased;
 mod failed_commit;
 mod file;
 mod group;

@@ -87,7 +87,13 @@ fn content(path: &Path) -> Vec<String> {
     let names: Result<Vec<String>, _> = tables.query_map([], |row| row.get(0)).unwrap().collect();
     for name in names.unwrap() {
         content.push(name.clone());
-        let mut found = rows(&format!("SELECT * FROM \"{name}\""));
+        // Each file draws a key of its own for the hashes of names.
+        let columns = match name.as_str() {
+            "former" => "tenant, length(session), next_turn, next_item, next_event, next_wait",
+            "audit" => "id, at, action, tenant, length(session), length(done_by)",
+            _ => "*",
+        };
+        let mut found = rows(&format!("SELECT {columns} FROM \"{name}\""));
         found.sort();
         content.extend(found);
     }

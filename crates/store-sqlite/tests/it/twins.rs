@@ -335,7 +335,10 @@ impl Twins {
             Ok(AuditRow { at: at(row.get(0)?), action: row.get(1)?, key, by: row.get(4)? })
         });
         let rows: Vec<AuditRow> = rows.unwrap().collect::<rusqlite::Result<_>>().unwrap();
-        assert_eq!(rows, self.memory.audit());
+        // The file keeps hashes of the names.
+        let told = |it: AuditRow| (it.at, it.action, it.key.tenant, it.by.is_some());
+        let rows: Vec<_> = rows.into_iter().map(told).collect();
+        assert_eq!(rows, self.memory.audit().into_iter().map(told).collect::<Vec<_>>());
     }
 }
 

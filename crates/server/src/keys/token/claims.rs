@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use singletree_durable::Timestamp;
+use singletree_durable::{SubjectId, Timestamp};
 
 use super::TokenPolicy;
 use crate::caller::{Caller, Scope, tenant};
@@ -38,11 +38,12 @@ impl Claims {
         let tenant = tenant(named).map_err(|_| invalid("it names a tenant that nobody can be"))?;
         let name = self.text("sub").filter(|it| !it.is_empty() && it.len() <= SUBJECT_BYTES);
         let name = name.filter(|it| !it.chars().any(char::is_control));
-        let subject = name.ok_or_else(|| invalid("it has no subject that can be recorded"))?;
+        let said = name.ok_or_else(|| invalid("it has no subject that can be recorded"))?;
+        let subject = SubjectId::parse(said).ok();
         // Marked, so that an audit never takes a subject for the id of a key, for `operator` or for `local`.
-        let name = format!("token:{subject}");
+        let name = format!("token:{said}");
         let valid_until = self.time("exp").map(|end| end.after(policy.leeway));
-        Ok(Caller { tenant, name, scopes: self.scopes(policy), valid_until })
+        Ok(Caller { tenant, name, scopes: self.scopes(policy), valid_until, subject })
     }
 
     /// Tells whether it is an ID token (OpenID Connect Core §2, §3.3.2.11): these claims are in no access token.

@@ -1,0 +1,44 @@
+//! What is erased, and what a backup is restored to.
+
+use std::path::PathBuf;
+
+use singletree::durable::{SubjectId, TenantId};
+
+use super::Common;
+
+/// `singletree erase`.
+#[derive(Debug, clap::Args)]
+#[command(group(clap::ArgGroup::new("whom").required(true).multiple(true).args(["tenant", "subject"])))]
+pub(crate) struct Erase {
+    /// Everything of this tenant; with --subject, what is kept for the subject in this tenant.
+    #[arg(long, value_name = "TENANT", value_parser = tenant)]
+    pub(crate) tenant: Option<TenantId>,
+    /// The conversations that were made on behalf of this subject, with their forks, in all tenants: the id of a key, the `sub` of a
+    /// token, or what was said in X-Subject.
+    #[arg(long, value_name = "SUBJECT", value_parser = subject)]
+    pub(crate) subject: Option<SubjectId>,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// `singletree restore`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Restore {
+    /// The backup; it stays as it is.
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// The list of what was erased since the backup was made; beside the database and beside the backup, FILE.erased, it is found by
+    /// itself.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) erased: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+fn tenant(text: &str) -> Result<TenantId, String> {
+    singletree_server::tenant(text).map_err(|it| it.to_string())
+}
+
+fn subject(text: &str) -> Result<SubjectId, String> {
+    SubjectId::parse(text).map_err(|it| it.to_string())
+}

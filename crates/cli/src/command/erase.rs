@@ -1,0 +1,94 @@
+//! `singletree erase`: removing everything that is kept for a person or a tenant.
+
+use std::collections::BTreeSet;
+
+use singletree::durable::{Result as StoreResult, SessionKey, SubjectId, TenantId, Upkeep};
+use singletree::engine::{Clock, SystemClock};
+use singletree::harness::{self, ErasureScope};
+use singletree::{ErasedName, ErasureList, SqliteStore};
+
+use crate::args::Erase;
+use crate::error::Result;
+use crate::exit::COMPLETED;
+use crate::json::{self, Done};
+use crate::place::Place;
+use crate::print::Screen;
+use crate::wire::House;
+
+/// Who erases on the command line, as it is recorded.
+pub(super) const BY: &str = "operator";
+
+/// How many tenants are read at once.
+const PAGE: u64 = 256;
+
+/// Runs the command. It wants the database for itself; erasing again finishes what a process that died has left.
+pub(crate) async fn run(args: Erase) -> Result<u8> {
+    let place = Place::of(args.common.db.db.as_deref())?;
+    let house = House::open_empty(&place, "erase").await?;
+    let erased = erase(&house, &place, (args.tenant, args.subject)).await;
+    house.close().await;
+    let count = erased?;
+    let mut screen = Screen::out();
+    match (args.common.json, count) {
+        (true, _) => json::print(&mut screen, &Done::Erased(count))?,
+        (false, 1) => screen.line("erased: 1 conversation")?,
+        (false, _) => screen.line(&format!("erased: {count} conversations"))?,
+    }
+    Ok(COMPLETED)
+}
+
+async fn erase(
+    house: &House,
+    place: &Place,
+    (tenant, subject): (Option<TenantId>, Option<SubjectId>),
+) -> Result<u64> {
+    let tenants = match &tenant {
+        Some(tenant) => BTreeSet::from([tenant.clone()]),
+        None => all_tenants(&house.store).await.map_err(harness::Error::from)?,
+    };
+    let scope = subject.map_or(ErasureScope::Tenant, ErasureScope::Subject);
+    let mut list = read_list(place)?;
+    let mut count = 0;
+    for tenant in &tenants {
+        let chat = house.chat.of(tenant.clone());
+        let sessions = chat.erasable_sessions(&scope).await?;
+        // First the list, then the deletion: whatever dies in between, no backup brings back what was to be erased.
+        let keys: Vec<SessionKey> =
+            sessions.into_iter().map(|it| SessionKey::new(tenant.clone(), it)).collect();
+        let whom = match &scope {
+            ErasureScope::Tenant => ErasedName::Tenant(tenant),
+            ErasureScope::Subject(subject) => ErasedName::Subject(tenant, subject),
+        };
+        let names = keys.iter().map(ErasedName::Session).chain([whom]);
+        list.add(names, SystemClock.now()).map_err(harness::Error::from)?;
+        count += chat.erase(&scope, Some(BY)).await?;
+        if scope == ErasureScope::Tenant {
+            singletree_server::erase_tenant(&house.store, tenant).await?;
+        }
+        if *tenant == TenantId::single() {
+            keys.iter().try_for_each(|it| place.forget(it.session.as_str()))?;
+            if scope == ErasureScope::Tenant {
+                place.forget_typed()?;
+            }
+        }
+    }
+    Ok(count)
+}
+
+/// Reads the list of what was erased from a database.
+pub(super) fn read_list(place: &Place) -> Result<ErasureList> {
+    let list = ErasureList::read(ErasureList::path_beside(place.db()));
+    Ok(list.map_err(harness::Error::from)?)
+}
+
+/// Returns the tenants that have sessions or keys, and the one of those who use no tenants.
+pub(super) async fn all_tenants(store: &SqliteStore) -> StoreResult<BTreeSet<TenantId>> {
+    let mut tenants = BTreeSet::from([TenantId::single()]);
+    let mut past: Option<TenantId> = None;
+    loop {
+        let page = store.tenants(past.as_ref(), PAGE).await?;
+        let Some(last) = page.last() else { return Ok(tenants) };
+        past = Some(last.clone());
+        tenants.extend(page);
+    }
+}

@@ -1,0 +1,156 @@
+//! `singletree restore`: a database made of a backup, without what was erased since.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use singletree::durable::{Journal, SessionKey, SubjectId, TenantId, Timestamp};
+use singletree::engine::{RandomIds, SystemClock};
+use singletree::{ErasedName, ErasureList, SqliteStore, harness};
+use singletree_server::{Keyring, ServerLimits, SystemEntropy};
+
+use super::erase::{BY, all_tenants};
+use crate::args::Restore;
+use crate::error::{Error, Result};
+use crate::exit::COMPLETED;
+use crate::json::{self, Done};
+use crate::place::Place;
+use crate::print::Screen;
+use crate::wire::House;
+
+/// How many sessions are read at once.
+const PAGE: u64 = 256;
+/// How many keys are read at once: a tenant has as many at most.
+const KEYS: u64 = 1000;
+
+/// Runs the command. The copy comes under its name when everything was applied to it: a process that dies leaves a draft, which
+/// the next one begins anew.
+pub(crate) async fn run(args: Restore) -> Result<u8> {
+    let place = Place::of(args.common.db.db.as_deref())?;
+    if place.db().exists() {
+        return Err(Error::Exists(place.db().to_owned()));
+    }
+    place.make()?;
+    let draft = with_ending(place.db(), ".restoring");
+    remove_draft(&draft)?;
+    let mut lists = vec![ErasureList::path_beside(place.db()), ErasureList::path_beside(&args.file)];
+    lists.extend(args.erased);
+    let failed = |source| Error::Open { source };
+    let lists: Vec<ErasureList> =
+        lists.into_iter().map(ErasureList::read).collect::<Result<_, _>>().map_err(failed)?;
+    let backup = SqliteStore::read_only(&args.file).await.map_err(failed)?;
+    let copied = backup.backup(&draft).await;
+    backup.close().await;
+    copied.map_err(failed)?;
+    let house = House::open_empty(&Place::of(Some(&draft))?, "restore").await?;
+    let applied = apply(&house, &lists).await;
+    house.close().await;
+    let count = applied?;
+    publish(&draft, place.db()).map_err(|source| {
+        let path = place.db().to_owned();
+        Error::Place { doing: "put the restored database in the place of", path, source }
+    })?;
+    let (file, mut screen) = (place.db().display().to_string(), Screen::out());
+    match args.common.json {
+        true => json::print(&mut screen, &Done::Restored(&file))?,
+        false => {
+            screen.line(&format!("restored to {file}"))?;
+            if count > 0 {
+                screen.line(&format!("left out, since it was erased: {count}"))?;
+            }
+        }
+    }
+    Ok(COMPLETED)
+}
+
+/// Removes from a restored database what was erased since its backup was made, and returns how many conversations and keys
+/// that were.
+async fn apply(house: &House, lists: &[ErasureList]) -> Result<u64> {
+    let erased_at = |name: ErasedName<'_>| lists.iter().filter_map(|it| it.erased_at(name)).max();
+    let mut tenants = all_tenants(&house.store).await.map_err(harness::Error::from)?;
+    tenants.extend(singletree_server::tenants_with_keys(&house.store).await?);
+    let documents = Arc::new(house.store.clone());
+    let (clock, ids, entropy) = (Arc::new(SystemClock), Arc::new(RandomIds), Arc::new(SystemEntropy));
+    let keyring = Keyring::open(documents, clock, ids, entropy, ServerLimits::default().audit_kept);
+    let mut count = 0;
+    for tenant in &tenants {
+        let chat = house.chat.of(tenant.clone());
+        for session in erased_sessions(&house.store, tenant, &erased_at).await? {
+            chat.delete_session(session.session.as_str(), Some(BY)).await?;
+            count += 1;
+        }
+        if erased_at(ErasedName::Tenant(tenant)).is_some() {
+            // Whoever began anew under the name since is not in the backup.
+            singletree_server::erase_tenant(&house.store, tenant).await?;
+            continue;
+        }
+        for key in keyring.list(tenant, None, KEYS).await?.items {
+            if erased_at(ErasedName::Key(tenant, &key.id)).is_some() {
+                keyring.revoke(tenant, &key.id, BY).await?;
+                count += 1;
+            }
+        }
+    }
+    Ok(count)
+}
+
+/// Lists the sessions of a tenant that were erased. One that was made under the name after that stays.
+async fn erased_sessions(
+    store: &SqliteStore,
+    tenant: &TenantId,
+    erased_at: &impl Fn(ErasedName<'_>) -> Option<Timestamp>,
+) -> Result<Vec<SessionKey>> {
+    let (mut erased, mut from) = (Vec::new(), None);
+    loop {
+        let page = store.sessions(tenant, from.as_ref(), PAGE).await.map_err(harness::Error::from)?;
+        for row in page.sessions {
+            let subject: Option<&SubjectId> = row.head.subject.as_ref();
+            let names = [Some(ErasedName::Session(&row.key)), Some(ErasedName::Tenant(tenant))];
+            let names = names.into_iter().chain([subject.map(|it| ErasedName::Subject(tenant, it))]);
+            let last = names.flatten().filter_map(erased_at).max();
+            if last.is_some_and(|it| row.head.created_at <= it) {
+                erased.push(row.key);
+            }
+        }
+        from = page.next;
+        if from.is_none() {
+            return Ok(erased);
+        }
+    }
+}
+
+fn with_ending(path: &Path, ending: &str) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(ending);
+    name.into()
+}
+
+/// Removes what a process that died has left.
+fn remove_draft(draft: &Path) -> Result<()> {
+    let folder = draft.parent().unwrap_or(draft);
+    let name = draft.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let of_draft = |it: &fs::DirEntry| it.file_name().to_string_lossy().starts_with(&name);
+    let removed = fs::read_dir(folder).and_then(|entries| {
+        let mut left = entries.filter_map(io::Result::ok).filter(of_draft);
+        left.try_for_each(|it| fs::remove_file(it.path()))
+    });
+    removed.map_err(|source| Error::Place { doing: "remove", path: draft.to_owned(), source })
+}
+
+/// Puts a closed database in its place, for good.
+fn publish(draft: &Path, to: &Path) -> io::Result<()> {
+    // The last one to close a database writes its log into it; what is left of the log would be lost here.
+    if fs::metadata(with_ending(draft, "-wal")).is_ok_and(|it| it.len() > 0) {
+        return Err(io::Error::other("its log was not written into it"));
+    }
+    File::open(draft)?.sync_all()?;
+    fs::rename(draft, to)?;
+    remove_draft(draft).map_err(|it| io::Error::other(it.to_string()))?;
+    #[cfg(unix)]
+    if let Some(folder) = to.parent().filter(|it| !it.as_os_str().is_empty()) {
+        File::open(folder)?.sync_all()?;
+    }
+    Ok(())
+}

@@ -1,0 +1,129 @@
+//! Erasing a person or a tenant: nothing of it stays in the folder, and no backup brings it back (D25).
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+use crate::home::Home;
+use crate::serving::Serving;
+
+/// What nobody but the erased person says.
+const CANARY: &str = "xyzzy7731";
+/// The names of the erased person and of its conversations.
+const NAMES: [&str; 3] = [CANARY, "ann-4242", "about-ann"];
+
+fn say(server: &Serving, subject: &str, session: &str, text: &str) {
+    let path = format!("/v1/sessions/{session}/messages");
+    let answer = server.ask_for(subject, &path, &json!({ "content": text }));
+    assert_eq!(answer["status"], "completed", "{answer}");
+}
+
+fn sessions(home: &Home) -> Vec<String> {
+    let (code, listed) = home.json(&["sessions", "list"]);
+    assert_eq!(code, 0);
+    listed["sessions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it["session"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+/// Returns the files of a folder that hold one of these words.
+fn holding(folder: &Path, words: &[&str]) -> Vec<PathBuf> {
+    let files = fs::read_dir(folder).unwrap().map(|it| it.unwrap().path()).filter(|it| it.is_file());
+    let holds = |path: &PathBuf| {
+        let bytes = fs::read(path).unwrap();
+        words.iter().any(|word| bytes.windows(word.len()).any(|it| it == word.as_bytes()))
+    };
+    files.filter(holds).collect()
+}
+
+/// Removes the database as a disk that dies does; the list beside it stays.
+fn lose(home: &Home) {
+    for ending in ["", "-wal", "-shm"] {
+        let path = PathBuf::from(format!("{}{ending}", home.db().display()));
+        if path.exists() {
+            fs::remove_file(path).unwrap();
+        }
+    }
+}
+
+// D25
+#[test]
+fn what_is_erased_for_a_person_is_in_no_file_and_no_restored_backup() {
+    let home = Home::new();
+    let server = Serving::start(&home, &[]);
+    say(&server, "ann-4242", "about-ann", &format!("my name is {CANARY}"));
+    say(&server, "bob", "about-bob", "my name is Bob");
+    say(&server, "bob", "deleted", "thanks");
+    server.stop();
+    let fork = home.run(&["fork", "about-ann"]).out.trim().to_owned();
+    let (_, key) = home.json(&["keys", "create", "--name", "lost"]);
+    let key = key["key"]["id"].as_str().or(key["id"].as_str()).unwrap().to_owned();
+    let backup = home.path().join("backup.db").display().to_string();
+    assert_eq!(home.run(&["backup", &backup]).code, 0);
+    assert!(!holding(&home.folder(), &NAMES).is_empty() && !holding(home.path(), &NAMES).is_empty());
+
+    assert_eq!(home.run(&["sessions", "delete", "deleted"]).code, 0);
+    assert_eq!(home.run(&["keys", "revoke", &key]).code, 0);
+    assert_eq!(home.run(&["erase", "--subject", "ann-4242"]).out, "erased: 2 conversations\n");
+    assert_eq!(home.run(&["erase", "--subject", "ann-4242"]).out, "erased: 0 conversations\n");
+    assert_eq!(sessions(&home), ["about-bob"]);
+    assert_eq!(holding(&home.folder(), &[&NAMES[..], &[&fork]].concat()), [] as [PathBuf; 0]);
+    assert_eq!(home.run(&["doctor"]).code, 0);
+
+    assert_eq!(home.run(&["restore", &backup]).code, 2, "a database that is there stays");
+    lose(&home);
+    // What a restore that died has left.
+    fs::write(home.folder().join("singletree.db.restoring"), "half").unwrap();
+    let restored = home.run(&["restore", &backup]);
+    let told = format!("restored to {}\nleft out, since it was erased: 4\n", home.db().display());
+    assert_eq!((restored.out, restored.err), (told, String::new()));
+    assert_eq!(sessions(&home), ["about-bob"]);
+    assert_eq!(holding(&home.folder(), &[&NAMES[..], &[&fork]].concat()), [] as [PathBuf; 0]);
+    let (_, keys) = home.json(&["keys", "list"]);
+    assert_eq!(keys[0]["state"], "revoked", "{keys}");
+    assert_eq!(home.run(&["doctor"]).code, 0);
+}
+
+// D25
+#[test]
+fn a_conversation_that_began_anew_after_a_deletion_is_restored() {
+    let home = Home::new();
+    for args in [&["send", "thanks", "--session", "s"][..], &["sessions", "delete", "s"]] {
+        assert_eq!(home.run(args).code, 0);
+    }
+    assert_eq!(home.run(&["send", "hello again", "--session", "s"]).code, 0);
+    let backup = home.path().join("backup.db").display().to_string();
+    assert_eq!(home.run(&["backup", &backup]).code, 0);
+    lose(&home);
+    assert_eq!(home.run(&["restore", &backup]).code, 0);
+    assert_eq!(sessions(&home), ["s"]);
+}
+
+// D25, INV-14
+#[test]
+fn a_tenant_is_erased_with_its_keys_and_its_typed_lines() {
+    let home = Home::new();
+    assert_eq!(home.run(&["send", &format!("my name is {CANARY}"), "--session", "about-ann"]).code, 0);
+    for tenant in [&[][..], &["--tenant", "other"]] {
+        assert_eq!(home.run(&[&["keys", "create", "--name", CANARY][..], tenant].concat()).code, 0);
+    }
+    fs::write(home.folder().join("singletree.db.typed"), CANARY).unwrap();
+    let backup = home.path().join("backup.db").display().to_string();
+    assert_eq!(home.run(&["backup", &backup]).code, 0);
+    assert_eq!(home.run(&["erase"]).code, 2, "it wants to be told for whom");
+    assert_eq!(home.run(&["erase", "--tenant", "default"]).out, "erased: 1 conversation\n");
+    let count = |home: &Home, tenant: &str| {
+        let (_, keys) = home.json(&["keys", "list", "--tenant", tenant]);
+        keys.as_array().map_or(9, Vec::len)
+    };
+    let expected = (Vec::<String>::new(), 0, 1);
+    assert_eq!((sessions(&home), count(&home, "default"), count(&home, "other")), expected);
+    assert!(!home.folder().join("singletree.db.typed").exists());
+    lose(&home);
+    assert_eq!(home.run(&["restore", &backup]).code, 0);
+    assert_eq!((sessions(&home), count(&home, "default"), count(&home, "other")), expected);
+}

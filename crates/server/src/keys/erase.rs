@@ -1,0 +1,100 @@
+//! Erasing what a server keeps for a tenant beside its sessions.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+use singletree_durable::{Change, Document, DocumentKey, Documents, Expect, TenantId};
+
+use super::{keyring, page_session};
+use crate::Result;
+use crate::caller::house;
+
+/// How many documents are read at once.
+const PAGE: u64 = 256;
+
+/// The kinds of documents that belong to a tenant and to none of its sessions. Those of sessions go with their session.
+const KINDS: [&str; 7] =
+    [keyring::KIND, "audit", "warned", "openharness_reply", "continuation", "ui_branch", "pairing_attempts"];
+
+/// Removes the documents that a server keeps for a tenant: keys, sign-ins of the page, the audit, answers that were kept.
+/// Sessions are not touched: they go by [`Chat::erase`](singletree_harness::Chat::erase), which goes first. No server may have
+/// the store open: it would still know the keys. Doing so again changes nothing.
+///
+/// # Errors
+/// `store_unavailable` and its kin.
+///
+/// # Cancellation
+/// Dropping the future leaves a part; doing so again removes the rest.
+pub async fn erase_tenant(documents: &dyn Documents, tenant: &TenantId) -> Result<()> {
+    remove_sign_ins(documents, tenant).await?;
+    for kind in KINDS {
+        let mut past: Option<String> = None;
+        loop {
+            let page = documents.documents(tenant, kind, past.as_deref(), PAGE).await?;
+            let Some(last) = page.last() else { break };
+            past = Some(last.key.id.clone());
+            let mut changes = Vec::new();
+            for document in page {
+                if kind == keyring::KIND {
+                    let owner = DocumentKey::new(house(), keyring::OWNER, document.key.id.clone());
+                    changes.push(remove(owner));
+                }
+                changes.push(remove(document.key));
+            }
+            documents.change(changes).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes the sign-ins that stand for a key of the tenant.
+async fn remove_sign_ins(documents: &dyn Documents, tenant: &TenantId) -> Result<()> {
+    let mut past: Option<String> = None;
+    loop {
+        let page = documents.documents(&house(), page_session::KIND, past.as_deref(), PAGE).await?;
+        let Some(last) = page.last() else { return Ok(()) };
+        past = Some(last.key.id.clone());
+        let mut changes = Vec::new();
+        for document in page {
+            let Some(key) = key_of(&document) else { continue };
+            let key = DocumentKey::new(tenant.clone(), keyring::KIND, key);
+            if documents.document(&key).await?.is_some() {
+                changes.push(remove(document.key));
+            }
+        }
+        if !changes.is_empty() {
+            documents.change(changes).await?;
+        }
+    }
+}
+
+/// Lists the tenants that have keys, each once.
+///
+/// # Errors
+/// `store_unavailable` and its kin.
+///
+/// # Cancellation
+/// Dropping the future leaves nothing behind.
+pub async fn tenants_with_keys(documents: &dyn Documents) -> Result<Vec<TenantId>> {
+    let mut tenants = BTreeSet::new();
+    let mut past: Option<String> = None;
+    loop {
+        let page = documents.documents(&house(), keyring::OWNER, past.as_deref(), PAGE).await?;
+        let Some(last) = page.last() else { return Ok(tenants.into_iter().collect()) };
+        past = Some(last.key.id.clone());
+        for document in &page {
+            let body: Option<Value> = document.body.decode().ok();
+            let named = body.as_ref().and_then(|it| it.get("tenant")?.as_str());
+            tenants.extend(named.and_then(|it| TenantId::parse(it).ok()));
+        }
+    }
+}
+
+fn key_of(document: &Document) -> Option<String> {
+    let body: Value = document.body.decode().ok()?;
+    body.get("key")?.as_str().map(str::to_owned)
+}
+
+fn remove(key: DocumentKey) -> Change {
+    Change::Remove { key, expect: Expect::Any }
+}

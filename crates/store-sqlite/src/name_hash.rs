@@ -1,0 +1,81 @@
+//! Names of deleted sessions, and of those who deleted them: kept as keyed hashes, so that a file does not tell who they were.
+//!
+//! The key is drawn when a file comes to format version 4, and stands in the file: the hash hides names from those who read
+//! the tables, and lets those who know a name find its row.
+
+use std::fmt::Write;
+
+use hmac::{Hmac, KeyInit, Mac};
+use rusqlite::{Connection, Result};
+use sha2::Sha256;
+use singletree_durable::{SessionKey, TenantId};
+
+/// The first version of the format that keeps hashes.
+const HASHED: i32 = 4;
+
+/// Returns the hash under which a file keeps the name of a deleted session; the name itself where the file is older.
+pub(crate) fn hash_of_session(connection: &Connection, key: &SessionKey) -> Result<String> {
+    if !names_are_hashed(connection)? {
+        return Ok(key.session.as_str().to_owned());
+    }
+    Ok(hash(&name_key(connection)?, &[SESSION, key.tenant.as_str(), key.session.as_str()]))
+}
+
+/// Tells whether a file is of a version that keeps hashes, and subjects.
+pub(crate) fn names_are_hashed(connection: &Connection) -> Result<bool> {
+    connection
+        .prepare_cached("PRAGMA user_version")?
+        .query_row([], |row| row.get::<_, i32>(0))
+        .map(|version| version >= HASHED)
+}
+
+/// Returns the hash under which a file keeps who deleted something.
+pub(crate) fn hash_of_name(connection: &Connection, tenant: &TenantId, name: &str) -> Result<String> {
+    Ok(hash(&name_key(connection)?, &[NAME, tenant.as_str(), name]))
+}
+
+const SESSION: &str = "session";
+const NAME: &str = "name";
+
+/// Replaces the names that versions before the fourth kept by their hashes.
+pub(crate) fn hash_old_names(connection: &Connection) -> Result<()> {
+    for (table, column, kind) in
+        [("former", "session", SESSION), ("audit", "session", SESSION), ("audit", "done_by", NAME)]
+    {
+        replace(connection, table, column, kind)?;
+    }
+    Ok(())
+}
+
+fn replace(connection: &Connection, table: &str, column: &str, kind: &str) -> Result<()> {
+    let name_key = name_key(connection)?;
+    let select = format!("SELECT DISTINCT tenant, {column} FROM {table} WHERE {column} IS NOT NULL");
+    let mut select = connection.prepare(&select)?;
+    let names = select.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let names = names.collect::<Result<Vec<(String, String)>>>()?;
+    let update = format!("UPDATE {table} SET {column} = ? WHERE tenant = ? AND {column} = ?");
+    let mut update = connection.prepare(&update)?;
+    for (tenant, name) in names {
+        update.execute([&hash(&name_key, &[kind, &tenant, &name]), &tenant, &name])?;
+    }
+    Ok(())
+}
+
+fn name_key(connection: &Connection) -> Result<String> {
+    connection.prepare_cached("SELECT name_key FROM meta")?.query_row([], |row| row.get(0))
+}
+
+/// Returns the HMAC-SHA-256 of some texts, in hexadecimal.
+pub(crate) fn hash(key: &str, texts: &[&str]) -> String {
+    let mut mac = Hmac::<Sha256>::new_from_slice(key.as_bytes()).expect("a key of HMAC may have any length");
+    for text in texts {
+        // With its length, so that no two lists of texts run into the same bytes.
+        mac.update(&(text.len() as u64).to_be_bytes());
+        mac.update(text.as_bytes());
+    }
+    let mut hash = String::with_capacity(64);
+    for byte in mac.finalize().into_bytes() {
+        write!(hash, "{byte:02x}").expect("text grows");
+    }
+    hash
+}

@@ -1,0 +1,76 @@
+//! Names of deleted sessions are kept as keyed hashes (D25).
+
+use rusqlite::Connection;
+use singletree_durable::{AuditRow, Counters, Journal, Put};
+use singletree_store_sqlite::SqliteStore;
+
+use crate::made::{at, batch, counters, head, key, scratch, store};
+
+const OLD: [&str; 3] = [
+    include_str!("../../src/schema/v1.sql"),
+    include_str!("../../src/schema/v2.sql"),
+    include_str!("../../src/schema/v3.sql"),
+];
+
+fn holds(scratch: &crate::made::Scratch, word: &str) -> bool {
+    let files = std::fs::read_dir(scratch.dir.path()).unwrap();
+    let bytes = files.map(|it| std::fs::read(it.unwrap().path()).unwrap());
+    bytes.into_iter().any(|it| it.windows(word.len()).any(|it| it == word.as_bytes()))
+}
+
+// D25
+#[tokio::test]
+async fn a_deleted_session_leaves_no_name_and_its_numbers_go_on() {
+    let (scratch, store) = store().await;
+    let left = counters(3);
+    let row = AuditRow {
+        at: at(1),
+        action: "session.deleted".into(),
+        key: key("name-xyzzy"),
+        by: Some("by-xyzzy".into()),
+    };
+    store.apply(batch(&store, "name-xyzzy", [Put::Head(head(1)), Put::Counters(left)])).await.unwrap();
+    store.apply(batch(&store, "name-xyzzy", [Put::Delete, Put::Audit(row)])).await.unwrap();
+    assert_eq!(store.numbers(&key("name-xyzzy")).await.unwrap(), left);
+    assert_eq!(store.numbers(&key("another")).await.unwrap(), Counters::default());
+    store.close().await;
+    assert!(!holds(&scratch, "xyzzy"));
+
+    let store = SqliteStore::open(&scratch.path).await.unwrap();
+    store.apply(batch(&store, "name-xyzzy", [Put::Head(head(1))])).await.unwrap();
+    let anew = store.session(&key("name-xyzzy")).await.unwrap().unwrap();
+    assert_eq!(anew.counters, left, "the numbers go on");
+}
+
+// D25, INV-13
+#[tokio::test]
+async fn names_that_an_older_format_kept_are_replaced_by_their_hashes() {
+    let scratch = scratch();
+    let file = Connection::open(&scratch.path).unwrap();
+    for step in OLD {
+        file.execute_batch(step).unwrap();
+    }
+    file.execute_batch(
+        "PRAGMA application_id = 0x73696e67; PRAGMA user_version = 3;
+         INSERT INTO former VALUES ('default', 'name-xyzzy', 3, 6, 12, 0);
+         INSERT INTO audit (at, action, tenant, session, done_by)
+         VALUES (1, 'session.deleted', 'default', 'name-xyzzy', 'by-xyzzy');",
+    )
+    .unwrap();
+    drop(file);
+    // A file that is only read stays as it is, and tells the numbers.
+    let reader = SqliteStore::read_only(&scratch.path).await.unwrap();
+    assert_eq!(reader.numbers(&key("name-xyzzy")).await.unwrap(), counters(3));
+    reader.close().await;
+    let store = SqliteStore::open(&scratch.path).await.unwrap();
+    assert_eq!(store.numbers(&key("name-xyzzy")).await.unwrap(), counters(3));
+    store.close().await;
+    let file = Connection::open(&scratch.path).unwrap();
+    let kept: (String, String, String) = file
+        .query_row("SELECT f.session, a.session, a.done_by FROM former f, audit a", [], |it| {
+            Ok((it.get(0)?, it.get(1)?, it.get(2)?))
+        })
+        .unwrap();
+    assert_eq!((kept.0.len(), kept.2.len()), (64, 64));
+    assert_eq!(kept.0, kept.1, "one name has one hash");
+}
