@@ -128,6 +128,9 @@ impl<T: Serialize> Versioned<T> {
 }
 
 impl ToolDocuments {
+    /// The kinds of the documents in which notes and messages are kept: whoever erases a tenant removes all of these.
+    pub const KINDS: [&str; 3] = [MESSAGE_KIND, SESSION_KIND, TENANT_KIND];
+
     /// Keeps notes and messages in a store, with the default limits.
     #[must_use]
     pub fn new(documents: Arc<dyn Documents>, clock: Arc<dyn Clock>) -> Self {

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
+use singletree_agent::ToolDocuments;
 use singletree_durable::{Change, Document, DocumentKey, Documents, Expect, TenantId};
 
 use super::{keyring, page_session};
@@ -16,7 +17,8 @@ const PAGE: u64 = 256;
 const KINDS: [&str; 7] =
     [keyring::KIND, "audit", "warned", "openharness_reply", "continuation", "ui_branch", "pairing_attempts"];
 
-/// Removes the documents that a server keeps for a tenant: keys, sign-ins of the page, the audit, answers that were kept.
+/// Removes the documents that a server keeps for a tenant: keys, sign-ins of the page, the audit, answers that were kept, notes
+/// and messages of tools, also those of sessions that are no longer there.
 /// Sessions are not touched: they go by [`Chat::erase`](singletree_harness::Chat::erase), which goes first. No server may have
 /// the store open: it would still know the keys. Doing so again changes nothing.
 ///
@@ -27,7 +29,7 @@ const KINDS: [&str; 7] =
 /// Dropping the future leaves a part; doing so again removes the rest.
 pub async fn erase_tenant(documents: &dyn Documents, tenant: &TenantId) -> Result<()> {
     remove_sign_ins(documents, tenant).await?;
-    for kind in KINDS {
+    for kind in KINDS.into_iter().chain(ToolDocuments::KINDS) {
         let mut past: Option<String> = None;
         loop {
             let page = documents.documents(tenant, kind, past.as_deref(), PAGE).await?;

@@ -6,6 +6,7 @@
 //!
 //! The table is [`table`]: each route that is served needs a line there.
 
+mod erased;
 pub(crate) mod table;
 
 use std::collections::BTreeSet;
