@@ -235,6 +235,8 @@ const CALLS: &[(&str, Call)] = calls! {
     "transcript": |it| it.chat.transcript("s", 0, 9);
     "newest_messages": |it| it.chat.newest_messages("s", 9);
     "messages_before": |it| it.chat.messages_before("s", 2, 9);
+    "retry": |it| it.chat.retry(it.newest(), SendOptions::new().key("r"));
+    "failed_turns": |it| it.chat.failed_turns("s", 0..9, 9);
     "turn": |it| it.chat.turn(it.newest());
     "turns": |it| it.chat.turns("s", 0, 9);
     "open_turns": |it| it.chat.open_turns("s");
