@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::Duration;
 
 use singletree_server::LogSink;
 
@@ -15,6 +16,8 @@ const LINES: usize = 4096;
 pub(crate) struct ErrorLog {
     lines: SyncSender<String>,
     dropped: Arc<AtomicU64>,
+    /// Never set back.
+    dropped_in_all: AtomicU64,
 }
 
 impl ErrorLog {
@@ -24,7 +27,12 @@ impl ErrorLog {
         let dropped = Arc::new(AtomicU64::new(0));
         let counted = dropped.clone();
         std::thread::Builder::new().name("log".to_owned()).spawn(move || write(&waiting, &counted))?;
-        Ok(Arc::new(Self { lines, dropped }))
+        Ok(Arc::new(Self { lines, dropped, dropped_in_all: AtomicU64::new(0) }))
+    }
+
+    /// Returns how many lines were dropped since the start.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.dropped_in_all.load(Ordering::Relaxed)
     }
 }
 
@@ -32,6 +40,7 @@ impl LogSink for ErrorLog {
     fn line(&self, line: &str) {
         if self.lines.try_send(format!("{line}\n")).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
+            self.dropped_in_all.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
@@ -45,5 +54,22 @@ fn write(waiting: &Receiver<String>, dropped: &AtomicU64) {
         }
         // Where nobody reads, nobody can be told.
         io::stderr().lock().write_all(text.as_bytes()).unwrap_or_default();
+    }
+}
+
+/// How long the process waits for a last word to be read.
+const LAST_WORD: Duration = Duration::from_secs(1);
+
+/// Writes to the standard error, but waits no longer for somebody to read it than a second: a pipe that nobody reads must not
+/// keep a process from ending.
+pub(crate) fn say_soon(write: impl FnOnce() + Send + 'static) {
+    let (done, written) = sync_channel::<()>(1);
+    let said = std::thread::Builder::new().name("last-word".to_owned()).spawn(move || {
+        write();
+        done.send(()).unwrap_or_default();
+    });
+    if said.is_ok() {
+        // Said, or too late: either way it goes on.
+        written.recv_timeout(LAST_WORD).unwrap_or_default();
     }
 }

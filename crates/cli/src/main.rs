@@ -10,9 +10,11 @@ mod json;
 mod log;
 mod operator;
 mod place;
+mod ports;
 mod print;
 mod serving;
 mod shell_word;
+mod system;
 mod usage;
 mod who;
 mod wire;
@@ -32,6 +34,7 @@ use clap::CommandFactory;
 use crate::args::Args;
 use crate::error::{Error, Result};
 use crate::exit::COMPLETED;
+use crate::log::say_soon;
 use crate::print::Screen;
 
 /// A turn is many small allocations, and hundreds of turns run at once.
@@ -43,7 +46,13 @@ fn main() -> ExitCode {
     let json = args.command.as_ref().is_some_and(args::Command::wants_json);
     match run(args) {
         Ok(code) => code,
-        Err(error) => report(&error, json),
+        Err(error) => {
+            let exit = error.exit();
+            say_soon(move || {
+                report(&error, json);
+            });
+            exit
+        }
     }
     .into()
 }
@@ -53,12 +62,8 @@ fn run(args: Args) -> Result<u8> {
         Screen::out().line(&Args::command().render_help().to_string())?;
         return Ok(COMPLETED);
     };
-    let mut runtime = match command {
-        args::Command::Serve(_) => tokio::runtime::Builder::new_multi_thread(),
-        // One thread runs everything; the store and the line editor have their own.
-        _ => tokio::runtime::Builder::new_current_thread(),
-    };
-    let runtime = runtime.enable_all().build();
+    // One thread runs everything; the store and the line editor have their own.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(|source| Error::Input { source })?.block_on(command::run(command))
 }
 

@@ -23,6 +23,9 @@ const ANSWER_BYTES: u64 = 8 << 20;
 #[derive(Serialize, Deserialize)]
 struct Left {
     url: String,
+    /// Where its listener for administration is.
+    #[serde(default)]
+    admin: Option<String>,
     key: String,
 }
 
@@ -32,9 +35,10 @@ pub(crate) struct Sign(std::path::PathBuf);
 
 impl Sign {
     /// Leaves where a server is, and with which key its operator is known.
-    pub(crate) fn put_up(place: &Place, at: SocketAddr, key: &Secret) -> Result<Self> {
+    pub(crate) fn put_up(place: &Place, (at, admin): (SocketAddr, SocketAddr), key: &Secret) -> Result<Self> {
         let path = place.served();
-        let left = Left { url: reachable(at), key: key.expose().to_owned() };
+        let admin = Some(reachable(admin));
+        let left = Left { url: reachable(at), admin, key: key.expose().to_owned() };
         let line = serde_json::to_string(&left).map_err(|it| Error::Output(it.into()))?;
         write_private(&path, &line).map_err(|source| Error::Place {
             doing: "say where the server is in",
@@ -79,7 +83,8 @@ impl Remote {
     /// Reaches the server that has a database open; none when none says that it has.
     pub(crate) fn beside(place: &Place) -> Result<Option<Self>> {
         let Some(left) = read(&place.served()) else { return Ok(None) };
-        Self::new(&left.url, Secret::new(left.key)).map(Some)
+        // Whoever else takes all connections of the server, this one is left.
+        Self::new(left.admin.as_deref().unwrap_or(&left.url), Secret::new(left.key)).map(Some)
     }
 
     /// Asks, and reads the answer.

@@ -18,11 +18,15 @@ use crate::args::{Serve, Switch};
 use crate::error::{Error, Result};
 use crate::log::ErrorLog;
 use crate::place::Place;
+use crate::system::{ServerUsage, connections_within, raise_descriptor_limit};
 use crate::who::Cast;
 use crate::wire::open_store;
 
 /// Where a server listens of which nothing is said.
 const LISTEN: &str = "127.0.0.1:8787";
+
+/// Where the listener for administration is of which nothing is said: at a free port of this machine, which stands in the file beside the database.
+const ADMIN: &str = "127.0.0.1:0";
 
 /// A server over an open database.
 #[derive(Debug)]
@@ -30,6 +34,14 @@ pub(crate) struct Served {
     pub(crate) server: Server,
     /// Where it is to listen.
     pub(crate) listen: String,
+    /// Where its listener for administration is to listen.
+    pub(crate) admin: String,
+    /// How many descriptors the process may open, where that is limited.
+    pub(crate) descriptor_limit: Option<u64>,
+    /// Takes keys out of what is logged.
+    pub(crate) redactor: Redactor,
+    /// What is counted and logged.
+    pub(crate) telemetry: Telemetry,
     /// Where its metrics are to be had, if not beside everything else.
     pub(crate) metrics: Option<String>,
     /// Who answers, and where they come from; none for the demo.
@@ -42,12 +54,17 @@ pub(crate) struct Served {
 impl Served {
     /// Opens the database and makes the server.
     pub(crate) async fn open(place: &Place, args: &Serve, cast: Cast) -> Result<Self> {
-        let telemetry = telemetry(&cast.serving, &cast.redactor)?;
+        let (log, telemetry) = start_log(&cast.serving, &cast.redactor)?;
+        let descriptor_limit = raise_descriptor_limit();
         let store = open_store(place, "serve").await?;
         let cast = cast.over(&store, unoffered(&telemetry))?;
-        let Cast { agents, listed, limits, serving, notify, redactor, environments, about, .. } = cast;
+        let Cast {
+            agents, listed, limits, serving, retention, notify, redactor, environments, about, ..
+        } = cast;
         let asks = args.auth || serving.key_required;
         let bounds = server_limits(&serving);
+        let connections = connections_within(bounds.connections, descriptor_limit);
+        let bounds = ServerLimits { connections, ..bounds };
         let documents = Arc::new(store.clone());
         let narration = narration(args.narration, &serving, &redactor)?;
         let known = redactor.clone();
@@ -62,8 +79,12 @@ impl Served {
             .blobs(Blobs::new(store.clone()).limits(blob_limits(&serving)))
             .notices(notices(&notify)?)
             .audit(bounds.audit_kept)
-            .watcher(telemetry.watcher())
-            .open(telemetry.metered(documents.clone()))?;
+            .watcher(telemetry.watcher());
+        let chat = match retention {
+            Some(retention) => chat.retention(retention),
+            None => chat,
+        };
+        let chat = chat.open(telemetry.metered(documents.clone()))?;
         let policy = AccessPolicy {
             required: asks,
             origins: serving.origins.clone(),
@@ -72,22 +93,35 @@ impl Served {
         let server = Server::builder(chat, documents)
             .agents(listed)
             .limits(bounds)
-            .redactor(redactor)
+            .redactor(redactor.clone())
             .narration(narration)
             .fetching(Arc::new(HttpClient::guarded(HttpLimits::fetching())?))
             .environments(environments)
             .webhooks(notify.iter().map(webhook).collect::<Result<Vec<_>>>()?)
             .access(policy)
-            .telemetry(telemetry)
+            .telemetry(telemetry.clone())
+            .system(Arc::new(ServerUsage::new(place.db(), descriptor_limit, log)))
             .quotas(quotas(&serving.quotas));
-        let server = match descriptors() {
+        let server = match descriptor_limit {
             Some(count) => server.descriptors(count),
             None => server,
         };
         let server = server.build()?;
         let listen = args.listen.clone().or_else(|| serving.listen.clone());
         let listen = listen.unwrap_or_else(|| LISTEN.to_owned());
-        Ok(Self { server, listen, metrics: serving.metrics, about, asks, store })
+        let admin = serving.admin.unwrap_or_else(|| ADMIN.to_owned());
+        Ok(Self {
+            server,
+            listen,
+            admin,
+            descriptor_limit,
+            redactor,
+            telemetry,
+            metrics: serving.metrics,
+            about,
+            asks,
+            store,
+        })
     }
 
     /// Closes the database, after the server has ended.
@@ -112,11 +146,14 @@ fn narration(asked: Option<Switch>, serving: &Serving, redactor: &Redactor) -> R
     NarrationLog::writing(limits, (redactor, clock, &RandomIds), file.clone()).map_err(place)
 }
 
-fn telemetry(serving: &Serving, redactor: &Redactor) -> Result<Telemetry> {
+/// Starts the log, unless there is to be none.
+fn start_log(serving: &Serving, redactor: &Redactor) -> Result<(Option<Arc<ErrorLog>>, Telemetry)> {
     if serving.log == Some(false) {
-        return Ok(Telemetry::silent());
+        return Ok((None, Telemetry::silent()));
     }
-    Ok(Telemetry::new(ErrorLog::start().map_err(Error::Output)?, redactor.clone()))
+    let log = ErrorLog::start().map_err(Error::Output)?;
+    let telemetry = Telemetry::new(log.clone(), redactor.clone());
+    Ok((Some(log), telemetry))
 }
 
 /// Takes down which tools the agents do not have.
@@ -198,14 +235,6 @@ fn quotas(settings: &QuotaSettings) -> Quotas {
             tokens: tokens.or(tenant.tokens),
         },
     }
-}
-
-/// Returns how many descriptors this process may have; nothing where that has no bound, or nobody knows.
-fn descriptors() -> Option<u64> {
-    #[cfg(unix)]
-    return rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-    #[cfg(not(unix))]
-    return None;
 }
 
 fn size(bytes: Option<u64>, usual: usize) -> usize {

@@ -11,7 +11,7 @@ use singletree::config::{
     BareModel, Config, Depth, Means, NotifySettings, OnUnoffered, Serving, Surroundings,
 };
 use singletree::engine::{Clock, Ids, RandomIds, SystemClock};
-use singletree::harness::Limits;
+use singletree::harness::{Limits, Retention};
 use singletree::http::{Redactor, Secret};
 use singletree::providers::Wire;
 use singletree::tools::{NoteStore, OutboxStore, UnavailableStore};
@@ -80,6 +80,8 @@ pub(crate) struct Cast {
     pub(crate) limits: Limits,
     /// How they are served, as far as their file says that.
     pub(crate) serving: Serving,
+    /// What is not kept for ever.
+    pub(crate) retention: Option<Retention>,
     /// Where people are told that something waits for them.
     pub(crate) notify: Vec<NotifySettings>,
     /// Takes their keys out of what is printed.
@@ -127,6 +129,7 @@ impl Cast {
             listed,
             limits,
             serving,
+            retention: None,
             notify,
             redactor,
             environments,
@@ -179,6 +182,7 @@ impl Cast {
             listed,
             limits,
             serving,
+            retention: config.retention(),
             notify,
             redactor,
             environments,

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use singletree_harness::Retention;
 use singletree_http::{Redactor, Secret};
 use singletree_providers::Wire;
 
@@ -175,6 +176,12 @@ impl Config {
     #[must_use]
     pub fn serving(&self) -> &Serving {
         &self.file.serving
+    }
+
+    /// Returns what is not kept for ever; everything is kept otherwise.
+    #[must_use]
+    pub fn retention(&self) -> Option<Retention> {
+        self.file.retention
     }
 
     /// Returns where notices are told, of each tenant that has some told.

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use singletree_harness::Limits;
+use singletree_harness::{Limits, Retention};
 use toml::Spanned;
 use toml::de::DeTable;
 
@@ -12,6 +12,7 @@ use crate::limits;
 use crate::model::Model;
 use crate::notify::NotifyTable;
 use crate::report::{Faults, MistakeKind};
+use crate::retention;
 use crate::section::Section;
 use crate::server::Server;
 use crate::serving::{self, Serving};
@@ -35,6 +36,7 @@ pub(crate) struct File {
     pub(crate) prompts: Option<At<PathBuf>>,
     pub(crate) limits: Limits,
     pub(crate) serving: Serving,
+    pub(crate) retention: Option<Retention>,
     pub(crate) notify: Vec<NotifyTable>,
     pub(crate) default_agent: Option<At<String>>,
 }
@@ -75,6 +77,7 @@ fn read(table: &Spanned<DeTable<'_>>, folder: &Path, faults: &Faults) -> File {
         prompts: section.path("prompts"),
         limits: section.section("limits").map(limits::read).unwrap_or_default(),
         serving: serving::read(&mut section, folder),
+        retention: section.section("retention").map(retention::read),
         notify: section.named("notify").into_iter().map(NotifyTable::read).collect(),
         default_agent: section.text("default_agent"),
     };

@@ -64,6 +64,7 @@ mod tool;
 mod check;
 mod prompt;
 mod resolve;
+mod retention;
 mod selector;
 
 mod build;

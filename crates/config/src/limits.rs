@@ -28,6 +28,9 @@ pub(crate) fn read(mut section: Section<'_>) -> Limits {
     if let Some(bytes) = section.bytes("history_bytes") {
         limits.history_bytes = bytes;
     }
+    if let Some(bytes) = section.bytes("page_bytes") {
+        limits.page_bytes = bytes;
+    }
     for (key, limit) in [("turn_time", &mut limits.turn_time), ("turn_age", &mut limits.turn_age)] {
         if let Some(time) = section.duration(key) {
             *limit = time;

@@ -18,6 +18,8 @@ use crate::spot::At;
 pub struct Serving {
     /// Where to listen: a host and a port.
     pub listen: Option<String>,
+    /// Where health, keys and the audit are to be had besides: a host and a port; a free port of this machine otherwise.
+    pub admin: Option<String>,
     /// Where metrics are to be had, if not beside everything else: a host and a port.
     pub metrics: Option<String>,
     /// The pages of elsewhere that may ask from within a browser.
@@ -105,6 +107,7 @@ pub(crate) fn read(file: &mut Section<'_>, folder: &Path) -> Serving {
 fn server(mut section: Section<'_>, serving: &mut Serving, folder: &Path) -> Option<At<String>> {
     let listen = address(&mut section, "listen");
     serving.listen = listen.as_ref().map(|it| it.value.clone());
+    serving.admin = address(&mut section, "admin").map(|it| it.value);
     serving.metrics = address(&mut section, "metrics").map(|it| it.value);
     for origin in section.texts("origins").unwrap_or_default() {
         if let Err(why) = check_origin(&origin.value) {

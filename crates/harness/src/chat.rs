@@ -341,6 +341,8 @@ impl Chat {
         }
         let has_ended = tokio::time::timeout(grace, self.house.tasks.idle()).await.is_ok();
         drop(tokio::time::timeout(LEAVING, self.house.leave_turns()).await);
+        // Who waits for a turn that has not ended is told that it goes on after the next start (D33).
+        self.house.given_up.send_replace(true);
         has_ended
     }
 

@@ -12,7 +12,7 @@ use singletree_durable::{
 };
 use singletree_engine::{Clock, Ids};
 use singletree_narration::{Locale, Narration, NarrationSink};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use crate::agent::Agent;
 use crate::blobs::Blobs;
@@ -61,6 +61,8 @@ pub(crate) struct House {
     watcher: Option<Arc<dyn TurnWatcher>>,
     pub(crate) tasks: Tasks,
     pub(crate) closing: AtomicBool,
+    /// Becomes true when what still runs after a shutdown is waited for no longer (D33).
+    pub(crate) given_up: watch::Sender<bool>,
     /// Rung when a wait with a deadline begins, and at shutdown.
     pub(crate) deadlines: Arc<Notify>,
     pub(crate) watching: AtomicBool,
@@ -182,6 +184,7 @@ impl House {
             watcher: parts.watcher,
             tasks: Tasks::default(),
             closing: AtomicBool::new(false),
+            given_up: watch::Sender::new(false),
             deadlines: Arc::default(),
             watching: AtomicBool::new(false),
             held_bytes: Arc::default(),

@@ -99,11 +99,14 @@ impl Turn {
         match &self.end {
             End::Known(outcome) => outcome.clone(),
             End::Waiting(told) => {
-                let mut told = told.clone();
-                if let Ok(outcome) = told.wait_for(Option::is_some).await
-                    && let Some(outcome) = outcome.as_ref()
-                {
-                    return outcome.clone();
+                let (mut told, mut given_up) = (told.clone(), self.chat.house.given_up.subscribe());
+                let known = tokio::select! {
+                    biased;
+                    outcome = told.wait_for(Option::is_some) => outcome.ok().and_then(|it| it.clone()),
+                    _ = given_up.wait_for(|it| *it) => None,
+                };
+                if let Some(outcome) = known {
+                    return outcome;
                 }
                 // The harness has shut down; what is recorded can be read, what is not is taken over by the next one.
                 self.chat.unfinished(&self.id)

@@ -57,6 +57,8 @@ pub struct Load {
     pub waiting: usize,
     /// Streams of events that are open.
     pub streams: usize,
+    /// Sessions in memory that wait for an answer.
+    pub pending_waits: usize,
 }
 
 /// A turn that a transition ends.
@@ -121,6 +123,7 @@ impl Chat {
             let waits = |it: &Work| !matches!(it, Work::Message { committed: false, .. });
             load.waiting += desk.queue.iter().filter(|it| waits(&it.work)).count();
             load.streams += streams;
+            load.pending_waits += usize::from(desk.wait.is_some());
         }
         load
     }

@@ -1,6 +1,7 @@
 //! The door: connections are let in, so many at once, and shown out.
 
 use std::future::Future;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,6 +22,10 @@ use crate::telemetry::Metrics;
 
 /// How long to wait when a connection cannot be accepted, such as for want of file descriptors.
 const BREATH: Duration = Duration::from_millis(50);
+
+/// The other end of a connection: a client's, or that of a proxy before the server.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Peer(pub(crate) SocketAddr);
 
 /// The connections of a server. Dropping it drops them all.
 pub(crate) struct Door {
@@ -55,7 +60,7 @@ impl Door {
                 let slot = slots.acquire_owned().await.expect("nobody closes it");
                 loop {
                     match listener.accept().await {
-                        Ok((stream, _)) => return (slot, stream),
+                        Ok((stream, peer)) => return (slot, stream, peer),
                         // The connection's own misfortune, or ours for now: neither is the end.
                         Err(_) => tokio::time::sleep(BREATH).await,
                     }
@@ -64,17 +69,20 @@ impl Door {
             tokio::select! {
                 biased;
                 () = &mut stop => return,
-                (slot, stream) = entering => self.enter(slot, stream),
+                (slot, stream, peer) = entering => self.enter(slot, stream, peer),
             }
             while self.inside.try_join_next().is_some() {}
         }
     }
 
-    fn enter(&mut self, slot: OwnedSemaphorePermit, stream: TcpStream) {
+    fn enter(&mut self, slot: OwnedSemaphorePermit, stream: TcpStream, peer: SocketAddr) {
         // A frame is not held back for a larger packet. Where that cannot be set, it is only slower.
         stream.set_nodelay(true).unwrap_or_default();
         let io = TokioIo::new(Patient::new(stream, self.patience));
-        let router = self.router.clone().map_request(|it: Request<Incoming>| it.map(axum::body::Body::new));
+        let router = self.router.clone().map_request(move |mut request: Request<Incoming>| {
+            request.extensions_mut().insert(Peer(peer));
+            request.map(axum::body::Body::new)
+        });
         let connection = self.http.serve_connection(io, TowerToHyperService::new(router));
         let mut leaving = self.leaving.subscribe();
         let counted = self.metrics.connection();

@@ -6,8 +6,10 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
-use axum::http::{HeaderValue, Method, StatusCode};
+use axum::http::header::{
+    ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, RETRY_AFTER, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
+};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::Response;
 use futures_util::FutureExt;
@@ -16,6 +18,7 @@ use tokio::time::Instant;
 
 use crate::arriving::{Arrival, arriving};
 use crate::caller::Caller;
+use crate::door::Peer;
 use crate::native::wants_events;
 use crate::problem::{Kind, Problem};
 use crate::quota::UsePermit;
@@ -28,6 +31,9 @@ use crate::trace;
 
 /// Characters of a path that the log shows.
 const PATH_SHOWN: usize = 512;
+
+/// Where the paths begin under which keys are managed.
+const KEYS: &str = "/v1/keys";
 
 /// Where the paths begin that the operator may use.
 const OPERATED: [&str; 2] = ["/v1/keys", "/v1/audit"];
@@ -113,6 +119,12 @@ impl Frame {
                     "the operator manages keys and reads the audit; for all else there are the tenants' keys";
                 return Err(Problem::of_kind(Kind::Forbidden, why));
             }
+            let makes_keys = fixed(path.as_str()) == KEYS && asked != Method::GET;
+            if makes_keys && !self.shared.access.is_required() && !caller.is_operator() {
+                let why = "every user of this machine reaches a server that asks for no key: its keys are managed with the operator's";
+                let hint = "use `singletree keys`, which finds the operator's key beside the database";
+                return Err(Problem::of_kind(Kind::Forbidden, why).hint(hint));
+            }
             let quotas = &self.shared.quotas;
             let exceeded = |it: QuotaExceeded| Problem::quota_exceeded(&it);
             quotas.admit_request(&caller, is_operated).map_err(exceeded)?;
@@ -145,6 +157,7 @@ struct Noted {
     method: Method,
     path: String,
     begun: Instant,
+    peer: Option<String>,
 }
 
 /// Runs a request within the frame.
@@ -157,6 +170,7 @@ pub(crate) async fn run(State(frame): State<Arc<Frame>>, mut request: Request, n
         method: request.method().clone(),
         path: request.uri().path().chars().take(PATH_SHOWN).collect(),
         begun: Instant::now(),
+        peer: request.extensions().get::<Peer>().map(|peer| peer.0.to_string()),
     };
     request.extensions_mut().insert(asked);
     let credentials = Credentials::of(&request);
@@ -195,15 +209,14 @@ pub(crate) async fn run(State(frame): State<Arc<Frame>>, mut request: Request, n
         Ok(answer) => answer,
         Err((problem, allow)) => told(&frame.shared, &problem, &noted.asked, outline.render, allow),
     };
-    if let Ok(id) = HeaderValue::from_str(&noted.asked.request_id) {
-        response.headers_mut().insert(request_id::HEADER, id);
-    }
+    set_usual(response.headers_mut(), &noted.asked.request_id);
     let took = noted.begun.elapsed().as_secs_f64();
     let line = Line {
         at: telemetry::now(frame.shared.clock.as_ref()),
         kind: "request",
         request: &noted.asked.request_id,
         trace: noted.trace.as_deref(),
+        peer: noted.peer.as_deref(),
         section: outline.section,
         method: noted.method.as_str(),
         path: &noted.path,
@@ -216,6 +229,22 @@ pub(crate) async fn run(State(frame): State<Arc<Frame>>, mut request: Request, n
     };
     frame.shared.telemetry.request(&line, took);
     response
+}
+
+/// Sets the id of the request, and keeps the answer, which is somebody's own, out of caches and other sites, unless its handler has
+/// said otherwise.
+fn set_usual(headers: &mut HeaderMap, id: &str) {
+    if let Ok(id) = HeaderValue::from_str(id) {
+        headers.insert(request_id::HEADER, id);
+    }
+    let usual = [
+        (CACHE_CONTROL, "no-store"),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+    ];
+    for (name, value) in usual {
+        headers.entry(name).or_insert(HeaderValue::from_static(value));
+    }
 }
 
 /// Returns what a panic said.

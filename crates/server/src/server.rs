@@ -27,14 +27,18 @@ use crate::frame::{self, Frame};
 use crate::notify::Post;
 use crate::problem::Problem;
 use crate::section::Section;
+use crate::settings::ServerLimits;
 use crate::shared::Shared;
 use crate::{
     Error, Result, agui, docs, keys, narration, native, openai, openharness, page, steerable, store_health,
-    telemetry, ui_stream, upkeep,
+    system, telemetry, ui_stream, upkeep,
 };
 
 /// How long answers get to be written when turns have used up the time of a shutdown.
 const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// How many connections the listener for administration has.
+const ADMIN_CONNECTIONS: usize = 64;
 
 /// A server over one durable chat.
 #[derive(Clone)]
@@ -89,7 +93,11 @@ impl Server {
 
     /// Returns all routes, in their frame.
     fn router(&self) -> Router {
-        let sections = sections();
+        self.framed(sections())
+    }
+
+    /// Returns the routes of sections, in their frame.
+    fn framed(&self, sections: Vec<Section>) -> Router {
         let frame = Arc::new(Frame::new(self.shared.clone(), &sections));
         let all = sections.into_iter().fold(Router::new(), |all, it| all.merge(it.router));
         let all = all
@@ -150,6 +158,19 @@ impl Server {
         door.open(&listener, std::future::pending()).await;
     }
 
+    /// Serves health, readiness, keys and the audit, and nothing else, until it is dropped: with connections of its own, so that
+    /// whoever runs the server gets through when all others are taken.
+    ///
+    /// # Cancellation
+    /// Dropping the future drops all its connections.
+    pub async fn serve_admin(&self, listener: TcpListener) {
+        let sections = vec![telemetry::section(), keys::section()];
+        let limits = ServerLimits { connections: ADMIN_CONNECTIONS, ..self.shared.limits.clone() };
+        let metrics = self.shared.telemetry.metrics().clone();
+        let mut door = Door::new(self.framed(sections), &limits, metrics);
+        door.open(&listener, std::future::pending()).await;
+    }
+
     /// Serves until `stop` is ready, or until another writer has taken over the store. On the way it takes over what processes that died have left, and lets go of documents whose
     /// time is over. Then it accepts nothing more and lets turns and answers end, within
     /// [`ServerLimits::grace`](crate::ServerLimits::grace); streams end with a hint to come again. Turns that were accepted are kept: what had no time is left
@@ -168,6 +189,7 @@ impl Server {
         let ended = tokio::select! {
             () = door.open(&listener, stop) => Ok(()),
             never = upkeep::run(&self.shared) => match never {},
+            never = system::watch(&self.shared) => match never {},
             fenced = store_health::watch(&self.shared) => Err(fenced),
         };
         drop(listener);

@@ -21,6 +21,7 @@ use crate::openharness::Environments;
 use crate::quota::QuotaLedger;
 use crate::settings::ServerLimits;
 use crate::store_health::StoreHealth;
+use crate::system::SystemProbe;
 use crate::telemetry::Telemetry;
 
 /// What all sections share.
@@ -63,6 +64,8 @@ pub(crate) struct Shared {
     pub(crate) telemetry: Telemetry,
     /// Becomes true when what a process before this one left was taken over.
     pub(crate) ready: AtomicBool,
+    /// What tells what the process uses of the system under it.
+    pub(crate) system: Option<Arc<dyn SystemProbe>>,
     /// Whether the store can be written.
     pub(crate) store_health: StoreHealth,
     /// Becomes true when streams are to end: what runs has ended, or had its time.

@@ -1,31 +1,52 @@
 //! `singletree serve`: the agents over HTTP.
 
 use std::net::SocketAddr;
+use std::time::Duration;
+
+use singletree::engine::SystemClock;
 
 use crate::args::Serve;
 use crate::error::{Error, Result};
 use crate::exit::{COMPLETED, ERRORED};
+use crate::log::say_soon;
 use crate::operator::{Sign, reachable};
 use crate::place::Place;
+use crate::ports::Ports;
 use crate::print::{Screen, Style};
 use crate::serving::Served;
 use crate::who::Cast;
 
-/// Runs the command.
+/// How long work of before may take to let go when the server begins anew.
+const LET_GO: Duration = Duration::from_secs(1);
+
+/// Runs the command, on a thread of its own, which makes the runtimes.
 pub(crate) async fn run(args: Serve) -> Result<u8> {
-    let place = Place::of(args.db.db.as_deref())?;
-    // A wrong file is told before anything is made.
-    let cast = Cast::of(&args.who).await?;
-    let redactor = cast.redactor.clone();
-    let ended = async {
-        let served = Served::open(&place, &args, cast).await?;
-        let end = serve(&served, &place).await?;
-        if end == End::Graceful {
-            served.close().await;
+    let (answer, ended) = tokio::sync::oneshot::channel();
+    let thread = std::thread::Builder::new().name("serve".to_owned()).spawn(move || {
+        // Whoever waits has nothing else to do.
+        drop(answer.send(serve_again_and_again(&args)));
+    });
+    thread.map_err(|source| Error::Input { source })?;
+    ended.await.unwrap_or(Ok(ERRORED))
+}
+
+/// Runs a server, and after each change of its configuration that is told by SIGHUP another one at the same ports.
+///
+/// Each has a runtime of its own. What had no time to end ends with it, as with a process: nothing of it goes on beside the
+/// server that takes it over.
+fn serve_again_and_again(args: &Serve) -> Result<u8> {
+    let mut ports = Ports::default();
+    loop {
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+        let runtime = runtime.map_err(|source| Error::Input { source })?;
+        let end = runtime.block_on(serve_once(args, &mut ports));
+        runtime.shutdown_timeout(LET_GO);
+        match end? {
+            End::Graceful => return Ok(COMPLETED),
+            End::AtOnce => return Ok(ERRORED),
+            End::Reload => {}
         }
-        Ok(end.code())
-    };
-    ended.await.map_err(|it: Error| it.redacted(&redactor))
+    }
 }
 
 /// How serving ended.
@@ -35,49 +56,105 @@ enum End {
     Graceful,
     /// It was asked twice.
     AtOnce,
+    /// It is to begin anew, as its file says now.
+    Reload,
 }
 
-impl End {
-    fn code(self) -> u8 {
-        match self {
-            Self::Graceful => COMPLETED,
-            Self::AtOnce => ERRORED,
-        }
-    }
-}
-
-async fn serve(served: &Served, place: &Place) -> Result<End> {
-    let listener = served.server.listen(&served.listen).await?;
-    let metrics = match &served.metrics {
-        Some(address) => Some(served.server.listen(address).await?),
-        None => None,
-    };
-    let at = listener.local_addr().map_err(|source| Error::Input { source })?;
-    let sign = Sign::put_up(place, at, &served.server.operator_key())?;
+async fn serve_once(args: &Serve, ports: &mut Ports) -> Result<End> {
+    // From here on no signal kills without a word.
     let mut signals = Signals::new()?;
-    greet(served, place, at)?;
+    let place = Place::of(args.db.db.as_deref())?;
+    // A wrong file is told before anything is made.
+    let cast = Cast::of(&args.who).await?;
+    let redactor = cast.redactor.clone();
+    let ended = async {
+        let served = Served::open(&place, args, cast).await?;
+        let end = serve(&served, (args, &place), ports, &mut signals).await?;
+        if end != End::AtOnce {
+            served.close().await;
+        }
+        Ok(end)
+    };
+    ended.await.map_err(|it: Error| it.redacted(&redactor))
+}
+
+async fn serve(
+    served: &Served,
+    (args, place): (&Serve, &Place),
+    ports: &mut Ports,
+    signals: &mut Signals,
+) -> Result<End> {
+    let is_first = ports.is_empty();
+    let listeners = ports.listen(served).await?;
+    let at = listeners.main.local_addr().map_err(|source| Error::Input { source })?;
+    let admin = listeners.admin.local_addr().map_err(|source| Error::Input { source })?;
+    let sign = Sign::put_up(place, (at, admin), &served.server.operator_key())?;
+    if is_first {
+        greet(served, place, at)?;
+        if let Some(limit) = served.descriptor_limit {
+            served.telemetry.descriptors_raised(limit, &SystemClock);
+        }
+    } else {
+        served.telemetry.configuration_reloaded("applied", None, &SystemClock);
+    }
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-    let serving = served.server.serve(listener, async move { drop(stopped.await) });
-    let measured = async {
-        match metrics {
-            Some(metrics) => served.server.serve_metrics(metrics).await,
-            None => std::future::pending().await,
+    let serving = served.server.serve(listeners.main, async move { drop(stopped.await) });
+    let beside = async {
+        let measured = async {
+            match listeners.metrics {
+                Some(metrics) => served.server.serve_metrics(metrics).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::join!(measured, served.server.serve_admin(listeners.admin));
+    };
+    tokio::pin!(serving, beside);
+    let end = loop {
+        let asked = tokio::select! {
+            ended = &mut serving => return ended.map(|()| End::Graceful).map_err(Error::from),
+            () = &mut beside => continue,
+            asked = signals.next() => asked,
+        };
+        match asked {
+            Asked::End => break End::Graceful,
+            Asked::Reload if is_sound(served, args, at).await => break End::Reload,
+            Asked::Reload => {}
         }
     };
-    tokio::pin!(serving, measured);
-    tokio::select! {
-        ended = &mut serving => return ended.map(|()| End::Graceful).map_err(Error::from),
-        () = &mut measured => {}
-        () = signals.next() => {}
+    if end == End::Graceful {
+        // Nobody waits at a port that nobody opens again.
+        ports.close();
+        say_soon(|| drop(Screen::err().styled(Style::Dim, "ending; once more ends at once")));
     }
-    Screen::err().styled(Style::Dim, "ending; once more ends at once")?;
     drop(stop);
-    let end = tokio::select! {
-        ended = serving => ended.map(|()| End::Graceful)?,
-        () = signals.next() => End::AtOnce,
+    let ended = loop {
+        tokio::select! {
+            ended = &mut serving => break ended.map(|()| end)?,
+            // Until it has ended it can still be looked at.
+            () = &mut beside => {}
+            asked = signals.next() => if asked == Asked::End { break End::AtOnce },
+        }
     };
     drop(sign);
-    Ok(end)
+    Ok(ended)
+}
+
+/// Reads the configuration again, and tells in the log whether the server begins anew with it.
+async fn is_sound(served: &Served, args: &Serve, at: SocketAddr) -> bool {
+    let refuse = |why: &str| {
+        served.telemetry.configuration_reloaded("refused", Some(why), &SystemClock);
+        false
+    };
+    match Cast::of(&args.who).await {
+        Err(error) => refuse(&error.redacted(&served.redactor).text()),
+        Ok(cast) if !(args.auth || cast.serving.key_required || at.ip().is_loopback()) => {
+            refuse("others reach the server, and nobody would be asked for a key")
+        }
+        Ok(_) => {
+            served.telemetry.configuration_reloaded("accepted", None, &SystemClock);
+            true
+        }
+    }
 }
 
 /// Says where the server is, who answers there, and how to talk to them.
@@ -105,32 +182,48 @@ fn greet(served: &Served, place: &Place, at: SocketAddr) -> Result<()> {
     Ok(())
 }
 
-/// What asks the process to end.
+/// What a signal asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    /// To end.
+    End,
+    /// To read the configuration again.
+    Reload,
+}
+
+/// The signals that the process hears.
 struct Signals {
     #[cfg(unix)]
     terminate: tokio::signal::unix::Signal,
+    #[cfg(unix)]
+    hangup: tokio::signal::unix::Signal,
 }
 
 impl Signals {
     fn new() -> Result<Self> {
         #[cfg(unix)]
         {
-            let kind = tokio::signal::unix::SignalKind::terminate();
-            let terminate = tokio::signal::unix::signal(kind).map_err(|source| Error::Input { source })?;
-            Ok(Self { terminate })
+            use tokio::signal::unix::{SignalKind, signal};
+
+            let hear = |kind| signal(kind).map_err(|source| Error::Input { source });
+            Ok(Self { terminate: hear(SignalKind::terminate())?, hangup: hear(SignalKind::hangup())? })
         }
         #[cfg(not(unix))]
         Ok(Self {})
     }
 
     /// Waits for the next one.
-    async fn next(&mut self) {
+    async fn next(&mut self) -> Asked {
         #[cfg(unix)]
         tokio::select! {
-            _ = tokio::signal::ctrl_c() => {}
-            _ = self.terminate.recv() => {}
+            _ = tokio::signal::ctrl_c() => Asked::End,
+            _ = self.terminate.recv() => Asked::End,
+            _ = self.hangup.recv() => Asked::Reload,
         }
         #[cfg(not(unix))]
-        drop(tokio::signal::ctrl_c().await);
+        {
+            drop(tokio::signal::ctrl_c().await);
+            Asked::End
+        }
     }
 }

@@ -31,6 +31,7 @@ mod served;
 mod sessions;
 mod shell;
 mod show;
+mod signals;
 mod slash;
 mod story;
 mod sync_trace;

@@ -20,7 +20,7 @@ mod token;
 
 pub(crate) use access::Access;
 pub(crate) use audit::{Audit, Deed};
-pub(crate) use page_session::PageSessions;
+pub(crate) use page_session::{PageSessions, is_secure};
 pub(crate) use routes::section;
 
 pub use access::AccessPolicy;

@@ -18,8 +18,10 @@ use crate::problem::{Kind, Problem};
 
 /// The kind of what is kept of one who signed in.
 pub(super) const KIND: &str = "page_session";
-/// The cookie's name.
+/// The cookie's name over plain HTTP, which a browser takes on this machine only.
 const NAME: &str = "singletree_page";
+/// Its name over TLS: a browser takes it from the very host that it is for only, and with `Secure`.
+const HOST_NAME: &str = "__Host-singletree_page";
 /// How long somebody stays signed in.
 const LENGTH: Duration = Duration::from_hours(12);
 
@@ -104,16 +106,24 @@ impl PageSessions {
     }
 }
 
+/// Tells whether the browser speaks TLS with the proxy before us.
+pub(crate) fn is_secure(headers: &HeaderMap) -> bool {
+    let proto = headers.get(HeaderName::from_static("x-forwarded-proto"));
+    proto.is_some_and(|it| it.as_bytes() == b"https")
+}
+
 /// Returns the value of the cookie.
 fn token(headers: &HeaderMap) -> Option<&str> {
     let all = headers.get_all(COOKIE).iter().filter_map(|it| it.to_str().ok());
     let mut pairs = all.flat_map(|it| it.split(';')).filter_map(|it| it.trim().split_once('='));
-    pairs.find_map(|(name, value)| (name == NAME && !value.is_empty()).then_some(value))
+    // Over TLS, what another host of the domain has set is not looked at.
+    let wanted = if is_secure(headers) { HOST_NAME } else { NAME };
+    pairs.find_map(|(name, value)| (name == wanted && !value.is_empty()).then_some(value))
 }
 
 fn cookie(token: &str, length: Duration, secure: bool) -> String {
-    let secure = if secure { "; Secure" } else { "" };
-    format!("{NAME}={token}; HttpOnly; SameSite=Strict; Path=/; Max-Age={}{secure}", length.as_secs())
+    let (name, secure) = if secure { (HOST_NAME, "; Secure") } else { (NAME, "") };
+    format!("{name}={token}; HttpOnly; SameSite=Strict; Path=/; Max-Age={}{secure}", length.as_secs())
 }
 
 /// Tells whether a page of ours asks: browsers say where a request comes from, and scripts cannot say otherwise.

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::header::{HeaderName, SET_COOKIE};
+use axum::http::header::SET_COOKIE;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 
 use crate::body::Sent;
 use crate::caller::Caller;
+use crate::keys::is_secure;
 use crate::problem::Problem;
 use crate::section::Route;
 use crate::shared::Shared;
@@ -51,10 +52,4 @@ async fn sign_in(
 async fn sign_out(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Result<Response, Problem> {
     let cookie = shared.access.page_sessions().end(&headers, is_secure(&headers)).await?;
     Ok((StatusCode::OK, [(SET_COOKIE, cookie)], Json(serde_json::json!({}))).into_response())
-}
-
-/// Tells whether the browser speaks TLS with the proxy before us.
-fn is_secure(headers: &HeaderMap) -> bool {
-    let proto = headers.get(HeaderName::from_static("x-forwarded-proto"));
-    proto.is_some_and(|it| it.as_bytes() == b"https")
 }

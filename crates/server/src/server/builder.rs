@@ -23,6 +23,7 @@ use crate::quota::{QuotaLedger, Quotas};
 use crate::settings::ServerLimits;
 use crate::shared::Shared;
 use crate::store_health::StoreHealth;
+use crate::system::SystemProbe;
 use crate::telemetry::Telemetry;
 
 /// Collects what a server is made of.
@@ -45,6 +46,7 @@ pub struct ServerBuilder {
     pace: Arc<dyn Pace>,
     quotas: Quotas,
     descriptors: Option<u64>,
+    system: Option<Arc<dyn SystemProbe>>,
 }
 
 impl ServerBuilder {
@@ -67,6 +69,7 @@ impl ServerBuilder {
             pace: Arc::new(TokioPace),
             quotas: Quotas::default(),
             descriptors: None,
+            system: None,
         }
     }
 
@@ -179,6 +182,13 @@ impl ServerBuilder {
         self
     }
 
+    /// Shows what the process uses of the system under it, in metrics and in the log. Nothing is shown otherwise.
+    #[must_use]
+    pub fn system(mut self, probe: Arc<dyn SystemProbe>) -> Self {
+        self.system = Some(probe);
+        self
+    }
+
     /// Puts the server together.
     ///
     /// # Errors
@@ -214,6 +224,7 @@ impl ServerBuilder {
             telemetry: self.telemetry,
             ready: AtomicBool::new(false),
             store_health: StoreHealth::default(),
+            system: self.system,
             fetch: self.fetch,
             environments: self.environments,
             endpoints,

@@ -18,6 +18,9 @@ pub(crate) struct RequestLine<'a> {
     /// The trace that it is part of, as its `traceparent` says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) trace: Option<&'a str>,
+    /// The other end of the connection: a client, or a proxy before the server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) peer: Option<&'a str>,
     pub(crate) section: &'static str,
     pub(crate) method: &'a str,
     /// Without the query.
@@ -104,6 +107,32 @@ pub(super) struct ToolsLine<'a> {
     /// What to do about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) hint: Option<&'a str>,
+}
+
+/// How many descriptors are open, when that has become worth a look.
+#[derive(Debug, Serialize)]
+pub(super) struct DescriptorLine {
+    pub(super) at: String,
+    /// Always `descriptors`.
+    pub(super) kind: &'static str,
+    /// `start`, `near_limit` or `normal`.
+    pub(super) state: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) open: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) limit: Option<u64>,
+}
+
+/// The configuration was read again.
+#[derive(Debug, Serialize)]
+pub(super) struct ReloadLine<'a> {
+    pub(super) at: String,
+    /// Always `reload`.
+    pub(super) kind: &'static str,
+    /// `refused`, `accepted` or `applied`.
+    pub(super) state: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) why: Option<&'a str>,
 }
 
 /// The store can be written no more, or again.

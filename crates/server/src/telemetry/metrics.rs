@@ -14,6 +14,8 @@ use singletree_harness::{Load, TurnEnd};
 
 use super::category;
 use super::line::DeliveryEnd;
+use super::system_gauges::SystemGauges;
+use crate::system::SystemUsage;
 
 /// Values that a label may take which come from outside: what is one more counts as `others` (INV-12).
 const VALUES_MAX: usize = 1000;
@@ -43,6 +45,8 @@ pub(crate) struct Metrics {
     connections: Gauge,
     streams: Gauge,
     store_writable: Gauge,
+    pending_waits: Gauge,
+    system: SystemGauges,
     sessions: Gauge,
     running: Gauge,
     waiting: Gauge,
@@ -145,11 +149,13 @@ impl Metrics {
     }
 
     /// Writes everything out, with how much there is to do now.
-    pub(super) fn text(&self, load: Load) -> String {
+    pub(super) fn text(&self, load: Load, usage: Option<SystemUsage>) -> String {
+        self.system.set(usage.unwrap_or_default());
         let number = |it: usize| i64::try_from(it).unwrap_or(i64::MAX);
         self.sessions.set(number(load.sessions));
         self.running.set(number(load.running));
         self.waiting.set(number(load.waiting));
+        self.pending_waits.set(number(load.pending_waits));
         let mut text = String::new();
         encode(&mut text, &self.registry).expect("a text takes what is written to it");
         text
@@ -191,6 +197,8 @@ impl Default for Metrics {
             connections: Gauge::default(),
             streams: Gauge::default(),
             store_writable: Gauge::default(),
+            pending_waits: Gauge::default(),
+            system: SystemGauges::default(),
             sessions: Gauge::default(),
             running: Gauge::default(),
             waiting: Gauge::default(),
@@ -228,6 +236,9 @@ impl Metrics {
         to.register("streams", "Streams of events that are open", self.streams.clone());
         let writable = "Whether the store could be written when it was probed last: 1 or 0";
         to.register("store_writable", writable, self.store_writable.clone());
+        let waits = "Sessions in memory that wait for an answer";
+        to.register("pending_waits", waits, self.pending_waits.clone());
+        self.system.register(to);
         to.register("sessions", "Sessions in memory", self.sessions.clone());
         to.register("turns_running", "Turns that run", self.running.clone());
         let waiting = "Turns that wait their place, or behind what waits for an answer";

@@ -5,6 +5,7 @@ mod line;
 mod metered;
 mod metrics;
 mod routes;
+mod system_gauges;
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,10 +17,11 @@ use singletree_harness::{ChatTurnOutcome, TurnEnd, TurnWatcher};
 use singletree_http::Redactor;
 
 pub(crate) use line::{Delivery, DeliveryEnd};
-use line::{DeliveryLine, RequestLine, StoreLine, ToolsLine, TurnLine};
+use line::{DeliveryLine, DescriptorLine, ReloadLine, RequestLine, StoreLine, ToolsLine, TurnLine};
 pub(crate) use metrics::Metrics;
 pub(crate) use routes::{metrics_alone, section};
 
+use crate::system::SystemUsage;
 use metered::Metered;
 
 /// Takes lines of a log, one at a time.
@@ -83,6 +85,25 @@ impl Telemetry {
         self.write(&StoreLine { at: now(clock), kind: "store", state, category, why });
     }
 
+    /// Takes down that the process has nearly used up its descriptors, or has not any more.
+    pub(crate) fn descriptors_changed(&self, usage: SystemUsage, is_near_limit: bool, clock: &dyn Clock) {
+        let state = if is_near_limit { "near_limit" } else { "normal" };
+        let (open, limit) = (usage.open_descriptors, usage.descriptor_limit);
+        self.write(&DescriptorLine { at: now(clock), kind: "descriptors", state, open, limit });
+    }
+
+    /// Takes down how many descriptors the process may open, as it starts.
+    pub fn descriptors_raised(&self, limit: u64, clock: &dyn Clock) {
+        let (at, kind, state) = (now(clock), "descriptors", "start");
+        self.write(&DescriptorLine { at, kind, state, open: None, limit: Some(limit) });
+    }
+
+    /// Takes down that the configuration was read again: `state` is `refused`, with the reason,
+    /// or `accepted`, and `applied` once the server has begun anew with it.
+    pub fn configuration_reloaded(&self, state: &'static str, why: Option<&str>, clock: &dyn Clock) {
+        self.write(&ReloadLine { at: now(clock), kind: "reload", state, why });
+    }
+
     pub(crate) fn metrics(&self) -> &Arc<Metrics> {
         &self.metrics
     }
@@ -90,7 +111,10 @@ impl Telemetry {
     /// Takes down that a request was answered.
     pub(crate) fn request(&self, line: &RequestLine<'_>, seconds: f64) {
         self.metrics.request(line.section, line.status, seconds);
-        self.write(line);
+        // The files of the page are many at each visit and say nothing: only what is wrong with them is a line.
+        if !(line.section == "page" && line.method == "GET" && line.status < 400) {
+            self.write(line);
+        }
     }
 
     /// Counts a try to deliver a notice, and takes it down unless it arrived.

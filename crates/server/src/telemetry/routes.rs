@@ -91,6 +91,8 @@ async fn beside(State(shared): State<Arc<Shared>>) -> Result<Response, Problem> 
 }
 
 fn metrics(shared: &Shared) -> Response {
-    let text = shared.telemetry.metrics().text(shared.chat.load());
+    let metrics = shared.telemetry.metrics();
+    let usage = shared.system.as_ref().map(|probe| probe.usage());
+    let text = metrics.text(shared.chat.load(), usage);
     ([(CONTENT_TYPE, TYPE)], text).into_response()
 }

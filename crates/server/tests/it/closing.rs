@@ -108,3 +108,31 @@ async fn who_reads_nothing_of_an_answer_is_let_go_and_holds_nothing_up() {
     drop(deaf);
     rig.stop().await;
 }
+
+// D33
+#[tokio::test]
+async fn who_waits_for_a_turn_that_has_no_time_to_end_is_told_which_one_goes_on() {
+    let limits = ServerLimits { grace: Duration::from_millis(50), ..ServerLimits::default() };
+    let mut rig = Rig::builder().limits(limits).start().await;
+    let client = rig.client();
+    let asked = tokio::spawn({
+        let client = client.clone();
+        async move { client.post(MESSAGES, &json!({ "content": "slow kept" })).await }
+    });
+    let turn = within(async {
+        loop {
+            let turns = client.get("/v1/sessions/s/turns").await.json();
+            if let Some(turn) = turns["items"].get(0) {
+                return turn["id"].clone();
+            }
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    rig.begin_stop();
+    let answer = within(asked).await.unwrap();
+    let error = answer.json()["error"].clone();
+    assert_eq!((answer.status, &error["turn"]), (503, &turn), "{error}");
+    assert_eq!(error["bucket"], "retryable_transient");
+    rig.stop().await;
+}

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may unwrap")]
 #![expect(clippy::print_stderr, reason = "a test that lacks its program says so")]
 
+mod administration;
 mod agui;
 mod bad_input;
 mod blobs;

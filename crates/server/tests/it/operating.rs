@@ -1,5 +1,6 @@
 //! What an operator sees: lines, metrics, readiness; and what HTTP asks for around all answers.
 
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use hyper::Method;
@@ -54,6 +55,8 @@ async fn each_request_and_each_turn_has_a_line_without_what_was_said() {
     let mut requests = lines.of("request");
     for line in &mut requests {
         assert!(line.as_object_mut().unwrap().remove("ms").unwrap().as_f64().unwrap() >= 0.0);
+        let peer = line.as_object_mut().unwrap().remove("peer").unwrap();
+        assert!(peer.as_str().unwrap().parse::<SocketAddr>().unwrap().ip().is_loopback());
     }
     let line = |method: &str, path: &str, status: u16| {
         json!({
@@ -206,7 +209,7 @@ impl Entropy for Dry {
 async fn what_breaks_is_told_by_category_and_logged_by_name() {
     let (rig, lines) = logged();
     let rig = rig.server(|it| it.entropy(Arc::new(Dry))).start().await;
-    let client = rig.client().with("x-request-id", "r-2");
+    let client = rig.operator().with("x-request-id", "r-2");
     let answer = client.post("/v1/keys", &json!({})).await;
     let expected = json!({ "error": {
         "category": "server_failed", "bucket": "retryable_transient", "message": "something broke in the server",

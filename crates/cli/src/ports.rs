@@ -1,0 +1,73 @@
+//! The ports of a server: kept open while one server ends and the next begins, so that nobody is refused in between.
+
+use std::io;
+use std::net::TcpListener as PlainListener;
+
+use singletree_server::Server;
+use tokio::net::TcpListener;
+
+use crate::error::{Error, Result};
+use crate::serving::Served;
+
+/// The ports of a server, open.
+#[derive(Debug, Default)]
+pub(crate) struct Ports {
+    main: Option<Port>,
+    admin: Option<Port>,
+    metrics: Option<Port>,
+}
+
+/// A port as it was asked for.
+#[derive(Debug)]
+struct Port {
+    address: String,
+    listener: PlainListener,
+}
+
+/// What one server listens at.
+#[derive(Debug)]
+pub(crate) struct Listeners {
+    pub(crate) main: TcpListener,
+    pub(crate) admin: TcpListener,
+    pub(crate) metrics: Option<TcpListener>,
+}
+
+impl Ports {
+    /// Tells whether none has been opened yet.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.main.is_none()
+    }
+
+    /// Closes all of them for those that come from now on.
+    pub(crate) fn close(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Opens the ports of a server; those that are open at the same address stay so.
+    pub(crate) async fn listen(&mut self, served: &Served) -> Result<Listeners> {
+        let main = open(&mut self.main, &served.server, &served.listen).await?;
+        let admin = open(&mut self.admin, &served.server, &served.admin).await?;
+        let metrics = match &served.metrics {
+            Some(address) => Some(open(&mut self.metrics, &served.server, address).await?),
+            None => None,
+        };
+        Ok(Listeners { main, admin, metrics })
+    }
+}
+
+async fn open(port: &mut Option<Port>, server: &Server, address: &str) -> Result<TcpListener> {
+    let kept = match port.take().filter(|port| port.address == address) {
+        Some(kept) => kept,
+        None => {
+            let listener = server.listen(address).await?.into_std().map_err(unusable)?;
+            Port { address: address.to_owned(), listener }
+        }
+    };
+    let listener = kept.listener.try_clone().and_then(TcpListener::from_std).map_err(unusable)?;
+    *port = Some(kept);
+    Ok(listener)
+}
+
+fn unusable(source: io::Error) -> Error {
+    Error::Input { source }
+}
