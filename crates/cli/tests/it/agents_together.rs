@@ -104,7 +104,7 @@ fn a_summary_is_shown_before_the_messages_that_it_does_not_stand_for() {
     assert_eq!(
         rest,
         "you> say a\nYou said a.\nyou> say b\nYou said b.\n\
-         summary of messages 0-3: Letters.\nTwo of them.\nyou> say c\nYou said c.\n"
+         summary of messages 0-3: Letters.\n    Two of them.\nyou> say c\nYou said c.\n"
     );
     let (_, shown) = desk.json(&["sessions", "show", "s"]);
     let summary = json!({ "from": 0, "to": 4, "text": "Letters.\nTwo of them.", "model": "m" });

@@ -22,8 +22,14 @@ const PROGRAM: &[&str] = &[
 ];
 
 /// Chapters that need no more than the binary, each in a home of its own.
-const ALONE: &[&str] =
-    &["introduction", "guide/running", "guide/backup-and-upgrade", "guide/terminal", "guide/page"];
+const ALONE: &[&str] = &[
+    "introduction",
+    "guide/running",
+    "guide/runbook",
+    "guide/backup-and-upgrade",
+    "guide/terminal",
+    "guide/page",
+];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
