@@ -16,7 +16,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http_body_util::BodyExt;
 use hyper::Request;
-use serde_json::{Value, json};
+use serde_json::json;
 use singletree_durable::MemoryStore;
 use singletree_harness::{Chat, ChatTurnOutcome, Doctor, Error, SendOptions, Turn};
 use singletree_llm::ChatMessage;
@@ -57,7 +57,7 @@ impl World {
         let ChatTurnOutcome::Completed(first) = send(chat, SESSION, "say hello").await else { panic!() };
         let png = chat.keep_blob(SESSION, b"\x89PNG\r\n\x1a\n".to_vec(), None).await.unwrap();
         let last_event = chat.transcript(SESSION, 0, 0).await.unwrap().last_event.unwrap();
-        let key = post(&rig.server, "/v1/keys", &json!({})).await["key"]["id"].clone();
+        let key = rig.operator().post("/v1/keys", &json!({})).await.json()["key"]["id"].clone();
         let (mut waiting, mut turn) = (Vec::new(), first.turn.to_string());
         let (mut signal, mut action) = ("nothing".to_owned(), "0".repeat(32));
         match doing {
@@ -133,12 +133,6 @@ impl World {
 
 async fn send(chat: &Chat, session: &str, text: &str) -> ChatTurnOutcome {
     chat.send(session, ChatMessage::user(text)).await
-}
-
-async fn post(server: &Server, path: &str, body: &Value) -> Value {
-    let request = Request::post(path).header("host", "localhost").header("content-type", "application/json");
-    let answer = server.answer(request.body(Body::from(body.to_string())).unwrap()).await;
-    serde_json::from_slice(&answer.into_body().collect().await.unwrap().to_bytes()).unwrap()
 }
 
 /// Waits until no turn of a session is open and it waits for nothing: what waits is denied.
