@@ -316,18 +316,25 @@ fn judge_cancel(_: &Ground, said: &[Said; 2], stored: &StoredSession) -> Result<
     Ok(true)
 }
 
-// A deadline against an answer: one ends the wait.
+// A deadline against an answer: one ends the wait. The clock reaches the deadline while they race: an answer that is taken
+// from then on is refused (D37).
 fn deadline(ground: Ground, signal: Signal) -> BoxFuture<'static, Pair> {
     Box::pin(async move {
         let signal = signal.expires_in(Duration::from_secs(60));
         let graph = asking(signal, ground.effects());
         let chat = ground.open(&graph, Durability::Step, WhileSuspended::Reject);
         ground.suspend(&chat).await;
-        ground.clock.advance(60_001);
-        let timer = chat.clone();
+        let over = Arc::new(Semaphore::new(0));
+        let ended = over.clone();
+        let subscription = chat.subscribe(&ground.session, move |_| ended.add_permits(1)).unwrap();
+        let (timer, clock) = (chat.clone(), ground.clock.clone());
         let passes: Contender = Box::pin(async move {
+            clock.advance(60_001);
             // The first sweep begins to watch deadlines; whether this one was first, the judge reads.
             timer.sweep().await.unwrap();
+            // A refused answer leaves the wait to the deadline, whose turn a shutdown would not begin any more.
+            over.acquire().await.unwrap().forget();
+            drop(subscription);
             let category = Error::SignalExpired { signal: "ok".into() }.category().to_owned();
             Said { turn: None, end: End::Errored { category, retry_safe: false, recorded: true } }
         });
