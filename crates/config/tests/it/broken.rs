@@ -80,7 +80,7 @@ fn unknown_keys_are_told_with_what_was_meant() {
             "4:8: `tools` has no key `note`",
             "hint: there is `call_time`, `output_bytes`, `http_get`",
             "6:1: `limits` has no key `x`",
-            "hint: there is `queue`, `message_bytes`, `steps`, `tool_calls`, `tokens`, `messages`, `history_bytes`, \
+            "hint: there is `queue`, `message_bytes`, `steps`, `tool_calls`, `tokens`, `messages`, `history_bytes`, `page_bytes`, \
              `turn_time`, `turn_age`, `hot_sessions`, `busy_sessions`, `loaded_bytes`",
         ],
     );
