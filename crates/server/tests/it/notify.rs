@@ -333,7 +333,8 @@ async fn what_was_told_and_not_removed_is_told_again_by_the_next_process_under_t
             }
         }
         next.stop().await;
-        assert!(receiver.rest().is_empty());
+        let rest = receiver.rest();
+        assert!(rest.is_empty(), "{land:?}: {:?}", rest.iter().map(|it| it.json()).collect::<Vec<_>>());
     }
 }
 
