@@ -380,6 +380,10 @@ impl Keeper {
         match result {
             Ok(_) => {
                 self.set_wait(None);
+                // The claim has given the turn its row: until then what runs has the number of the turn that was suspended.
+                if let Some(running) = self.hot.desk().running.as_mut() {
+                    running.no = Some(self.row().no);
+                }
                 answering.ticket.settle(true);
                 if let Some(taken) = taken {
                     // Who answered may have gone; the answer counts all the same.

@@ -80,6 +80,26 @@ async fn a_suspension_is_recorded_when_the_store_works_again() {
     }
 }
 
+// D20, D38, INV-7: the turn that an answer starts has a row of its own, which is not the one that was suspended.
+#[tokio::test(start_paused = true)]
+async fn the_end_of_an_answered_turn_is_told_and_recorded_when_the_store_works_again() {
+    let sky = Sky::over(MemoryStore::new());
+    let agent = agent(&asking(&Log::default(), Signal::new("ok")), Durability::Turn);
+    let chat = Chat::builder().agent(agent).open(sky.clone()).unwrap();
+    assert_eq!(chat.send("s", user("m")).await.as_str(), "suspended");
+    // The claim lands, the end does not.
+    sky.fail(2, 10_000, Land::Before);
+    let turn = chat.answer(at("s", "ok"), approve(true)).await.unwrap();
+    let told = tokio::time::timeout(Duration::from_secs(60), turn.outcome()).await;
+    assert!(unrecorded(told.expect("it is told").as_ref()));
+    sky.clear();
+    // Its turn comes when the one before it is recorded.
+    assert_eq!(chat.send("s", user("n")).await.as_str(), "suspended");
+    assert_eq!(turn.outcome().await.as_str(), "completed");
+    assert_eq!(history(&chat, "s").await[..3], ["u:m", "a:ask", "a:done"]);
+    check_rows(&sky, "s").await;
+}
+
 // C, low; harness-chat §10.1: a session is given up when it cannot be read, not when one read has failed.
 #[tokio::test(start_paused = true)]
 async fn one_failed_read_ends_no_conversation() {
