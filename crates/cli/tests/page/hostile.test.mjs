@@ -47,7 +47,7 @@ let house;
 let talker;
 before(async () => {
   browser = await browse();
-  talker = await model((request) => [HOSTILE[Number(request.messages.at(-1).content)]], 0);
+  talker = await model((request) => [HOSTILE[Number(request.messages.at(-1).content)] ?? "I see."], 0);
   house = await new House("--config", config(talker.url)).start();
 });
 after(async () => {

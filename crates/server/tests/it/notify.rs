@@ -293,6 +293,8 @@ async fn an_endpoint_that_does_not_answer_holds_up_no_turn_and_no_other_tenant()
 async fn dying(store: &MemoryStore, n: u64, land: Land, receiver: &Receiver) -> (Rig, bool) {
     let failing = FailAt::new(Arc::new(store.clone()), n, land);
     let rig = telling_at(receiver).start_on(failing).await;
+    // What a server writes at its start is written before the turn, so that it is no write between its end and the removal.
+    settle().await;
     let suspended = match rig.chat.submit("s", ChatMessage::user("send"), SendOptions::new()).await {
         Ok(turn) => within(turn.outcome()).await.as_str() == "suspended",
         Err(_) => false,
