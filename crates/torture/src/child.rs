@@ -2,6 +2,7 @@
 
 mod agent;
 mod effects;
+mod finish;
 mod office;
 mod watched;
 
@@ -26,6 +27,7 @@ use crate::fault::CommitFaults;
 use crate::heartbeat::{ChildPhase, Heartbeat};
 use crate::wire::{Ask, Line};
 pub(crate) use effects::Happened;
+use finish::finish;
 use watched::Watched;
 
 /// How long turns may take to end when the parent asks no more.
@@ -83,7 +85,7 @@ pub async fn serve(parts: ChildParts) -> Result<()> {
     let ChildParts { journal, upkeep, effects, pace, say, mut asks, heartbeat, release, faults } = parts;
     let watched = Arc::new(Watched::new((journal, upkeep), say.clone(), faults));
     let [agent, office] = load_agents(effects, pace, release)?;
-    let chat = Chat::builder().agent(agent).agent(office).open_shared(watched.clone(), watched)?;
+    let chat = Chat::builder().agent(agent).agent(office).open_shared(watched.clone(), watched.clone())?;
     heartbeat.enter(ChildPhase::Sweeping);
     let taken = chat.sweep().await?.len() as u64;
     heartbeat.enter(ChildPhase::Serving);
@@ -101,6 +103,7 @@ pub async fn serve(parts: ChildParts) -> Result<()> {
     }
     while tasks.join_next().await.is_some() {}
     heartbeat.enter(ChildPhase::Ending);
+    finish(&watched).await?;
     chat.shutdown(GRACE).await;
     Ok(())
 }

@@ -119,7 +119,7 @@ impl Served {
     }
 
     /// Reads on to the first line that this takes; none when the child is gone.
-    fn until<T>(&mut self, take: impl Fn(&Line) -> Option<T>) -> Option<T> {
+    fn until<T>(&mut self, mut take: impl FnMut(&Line) -> Option<T>) -> Option<T> {
         let mut text = String::new();
         loop {
             text.clear();
@@ -176,6 +176,33 @@ fn a_turn_that_aborts_the_process_each_time_is_closed_at_the_third_restart_and_o
     let db = Connection::open(&db).unwrap();
     let deaths = db.query_row("SELECT max(deaths) FROM turn", [], |row| row.get::<_, u32>(0)).unwrap();
     assert_eq!(deaths, 3);
+}
+
+// INV-2
+#[test]
+fn the_last_process_ends_what_is_queued_before_it_stops() {
+    let home = Home::new();
+    let mut first = Served::start(&home);
+    for call in 0..8 {
+        first.send(call, "one", &format!("plain {call}"));
+    }
+    let mut given = 0;
+    first.until(|line| {
+        given += u32::from(matches!(line, Line::Given { .. }));
+        (given == 8).then_some(())
+    });
+    first.child.kill().unwrap();
+    first.child.wait().unwrap();
+
+    let mut last = Served::start(&home);
+    drop(last.stdin);
+    let mut said = String::new();
+    std::io::Read::read_to_string(&mut last.lines, &mut said).unwrap();
+    assert!(last.child.wait().unwrap().success(), "{said}");
+    let db = Connection::open(home.path().join("t.db")).unwrap();
+    let count = |sql: &str| db.query_row(sql, [], |row| row.get::<_, u32>(0)).unwrap();
+    assert_eq!(count("SELECT count(*) FROM turn"), 8);
+    assert_eq!(count("SELECT count(*) FROM turn WHERE outcome IS NULL"), 0);
 }
 
 #[test]

@@ -29,6 +29,11 @@ impl Watched {
     ) -> Self {
         Self { journal, upkeep, say, commits: AtomicU64::new(0), faults }
     }
+
+    /// Returns how many commits there were.
+    pub(super) fn committed(&self) -> u64 {
+        self.commits.load(Ordering::Relaxed)
+    }
 }
 
 impl fmt::Debug for Watched {

@@ -1,0 +1,50 @@
+//! Waits until no turn is under way. An orderly stop lets running turns end and leaves those that are queued to the next
+//! process; at the very end of a torture there is none.
+
+use std::time::Duration;
+
+use singletree_durable::{Journal, TenantId, TurnKind, TurnQuery, WaitQuery};
+
+use super::watched::Watched;
+use crate::error::Result;
+
+/// How long nothing may be committed while turns are under way: what has not ended by then is stuck, and stays for the
+/// verdict to find.
+const STILL: Duration = Duration::from_secs(20);
+
+/// How often it looks.
+const TICK: Duration = Duration::from_millis(20);
+
+/// Waits until every turn has its outcome, but for messages that are queued behind a wait.
+pub(super) async fn finish(store: &Watched) -> Result<()> {
+    let (mut committed, mut still) = (store.committed(), Duration::ZERO);
+    while still < STILL && is_under_way(store).await.map_err(singletree_harness::Error::from)? {
+        tokio::time::sleep(TICK).await;
+        let now = store.committed();
+        still = if now == committed { still + TICK } else { Duration::ZERO };
+        committed = now;
+    }
+    Ok(())
+}
+
+async fn is_under_way(store: &Watched) -> singletree_durable::Result<bool> {
+    let tenant = TenantId::single();
+    let mut from = None;
+    loop {
+        let page = store.sessions(&tenant, from.as_ref(), PAGE).await?;
+        for session in page.sessions {
+            let key = session.key;
+            let open = store.turns(&key, &TurnQuery::Open).await?;
+            let runs = open.iter().any(|it| it.kind != TurnKind::Message);
+            if runs || (!open.is_empty() && store.waits(&WaitQuery::Pending(key)).await?.is_empty()) {
+                return Ok(true);
+            }
+        }
+        match page.next {
+            Some(next) => from = Some(next),
+            None => return Ok(false),
+        }
+    }
+}
+
+const PAGE: u64 = 100;
