@@ -4,6 +4,7 @@
 //! (INV-17).
 
 mod args;
+mod erasure_log;
 mod error;
 mod exit;
 mod json;

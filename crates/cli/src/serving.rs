@@ -10,11 +10,12 @@ use singletree::harness::{BlobLimits, Blobs, Notices, Redact};
 use singletree::http::{HttpClient, HttpLimits, Redactor};
 use singletree::{Chat, SqliteStore};
 use singletree_server::{
-    AccessPolicy, KeyQuotas, NarrationLimits, NarrationLog, Quotas, Server, ServerLimits, Telemetry,
-    TenantQuotas, TokenPolicy, Webhook,
+    AccessPolicy, KeyQuotas, NarrationLimits, NarrationLog, Quotas, Server, ServerBuilder, ServerLimits,
+    Telemetry, TenantQuotas, TokenPolicy, Webhook,
 };
 
 use crate::args::{Serve, Switch};
+use crate::erasure_log::ErasureLog;
 use crate::error::{Error, Result};
 use crate::log::ErrorLog;
 use crate::place::Place;
@@ -100,13 +101,10 @@ impl Served {
             .webhooks(notify.iter().map(webhook).collect::<Result<Vec<_>>>()?)
             .access(policy)
             .telemetry(telemetry.clone())
+            .revocation_log(Arc::new(ErasureLog(store.clone())))
             .system(Arc::new(ServerUsage::new(place.db(), descriptor_limit, log)))
             .quotas(quotas(&serving.quotas));
-        let server = match descriptor_limit {
-            Some(count) => server.descriptors(count),
-            None => server,
-        };
-        let server = server.build()?;
+        let server = descriptor_limit.into_iter().fold(server, ServerBuilder::descriptors).build()?;
         let listen = args.listen.clone().or_else(|| serving.listen.clone());
         let listen = listen.unwrap_or_else(|| LISTEN.to_owned());
         let admin = serving.admin.unwrap_or_else(|| ADMIN.to_owned());
@@ -133,7 +131,11 @@ impl Served {
 }
 
 /// Makes what people are told by: the command line's word goes before that of the file.
-fn narration(asked: Option<Switch>, serving: &Serving, redactor: &Redactor) -> Result<NarrationLog> {
+pub(crate) fn narration(
+    asked: Option<Switch>,
+    serving: &Serving,
+    redactor: &Redactor,
+) -> Result<NarrationLog> {
     let is_on = asked.map_or(serving.narration.unwrap_or(true), |it| it == Switch::On);
     if !is_on {
         return Ok(NarrationLog::off());

@@ -23,7 +23,7 @@ use crate::shell_word::quoted;
 use crate::wire::RealPace;
 
 /// The file that is looked for where none is named.
-const FILE: &str = "singletree.toml";
+pub(crate) const FILE: &str = "singletree.toml";
 
 /// When the demo was made, as clients are told.
 const MADE_AT: &str = "1970-01-01T00:00:00Z";

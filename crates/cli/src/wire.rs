@@ -143,7 +143,7 @@ impl House {
 /// is told.
 pub(crate) async fn open_store(place: &Place, command: &str) -> Result<SqliteStore> {
     place.make()?;
-    let options = SqliteStore::options(place.db()).command(format!("singletree {command}"));
+    let options = SqliteStore::options(place.db()).list_erasures().command(format!("singletree {command}"));
     options.open().await.map_err(|source| Error::Open { source })
 }
 

@@ -56,7 +56,7 @@ mod ui_stream;
 pub use caller::{Caller, Scope, tenant};
 pub use entropy::{Entropy, SystemEntropy};
 pub use error::{Error, Result};
-pub use keys::{AccessPolicy, Keyring, NewKey, TokenPolicy, erase_tenant, tenants_with_keys};
+pub use keys::{AccessPolicy, Keyring, NewKey, RevocationLog, TokenPolicy, erase_tenant, tenants_with_keys};
 pub use narration::{NarrationLimits, NarrationLog};
 pub use notify::Webhook;
 pub use openharness::Environments;

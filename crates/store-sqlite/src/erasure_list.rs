@@ -19,16 +19,16 @@ use crate::name_hash::hash;
 const DOING: &str = "keep the list of what was erased";
 
 /// Something that was erased, deleted or revoked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ErasedName<'a> {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ErasedName {
     /// Everything of a tenant.
-    Tenant(&'a TenantId),
+    Tenant(TenantId),
     /// Everything that was kept for a subject of a tenant.
-    Subject(&'a TenantId, &'a SubjectId),
+    Subject(TenantId, SubjectId),
     /// A session.
-    Session(&'a SessionKey),
+    Session(SessionKey),
     /// An API key of a tenant, by its id.
-    Key(&'a TenantId, &'a str),
+    Key(TenantId, String),
 }
 
 /// The list of what was erased from one database.
@@ -79,7 +79,7 @@ impl ErasureList {
 
     /// Returns when this was erased last; none if it was not.
     #[must_use]
-    pub fn erased_at(&self, name: ErasedName<'_>) -> Option<Timestamp> {
+    pub fn erased_at(&self, name: &ErasedName) -> Option<Timestamp> {
         self.entries.get(&hash_of(self.key.as_ref()?, name)).copied()
     }
 
@@ -93,7 +93,7 @@ impl ErasureList {
     ///
     /// # Errors
     /// `store_unavailable`: then nothing must be erased yet, or a backup would bring it back.
-    pub fn add<'a>(&mut self, names: impl IntoIterator<Item = ErasedName<'a>>, at: Timestamp) -> Result<()> {
+    pub fn add<'a>(&mut self, names: impl IntoIterator<Item = &'a ErasedName>, at: Timestamp) -> Result<()> {
         let mut text = String::new();
         let key = match &self.key {
             Some(key) => key.clone(),
@@ -130,7 +130,7 @@ impl ErasureList {
 const KEY_LEN: usize = 64;
 const HASH_LEN: usize = 64;
 
-fn hash_of(key: &str, name: ErasedName<'_>) -> String {
+fn hash_of(key: &str, name: &ErasedName) -> String {
     match name {
         ErasedName::Tenant(tenant) => hash(key, &["tenant", tenant.as_str()]),
         ErasedName::Subject(tenant, subject) => hash(key, &["subject", tenant.as_str(), subject.as_str()]),
@@ -164,19 +164,20 @@ mod tests {
         let path = ErasureList::path_beside(&folder.path().join("chat.db"));
         let mut list = ErasureList::read(&path).unwrap();
         let (ann, subject) = (key("about-ann"), SubjectId::parse("ann").unwrap());
-        assert!(list.is_empty() && list.erased_at(ErasedName::Session(&ann)).is_none());
-        list.add([ErasedName::Session(&ann)], Timestamp::from_millis(5)).unwrap();
+        assert!(list.is_empty() && list.erased_at(&ErasedName::Session(ann.clone())).is_none());
+        list.add([&ErasedName::Session(ann.clone())], Timestamp::from_millis(5)).unwrap();
         // A crash in the middle of a line.
         fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(b"7 12ab").unwrap();
         let mut list = ErasureList::read(&path).unwrap();
-        list.add([ErasedName::Subject(&ann.tenant, &subject)], Timestamp::from_millis(9)).unwrap();
+        let whom = ErasedName::Subject(ann.tenant.clone(), subject);
+        list.add([&whom], Timestamp::from_millis(9)).unwrap();
 
         let list = ErasureList::read(&path).unwrap();
-        assert_eq!(list.erased_at(ErasedName::Session(&ann)), Some(Timestamp::from_millis(5)));
-        let found = list.erased_at(ErasedName::Subject(&ann.tenant, &subject));
+        assert_eq!(list.erased_at(&ErasedName::Session(ann.clone())), Some(Timestamp::from_millis(5)));
+        let found = list.erased_at(&whom);
         assert_eq!(found, Some(Timestamp::from_millis(9)));
-        assert_eq!(list.erased_at(ErasedName::Session(&key("ann"))), None);
-        assert_eq!(list.erased_at(ErasedName::Key(&ann.tenant, "ann")), None);
+        assert_eq!(list.erased_at(&ErasedName::Session(key("ann"))), None);
+        assert_eq!(list.erased_at(&ErasedName::Key(ann.tenant, "ann".to_owned())), None);
         assert!(!fs::read_to_string(&path).unwrap().contains("ann"));
     }
 }

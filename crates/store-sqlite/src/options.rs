@@ -22,12 +22,13 @@ pub struct Options {
     pub(crate) path: PathBuf,
     pub(crate) durability: Durability,
     pub(crate) command: String,
+    pub(crate) lists_erasures: bool,
 }
 
 impl Options {
     /// Starts with the defaults: [`Durability::Full`], no command text.
     pub(crate) fn new(path: PathBuf) -> Self {
-        Self { path, durability: Durability::default(), command: String::new() }
+        Self { path, durability: Durability::default(), command: String::new(), lists_erasures: false }
     }
 
     /// Sets what an answered batch survives.
@@ -42,6 +43,15 @@ impl Options {
     #[must_use]
     pub fn command(mut self, command: impl Into<String>) -> Self {
         self.command = command.into();
+        self
+    }
+
+    /// Lists every session that is deleted in a file beside the database ([`ErasureList`](crate::ErasureList)), synced
+    /// before the deletion is committed, so that no restored backup brings it back. The list grows by about 80 bytes for
+    /// each deletion. Where it cannot be written, the deletion fails with `store_unavailable`.
+    #[must_use]
+    pub fn list_erasures(mut self) -> Self {
+        self.lists_erasures = true;
         self
     }
 

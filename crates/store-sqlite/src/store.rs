@@ -7,9 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use rusqlite::Transaction;
-use singletree_durable::{BoxFuture, Error, JournalSessions, Result};
+use singletree_durable::{BoxFuture, Error, JournalSessions, Result, Timestamp};
 use tokio::sync::{oneshot, watch};
 
+use crate::erasure_list::{ErasedName, ErasureList};
 use crate::error::{translate, unavailable};
 use crate::file_identity::FileIdentity;
 use crate::format::{self, Meta};
@@ -106,6 +107,25 @@ impl SqliteStore {
     #[must_use]
     pub fn session_store(&self) -> JournalSessions {
         JournalSessions::new(Arc::new(self.clone()))
+    }
+
+    /// Adds names to the list of what was erased, which is synced when this answers. Sessions that are deleted are added by
+    /// themselves; this is for what the store does not know, such as revoked keys.
+    ///
+    /// Without [`Options::list_erasures`] nothing is listed.
+    ///
+    /// # Errors
+    /// `store_unavailable`: then nothing must be erased yet; `store_closed`.
+    ///
+    /// # Cancellation
+    /// The names are added even if the future is dropped.
+    pub fn list_erased(
+        &self,
+        names: Vec<ErasedName>,
+        at: Timestamp,
+    ) -> impl Future<Output = Result<()>> + Send + use<> {
+        let listed = self.hand_over(Work::List { names, at });
+        async move { listed.await.map(drop) }
     }
 
     /// Returns the bytes of all values that were bound in the statements of commits since the store was opened
@@ -254,6 +274,8 @@ fn prepare(options: &Options, living: &watch::Receiver<()>) -> Result<Prepared> 
     let reads = Arc::new(Queue::new(reader::WAITING));
     let readers = reader::start(&path, &reads, living)?;
     let identity = FileIdentity::of(&path).map_err(|error| unavailable("find its file", error))?;
+    let list = || ErasureList::read(ErasureList::path_beside(&path));
+    let erasures = options.lists_erasures.then(list).transpose()?;
     let writer = Writer {
         connection: Some(connection),
         path,
@@ -261,6 +283,7 @@ fn prepare(options: &Options, living: &watch::Receiver<()>) -> Result<Prepared> 
         is_displaced: false,
         is_starved: false,
         durability: options.durability,
+        erasures,
         names: Names::default(),
         meter: Arc::default(),
         residue: Residue::None,

@@ -13,6 +13,7 @@ use singletree_durable::{
 use tokio::sync::oneshot;
 
 use crate::apply::{self, blob, checkpoint, document, paused, probe};
+use crate::erasure_list::{ErasedName, ErasureList};
 use crate::error::{Failure, share, translate};
 use crate::file_identity::FileIdentity;
 use crate::format;
@@ -78,6 +79,8 @@ pub(crate) enum Work {
     Keep { key: SessionKey, blob: Blob, holder: Option<String> },
     /// A commit that changes nothing, by the writer of this fence.
     Probe { held: Fence },
+    /// Names for the list of what was erased.
+    List { names: Vec<ErasedName>, at: Timestamp },
 }
 
 /// One write and who waits for it.
@@ -116,6 +119,8 @@ pub(crate) struct Writer {
     pub(crate) is_displaced: bool,
     /// What a commit survives.
     pub(crate) durability: Durability,
+    /// The list of what was erased, where one is kept.
+    pub(crate) erasures: Option<ErasureList>,
     /// The ids of names that were met.
     pub(crate) names: Names,
     /// Where commits are counted.
@@ -215,6 +220,13 @@ impl Writer {
                 group.run(Guard::Savepoints)?.expect("with savepoints nothing has to be done again")
             }
         };
+        if let Some(list) = &mut self.erasures
+            && let Err(error) = list_erasures(list, jobs, &verdicts)
+        {
+            // A deletion that is in no list would be undone by a restored backup.
+            group.undo()?;
+            return Err(error.into());
+        }
         if bytes == 0 {
             group.undo()?;
             return Ok(verdicts);
@@ -336,6 +348,8 @@ impl Work {
                 return document::expire(scribe, *before, *limit).map(Reply::Count);
             }
             Self::Keep { key, blob, holder } => blob::keep(scribe, key, (blob, holder.as_deref())),
+            // The list is no part of the database.
+            Self::List { .. } => Ok(()),
             Self::Probe { held } => return probe::commit_nothing(scribe, *held, is_starved),
         };
         done.map(|()| Reply::Done)
@@ -349,10 +363,33 @@ impl Work {
             | Self::Documents(_)
             | Self::Expire { .. }
             | Self::Keep { .. }
+            | Self::List { .. }
             | Self::Probe { .. } => false,
             Self::Checkpoint { change, .. } => matches!(change, checkpoint::Change::Delete(_)),
         }
     }
+}
+
+/// Lists the sessions that were deleted, and other names that were handed over, before any of it is committed.
+fn list_erasures(list: &mut ErasureList, jobs: &[Job], verdicts: &[Verdict]) -> Result<()> {
+    let done = jobs.iter().zip(verdicts).filter(|(_, verdict)| verdict.is_ok());
+    for (job, _) in done {
+        match &job.work {
+            Work::List { names, at } => list.add(names, *at)?,
+            Work::Apply(batch) if job.work.deletes() => {
+                // Without an entry in the audit there was no session.
+                let deleted_at = batch.puts.iter().find_map(|put| match put {
+                    Put::Audit(row) => Some(row.at),
+                    _ => None,
+                });
+                if let Some(at) = deleted_at {
+                    list.add([&ErasedName::Session(batch.key.clone())], at)?;
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// Why a whole group failed.

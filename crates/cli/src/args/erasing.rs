@@ -17,6 +17,9 @@ pub(crate) struct Erase {
     /// token, or what was said in X-Subject.
     #[arg(long, value_name = "SUBJECT", value_parser = subject)]
     pub(crate) subject: Option<SubjectId>,
+    /// The file of the agents, whose `narration_file` is cleared of what is erased; by default singletree.toml in this folder.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) common: Common,
 }

@@ -1,11 +1,15 @@
 //! `singletree erase`: removing everything that is kept for a person or a tenant.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use singletree::durable::{Result as StoreResult, SessionKey, SubjectId, TenantId, Upkeep};
 use singletree::engine::{Clock, SystemClock};
 use singletree::harness::{self, ErasureScope};
-use singletree::{ErasedName, ErasureList, SqliteStore};
+use singletree::http::Redactor;
+use singletree::narration::Whose;
+use singletree::{ErasedName, SqliteStore};
+use singletree_server::NarrationLog;
 
 use crate::args::Erase;
 use crate::error::Result;
@@ -13,6 +17,8 @@ use crate::exit::COMPLETED;
 use crate::json::{self, Done};
 use crate::place::Place;
 use crate::print::Screen;
+use crate::serving::narration;
+use crate::who::{FILE, load};
 use crate::wire::House;
 
 /// Who erases on the command line, as it is recorded.
@@ -24,8 +30,10 @@ const PAGE: u64 = 256;
 /// Runs the command. It wants the database for itself; erasing again finishes what a process that died has left.
 pub(crate) async fn run(args: Erase) -> Result<u8> {
     let place = Place::of(args.common.db.db.as_deref())?;
+    // A file that cannot be read is told before anything is erased.
+    let narration = narration_file(args.config.as_deref()).await?;
     let house = House::open_empty(&place, "erase").await?;
-    let erased = erase(&house, &place, (args.tenant, args.subject)).await;
+    let erased = erase(&house, &place, &narration, (args.tenant, args.subject)).await;
     house.close().await;
     let count = erased?;
     let mut screen = Screen::out();
@@ -40,6 +48,7 @@ pub(crate) async fn run(args: Erase) -> Result<u8> {
 async fn erase(
     house: &House,
     place: &Place,
+    narration: &NarrationLog,
     (tenant, subject): (Option<TenantId>, Option<SubjectId>),
 ) -> Result<u64> {
     let tenants = match &tenant {
@@ -47,7 +56,6 @@ async fn erase(
         None => all_tenants(&house.store).await.map_err(harness::Error::from)?,
     };
     let scope = subject.map_or(ErasureScope::Tenant, ErasureScope::Subject);
-    let mut list = read_list(place)?;
     let mut count = 0;
     for tenant in &tenants {
         let chat = house.chat.of(tenant.clone());
@@ -56,11 +64,15 @@ async fn erase(
         let keys: Vec<SessionKey> =
             sessions.into_iter().map(|it| SessionKey::new(tenant.clone(), it)).collect();
         let whom = match &scope {
-            ErasureScope::Tenant => ErasedName::Tenant(tenant),
-            ErasureScope::Subject(subject) => ErasedName::Subject(tenant, subject),
+            ErasureScope::Tenant => ErasedName::Tenant(tenant.clone()),
+            ErasureScope::Subject(subject) => ErasedName::Subject(tenant.clone(), subject.clone()),
         };
-        let names = keys.iter().map(ErasedName::Session).chain([whom]);
-        list.add(names, SystemClock.now()).map_err(harness::Error::from)?;
+        let names = keys.iter().cloned().map(ErasedName::Session).chain([whom]).collect();
+        house.store.list_erased(names, SystemClock.now()).await.map_err(harness::Error::from)?;
+        for key in &keys {
+            let owner = Whose { tenant: tenant.as_str(), session: key.session.as_str() };
+            narration.sink().forget(owner);
+        }
         count += chat.erase(&scope, Some(BY)).await?;
         if scope == ErasureScope::Tenant {
             singletree_server::erase_tenant(&house.store, tenant).await?;
@@ -75,10 +87,15 @@ async fn erase(
     Ok(count)
 }
 
-/// Reads the list of what was erased from a database.
-pub(super) fn read_list(place: &Place) -> Result<ErasureList> {
-    let list = ErasureList::read(ErasureList::path_beside(place.db()));
-    Ok(list.map_err(harness::Error::from)?)
+/// Opens the file of narration that the agents' file names, if it names one. A running server would write to it, and is not
+/// there: the database is open here.
+async fn narration_file(config: Option<&Path>) -> Result<NarrationLog> {
+    let usual = Path::new(FILE);
+    let Some(config) = config.or_else(|| usual.exists().then_some(usual)) else {
+        return Ok(NarrationLog::off());
+    };
+    let serving = load(config).await?.serving().clone();
+    narration(None, &serving, &Redactor::default())
 }
 
 /// Returns the tenants that have sessions or keys, and the one of those who use no tenants.

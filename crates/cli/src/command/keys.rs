@@ -5,15 +5,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use singletree::ErasedName;
 use singletree::durable::{Error as StoreError, TenantId};
-use singletree::engine::{Clock, RandomIds, SystemClock};
+use singletree::engine::{RandomIds, SystemClock};
 use singletree::http::{Method, Secret};
 use singletree_protocol::native::{ApiKey, CreateKey, KeyList, KeyScope, KeyState, KeyWithSecret, RotateKey};
 use singletree_server::{Keyring, NewKey, ServerLimits, SystemEntropy};
 
-use super::erase::read_list;
 use crate::args::{Keys, KeysOf, ScopeName};
+use crate::erasure_log::ErasureLog;
 use crate::error::{Error, Result};
 use crate::exit::COMPLETED;
 use crate::json;
@@ -44,7 +43,6 @@ pub(crate) async fn run(args: Keys) -> Result<u8> {
         }
         (Keys::Revoke { id, .. }, place) => {
             let revoked = place.revoke(&id).await?;
-            list_revoked(&of, &revoked)?;
             match of.common.json {
                 true => json::print(&mut screen, &revoked)?,
                 false => screen.line(&format!("taken back: {}", line(&revoked)))?,
@@ -88,7 +86,8 @@ impl Where {
                 let (clock, ids, entropy) =
                     (Arc::new(SystemClock), Arc::new(RandomIds), Arc::new(SystemEntropy));
                 let kept = ServerLimits::default().audit_kept;
-                let keyring = Keyring::open(documents, clock, ids, entropy, kept);
+                let keyring = Keyring::open(documents, clock, ids, entropy, kept)
+                    .recording_revocations(Some(Arc::new(ErasureLog(house.store.clone()))));
                 Ok(Self::Here { house: Box::new(house), keyring, tenant })
             }
             Err(Error::Open { source: source @ StoreError::Locked { .. } }) => {
@@ -171,17 +170,6 @@ impl Where {
             }
         }
     }
-}
-
-/// Lists a key as revoked: a backup that is restored does not bring it back. Of a server at an address the database is not here.
-fn list_revoked(of: &KeysOf, key: &ApiKey) -> Result<()> {
-    if of.url.is_some() {
-        return Ok(());
-    }
-    let place = Place::of(of.common.db.db.as_deref())?;
-    let tenant = singletree_server::tenant(&key.tenant)?;
-    let added = read_list(&place)?.add([ErasedName::Key(&tenant, &key.id)], SystemClock.now());
-    Ok(added.map_err(singletree::harness::Error::from)?)
 }
 
 /// Prints a secret by itself, for scripts, and beside it what it is for people.

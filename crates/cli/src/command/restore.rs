@@ -68,7 +68,7 @@ pub(crate) async fn run(args: Restore) -> Result<u8> {
 /// Removes from a restored database what was erased since its backup was made, and returns how many conversations and keys
 /// that were.
 async fn apply(house: &House, lists: &[ErasureList]) -> Result<u64> {
-    let erased_at = |name: ErasedName<'_>| lists.iter().filter_map(|it| it.erased_at(name)).max();
+    let erased_at = |name: ErasedName| lists.iter().filter_map(|list| list.erased_at(&name)).max();
     let mut tenants = all_tenants(&house.store).await.map_err(harness::Error::from)?;
     tenants.extend(singletree_server::tenants_with_keys(&house.store).await?);
     let documents = Arc::new(house.store.clone());
@@ -81,13 +81,13 @@ async fn apply(house: &House, lists: &[ErasureList]) -> Result<u64> {
             chat.delete_session(session.session.as_str(), Some(BY)).await?;
             count += 1;
         }
-        if erased_at(ErasedName::Tenant(tenant)).is_some() {
+        if erased_at(ErasedName::Tenant(tenant.clone())).is_some() {
             // Whoever began anew under the name since is not in the backup.
             singletree_server::erase_tenant(&house.store, tenant).await?;
             continue;
         }
         for key in keyring.list(tenant, None, KEYS).await?.items {
-            if erased_at(ErasedName::Key(tenant, &key.id)).is_some() {
+            if erased_at(ErasedName::Key(tenant.clone(), key.id.clone())).is_some() {
                 keyring.revoke(tenant, &key.id, BY).await?;
                 count += 1;
             }
@@ -100,15 +100,18 @@ async fn apply(house: &House, lists: &[ErasureList]) -> Result<u64> {
 async fn erased_sessions(
     store: &SqliteStore,
     tenant: &TenantId,
-    erased_at: &impl Fn(ErasedName<'_>) -> Option<Timestamp>,
+    erased_at: &impl Fn(ErasedName) -> Option<Timestamp>,
 ) -> Result<Vec<SessionKey>> {
     let (mut erased, mut from) = (Vec::new(), None);
     loop {
         let page = store.sessions(tenant, from.as_ref(), PAGE).await.map_err(harness::Error::from)?;
         for row in page.sessions {
             let subject: Option<&SubjectId> = row.head.subject.as_ref();
-            let names = [Some(ErasedName::Session(&row.key)), Some(ErasedName::Tenant(tenant))];
-            let names = names.into_iter().chain([subject.map(|it| ErasedName::Subject(tenant, it))]);
+            let names =
+                [Some(ErasedName::Session(row.key.clone())), Some(ErasedName::Tenant(tenant.clone()))];
+            let names = names
+                .into_iter()
+                .chain([subject.map(|subject| ErasedName::Subject(tenant.clone(), subject.clone()))]);
             let last = names.flatten().filter_map(erased_at).max();
             if last.is_some_and(|it| row.head.created_at <= it) {
                 erased.push(row.key);

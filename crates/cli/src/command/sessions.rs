@@ -4,13 +4,10 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::Path;
 
+use singletree::Chat;
 use singletree::agent::Summary;
-use singletree::durable::{SessionId, SessionKey, TenantId};
-use singletree::engine::{Clock, SystemClock};
 use singletree::harness::{FailedTurn, SessionExport, SessionInfo};
-use singletree::{Chat, ErasedName};
 
-use super::erase::read_list;
 use crate::args::Sessions;
 use crate::error::{Error, Result};
 use crate::exit::COMPLETED;
@@ -48,7 +45,7 @@ pub(crate) async fn run(args: Sessions) -> Result<u8> {
         }
         Sessions::Delete { session, common } => {
             let house = House::open_empty(&place, "sessions delete").await?;
-            let deleted = delete(&house, &place, &session).await;
+            let deleted = house.chat.delete_session(&session, None).await;
             house.close().await;
             deleted?;
             place.forget(&session)?;
@@ -71,17 +68,6 @@ pub(crate) async fn run(args: Sessions) -> Result<u8> {
         }
     }
     Ok(COMPLETED)
-}
-
-/// Deletes a session, and lists it as erased first: a backup that is restored does not bring it back.
-async fn delete(house: &House, place: &Place, session: &str) -> Result<()> {
-    if house.chat.session(session).await.is_ok() {
-        let id = SessionId::parse(session).map_err(|it| Error::Usage(it.to_string()))?;
-        let key = SessionKey::new(TenantId::single(), id);
-        let added = read_list(place)?.add([ErasedName::Session(&key)], SystemClock.now());
-        added.map_err(singletree::harness::Error::from)?;
-    }
-    Ok(house.chat.delete_session(session, None).await?)
 }
 
 /// Lists all sessions, ordered by id.

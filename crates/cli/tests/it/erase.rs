@@ -2,10 +2,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::home::Home;
+use crate::home::{BINARY, Home};
 use crate::serving::Serving;
 
 /// What nobody but the erased person says.
@@ -86,6 +87,108 @@ fn what_is_erased_for_a_person_is_in_no_file_and_no_restored_backup() {
     let (_, keys) = home.json(&["keys", "list"]);
     assert_eq!(keys[0]["state"], "revoked", "{keys}");
     assert_eq!(home.run(&["doctor"]).code, 0);
+}
+
+/// A server with a file for narration and an endpoint that takes nothing, so that deliveries stay.
+const KEEPING: &str = r#"
+[models.script]
+wire = "script"
+file = "script.json"
+
+[agents.keeper]
+instructions = "Keep what you are told."
+tools = ["outbox"]
+
+[server]
+narration_file = "told.jsonl"
+
+[notify.default]
+url = "http://127.0.0.1:1/"
+secret = { env = "NOTIFY_SECRET" }
+private_network = true
+"#;
+
+/// Returns the files below a folder that hold one of these words.
+fn holding_below(folder: &Path, words: &[&str]) -> Vec<PathBuf> {
+    let mut found = holding(folder, words);
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(holding_below(&path, words));
+        }
+    }
+    found
+}
+
+// D25
+#[test]
+fn nothing_of_an_erased_person_stays_in_narration_deliveries_artifacts_or_logs() {
+    let home = Home::new();
+    let script = json!({ "model": "x", "rules": [
+        { "when": { "user": ["my name is {text}"] },
+          "then": { "calls": [{ "tool": "send_message", "arguments": { "to": "{text}", "body": "{text}" } }] } },
+    ]});
+    fs::write(home.path().join("script.json"), script.to_string()).unwrap();
+    fs::write(home.path().join("singletree.toml"), KEEPING).unwrap();
+    let log = home.path().join("log.jsonl");
+    let mut command = home.command(BINARY);
+    command.current_dir(home.path()).args(["serve", "--listen", "127.0.0.1:0"]);
+    command.env("NOTIFY_SECRET", "0123456789abcdef0123456789abcdef");
+    command.stdout(Stdio::piped()).stderr(fs::File::create(&log).unwrap());
+    let server = Serving::of(command.spawn().unwrap());
+    let path = "/v1/sessions/about-ann/messages";
+    let answer = server.ask_for("ann-4242", path, &json!({ "content": format!("my name is {CANARY}") }));
+    assert_eq!(answer["status"], "suspended", "{answer}");
+    let artifact = json!({ "kind": "plan", "key": "a", "content": CANARY });
+    let kept = server.ask_for("ann-4242", "/v1/sessions/about-ann/artifacts", &artifact);
+    assert_eq!(kept["key"], "a", "{kept}");
+    server.stop();
+    let told = home.path().join("told.jsonl");
+    assert!(fs::read_to_string(&told).unwrap().contains("about-ann"), "narration was written");
+    let db = rusqlite::Connection::open(home.db()).unwrap();
+    let deliveries = "SELECT count(*) FROM document WHERE CAST(body AS TEXT) LIKE '%about-ann%'";
+    let deliveries: u32 = db.query_row(deliveries, [], |row| row.get(0)).unwrap();
+    assert!(deliveries > 0, "something waits to be delivered");
+    drop(db);
+
+    let config = home.path().join("singletree.toml").display().to_string();
+    let mut erase = home.command(BINARY);
+    erase.args(["erase", "--subject", "ann-4242", "--config", &config]);
+    let ran = erase.env("NOTIFY_SECRET", "0123456789abcdef0123456789abcdef").output().unwrap();
+    let erased = [ran.stdout, ran.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
+    assert_eq!(erased, ["erased: 1 conversation\n", ""]);
+    // A log names sessions by their id, as operators need it, and nothing that was said or who said it.
+    let text = fs::read_to_string(&log).unwrap();
+    assert!(!text.contains(CANARY) && !text.contains("ann-4242"), "{text}");
+    fs::remove_file(&log).unwrap();
+    assert_eq!(holding_below(home.path(), &NAMES), [] as [PathBuf; 0]);
+}
+
+// D25
+#[test]
+fn what_is_deleted_or_revoked_over_http_is_in_no_restored_backup() {
+    let home = Home::new();
+    let (_, key) = home.json(&["keys", "create", "--name", "lost"]);
+    let key = key["key"]["id"].as_str().or(key["id"].as_str()).unwrap().to_owned();
+    let server = Serving::start(&home, &[]);
+    say(&server, "bob", "deleted", "thanks");
+    say(&server, "bob", "kept", "thanks");
+    let backup = home.path().join("backup.db").display().to_string();
+    assert_eq!(home.run(&["backup", &backup]).code, 0);
+    server.ask("DELETE", "/v1/sessions/deleted", &Value::Null);
+    server.ask("DELETE", "/v1/sessions/never-there", &Value::Null);
+    // The running server is asked to revoke it.
+    assert_eq!(home.run(&["keys", "revoke", &key]).code, 0);
+    server.stop();
+    let list = fs::read_to_string(format!("{}.erased", home.db().display())).unwrap();
+    assert_eq!(list.lines().filter(|line| !line.is_empty()).count(), 3, "a key and two names: {list}");
+
+    lose(&home);
+    let restored = home.run(&["restore", &backup]);
+    assert!(restored.out.ends_with("left out, since it was erased: 2\n"), "{}", restored.out);
+    assert_eq!(sessions(&home), ["kept"]);
+    let (_, keys) = home.json(&["keys", "list"]);
+    assert_eq!(keys[0]["state"], "revoked", "{keys}");
 }
 
 // D25

@@ -17,6 +17,7 @@ use tokio::sync::watch;
 use super::audit::{Audit, Deed, page};
 use super::key_text::{Drawn, digest, draw, draw_secret, id_of};
 use super::record::Record;
+use super::revocation::RevocationLog;
 use crate::caller::{Caller, house};
 use crate::entropy::Entropy;
 use crate::problem::{Kind, Problem};
@@ -79,6 +80,8 @@ pub struct Keyring {
     known: Mutex<HashMap<String, Known>>,
     /// Held while a key is changed.
     changing: tokio::sync::Mutex<()>,
+    /// Where revocations are recorded beside the database.
+    revocations: Option<Arc<dyn RevocationLog>>,
     /// Changes whenever a key may be good no more: who holds something open by a key looks again.
     changes: watch::Sender<u64>,
 }
@@ -105,7 +108,14 @@ impl Keyring {
     ) -> Self {
         let (known, changing) = (Mutex::default(), tokio::sync::Mutex::default());
         let changes = watch::Sender::new(0);
-        Self { documents, clock, entropy, audit, known, changing, changes }
+        Self { documents, clock, entropy, audit, known, changing, revocations: None, changes }
+    }
+
+    /// Records revocations beside the database, too.
+    #[must_use]
+    pub fn recording_revocations(mut self, log: Option<Arc<dyn RevocationLog>>) -> Self {
+        self.revocations = log;
+        self
     }
 
     /// Makes a key, and returns it with its text, which is never to be had again.
@@ -207,6 +217,12 @@ impl Keyring {
     /// Dropping the future leaves the key as it was, or taken back.
     pub async fn revoke(&self, tenant: &TenantId, id: &str, by: &str) -> Result<ApiKey> {
         let now = self.clock.now();
+        if let Some(log) = &self.revocations {
+            // Only of keys that exist, so that nobody fills the log by guessing.
+            let known = self.look_up(id).await?.filter(|known| known.tenant == *tenant);
+            known.ok_or_else(|| Error::KeyUnknown { id: id.to_owned() })?;
+            log.record(tenant, id, now).await?;
+        }
         let deed = self.audit.entry(tenant, Deed::new(by, "key.revoked", id));
         let revoke = |it: &mut Record| it.revoked_at = Some(it.revoked_at.unwrap_or(now));
         let revoked = self.change(tenant, id, revoke, vec![deed]).await;

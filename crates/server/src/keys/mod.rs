@@ -15,6 +15,7 @@ mod key_text;
 mod keyring;
 mod page_session;
 mod record;
+mod revocation;
 mod routes;
 mod token;
 
@@ -26,4 +27,5 @@ pub(crate) use routes::section;
 pub use access::AccessPolicy;
 pub use erase::{erase_tenant, tenants_with_keys};
 pub use keyring::{Keyring, NewKey};
+pub use revocation::RevocationLog;
 pub use token::TokenPolicy;

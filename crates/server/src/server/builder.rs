@@ -14,7 +14,7 @@ use tokio::sync::{Semaphore, watch};
 use super::Server;
 use crate::Result;
 use crate::entropy::{Entropy, SystemEntropy};
-use crate::keys::{Access, AccessPolicy, Audit, Keyring, PageSessions};
+use crate::keys::{Access, AccessPolicy, Audit, Keyring, PageSessions, RevocationLog};
 use crate::narration::NarrationLog;
 use crate::notify::{Post, Webhook};
 use crate::openharness::Environments;
@@ -47,6 +47,7 @@ pub struct ServerBuilder {
     quotas: Quotas,
     descriptors: Option<u64>,
     system: Option<Arc<dyn SystemProbe>>,
+    revocations: Option<Arc<dyn RevocationLog>>,
 }
 
 impl ServerBuilder {
@@ -70,6 +71,7 @@ impl ServerBuilder {
             quotas: Quotas::default(),
             descriptors: None,
             system: None,
+            revocations: None,
         }
     }
 
@@ -189,6 +191,13 @@ impl ServerBuilder {
         self
     }
 
+    /// Records revoked keys outside of the database, for restored backups. Nothing is recorded otherwise.
+    #[must_use]
+    pub fn revocation_log(mut self, log: Arc<dyn RevocationLog>) -> Self {
+        self.revocations = Some(log);
+        self
+    }
+
     /// Puts the server together.
     ///
     /// # Errors
@@ -198,7 +207,8 @@ impl ServerBuilder {
         let kept = self.limits.audit_kept;
         let (documents, clock, entropy) = (self.documents, self.clock, self.entropy);
         let audit = Arc::new(Audit::new(documents.clone(), clock.clone(), self.ids.clone(), kept));
-        let keyring = Keyring::over(documents.clone(), clock.clone(), entropy.clone(), audit.clone());
+        let keyring = Keyring::over(documents.clone(), clock.clone(), entropy.clone(), audit.clone())
+            .recording_revocations(self.revocations);
         let origins = self.access.origins.clone();
         let keyring = Arc::new(keyring);
         let pages = PageSessions::new(keyring.clone(), documents.clone(), clock.clone(), entropy.clone());

@@ -1,0 +1,15 @@
+//! Revoked keys in the list of what was erased, beside the database.
+
+use singletree::durable::{BoxFuture, Result, TenantId, Timestamp};
+use singletree::{ErasedName, SqliteStore};
+use singletree_server::RevocationLog;
+
+/// Adds revoked keys to the list that a restored backup is compared with.
+#[derive(Debug)]
+pub(crate) struct ErasureLog(pub(crate) SqliteStore);
+
+impl RevocationLog for ErasureLog {
+    fn record<'a>(&'a self, tenant: &'a TenantId, key: &'a str, at: Timestamp) -> BoxFuture<'a, Result<()>> {
+        Box::pin(self.0.list_erased(vec![ErasedName::Key(tenant.clone(), key.to_owned())], at))
+    }
+}
