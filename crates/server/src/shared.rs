@@ -96,12 +96,6 @@ impl Shared {
         self.chat.of(tenant)
     }
 
-    /// Waits until streams are to end.
-    pub(crate) fn closed(&self) -> impl Future<Output = ()> + Send + use<> {
-        let mut closing = self.closing.subscribe();
-        async move { drop(closing.wait_for(|it| *it).await) }
-    }
-
     /// Returns the present time.
     pub(crate) fn now(&self) -> Timestamp {
         self.clock.now()

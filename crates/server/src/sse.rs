@@ -76,29 +76,57 @@ impl Frame {
 /// After how many milliseconds a reader comes again whose stream ended with the server's.
 const RETRY: u64 = 1000;
 
-/// Answers with a stream of frames. While it is silent, a comment every so often says that it lives; when the server ends, the
-/// last frame says when to come again.
-pub(crate) fn stream(shared: &Shared, frames: impl Stream<Item = Frame> + Send + 'static) -> Response {
-    let heartbeat = shared.limits.heartbeat;
-    let counted = shared.telemetry.metrics().stream();
-    let begin = Some((Box::pin(frames), Box::pin(shared.closed()), counted));
-    let beating = futures_util::stream::unfold(begin, move |going| async move {
-        let (mut frames, mut closed, counted) = going?;
-        // What is there goes first: the end is for those who wait.
-        tokio::select! {
-            biased;
-            frame = tokio::time::timeout(heartbeat, frames.next()) => match frame {
-                Ok(frame) => frame.map(|it| (it, Some((frames, closed, counted)))),
-                Err(_) => Some((Frame::comment("ka"), Some((frames, closed, counted)))),
-            },
-            () = &mut closed => Some((Frame::retry(RETRY), None)),
+/// How a stream ends that the server's stop cuts off (D33).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum EndAtStop {
+    /// By the failure of its protocol: a clean end would pass for a whole answer.
+    Failure,
+    /// By a hint when to come again, without an end: its reader goes on behind the last event that it has seen.
+    Retry,
+}
+
+impl EndAtStop {
+    /// Returns the frames of the hint; the words of a failure are the section's.
+    pub(crate) fn hint(self) -> Option<Frame> {
+        match self {
+            Self::Failure => None,
+            Self::Retry => Some(Frame::retry(RETRY)),
         }
+    }
+}
+
+/// Answers with the stream of an answer, which is whole or has failed. While it is silent, a comment every so often says that it
+/// lives; when the server stops before its end, it ends with the section's `failing_streams`.
+pub(crate) fn stream(shared: &Shared, frames: impl Stream<Item = Frame> + Send + 'static) -> Response {
+    ending(shared, frames, EndAtStop::Failure)
+}
+
+/// As [`stream`], for readers that come again with the id of the last event that they have seen: when the server stops, the last
+/// frame says when to do that.
+pub(crate) fn resumable_stream(
+    shared: &Shared,
+    frames: impl Stream<Item = Frame> + Send + 'static,
+) -> Response {
+    ending(shared, frames, EndAtStop::Retry)
+}
+
+fn ending(shared: &Shared, frames: impl Stream<Item = Frame> + Send + 'static, end: EndAtStop) -> Response {
+    let heartbeat = shared.limits.heartbeat;
+    let begin = (Box::pin(frames), shared.telemetry.metrics().stream());
+    let beating = futures_util::stream::unfold(begin, move |(mut frames, counted)| async move {
+        let frame = match tokio::time::timeout(heartbeat, frames.next()).await {
+            Ok(frame) => frame?,
+            Err(_) => Frame::comment("ka"),
+        };
+        Some((frame, (frames, counted)))
     });
-    let body = Body::from_stream(beating.map(|it| Ok::<_, Infallible>(it.bytes())));
+    let body = Body::from_stream(beating.map(|frame| Ok::<_, Infallible>(frame.bytes())));
     let headers = [
         (CONTENT_TYPE, "text/event-stream"),
         (CACHE_CONTROL, "no-cache"),
         (HeaderName::from_static("x-accel-buffering"), "no"),
     ];
-    (headers, body).into_response()
+    let mut response = (headers, body).into_response();
+    response.extensions_mut().insert(end);
+    response
 }

@@ -1,4 +1,4 @@
-//! A stream ends with what it was opened by: a key that is revoked or expires, a token, a sign-in.
+//! A stream ends with what it was opened by (a key that is revoked or expires, a token, a sign-in) and with the server.
 //!
 //! Who asks is settled anew, by the rules of any request: at once when a key or a sign-in changes in this process, at the moment
 //! at which the caller's time is over, and otherwise at each heartbeat, for what other processes or files decide.
@@ -22,12 +22,20 @@ use crate::problem::Problem;
 use crate::quota::UsePermit;
 use crate::section::{Asked, StreamFailure};
 use crate::shared::Shared;
+use crate::sse::EndAtStop;
 
 /// The longest time between two looks at who a stream is for.
 const CHECKED_EVERY: Duration = Duration::from_secs(15);
 
 /// How long one look may take. A store that does not answer ends no stream.
 const CHECK_TIME: Duration = Duration::from_secs(5);
+
+/// How long a stream may be silent, once the server stops, before it is taken for one whose turn goes on: the last words of a turn
+/// that has just ended are still being read.
+const SETTLING: Duration = Duration::from_millis(100);
+
+/// How long a stream may go on in all, once the server stops.
+const LEAVING: Duration = Duration::from_millis(500);
 
 /// What a request showed of who asks.
 #[derive(Clone)]
@@ -74,6 +82,11 @@ struct Guarded {
     guard: StreamGuard,
     changes: watch::Receiver<u64>,
     check_at: Instant,
+    /// Becomes true when the server stops.
+    closing: watch::Receiver<bool>,
+    /// Until when the stream may go on, once the server stops.
+    leave_by: Option<Instant>,
+    end_at_stop: EndAtStop,
 }
 
 impl StreamGuard {
@@ -89,10 +102,12 @@ impl StreamGuard {
             let permit = self.shared.quotas.open_stream(&self.caller);
             self.permit = permit.map_err(|it| Problem::quota_exceeded(&it))?;
         }
-        let (parts, body) = response.into_parts();
+        let (mut parts, body) = response.into_parts();
+        let end_at_stop = parts.extensions.remove::<EndAtStop>().unwrap_or(EndAtStop::Failure);
         let changes = self.shared.access.keyring().changes();
-        let check_at = self.next_check();
-        let begin = Some(Guarded { frames: body.into_data_stream(), guard: self, changes, check_at });
+        let (check_at, closing) = (self.next_check(), self.shared.closing.subscribe());
+        let (frames, leave_by) = (body.into_data_stream(), None);
+        let begin = Some(Guarded { frames, guard: self, changes, check_at, closing, leave_by, end_at_stop });
         let frames = futures_util::stream::unfold(begin, |guarded| async move { guarded?.next().await });
         Ok(Response::from_parts(parts, Body::from_stream(frames.map(Ok::<_, Infallible>))))
     }
@@ -118,6 +133,7 @@ impl Guarded {
     /// Returns what comes next; after a failure, nothing does.
     async fn next(mut self) -> Option<(Bytes, Option<Self>)> {
         loop {
+            let leave_by = self.leave_by;
             tokio::select! {
                 biased;
                 changed = self.changes.changed() => {
@@ -126,19 +142,56 @@ impl Guarded {
                     }
                 }
                 () = sleep_until(self.check_at) => {}
+                // What is there goes first: the end is for those who wait.
                 frame = self.frames.next() => {
                     // A stream of ours does not fail.
                     let frame = frame?.ok()?;
                     return Some((frame, Some(self)));
                 }
+                () = stopped(&mut self.closing, leave_by) => match (self.end_at_stop, leave_by) {
+                    (EndAtStop::Failure, None) => {
+                        self.leave_by = Some(Instant::now() + LEAVING);
+                        continue;
+                    }
+                    (EndAtStop::Failure, Some(_)) | (EndAtStop::Retry, _) => return self.cut_off(),
+                },
             }
             if let Some(problem) = self.guard.check().await {
-                let last = (self.guard.stream_failure)(&problem, &self.guard.asked);
-                let last: Vec<u8> = last.iter().flat_map(|frame| frame.bytes()).collect();
-                return (!last.is_empty()).then(|| (last.into(), None));
+                return self.guard.failure(&problem).map(|last| (last, None));
             }
             self.check_at = self.guard.next_check();
         }
+    }
+
+    /// Ends the stream of what goes on after the next start (D33).
+    fn cut_off(self) -> Option<(Bytes, Option<Self>)> {
+        let last = match self.end_at_stop.hint() {
+            Some(hint) => Some(hint.bytes()),
+            None => {
+                let problem = Problem::of(&singletree_harness::Error::ShuttingDown);
+                let message =
+                    "the server has stopped; what it was asked for goes on after its next start".to_owned();
+                self.guard.failure(&Problem { message, ..problem })
+            }
+        };
+        last.map(|last| (last, None))
+    }
+}
+
+impl StreamGuard {
+    /// Words a failure as the last frames of the stream, in a protocol that has a word for it.
+    fn failure(&self, problem: &Problem) -> Option<Bytes> {
+        let frames = (self.stream_failure)(problem, &self.asked);
+        let last: Vec<u8> = frames.iter().flat_map(|frame| frame.bytes()).collect();
+        (!last.is_empty()).then(|| last.into())
+    }
+}
+
+/// Waits until the server stops; after that, until a stream has been silent for long enough, or has used up its time.
+async fn stopped(closing: &mut watch::Receiver<bool>, leave_by: Option<Instant>) {
+    match leave_by {
+        None => drop(closing.wait_for(|closing| *closing).await),
+        Some(leave_by) => sleep_until(leave_by.min(Instant::now() + SETTLING)).await,
     }
 }
 

@@ -62,7 +62,7 @@ async fn look(
     let after = seen.or(query.after);
     if wants_events(&headers) {
         let frames = view.follow(after.as_deref()).map(|it| frame(&it));
-        return Ok(sse::stream(&shared, frames));
+        return Ok(sse::resumable_stream(&shared, frames));
     }
     let items = view.held(after.as_deref()).iter().map(written).collect();
     Ok(Json(native::NarrationList { items, enabled: shared.narration.is_on() }).into_response())

@@ -75,7 +75,7 @@ impl Telling {
             Manner::Events => {
                 let view = self.view(turn.session()).await?;
                 let events = unseen(turn.events(), self.seen());
-                Ok(sse::stream(&self.shared, framed(events, self.framing(view))))
+                Ok(sse::resumable_stream(&self.shared, framed(events, self.framing(view))))
             }
             Manner::Outcome => {
                 let outcome = turn.outcome().await;

@@ -48,5 +48,5 @@ async fn follow_session(
     let after = after.map(|it| it.parse::<EventId>()).transpose().map_err(|it| Problem::of(&it))?;
     let view = telling.view(&session).await?;
     let events = chat.events(&session, after).await.map_err(|it| Problem::of(&it))?;
-    Ok(sse::stream(&telling.shared, framed(events, telling.framing(view))))
+    Ok(sse::resumable_stream(&telling.shared, framed(events, telling.framing(view))))
 }

@@ -50,7 +50,7 @@ pub(super) async fn follow(
     wire.echo = true;
     let reader = Reader { fold: Fold::resumed(from.within.marks.clone()), wire, at: from };
     let open = futures_util::stream::once(std::future::ready(Frame::comment("open")));
-    Ok(sse::stream(&telling.shared, open.chain(frames(events, reader))))
+    Ok(sse::resumable_stream(&telling.shared, open.chain(frames(events, reader))))
 }
 
 /// One reader, and where it is.

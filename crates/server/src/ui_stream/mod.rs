@@ -16,7 +16,7 @@ mod wire;
 #[cfg(test)]
 mod tests;
 
-use singletree_protocol::ui_stream::StreamPart;
+use singletree_protocol::ui_stream::{Cause, StreamPart};
 
 use crate::caller::Scope;
 use crate::native;
@@ -36,7 +36,8 @@ pub(crate) fn section() -> Section {
 
 /// Words why a stream ends before its message.
 fn stream_failure(problem: &Problem, _asked: &Asked) -> Vec<Frame> {
-    let part = StreamPart::Error { error_text: problem.message.clone() };
-    let part = serde_json::to_string(&part).expect("a part of strings is JSON");
-    vec![Frame::data(part), Frame::data("[DONE]")]
+    let error = StreamPart::Error { error_text: problem.message.clone() };
+    let finish = StreamPart::Finish { finish_reason: Some(Cause::Error), message_metadata: None };
+    let part = |part: &StreamPart| serde_json::to_string(part).expect("a part of strings is JSON");
+    vec![Frame::data(part(&error)), Frame::data(part(&finish)), Frame::data("[DONE]")]
 }

@@ -95,7 +95,8 @@ async fn a_stream_of_every_protocol_ends_at_once_by_its_own_word_when_its_key_is
                 assert_eq!(told.last().unwrap(), "[DONE]", "{name}");
             }
             "ui" => {
-                assert_eq!(word(2)["type"], "error");
+                assert_eq!(word(3)["type"], "error");
+                assert_eq!(word(2)["type"], "finish");
                 assert_eq!(told.last().unwrap(), "[DONE]");
             }
             "agui" => {
@@ -111,6 +112,82 @@ async fn a_stream_of_every_protocol_ends_at_once_by_its_own_word_when_its_key_is
     let sent = within(other.post("/v1/sessions/events/messages", &say)).await;
     assert_eq!(sent.status, 200);
     assert_eq!(within(stays.json()).await.unwrap()["type"], "turn.accepted");
+    rig.stop().await;
+}
+
+/// Reads a stream to its end, with what is no event.
+async fn all_blocks(name: &str, mut events: Events) -> Vec<crate::support::Event> {
+    let mut blocks = Vec::new();
+    let reading = async {
+        while let Some(block) = events.block().await {
+            blocks.push(block);
+        }
+    };
+    assert!(tokio::time::timeout(AT_ONCE, reading).await.is_ok(), "{name} goes on");
+    blocks
+}
+
+// D33, W1
+#[tokio::test]
+async fn a_stop_in_the_middle_of_a_turn_is_a_failure_in_every_protocol_that_cannot_resume_by_event() {
+    let limits = ServerLimits { grace: Duration::from_millis(50), ..ServerLimits::default() };
+    let mut rig = Rig::builder().limits(limits).start().await;
+    let streams = open_all(&rig.client()).await;
+    rig.begin_stop();
+    for (name, events) in streams {
+        let blocks = all_blocks(name, events).await;
+        let told: Vec<&String> = blocks.iter().filter_map(|block| block.data.as_ref()).collect();
+        let word = |at: usize| -> Value { serde_json::from_str(told[told.len() - at]).unwrap() };
+        let hint = blocks.last().unwrap().retry;
+        match name {
+            "events" | "turn" | "narration" | "chat events" => {
+                assert_eq!(hint, Some(1000), "{name}");
+                assert!(told.iter().all(|data| !data.contains("chat_shutting_down")), "{name}: {told:?}");
+            }
+            "chat turn" => {
+                assert_eq!(
+                    (&word(2)["type"], &word(2)["code"]),
+                    (&json!("error"), &json!("chat_shutting_down"))
+                );
+                assert_eq!(told.last().unwrap().as_str(), "[DONE]");
+            }
+            "ui" => {
+                assert_eq!(word(3)["type"], "error");
+                assert_eq!(word(2), json!({ "type": "finish", "finishReason": "error" }));
+                assert_eq!(told.last().unwrap().as_str(), "[DONE]");
+            }
+            "agui" => {
+                assert_eq!(
+                    (&word(1)["type"], &word(1)["code"]),
+                    (&json!("RUN_ERROR"), &json!("chat_shutting_down"))
+                );
+            }
+            _ => assert_eq!(word(1)["error"]["code"], "chat_shutting_down", "{name}"),
+        }
+    }
+    rig.stop().await;
+}
+
+// D33: what ends in its time ends as ever, also where its last words have to be read first.
+#[tokio::test]
+async fn a_turn_that_ends_within_the_grace_ends_its_streams_as_ever() {
+    let mut rig = Rig::start().await;
+    let streams = open_all(&rig.client()).await;
+    rig.begin_stop();
+    rig.pace.run_free();
+    for (name, events) in streams {
+        let blocks = all_blocks(name, events).await;
+        let told: Vec<&String> = blocks.iter().filter_map(|block| block.data.as_ref()).collect();
+        let word = |at: usize| -> Value { serde_json::from_str(told[told.len() - at]).unwrap() };
+        match name {
+            "ui" => assert_eq!(word(2), json!({ "type": "finish", "finishReason": "stop" })),
+            "agui" => assert_eq!(word(1)["type"], "RUN_FINISHED"),
+            "chat turn" => assert_eq!(word(2)["type"], "done"),
+            "openai" => assert_eq!(told.last().unwrap().as_str(), "[DONE]"),
+            "turn" => assert_eq!(word(1)["type"], "turn.completed"),
+            _ => {}
+        }
+    }
     rig.stop().await;
 }
 
