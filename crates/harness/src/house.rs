@@ -32,6 +32,7 @@ use crate::reply::Reporting;
 use crate::retention::{Retaining, Retention};
 use crate::stored;
 use crate::tasks::Tasks;
+use crate::tenant_events::{SessionChange, TenantEventHub};
 use crate::turn_id::TurnId;
 use crate::turning::Names;
 use crate::watcher::{EndedTurn, TurnWatcher};
@@ -57,6 +58,7 @@ pub(crate) struct House {
     pub(crate) retaining: Retaining,
     pub(crate) blobs: Option<Blobs>,
     pub(crate) noticing: Noticing,
+    pub(crate) tenant_events: TenantEventHub,
     auditing: Auditing,
     watcher: Option<Arc<dyn TurnWatcher>>,
     pub(crate) tasks: Tasks,
@@ -123,6 +125,7 @@ pub(crate) struct Commit {
     landing: BoxFuture<'static, singletree_durable::Result<()>>,
     events: Vec<ChatEvent>,
     notices: Vec<Arc<Notice>>,
+    session_change: Option<SessionChange>,
     /// The turns that it ends, where somebody looks on.
     ended: Vec<EndedTurn>,
     trace: Option<Trace>,
@@ -180,6 +183,7 @@ impl House {
             retaining: Retaining::new(parts.retention),
             blobs: parts.blobs,
             noticing: Noticing::new(parts.notices),
+            tenant_events: TenantEventHub::default(),
             auditing: parts.auditing,
             watcher: parts.watcher,
             tasks: Tasks::default(),
@@ -359,8 +363,9 @@ impl House {
         }
         let trace = Trace::of(&writing.batch);
         let in_flight = changes_desk(&writing.batch).then(|| desk.begin_commit());
+        let session_change = SessionChange::of(&writing.batch, writing.now);
         let landing = self.journal.apply(writing.batch);
-        Commit { landing, events: writing.events, notices, ended, trace, in_flight }
+        Commit { landing, events: writing.events, notices, session_change, ended, trace, in_flight }
     }
 
     /// Waits until a transition has landed, then tells who listens. Whoever calls this is a task of the chat: a caller that
@@ -375,6 +380,7 @@ impl House {
             }
         }
         drop(commit.in_flight);
+        self.tenant_events.publish(&hot.key.tenant, &hot.key.session, commit.session_change, &commit.events);
         for event in commit.events {
             self.report(hot, &commit.ended, &event);
             self.narrate(hot, &event);

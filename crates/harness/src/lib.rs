@@ -59,6 +59,7 @@ mod steer;
 mod stream;
 mod submit;
 mod subscribe;
+mod tenant_events;
 mod timeline;
 mod transcript;
 mod turn;
@@ -136,6 +137,7 @@ pub use steer::Steering;
 pub use stream::{MessageStream, TurnStream};
 pub use submit::SendOptions;
 pub use subscribe::Subscribed;
+pub use tenant_events::{TenantEvent, TenantEventId, TenantEventKind, TenantEvents};
 pub use timeline::{
     Answers, CallSpan, CallStatus, EntryKind, KeptEvents, MadeBy, OpenCall, OpenState, SpanStatus, Standing,
     Timeline, TimelineEntry, TurnError, TurnSpan, WaitSpan,

@@ -140,7 +140,7 @@ pub struct Awaited {
 }
 
 impl Awaited {
-    fn of(descriptor: &Descriptor, wait: &Wait) -> Self {
+    pub(crate) fn of(descriptor: &Descriptor, wait: &Wait) -> Self {
         let said = |key: &str| {
             let value = descriptor.metadata.as_ref().and_then(|it| it.get(key)).and_then(Value::as_str);
             value.filter(|it| !it.is_empty()).map(str::to_owned)

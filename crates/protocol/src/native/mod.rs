@@ -15,6 +15,7 @@ mod narration;
 mod operation;
 mod send;
 mod session;
+mod tenant_event;
 mod time;
 mod turn;
 mod usage;
@@ -43,6 +44,7 @@ pub use session::{
     CreateSession, ExportedItem, ForkPoint, ForkSession, PromptPolicy, Session, SessionExport, SessionList,
     SessionOrder, SessionQuery,
 };
+pub use tenant_event::{TenantEvent, TenantEventKind, TenantEventQuery, TenantStreamItem, TurnEnd, WaitEnd};
 pub use time::Time;
 pub use turn::{Completed, Errored, Outcome, Suspended, Turn, TurnKind, TurnList, TurnQuery, TurnStatus};
 pub use usage::{ModelUsage, Usage, UsageCounts};

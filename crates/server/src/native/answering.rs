@@ -199,6 +199,6 @@ pub(super) fn framed(
     stream::once(std::future::ready(Frame::comment("open"))).chain(frames)
 }
 
-fn data(shape: &impl serde::Serialize) -> Frame {
+pub(super) fn data(shape: &impl serde::Serialize) -> Frame {
     Frame::data(serde_json::to_string(shape).expect("a shape of strings, numbers and JSON is JSON"))
 }

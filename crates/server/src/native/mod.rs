@@ -18,6 +18,7 @@ mod problem;
 mod said;
 mod sessions;
 mod signals;
+mod tenant_events;
 mod turns;
 mod usage;
 
@@ -36,6 +37,7 @@ pub(crate) fn section() -> Section {
         sessions::routes(),
         messages::routes(),
         events::routes(),
+        tenant_events::routes(),
         turns::routes(),
         signals::routes(),
         branches::routes(),

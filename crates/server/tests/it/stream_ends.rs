@@ -52,6 +52,7 @@ async fn open_all(client: &Client) -> Vec<(&'static str, Events)> {
     let completion = json!({ "model": "scripted", "stream": true, "messages": asked });
     vec![
         ("events", client.events("/v1/sessions/events/events", None).await),
+        ("tenant", client.events("/v1/events", None).await),
         ("turn", client.post_events("/v1/sessions/native/messages", &say("slow word")).await),
         ("narration", client.events("/v1/sessions/events/narration", None).await),
         ("chat events", client.events("/v1/chats/chats/events", None).await),
@@ -84,7 +85,7 @@ async fn a_stream_of_every_protocol_ends_at_once_by_its_own_word_when_its_key_is
         let told = last(name, events).await;
         let word = |at: usize| -> Value { serde_json::from_str(&told[told.len() - at]).unwrap() };
         match name {
-            "events" | "turn" => {
+            "events" | "tenant" | "turn" => {
                 assert_eq!(word(1)["type"], "stream.failed", "{name}");
                 assert_eq!(word(1)["error"]["category"], "server_key_revoked", "{name}");
             }

@@ -210,6 +210,27 @@ async fn a_key_of_another_tenant_is_answered_as_if_there_were_no_such_id() {
     }
 }
 
+// INV-14
+#[tokio::test]
+async fn the_events_of_a_tenant_are_told_to_nobody_else() {
+    let world = World::new().await;
+    let mut of_b = world.b.events("/v1/events", None).await;
+    assert_eq!(within(of_b.block()).await.unwrap().comments[0], "open");
+    let mut of_a = world.a.events("/v1/events", None).await;
+    assert_eq!(within(of_a.block()).await.unwrap().comments[0], "open");
+    post(&world.a, "/v1/sessions/of-a/messages", json!({ "content": "say hello" })).await;
+    post(&world.b, "/v1/sessions/of-b/messages", json!({ "content": "say hello" })).await;
+    let mut seen = String::new();
+    for (events, session) in [(&mut of_a, "of-a"), (&mut of_b, "of-b")] {
+        let event = within(events.next()).await.unwrap();
+        assert_eq!(event.json()["session"], session);
+        seen = event.id.unwrap();
+    }
+    // An id of another tenant is one that is not known.
+    let mut again = world.a.events("/v1/events", Some(&seen)).await;
+    assert_eq!(within(again.next()).await.unwrap().json()["type"], "events.missed");
+}
+
 /// What was said in a session, and what waits in another one: texts that are in no request of the table.
 const SAID: &str = "canary-said-4711";
 const ASKED: &str = "canary-asked-4711";

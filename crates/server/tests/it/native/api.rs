@@ -66,7 +66,12 @@ impl Api {
 
     /// Checks a frame's data.
     pub(crate) fn is_event(&self, data: &Value) {
-        self.fits(data, &json!({ "$ref": "#/components/schemas/StreamItem" }), "a frame");
+        self.is_item(data, "StreamItem");
+    }
+
+    /// Checks a frame's data by the schema of this name.
+    pub(crate) fn is_item(&self, data: &Value, schema: &str) {
+        self.fits(data, &json!({ "$ref": format!("#/components/schemas/{schema}") }), "a frame");
     }
 
     fn checked(&self, method: &str, path: &str, answer: Answer) -> Answer {

@@ -8,5 +8,6 @@ mod forks;
 mod sending;
 mod sessions;
 mod signals;
+mod tenant_events;
 mod turns;
 mod usage;

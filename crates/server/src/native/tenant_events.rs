@@ -1,0 +1,104 @@
+//! The events of the caller's tenant: for readers that show many sessions at once.
+
+use axum::response::Response;
+use futures_core::Stream;
+use futures_util::{StreamExt, stream};
+use singletree_harness::{TenantEvent, TenantEventId, TenantEventKind, TenantEvents};
+use singletree_protocol::native;
+
+use super::answering::{Telling, data};
+use super::ask::Params;
+use super::convert::time;
+use crate::caller::Scope;
+use crate::problem::Problem;
+use crate::section::{Operation, Route};
+use crate::sse::{self, Frame};
+
+/// Returns the routes about the events of a tenant.
+pub(super) fn routes() -> Vec<Route> {
+    let follow = Operation::new("followTenantEvents", "Follows what happens in all sessions")
+        .about(
+            "Server-sent events of the caller's tenant: a session was made, forked or deleted; a session began to wait; its wait \
+             ended; a turn ended. Each frame's data is an event. They name what to read, and do not replace reading: nothing \
+             of them is stored. The server keeps the last 512 of a tenant in memory, so that a reader which comes again with the \
+             id that it saw last goes on without a gap. Where a gap cannot be ruled out, as after a restart of the server, the \
+             next event is `events.missed`: list sessions and waits again. A silent stream says by a comment that it lives.",
+        )
+        .tag("events")
+        .header("Last-Event-ID", "The id of the last event that was seen.")
+        .query::<native::TenantEventQuery>()
+        .streams::<native::TenantStreamItem>(200, "The events, until either side ends the stream.")
+        .fails(&[404]);
+    vec![Route::get("/v1/events", follow_tenant).needs(Scope::Read).streams().documented(follow)]
+}
+
+async fn follow_tenant(
+    telling: Telling,
+    Params(query): Params<native::TenantEventQuery>,
+) -> Result<Response, Problem> {
+    let after = telling.last_event_id().or(query.after).filter(|it| !it.is_empty());
+    let after = after.map(|it| it.parse::<TenantEventId>()).transpose();
+    let after = after.map_err(|error| Problem::of(&error))?;
+    let events = telling.chat().tenant_events(after.as_ref()).map_err(|error| Problem::of(&error))?;
+    Ok(sse::stream(&telling.shared, frames(events)))
+}
+
+fn frames(events: TenantEvents) -> impl Stream<Item = Frame> + Send + 'static {
+    let frames = stream::unfold(events, async |mut events| {
+        let event = events.next().await?;
+        Some((frame(&event), events))
+    });
+    stream::once(std::future::ready(Frame::comment("open"))).chain(frames)
+}
+
+fn frame(event: &TenantEvent) -> Frame {
+    let written = native::TenantEvent {
+        id: event.id.to_string(),
+        at: time(event.at),
+        session: event.session.as_ref().map(ToString::to_string),
+        what: kind(&event.kind),
+    };
+    Frame { id: Some(written.id.clone()), ..data(&written) }
+}
+
+fn kind(kind: &TenantEventKind) -> native::TenantEventKind {
+    match kind {
+        TenantEventKind::SessionCreated { agent } => {
+            native::TenantEventKind::SessionCreated { agent: agent.clone() }
+        }
+        TenantEventKind::SessionForked { parent, offset } => {
+            native::TenantEventKind::SessionForked { parent: parent.to_string(), offset: *offset }
+        }
+        TenantEventKind::SessionDeleted => native::TenantEventKind::SessionDeleted,
+        TenantEventKind::WaitBegan { turn, awaited, preview } => native::TenantEventKind::WaitBegan {
+            turn: turn.to_string(),
+            wait: awaited.wait,
+            signal: awaited.signal.clone(),
+            approval: awaited.approval,
+            tool: awaited.tool.clone(),
+            effect: awaited.effect.clone(),
+            preview: preview.clone(),
+            deadline: awaited.deadline.map(time),
+        },
+        TenantEventKind::WaitEnded { turn, wait, signal, how } => native::TenantEventKind::WaitEnded {
+            turn: turn.to_string(),
+            wait: *wait,
+            signal: signal.clone(),
+            how: match *how {
+                "expired" => native::WaitEnd::Expired,
+                "cancelled" => native::WaitEnd::Cancelled,
+                _ => native::WaitEnd::Consumed,
+            },
+        },
+        TenantEventKind::TurnEnded { turn, outcome, category } => native::TenantEventKind::TurnEnded {
+            turn: turn.to_string(),
+            outcome: match *outcome {
+                "suspended" => native::TurnEnd::Suspended,
+                "errored" => native::TurnEnd::Errored,
+                _ => native::TurnEnd::Completed,
+            },
+            category: category.clone(),
+        },
+        TenantEventKind::Missed => native::TenantEventKind::Missed,
+    }
+}
