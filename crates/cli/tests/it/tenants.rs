@@ -1,6 +1,8 @@
 //! Two tenants of one server, and what the one's agents keep: nothing of it reaches the other, and nothing is left of a session
 //! that was deleted (INV-14, D25). What is stored somewhere new adds its canary here.
 
+mod shared;
+
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
