@@ -60,6 +60,7 @@ impl AgentLoop {
                 model_time_max: MODEL_TIME_MAX,
                 retrying: Retrying::default(),
                 reply_schema: None,
+                shows_thinking: false,
             },
             compaction: None,
             model_calls_max: MODEL_CALLS_MAX,
@@ -140,6 +141,14 @@ impl AgentLoopBuilder {
             let only_unfit = |it: &singletree_llm::Error| it.category() == "structured_output_invalid";
             self.member.retrying.retry = Some(Retry::new().classifier(only_unfit).reask(correction));
         }
+        self
+    }
+
+    /// Shows people what the model thinks while it does, by
+    /// [`ThinkingDelta`](singletree_harness::ChatEventKind::ThinkingDelta) (D19); otherwise nobody is shown it.
+    #[must_use]
+    pub fn show_thinking(mut self, shown: bool) -> Self {
+        self.member.shows_thinking = shown;
         self
     }
 

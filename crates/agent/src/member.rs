@@ -35,6 +35,8 @@ pub(crate) struct Member {
     pub(crate) model_time_max: Duration,
     pub(crate) retrying: Retrying,
     pub(crate) reply_schema: Option<Arc<Schema>>,
+    /// Whether people are shown what its model thinks (D19).
+    pub(crate) shows_thinking: bool,
 }
 
 /// How failed calls of the model are made again, and with whose time and chance.

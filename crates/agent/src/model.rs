@@ -1,11 +1,13 @@
 //! The node that asks the model.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use singletree_engine::{Ctx, Json, NodeError, NodeResult};
 use singletree_harness::{Narrator, SideRecords, Steering, TurnBudget, TurnPictures, TurnStream};
 use singletree_llm::{
-    Ask, ChatMessage, Delta, Detail, Error, FinishReason, Request, Response, Shown, ToolCall,
+    Ask, Attempt, AttemptObserver, ChatMessage, Delta, Detail, Error, FinishReason, Request, Response, Shown,
+    ToolCall,
 };
 use singletree_narration::claims_memory;
 
@@ -118,8 +120,28 @@ fn note(sides: &SideRecords, position: u64, ended: FinishReason) {
     }
 }
 
-/// Asks, again where that may help, and shows the text as it comes where somebody may be looking. Thinking is never shown
-/// (D19).
+/// Tells the turn's listeners that a call of the model is made again.
+#[derive(Debug)]
+struct RetryTeller<'a>(Option<&'a TurnStream>);
+
+impl AttemptObserver for RetryTeller<'_> {
+    fn started(&self, attempt: &Attempt<'_>) {
+        if let Some(stream) = self.0.filter(|_| attempt.index > 0) {
+            stream.retried();
+        }
+    }
+
+    fn ended(&self, _attempt: &Attempt<'_>, _outcome: Result<&Response, &Error>) {}
+
+    fn retrying(&self, next: u32, wait: Duration, error: &Error) {
+        if let Some(stream) = self.0 {
+            stream.retrying(next.saturating_add(1), wait, error.category());
+        }
+    }
+}
+
+/// Asks, again where that may help, and shows the text as it comes where somebody may be looking. Thinking is shown where the
+/// agent wants it (D19).
 async fn ask(
     member: &Member,
     request: &Request,
@@ -128,7 +150,8 @@ async fn ask(
 ) -> Result<Response, Error> {
     let retrying = &member.retrying;
     let fraction = || (retrying.fraction)();
-    let ask = Ask::of(member.provider.as_ref());
+    let retries = RetryTeller(stream);
+    let ask = Ask::of(member.provider.as_ref()).observed_by(&retries);
     let ask = match &retrying.retry {
         Some(retry) => ask.retrying(retry, retrying.pace.as_ref(), &fraction),
         None => ask,
@@ -139,6 +162,9 @@ async fn ask(
     let mut message = stream.message(position);
     let show = |shown: Shown<'_>| match shown {
         Shown::Delta(Delta::Text { text, .. }) if !text.is_empty() => message.delta(text),
+        Shown::Delta(Delta::Thinking { text, .. }) if member.shows_thinking && !text.is_empty() => {
+            message.thinking(text);
+        }
         // Starting again takes back what was shown.
         Shown::Void => message = stream.message(position),
         Shown::Delta(

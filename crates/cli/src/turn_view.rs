@@ -97,6 +97,10 @@ impl TurnView {
             ChatEventKind::SignalReceived { signal, how, .. } if *how != "consumed" => {
                 screen.styled(Style::Dim, &format!("  {signal}: {how}"))
             }
+            ChatEventKind::TurnStarted
+            | ChatEventKind::TurnRestarted
+            | ChatEventKind::TurnRetrying { .. }
+            | ChatEventKind::ThinkingDelta { .. } => Ok(()),
             ChatEventKind::TurnAccepted { .. }
             | ChatEventKind::SignalReceived { .. }
             | ChatEventKind::TurnSuspended { .. }

@@ -137,6 +137,7 @@ impl Config {
         if let Some(toolbox) = shared.toolbox(table)? {
             agent = agent.toolbox(toolbox);
         }
+        agent = agent.show_thinking(table.show_thinking);
         if let Some(window) = table.window {
             agent = agent.window(window);
         }

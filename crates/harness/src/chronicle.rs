@@ -154,7 +154,11 @@ impl Chronicle<'_> {
                 }
             },
             // Provisional ones are not stored; ends are told by the turn; a fork tells of no turn of this session.
-            ChatEventKind::Delta { .. }
+            ChatEventKind::TurnStarted
+            | ChatEventKind::TurnRestarted
+            | ChatEventKind::TurnRetrying { .. }
+            | ChatEventKind::ThinkingDelta { .. }
+            | ChatEventKind::Delta { .. }
             | ChatEventKind::ToolStarted { .. }
             | ChatEventKind::ToolFinished { .. }
             | ChatEventKind::TurnSuspended { .. }

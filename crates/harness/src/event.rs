@@ -40,7 +40,7 @@ impl FromStr for EventId {
 /// One event of a session.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChatEvent {
-    /// Its id, for events that are kept; deltas and tool activity are provisional and have none.
+    /// Its id, for events that are kept. Deltas, tool activity and the activity of the turn are provisional and have none.
     pub id: Option<EventId>,
     /// The session.
     pub session: SessionId,
@@ -59,6 +59,34 @@ pub enum ChatEventKind {
     TurnAccepted {
         /// The user's message.
         message: Option<Arc<ChatMessage>>,
+    },
+    /// The turn has left the queue and runs. Provisional, as are the next three; none of them is stored (D36).
+    TurnStarted,
+    /// The turn runs again, from its last committed step: the process that ran it before died or was stopped.
+    TurnRestarted,
+    /// A call of the turn's model failed and is made again.
+    TurnRetrying {
+        /// The number of the attempt that follows, counted from 1 within the call: the first retry is 2.
+        attempt: u32,
+        /// When it is made.
+        until: Timestamp,
+        /// The category of the failure.
+        category: String,
+    },
+    /// A piece of what the model thinks before or while it answers. Only of agents that show it, and never history by itself:
+    /// what the model thought stands in the message that is appended under the same name. A piece of a higher run takes all
+    /// earlier ones back.
+    ThinkingDelta {
+        /// The name that the message will have.
+        id: MessageId,
+        /// Which attempt at the message this is, from 1; the same number as that of the message's deltas.
+        run: u32,
+        /// The number of the piece in its run, from 0, counted apart from the deltas of the text.
+        n: u64,
+        /// The text.
+        text: String,
+        /// Whether this is everything so far, for a listener that came late.
+        so_far: bool,
     },
     /// A message was recorded. When its turn ends errored it does not become history, unless the end says so. One of the
     /// user is told here when the turn took it as one that steers ([`Chat::steer`](crate::Chat::steer)).
@@ -152,6 +180,10 @@ impl ChatEventKind {
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::TurnAccepted { .. } => kind::ACCEPTED,
+            Self::TurnStarted => "turn.started",
+            Self::TurnRestarted => "turn.restarted",
+            Self::TurnRetrying { .. } => "turn.retrying",
+            Self::ThinkingDelta { .. } => "thinking.delta",
             Self::MessageAppended { .. } => kind::APPENDED,
             Self::Delta { .. } => "delta",
             Self::ToolStarted { .. } => "tool.started",
@@ -164,11 +196,21 @@ impl ChatEventKind {
         }
     }
 
+    /// Tells whether the event says how far the turn is: started, restarted or retrying.
+    #[must_use]
+    pub fn is_activity(&self) -> bool {
+        matches!(self, Self::TurnStarted | Self::TurnRestarted | Self::TurnRetrying { .. })
+    }
+
     /// Tells whether this is the first durable event of its turn.
     pub(crate) fn begins_turn(&self) -> bool {
         match self {
             Self::TurnAccepted { .. } | Self::SignalReceived { .. } | Self::SessionForked { .. } => true,
-            Self::MessageAppended { .. }
+            Self::TurnStarted
+            | Self::TurnRestarted
+            | Self::TurnRetrying { .. }
+            | Self::ThinkingDelta { .. }
+            | Self::MessageAppended { .. }
             | Self::Delta { .. }
             | Self::ToolStarted { .. }
             | Self::ToolFinished { .. }
@@ -186,6 +228,10 @@ impl ChatEventKind {
             | Self::TurnCompleted { outcome }
             | Self::TurnErrored { outcome } => Some(outcome),
             Self::TurnAccepted { .. }
+            | Self::TurnStarted
+            | Self::TurnRestarted
+            | Self::TurnRetrying { .. }
+            | Self::ThinkingDelta { .. }
             | Self::MessageAppended { .. }
             | Self::Delta { .. }
             | Self::ToolStarted { .. }

@@ -265,6 +265,11 @@ impl House {
         self.blobs.iter().for_each(|blobs| blobs.bell.notify_one());
     }
 
+    /// Returns the session, if it is in memory.
+    pub(crate) fn loaded(&self, key: &SessionKey) -> Option<Arc<Hot>> {
+        self.hots.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
+    }
+
     /// Returns how many sessions are in memory.
     pub(crate) fn hot_count(&self) -> usize {
         self.hots.lock().unwrap_or_else(PoisonError::into_inner).len()

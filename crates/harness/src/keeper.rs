@@ -384,6 +384,7 @@ impl Keeper {
                 if let Some(running) = self.hot.desk().running.as_mut() {
                     running.no = Some(self.row().no);
                 }
+                self.stream.begins();
                 answering.ticket.settle(true);
                 if let Some(taken) = taken {
                     // Who answered may have gone; the answer counts all the same.

@@ -34,6 +34,7 @@ mod policy;
 mod reply;
 mod turn_id;
 
+mod activity;
 mod admission;
 mod agent;
 mod answer;
@@ -97,6 +98,7 @@ mod writing;
 mod base;
 mod doctor;
 
+pub use activity::{Activity, ActivityState};
 pub use admission::{Admission, QuotaExceeded, TurnPermit};
 pub use agent::{Agent, Durability, WhileSuspended};
 pub use answer::{Answer, PendingWait, SignalAddress};

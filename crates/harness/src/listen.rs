@@ -42,6 +42,11 @@ pub(crate) struct Events {
     only: Option<Only>,
     /// The last piece of the text so far that was handed out in one: the pieces up to it come again one by one.
     shown: Option<(MessageId, u32, u64)>,
+    /// The same for the thinking so far.
+    shown_thinking: Option<(MessageId, u32, u64)>,
+    /// The last event of how far a turn is that was handed out. One that was read from memory may come again, as may those
+    /// before it.
+    announced: Option<ChatEvent>,
 }
 
 /// Where listening begins.
@@ -109,9 +114,23 @@ impl Events {
         };
         let max = chat.house.limits.subscriptions;
         let bookmark = hot.readers.enter(next, max).ok_or(Error::SubscriptionsFull { max })?;
-        let (ready, seen, shown) = (VecDeque::new(), None, None);
-        let (settled, failed) = (false, false);
-        Ok(Self { chat, hot, begin, live, next, seen, bookmark, settled, ready, behind, failed, only, shown })
+        Ok(Self {
+            chat,
+            hot,
+            begin,
+            live,
+            next,
+            seen: None,
+            bookmark,
+            settled: false,
+            ready: VecDeque::new(),
+            behind,
+            failed: false,
+            only,
+            shown: None,
+            shown_thinking: None,
+            announced: None,
+        })
     }
 
     /// Returns the events as a stream.
@@ -198,10 +217,16 @@ impl Events {
         }
         // Who comes late gets the text so far in one piece.
         let stream = hot.desk().running.as_ref().and_then(|it| it.stream.clone());
-        if let Some(so_far) = stream.and_then(|it| it.so_far()) {
-            if let ChatEventKind::Delta { id, run, n, .. } = &so_far.what {
-                self.shown = Some((id.clone(), *run, *n));
-            }
+        let Some(stream) = stream else { return Ok(()) };
+        if let Some(announced) = stream.announced().filter(|event| self.announced.as_ref() != Some(event)) {
+            self.take(announced).await?;
+        }
+        if let Some(thinking) = stream.thinking_so_far() {
+            self.shown_thinking = piece(&thinking.what);
+            self.take(thinking).await?;
+        }
+        if let Some(so_far) = stream.so_far() {
+            self.shown = piece(&so_far.what);
             self.take(so_far).await?;
         }
         Ok(())
@@ -229,15 +254,27 @@ impl Events {
             }
             only.begun |= begins;
         }
+        if event.what.is_activity() {
+            self.announced = Some(event.clone());
+        }
         self.ready.push_back(event);
         Ok(())
     }
 
-    /// Tells whether a piece was part of the text so far.
-    fn has_shown(&self, what: &ChatEventKind) -> bool {
-        match (what, &self.shown) {
-            (ChatEventKind::Delta { id, run, n, .. }, Some((message, in_run, up_to))) => {
-                id == message && (run, n) <= (in_run, up_to)
+    /// Tells whether a provisional event was part of what was told to who came late.
+    fn has_shown(&self, event: &ChatEvent) -> bool {
+        let shown = match &event.what {
+            ChatEventKind::Delta { .. } => &self.shown,
+            ChatEventKind::ThinkingDelta { .. } => &self.shown_thinking,
+            what if what.is_activity() => {
+                let told = self.announced.as_ref().filter(|told| told.turn == event.turn);
+                return told.is_some_and(|told| event.at < told.at || event == told);
+            }
+            _ => return false,
+        };
+        match (piece(&event.what), shown) {
+            (Some((id, run, n)), Some((message, in_run, up_to))) => {
+                id == *message && (run, n) <= (*in_run, *up_to)
             }
             _ => false,
         }
@@ -247,7 +284,7 @@ impl Events {
     async fn listen(&mut self) -> Result<()> {
         match self.live.recv().await {
             Ok(event) => match &event.id {
-                None if self.has_shown(&event.what) => {}
+                None if self.has_shown(&event) => {}
                 None => self.take(event.as_ref().clone()).await?,
                 Some(id) if id.seq == self.next => {
                     self.take(event.as_ref().clone()).await?;
@@ -277,6 +314,16 @@ impl Events {
         self.live = self.hot.feed.listen();
         self.behind = true;
         Ok(())
+    }
+}
+
+/// Returns which piece of which message an event tells.
+fn piece(what: &ChatEventKind) -> Option<(MessageId, u32, u64)> {
+    match what {
+        ChatEventKind::Delta { id, run, n, .. } | ChatEventKind::ThinkingDelta { id, run, n, .. } => {
+            Some((id.clone(), *run, *n))
+        }
+        _ => None,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use singletree_durable::{BoxFuture, TurnKind, TurnRow};
-use singletree_engine::{Extensions, InvokeOptions, Progress, Watch};
+use singletree_engine::{Extensions, InvokeOptions, Progress, Start, Watch};
 
 use crate::Error;
 use crate::agent::WhileSuspended;
@@ -253,6 +253,10 @@ impl House {
             running.no = Some(row.no);
             running.stream = Some(stream.clone());
             running.since = Some(self.now());
+        }
+        // A turn that answers a wait does not exist before it has claimed that.
+        if !matches!(start, Start::Resume { .. }) {
+            stream.begins();
         }
         let served = keeper.served().clone();
         let steering = Steering::new(hot.clone(), row.agent.clone(), stream.clone());

@@ -224,16 +224,7 @@ impl Teller {
         let shown = (feed.clone(), house.limits.shown_bytes, sides.clone());
         let stream = TurnStream::new(session.clone(), turn.clone(), 0, shown, house.clock.clone());
         stream.begin_at(Marks { first: given, boundary: given, announced: given });
-        Ok(Self {
-            served,
-            chat: chat.clone(),
-            session,
-            turn,
-            feed,
-            stream,
-            sides: SideRecords::default(),
-            given,
-        })
+        Ok(Self { served, chat: chat.clone(), session, turn, feed, stream, sides, given })
     }
 
     fn event(&self, what: ChatEventKind) -> ChatEvent {

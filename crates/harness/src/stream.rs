@@ -6,11 +6,13 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use serde_json::Value;
 use singletree_durable::{SessionId, Timestamp};
 use singletree_engine::Clock;
 
+use crate::activity::{Activity, Announced};
 use crate::event::{ChatEvent, ChatEventKind};
 use crate::feed::Feed;
 use crate::position::Marks;
@@ -48,6 +50,7 @@ struct Shown {
     steering: u64,
     message: Option<OnItsWay>,
     attempts: u32,
+    announced: Announced,
 }
 
 #[derive(Debug, Clone)]
@@ -58,10 +61,20 @@ struct OnItsWay {
     text: String,
     /// Whether more came than may be shown.
     is_full: bool,
+    thinking: Thinking,
     /// What was said beside it when it began.
     side: Option<Value>,
     /// How many messages were before it that were not recorded.
     unrecorded: u64,
+}
+
+/// What is shown of a model's thinking.
+#[derive(Debug, Clone, Default)]
+struct Thinking {
+    next: u64,
+    text: String,
+    /// Whether more came than may be shown.
+    is_full: bool,
 }
 
 /// One message on its way.
@@ -117,10 +130,47 @@ impl TurnStream {
         shown.attempts = if again { shown.attempts + 1 } else { 1 };
         let run = self.0.runs_before + shown.attempts;
         let unrecorded = position.saturating_sub(shown.recorded).saturating_sub(shown.steering);
-        let (next, text, is_full) = (0, String::new(), false);
-        shown.message = Some(OnItsWay { position, run, next, text, is_full, side, unrecorded });
+        let (next, text, is_full, thinking) = (0, String::new(), false, Thinking::default());
+        shown.message = Some(OnItsWay { position, run, next, text, is_full, thinking, side, unrecorded });
         drop(shown);
         MessageStream { stream: self, position, run }
+    }
+
+    /// Tells that the turn runs from now on.
+    pub(crate) fn begins(&self) {
+        let restarts = self.0.runs_before > 0;
+        self.announce(if restarts { ChatEventKind::TurnRestarted } else { ChatEventKind::TurnStarted });
+    }
+
+    /// Shows that a call of the model failed and is made again after a wait: `attempt` is the number of the one that follows,
+    /// counted from 1, so 2 at the first retry.
+    pub fn retrying(&self, attempt: u32, wait: Duration, category: &str) {
+        let now = self.0.clock.now();
+        let until = now.after(wait);
+        self.announce(ChatEventKind::TurnRetrying { attempt, until, category: category.to_owned() });
+    }
+
+    /// Shows that the attempt begins for which [`TurnStream::retrying`] told the time.
+    pub fn retried(&self) {
+        let now = self.0.clock.now();
+        self.shown().announced.attempt_begins(now);
+    }
+
+    fn announce(&self, what: ChatEventKind) {
+        let mut shown = self.shown();
+        let event = self.event(what);
+        shown.announced.note(&event);
+        // Under the lock, so that what a late listener is told and what it hears next do not contradict each other.
+        self.0.feed.publish(event);
+    }
+
+    /// Returns what was last told of how far the turn is.
+    pub(crate) fn announced(&self) -> Option<ChatEvent> {
+        self.shown().announced.last().cloned()
+    }
+
+    pub(crate) fn activity(&self) -> Option<Activity> {
+        self.shown().announced.activity()
     }
 
     /// Shows that a tool starts.
@@ -148,6 +198,17 @@ impl TurnStream {
         let unrecorded = message.unrecorded;
         drop(shown);
         Some(self.event(ChatEventKind::Delta { id, run, n, text, so_far: true, side, unrecorded }))
+    }
+
+    /// Returns one event with the thinking so far, for a listener that came late.
+    pub(crate) fn thinking_so_far(&self) -> Option<ChatEvent> {
+        let shown = self.shown();
+        let message = shown.message.as_ref().filter(|message| !message.thinking.text.is_empty())?;
+        let (run, thinking) = (message.run, message.thinking.clone());
+        let id = self.id(message.position, shown.first);
+        drop(shown);
+        let (n, text) = (thinking.next.saturating_sub(1), thinking.text);
+        Some(self.event(ChatEventKind::ThinkingDelta { id, run, n, text, so_far: true }))
     }
 
     /// Forgets what was shown up to a position: those messages are recorded now.
@@ -210,6 +271,33 @@ impl MessageStream<'_> {
             side,
             unrecorded,
         });
+    }
+}
+
+impl MessageStream<'_> {
+    /// Shows the next piece of what the model thinks, within the same bound as [`MessageStream::delta`]. Whoever calls it has
+    /// settled that the agent shows what its model thinks (D19).
+    pub fn thinking(&self, text: &str) {
+        let mut shown = self.stream.shown();
+        let first = shown.first;
+        let message = shown
+            .message
+            .as_mut()
+            .filter(|message| (message.position, message.run) == (self.position, self.run));
+        let Some(thinking) =
+            message.map(|message| &mut message.thinking).filter(|thinking| !thinking.is_full)
+        else {
+            return;
+        };
+        if thinking.text.len().saturating_add(text.len()) > self.stream.0.shown_bytes {
+            thinking.is_full = true;
+            return;
+        }
+        thinking.text.push_str(text);
+        let n = thinking.next;
+        thinking.next += 1;
+        let (id, text) = (self.stream.id(self.position, first), text.to_owned());
+        self.stream.publish(ChatEventKind::ThinkingDelta { id, run: self.run, n, text, so_far: false });
     }
 }
 

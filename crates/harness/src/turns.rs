@@ -2,6 +2,7 @@
 
 use singletree_durable::{SessionKey, Timestamp, TurnKind, TurnQuery, TurnRow, TurnStatus};
 
+use crate::activity::Activity;
 use crate::chat::Chat;
 use crate::record::{Ended, TurnRowExt};
 use crate::turn_id::TurnId;
@@ -32,6 +33,8 @@ pub struct TurnInfo {
     pub ended_at: Option<Timestamp>,
     /// The failed turn that it retries (D29), as long as the record of that is kept.
     pub retries: Option<TurnId>,
+    /// How far it is, while it has not ended and this process has it.
+    pub activity: Option<Activity>,
     /// What it has used of models, once it has ended.
     pub usage: Vec<ModelUsage>,
 }
@@ -112,7 +115,9 @@ impl Chat {
             Some(no) => self.house.read(self.house.journal.turns(key, &TurnQuery::No(no))).await?,
             None => Vec::new(),
         };
-        turn_info(key, row, retries.first().map(TurnRowExt::id))
+        let loaded = self.house.loaded(key).filter(|_| row.status == TurnStatus::Accepted);
+        let activity = loaded.and_then(|hot| hot.activity(&row.id()));
+        Ok(TurnInfo { activity, ..turn_info(key, row, retries.first().map(TurnRowExt::id))? })
     }
 }
 
@@ -127,6 +132,7 @@ fn turn_info(key: &SessionKey, row: &TurnRow, retries: Option<TurnId>) -> Result
         accepted_at: row.accepted_at,
         ended_at: row.ended_at,
         retries,
+        activity: None,
         usage: Ended::of(row)?.map(|it| it.used.told()).unwrap_or_default(),
     })
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::assemble::ResponseLimits;
 use crate::delta::Delta;
@@ -46,6 +47,11 @@ pub trait AttemptObserver: fmt::Debug + Send + Sync {
 
     /// Hears how an attempt ended.
     fn ended(&self, attempt: &Attempt<'_>, outcome: Result<&Response, &Error>);
+
+    /// Hears that a failed attempt is followed by another one after a wait, before that wait begins. `next` is the number of
+    /// the attempt that follows, from 0: 1 at the first retry. The one that follows is told of by
+    /// [`started`](Self::started).
+    fn retrying(&self, _next: u32, _wait: Duration, _error: &Error) {}
 }
 
 /// How one call is made: on which provider, with which retry, watched by whom (spec: llm-provider §7.1).
@@ -187,6 +193,9 @@ impl<'a> Ask<'a> {
                 return Err(error);
             }
             let wait = retrying.retry.backoff_of().wait(index, &error, retrying.fraction);
+            if let Some(observer) = self.observer {
+                observer.retrying(index + 1, wait, &error);
+            }
             if !wait.is_zero() {
                 retrying.pace.pause(wait).await;
             }

@@ -69,7 +69,11 @@ pub(crate) fn controller(what: &ChatEventKind, locale: Locale) -> Option<Said> {
         ChatEventKind::SessionForked { parent, .. } => {
             say(NarrationKind::Status, Sentence::Continues, &[("session", parent.as_str())])
         }
-        ChatEventKind::Delta { .. }
+        ChatEventKind::TurnStarted
+        | ChatEventKind::TurnRestarted
+        | ChatEventKind::TurnRetrying { .. }
+        | ChatEventKind::ThinkingDelta { .. }
+        | ChatEventKind::Delta { .. }
         | ChatEventKind::ToolStarted { .. }
         | ChatEventKind::ToolFinished { .. } => None,
     }

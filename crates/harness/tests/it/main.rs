@@ -1,6 +1,7 @@
 //! The harness through its public surface.
 #![expect(clippy::unwrap_used, reason = "a test may unwrap")]
 
+mod activity;
 mod base_failures;
 mod base_paths;
 mod base_rig;

@@ -364,6 +364,7 @@ async fn nothing_is_told_before_its_commit_has_landed() {
     let mut events = Box::pin(turn.events());
     assert_eq!(events.next().await.unwrap().unwrap().what.as_str(), "turn.accepted");
     door.somebody().await;
+    assert_eq!(events.next().await.unwrap().unwrap().what.as_str(), "turn.started");
     sky.delay();
     door.open();
     sky.holds(1).await;

@@ -191,6 +191,7 @@ async fn turns_are_looked_at_without_waiting_for_them() {
     let page = chat.turns("s", 0, 9).await.unwrap();
     let at = page.items[0].accepted_at;
     let info = |id: &TurnId, no, kind, status| TurnInfo {
+        activity: None,
         id: id.clone(),
         no,
         session: "s".into(),

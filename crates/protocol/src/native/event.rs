@@ -38,6 +38,37 @@ pub enum EventKind {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<Message>,
     },
+    /// The turn has left the queue and runs. Not kept: without an id.
+    #[serde(rename = "turn.started")]
+    TurnStarted {},
+    /// The turn runs again, since the process that ran it before died or was stopped. Not kept: without an id.
+    #[serde(rename = "turn.restarted")]
+    TurnRestarted {},
+    /// A call of the turn's model failed and is made again. Not kept: without an id.
+    #[serde(rename = "turn.retrying")]
+    TurnRetrying {
+        /// The number of the attempt that follows, counted from 1 within the call: the first retry is 2.
+        attempt: u32,
+        /// When it is made.
+        until: Time,
+        /// The category of the failure.
+        category: String,
+    },
+    /// A piece of what the model thinks, of agents that show it. A piece of a higher run takes all earlier ones back. Not
+    /// kept: without an id.
+    #[serde(rename = "thinking.delta")]
+    ThinkingDelta {
+        /// The id that the message will have.
+        message_id: String,
+        /// Which attempt at the message this is, from 1.
+        run: u32,
+        /// The number of the piece in its run, from 0, counted apart from the deltas of the text.
+        n: u64,
+        /// The text.
+        text: String,
+        /// Whether this is everything so far, for a reader that came late.
+        so_far: bool,
+    },
     /// A message was recorded. When its turn ends errored, it does not become history, unless the history says so.
     #[serde(rename = "message.appended")]
     MessageAppended {

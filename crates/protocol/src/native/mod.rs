@@ -46,6 +46,9 @@ pub use session::{
 };
 pub use tenant_event::{TenantEvent, TenantEventKind, TenantEventQuery, TenantStreamItem, TurnEnd, WaitEnd};
 pub use time::Time;
-pub use turn::{Completed, Errored, Outcome, Suspended, Turn, TurnKind, TurnList, TurnQuery, TurnStatus};
+pub use turn::{
+    Activity, ActivityState, Completed, Errored, Outcome, Suspended, Turn, TurnKind, TurnList, TurnQuery,
+    TurnStatus,
+};
 pub use usage::{ModelUsage, Usage, UsageCounts};
 pub use wait::{KeptSignal, Wait, WaitList, WaitQuery};

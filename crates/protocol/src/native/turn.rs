@@ -29,9 +29,44 @@ pub struct Turn {
     /// The failed turn that it retries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retries: Option<String>,
+    /// How far it is while it has not ended, where this server runs it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub activity: Option<Activity>,
     /// How it ended; once it has, and where one turn is asked for: lists leave it out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Outcome>,
+}
+
+/// How far an open turn is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Activity {
+    /// How far.
+    pub state: ActivityState,
+    /// Since when.
+    pub since: Time,
+    /// While it retries: the number of the attempt that follows, counted from 1 within the call of the model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<u32>,
+    /// While it retries: when that attempt is made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Time>,
+    /// While it retries: the category of the failure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub category: Option<String>,
+}
+
+/// The states of an open turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ActivityState {
+    /// It waits until the turns before it have ended.
+    Queued,
+    /// It runs.
+    Running,
+    /// A call of its model failed and is made again.
+    Retrying,
+    /// It waits until somebody answers what the session waits for.
+    Waiting,
 }
 
 /// What a turn answers to.

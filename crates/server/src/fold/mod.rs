@@ -87,6 +87,11 @@ impl Fold {
             }
             // Its call was told with the message that makes it; where that is not recorded yet, nobody can say which one it is.
             ChatEventKind::ToolStarted { .. } => {}
+            // Whoever shows them does so without the messages.
+            ChatEventKind::TurnStarted
+            | ChatEventKind::TurnRestarted
+            | ChatEventKind::TurnRetrying { .. }
+            | ChatEventKind::ThinkingDelta { .. } => {}
             ChatEventKind::ToolFinished { call, name: _, success, content } => {
                 out.extend(self.calls.finished(call, *success, content));
             }

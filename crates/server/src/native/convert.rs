@@ -3,8 +3,8 @@
 use serde_json::Value;
 use singletree_durable::{Timestamp, TurnKind, TurnStatus};
 use singletree_harness::{
-    Bucket, ChatEvent, ChatEventKind, ChatTurnOutcome, ErroredTurn, FailedTurn, PendingWait, PromptPolicy,
-    SessionInfo, SuspendedTurn, TranscriptEntry, TurnInfo,
+    Activity, ActivityState, Bucket, ChatEvent, ChatEventKind, ChatTurnOutcome, ErroredTurn, FailedTurn,
+    PendingWait, PromptPolicy, SessionInfo, SuspendedTurn, TranscriptEntry, TurnInfo,
 };
 use singletree_llm as llm;
 use singletree_protocol::native;
@@ -151,6 +151,20 @@ impl View {
             ChatEventKind::TurnAccepted { message } => {
                 native::EventKind::TurnAccepted { message: message.as_ref().map(|it| self.message(it)) }
             }
+            ChatEventKind::TurnStarted => native::EventKind::TurnStarted {},
+            ChatEventKind::TurnRestarted => native::EventKind::TurnRestarted {},
+            ChatEventKind::TurnRetrying { attempt, until, category } => native::EventKind::TurnRetrying {
+                attempt: *attempt,
+                until: time(*until),
+                category: category.clone(),
+            },
+            ChatEventKind::ThinkingDelta { id, run, n, text, so_far } => native::EventKind::ThinkingDelta {
+                message_id: id.to_string(),
+                run: *run,
+                n: *n,
+                text: text.clone(),
+                so_far: *so_far,
+            },
             ChatEventKind::MessageAppended { id, message, side: beside } => {
                 native::EventKind::MessageAppended {
                     message_id: id.to_string(),
@@ -287,6 +301,23 @@ pub(crate) fn session(info: &SessionInfo) -> native::Session {
     }
 }
 
+/// Writes how far an open turn is.
+fn activity(activity: &Activity) -> native::Activity {
+    let (attempt, until, category) = match &activity.state {
+        ActivityState::Retrying { attempt, until, category } => {
+            (Some(*attempt), Some(time(*until)), Some(category.clone()))
+        }
+        ActivityState::Queued | ActivityState::Running | ActivityState::Waiting => (None, None, None),
+    };
+    let state = match &activity.state {
+        ActivityState::Queued => native::ActivityState::Queued,
+        ActivityState::Running => native::ActivityState::Running,
+        ActivityState::Retrying { .. } => native::ActivityState::Retrying,
+        ActivityState::Waiting => native::ActivityState::Waiting,
+    };
+    native::Activity { state, since: time(activity.since), attempt, until, category }
+}
+
 /// Writes a turn, without its outcome.
 pub(crate) fn turn(info: &TurnInfo) -> native::Turn {
     native::Turn {
@@ -307,6 +338,7 @@ pub(crate) fn turn(info: &TurnInfo) -> native::Turn {
         accepted_at: time(info.accepted_at),
         ended_at: info.ended_at.map(time),
         retries: info.retries.as_ref().map(ToString::to_string),
+        activity: info.activity.as_ref().map(activity),
         outcome: None,
     }
 }

@@ -1,0 +1,132 @@
+//! How far open turns are: a view of this process's memory, never stored (D36).
+
+use singletree_durable::Timestamp;
+
+use crate::chat::Chat;
+use crate::event::{ChatEvent, ChatEventKind};
+use crate::hot::{Hot, Ticket, Work};
+use crate::stream::TurnStream;
+use crate::turn_id::TurnId;
+
+/// How far an open turn is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Activity {
+    /// How far.
+    pub state: ActivityState,
+    /// Since when.
+    pub since: Timestamp,
+}
+
+/// The states of an open turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ActivityState {
+    /// It waits until the turns before it have ended.
+    Queued,
+    /// It runs.
+    Running,
+    /// A call of its model failed and is made again.
+    Retrying {
+        /// The number of the attempt that follows, counted from 1 within the call: the first retry is 2.
+        attempt: u32,
+        /// When it is made.
+        until: Timestamp,
+        /// The category of the failure.
+        category: String,
+    },
+    /// It is parked behind the wait of its session (D1): somebody has to answer that first.
+    Waiting,
+}
+
+impl ActivityState {
+    /// Returns the state's name, as it is written on the wire.
+    #[must_use]
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Queued => "queued",
+            Self::Running => "running",
+            Self::Retrying { .. } => "retrying",
+            Self::Waiting => "waiting",
+        }
+    }
+}
+
+/// What a running turn last announced.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Announced {
+    /// That it was started or restarted.
+    begun: Option<ChatEvent>,
+    /// That it retries, until the next attempt begins.
+    retrying: Option<ChatEvent>,
+    /// When the attempt began that followed a retry.
+    attempt_began: Option<Timestamp>,
+}
+
+impl Announced {
+    pub(crate) fn note(&mut self, event: &ChatEvent) {
+        let place = if matches!(event.what, ChatEventKind::TurnRetrying { .. }) {
+            &mut self.retrying
+        } else {
+            &mut self.begun
+        };
+        *place = Some(event.clone());
+    }
+
+    /// Notes that the next attempt begins.
+    pub(crate) fn attempt_begins(&mut self, now: Timestamp) {
+        if self.retrying.take().is_some() {
+            self.attempt_began = Some(now);
+        }
+    }
+
+    /// Returns the event for a listener that comes now.
+    pub(crate) fn last(&self) -> Option<&ChatEvent> {
+        self.retrying.as_ref().or(self.begun.as_ref())
+    }
+
+    pub(crate) fn activity(&self) -> Option<Activity> {
+        let event = self.last()?;
+        Some(match &event.what {
+            ChatEventKind::TurnRetrying { attempt, until, category } => {
+                let state =
+                    ActivityState::Retrying { attempt: *attempt, until: *until, category: category.clone() };
+                Activity { state, since: event.at }
+            }
+            _ => Activity { state: ActivityState::Running, since: self.attempt_began.unwrap_or(event.at) },
+        })
+    }
+}
+
+impl Chat {
+    /// Tells how far an open turn is, as far as this process knows: none for a turn that has ended or suspended, that another
+    /// process runs, or whose session is not in memory. Nothing is read from the store. Every session in memory is looked at:
+    /// [`Chat::turn_info`], which knows the session, is quicker where there are many.
+    #[must_use]
+    pub fn activity(&self, id: &TurnId) -> Option<Activity> {
+        let tenant = self.tenant().ok()?;
+        let loaded = self.house.all_hot().into_iter().filter(|hot| hot.key.tenant == *tenant);
+        loaded.into_iter().find_map(|hot| hot.activity(id))
+    }
+}
+
+impl Hot {
+    /// Tells how far a turn is that has not ended.
+    pub(crate) fn activity(&self, id: &TurnId) -> Option<Activity> {
+        let desk = self.desk();
+        let is_it = |ticket: &Ticket| ticket.id().as_ref() == Some(id);
+        if let Some(running) = desk.running.as_ref().filter(|running| is_it(&running.ticket)) {
+            let announced = running.stream.as_ref().and_then(TurnStream::activity);
+            let since = running.since.map(|since| Activity { state: ActivityState::Running, since });
+            return announced.or(since);
+        }
+        // A message that was handed to the running turn, to steer it, is still one that waits.
+        let waiting = desk.queue.iter().chain(&desk.offered).find(|queued| is_it(&queued.ticket))?;
+        let (row, may_be_parked) = match &waiting.work {
+            Work::Message { row, .. } => (row, true),
+            Work::Recover { row, .. } => (row, false),
+            Work::Answer(_) => return None,
+        };
+        let is_parked = may_be_parked && desk.wait.is_some();
+        let state = if is_parked { ActivityState::Waiting } else { ActivityState::Queued };
+        Some(Activity { state, since: row.accepted_at })
+    }
+}
