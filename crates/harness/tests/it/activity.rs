@@ -91,13 +91,13 @@ async fn a_turn_tells_that_it_starts_retries_and_thinks_and_a_late_listener_is_t
         assert_eq!(heard[2..], *more);
         late
     };
-    so_far(&["- turn.started"]).await;
+    drop(so_far(&["- turn.started"]).await);
     tokio::time::advance(Duration::from_secs(1)).await;
     door.open_once();
     door.somebody().await;
     let retrying = "- turn.retrying 2 1041000 provider_rate_limit";
     assert_eq!(take(&mut live, 1).await, [retrying]);
-    so_far(&[retrying]).await;
+    drop(so_far(&[retrying]).await);
     let state = ActivityState::Retrying {
         attempt: 2,
         until: Timestamp::from_millis(1_041_000),
