@@ -125,7 +125,7 @@ fn reply(checker: &mut Checker, spot: Spot, outcome: &ChatTurnOutcome) -> Outcom
             "role" => checker.exactly(&it, errored.reply.role.as_str()),
             "content" => checker.exactly(&it, text.as_ref()),
             "content_includes" => {
-                for part in it.items()? {
+                for part in it.distinct_items()? {
                     let wanted = part.text()?;
                     let there = ensure(text.contains(wanted), || format!("'{text}' does not say '{wanted}'"));
                     checker.holds(&part.path, there);
@@ -151,7 +151,9 @@ fn final_state(checker: &mut Checker, spot: Spot, after: &History) -> Outcome<()
     if let Some(it) = wanted.take("messages_history_contains") {
         let path = it.path.clone();
         let mut rest = after.0.iter();
-        for one in it.items()? {
+        let wanted = it.items()?;
+        checker.holds(&path, ensure(!wanted.is_empty(), || "an empty list demands nothing".into()));
+        for one in wanted {
             known_keys(&one)?;
             let matcher = Matcher::read(&one)?;
             let found = rest.any(|it| matcher.check(it, Extra::Allowed, &mut Bindings::default()).is_ok());

@@ -1,6 +1,7 @@
 //! Checkpoint directives (pipeline-utilities §10; conformance-adapter §§5.6–5.8).
 
 mod backend;
+mod occasion;
 mod play;
 mod record;
 mod resumed;

@@ -112,6 +112,12 @@ async fn perform(mut spec: CaseSpec, checker: &mut Checker) -> Outcome<()> {
     let mut evidence = Evidence {
         inner_fields: inner_fields(&spec),
         conditional: spec.graph.conditional_branches(),
+        nodes: spec
+            .subgraphs
+            .values()
+            .chain([&spec.graph])
+            .flat_map(crate::graph::GraphSpec::node_names)
+            .collect(),
         ..Evidence::default()
     };
     let built = build(&spec, &stage)?;

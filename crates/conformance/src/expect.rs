@@ -1,8 +1,9 @@
 //! Expectations about one invocation (conformance-adapter §5.8): each key is asserted, an unknown one is an error.
 
+mod stored;
 mod witnessed;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use singletree::engine::{DrainSummary, Outcome as Ended, Phase, Snapshot, Subscription};
 
 use crate::adapt;
@@ -49,7 +50,10 @@ pub(crate) async fn expect(checker: &mut Checker, run: &Run, around: &Around<'_>
             continue;
         }
         let checked = match key {
-            "store_after" => store_after(checker, spot, around.store).await,
+            "store_after" => {
+                let of = (around.spec.session.as_deref(), around.store);
+                stored::store_after(checker, spot, run, of).await
+            }
             "checkpointer_assertions" => paused_record(checker, spot, run, around.paused).await,
             "observer_events"
             | "delivery_order"
@@ -292,8 +296,8 @@ fn of_sessions(checker: &mut Checker, key: &str, spot: &Spot, run: &Run) -> bool
         "saved_session_assertions" => match run.reel.saves().next_back() {
             None => return absent(checker, spot, "the session was not saved"),
             Some(record) => {
-                let checked =
-                    state_of(record).and_then(|it| saved(checker, spot.clone(), &record.schema_version, it));
+                let checked = state_of(record)
+                    .and_then(|state| saved(checker, spot.clone(), run, (&record.schema_version, state)));
                 checker.take(checked);
             }
         },
@@ -331,40 +335,31 @@ fn absent(checker: &mut Checker, spot: &Spot, what: &str) -> bool {
     true
 }
 
-fn saved(checker: &mut Checker, spot: Spot, version: &str, state: Value) -> Outcome<()> {
+/// Asserts that fields of the state were not saved. A field that the state does not have at all is a fixture's mistake.
+fn excludes(checker: &mut Checker, spot: Spot, (saved, declared): (&Value, &[String])) -> Outcome<()> {
+    let path = spot.path.clone();
+    for field in spot.distinct_texts()? {
+        let known = ensure(declared.contains(&field), || format!("the state has no field '{field}'"));
+        let outside =
+            known.and_then(|()| ensure(saved.get(&field).is_none(), || format!("field '{field}' was saved")));
+        checker.holds(&path, outside);
+    }
+    Ok(())
+}
+
+fn saved(checker: &mut Checker, spot: Spot, run: &Run, (version, state): (&str, Value)) -> Outcome<()> {
     let mut wanted = spot.fields()?;
     if let Some(it) = wanted.take("schema_version") {
         checker.exactly(&it, version);
     }
     if let Some(it) = wanted.take("excludes_fields") {
-        let path = it.path.clone();
-        let empty = Map::new();
-        let saved = state.as_object().unwrap_or(&empty);
-        for field in it.texts()? {
-            let outside = ensure(!saved.contains_key(&field), || format!("field '{field}' was saved"));
-            checker.holds(&path, outside);
-        }
+        excludes(checker, it, (&state, &run.declared_fields()))?;
+    }
+    if let Some(it) = wanted.take("state_includes") {
+        checker.value(&it, &state, Extra::Allowed);
     }
     if let Some(it) = wanted.take("state") {
         checker.exactly(&it, state);
-    }
-    wanted.finish()
-}
-
-async fn store_after(checker: &mut Checker, spot: Spot, store: Option<&WatchedSessions>) -> Outcome<()> {
-    let store = store.ok_or_else(|| Failure::reader(&spot.path, "no session store is registered"))?;
-    let mut wanted = spot.fields()?;
-    let path = wanted.path().to_owned();
-    let session = wanted.need("load_returns_for_session_id")?;
-    let found = store.peek(session.text()?).await?;
-    if let Some(it) = wanted.take("loaded_state") {
-        let state = found.as_ref().map(state_of).transpose()?.unwrap_or_default();
-        checker.exactly(&it, state);
-    } else {
-        checker.holds(&path, ensure(found.is_some(), || "nothing is stored".into()));
-    }
-    if let Some(it) = wanted.take("loaded_schema_version") {
-        checker.exactly(&it, found.map(|it| Value::String(it.schema_version)).unwrap_or_default());
     }
     wanted.finish()
 }

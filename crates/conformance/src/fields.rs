@@ -74,6 +74,30 @@ impl Spot {
         }
     }
 
+    /// Takes the value apart as a list of assertions: at least one, and none of them twice. A list that demands nothing, or
+    /// the same again, is a list that was changed.
+    ///
+    /// # Errors
+    /// When it is no list, is empty, or has an item twice.
+    pub(crate) fn distinct_items(self) -> Outcome<Vec<Self>> {
+        let path = self.path.clone();
+        let items = self.items()?;
+        let values: Vec<serde_json::Value> = items.iter().map(|item| item.node.to_json()).collect();
+        match values.iter().enumerate().find(|(at, value)| values[..*at].contains(value)) {
+            Some((_, twice)) => Err(Failure::assertion(path, format!("{twice} is named twice"))),
+            None if items.is_empty() => Err(Failure::assertion(path, "an empty list demands nothing")),
+            None => Ok(items),
+        }
+    }
+
+    /// Returns the texts of a list of assertions, as [`distinct_items`](Self::distinct_items) does.
+    ///
+    /// # Errors
+    /// As there, and when an item is no text.
+    pub(crate) fn distinct_texts(self) -> Outcome<Vec<String>> {
+        self.distinct_items()?.iter().map(|item| item.text().map(str::to_owned)).collect()
+    }
+
     /// Returns the texts of a list.
     ///
     /// # Errors
@@ -207,6 +231,14 @@ mod tests {
             read.finish().unwrap_err().to_string(),
             "not understood: the case: unknown key 'b' (line 2)"
         );
+    }
+
+    #[test]
+    fn a_list_of_assertions_demands_something_and_nothing_twice() {
+        let read = |text: &str| fields(text).take("a").unwrap().distinct_texts().map_err(|it| it.to_string());
+        assert_eq!(read("a: [x, y]"), Ok(vec!["x".to_owned(), "y".to_owned()]));
+        assert_eq!(read("a: []"), Err("assertion: a: an empty list demands nothing".to_owned()));
+        assert_eq!(read("a: [x, y, x]"), Err("assertion: a: \"x\" is named twice".to_owned()));
     }
 
     #[test]

@@ -62,6 +62,11 @@ impl GraphSpec {
         Ok(Self { state, entry, nodes, edges, middleware })
     }
 
+    /// Returns the names of its nodes.
+    pub(crate) fn node_names(&self) -> impl Iterator<Item = String> {
+        self.nodes.iter().map(|node| node.name.clone())
+    }
+
     /// Returns the names of the parallel branches that have a condition.
     #[must_use]
     pub(crate) fn conditional_branches(&self) -> Vec<String> {

@@ -36,6 +36,8 @@ pub(crate) struct Evidence {
     pub(crate) handled: Vec<Handled>,
     /// What was said in the chat.
     pub(crate) talked: Talked,
+    /// The names of the nodes of all graphs of the case.
+    pub(crate) nodes: Vec<String>,
     /// The parallel branches that have a condition, by name.
     pub(crate) conditional: Vec<String>,
     /// The fields of the subgraphs' states, by the name of the subgraph's node path depth: for projections.

@@ -80,10 +80,11 @@ mod suite;
 mod tape;
 #[cfg(test)]
 mod trial;
+mod vocabulary;
 mod yaml;
 
 pub use failure::{Failure, FailureKind};
 pub use manifest::{Declared, Manifest};
-pub use mutate::{LeftOut, Mutations, Restatements, draw_seeds, mutate, restatements};
+pub use mutate::{LeftOut, Mutations, Restatements, draw_seeds, mutate, mutate_everything, restatements};
 pub use report::{Counts, Report};
 pub use suite::{Case, Row, Status, judge, load};

@@ -6,7 +6,8 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use singletree_conformance::{
-    Case, Counts, LeftOut, Manifest, Report, Restatements, draw_seeds, judge, load, mutate, restatements,
+    Case, Counts, LeftOut, Manifest, Report, Restatements, draw_seeds, judge, load, mutate,
+    mutate_everything, restatements,
 };
 
 /// Runs the fixtures of the OpenArmature specifications against singletree.
@@ -30,6 +31,9 @@ struct Arguments {
     /// Judges the judge: changes single expectations of cases that pass, by these seeds; draws three without any.
     #[arg(long, value_name = "SEED", num_args = 0..)]
     mutate: Option<Vec<u64>>,
+    /// With --mutate: changes every expectation once instead of five of each case.
+    #[arg(long, requires = "mutate")]
+    everything: bool,
     /// Declares nothing: what does not pass has failed.
     #[arg(long)]
     no_manifest: bool,
@@ -67,7 +71,7 @@ fn run(arguments: &Arguments) -> Result<bool, Box<dyn std::error::Error>> {
     // A case that panics is told of in its row.
     std::panic::set_hook(Box::new(|_| {}));
     if let Some(seeds) = &arguments.mutate {
-        return run_mutations(&cases, seeds, &mut out);
+        return run_mutations(&cases, seeds, arguments.everything, &mut out);
     }
     let rows: Vec<_> = cases.iter().map(|it| judge(it, &manifest)).collect();
     if let Some(path) = &arguments.json {
@@ -84,6 +88,7 @@ fn run(arguments: &Arguments) -> Result<bool, Box<dyn std::error::Error>> {
 fn run_mutations(
     cases: &[Case],
     seeds: &[u64],
+    everything: bool,
     out: &mut impl std::io::Write,
 ) -> Result<bool, Box<dyn std::error::Error>> {
     let seeds = if seeds.is_empty() { draw_seeds(3) } else { seeds.to_vec() };
@@ -91,7 +96,7 @@ fn run_mutations(
     let mut left_out = LeftOut::default();
     let first = seeds.first().copied().unwrap_or_default();
     for seed in seeds {
-        let found = mutate(cases, seed);
+        let found = if everything { mutate_everything(cases, seed) } else { mutate(cases, seed) };
         left_out = found.left_out.clone();
         for (what, places) in [("SURVIVED", &found.survivors), ("refused", &found.by_reader)] {
             for place in places {

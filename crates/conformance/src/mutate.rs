@@ -53,6 +53,16 @@ pub fn draw_seeds(count: usize) -> Vec<u64> {
 /// Changes single expectations of cases that pass, and tells which changes nobody saw.
 #[must_use]
 pub fn mutate(cases: &[Case], seed: u64) -> Mutations {
+    change_sites(cases, seed, CHANGES)
+}
+
+/// Changes every expectation of cases that pass, each once, and tells which changes nobody saw.
+#[must_use]
+pub fn mutate_everything(cases: &[Case], seed: u64) -> Mutations {
+    change_sites(cases, seed, usize::MAX)
+}
+
+fn change_sites(cases: &[Case], seed: u64, changes: usize) -> Mutations {
     let mut random = Random(seed);
     let mut found = Mutations::default();
     for case in cases {
@@ -61,7 +71,7 @@ pub fn mutate(cases: &[Case], seed: u64) -> Mutations {
             continue;
         }
         let mut sites = site::sites(&raw.whole(), &mut found.left_out);
-        for _ in 0..CHANGES.min(sites.len()) {
+        for _ in 0..changes.min(sites.len()) {
             let site = sites.swap_remove(random.below(sites.len()));
             let changed = site.apply(&raw.whole(), &mut |count| random.below(count));
             let failures = execute(raw.with(&changed));

@@ -200,6 +200,13 @@ pub(crate) struct Run {
 }
 
 impl Run {
+    /// Returns the names of the state's fields: of the outermost graph, as its first node saw them.
+    #[must_use]
+    pub(crate) fn declared_fields(&self) -> Vec<String> {
+        let seen = self.reel.visits.iter().find(|visit| visit.namespace.len() == 1);
+        seen.map(|visit| visit.pre_state.keys().cloned().collect()).unwrap_or_default()
+    }
+
     /// A run that did not begin.
     #[must_use]
     pub(crate) fn refused(error: Error) -> Self {

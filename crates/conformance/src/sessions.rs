@@ -41,6 +41,18 @@ impl WatchedSessions {
         Ok(record.map(|(record, _)| record))
     }
 
+    /// Returns the ids of the sessions that are stored, in order, without being counted.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub(crate) async fn sessions(&self) -> Outcome<Vec<String>> {
+        let listed = self.inner.list(&TenantId::single(), &SessionFilter::default()).await;
+        let listed = listed.map_err(|error| Failure::build("session_store", error.to_string()))?;
+        let mut ids: Vec<String> = listed.iter().map(|session| session.key.session.to_string()).collect();
+        ids.sort_unstable();
+        Ok(ids)
+    }
+
     /// Puts a record into the store, without being counted.
     ///
     /// # Errors

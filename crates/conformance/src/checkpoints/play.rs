@@ -2,13 +2,16 @@
 
 use serde_json::Value;
 use singletree::durable::InvocationId;
+use singletree::engine::Phase;
 
+use super::occasion::Occasion;
 use super::spec::{CheckpointSpec, Crash, ResumeFrom, ResumeSpec};
 use super::store::CaseCheckpoints;
 use crate::check::{Checker, ensure};
 use crate::failure::{Failure, Outcome};
 use crate::fields::Spot;
 use crate::invariants::Evidence;
+use crate::observers::RUNNERS;
 use crate::run::{InvocationSpec, Run};
 use crate::scene::{How, Scene};
 
@@ -51,7 +54,7 @@ pub(crate) async fn play(
         Some(id) => store.record(id.as_str()).await?,
         None => None,
     };
-    of_records(spec, store, record.as_ref(), checker)?;
+    of_records(spec, (store, evidence.runs.first()), record.as_ref(), checker)?;
     evidence.saves = store.saves();
     evidence.record = record;
     if let Some(resume) = &spec.resume {
@@ -116,7 +119,7 @@ fn of_abort(checker: &mut Checker, wanted: Spot, node: &str) -> Outcome<()> {
 
 fn of_records(
     spec: &CheckpointSpec,
-    store: &CaseCheckpoints,
+    (store, run): (&CaseCheckpoints, Option<&Run>),
     record: Option<&Value>,
     checker: &mut Checker,
 ) -> Outcome<()> {
@@ -136,11 +139,25 @@ fn of_records(
     if let Some((path, wanted)) = &spec.saves {
         let count = || format!("expected {} saves, found {}", wanted.len(), saves.len());
         checker.holds(path, ensure(wanted.len() == saves.len(), count));
-        for (wanted, save) in wanted.iter().zip(&saves) {
+        let completed = completed_nodes(run, saves.len());
+        for (at, (wanted, save)) in wanted.iter().zip(&saves).enumerate() {
+            let visited = completed.get(at).map(String::as_str);
+            let before = at.checked_sub(1).map(|before| &saves[before].record);
+            wanted.check_occasion(checker, &Occasion::between(before, &save.record, visited))?;
             wanted.check(checker, Some(&save.record))?;
         }
     }
     Ok(())
+}
+
+/// Returns the nodes that completed, in the order of the saves: by the events where the runner listens, else by the bodies
+/// that ran. Empty where there is not one for each save.
+fn completed_nodes(run: Option<&Run>, saves: usize) -> Vec<String> {
+    let Some(run) = run else { return Vec::new() };
+    let events = run.reel.taken_by(RUNNERS).filter(|event| event.phase == Phase::Completed);
+    let events: Vec<String> = events.map(|event| event.node_name.to_string()).collect();
+    let visits = run.reel.visits.iter().filter_map(|visit| visit.namespace.last().cloned()).collect();
+    [events, visits].into_iter().find(|nodes: &Vec<String>| nodes.len() == saves).unwrap_or_default()
 }
 
 async fn go_on(

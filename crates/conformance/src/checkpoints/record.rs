@@ -3,6 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::occasion::Occasion;
 use crate::check::{Checker, ensure};
 use crate::failure::{Failure, Outcome};
 use crate::fields::{Spot, unknown};
@@ -213,17 +214,42 @@ const KEYS: &[&str] = &[
     "fan_out_node_in_completed_positions",
 ];
 
+/// Endings of keys that say something else of a field than its value.
+const ENDINGS: &[&str] = &["_count", "_present", "_absent", "_includes"];
+
+/// Keys that say which save of several it is.
+const OF_SAVES: &[&str] = &["after_node", "after_fan_out_instance"];
+
+/// Splits a key into a field of a record and what is said of it.
+fn ending(key: &str) -> Option<(&str, &'static str)> {
+    let split = |ending: &&'static str| Some((key.strip_suffix(*ending)?, *ending));
+    ENDINGS.iter().find_map(split).filter(|(field, _)| KEYS.contains(field))
+}
+
 impl Assertions {
     /// Reads what is said, as far as it can be known before there is a record.
     ///
     /// # Errors
     /// For what is unknown in it.
     pub(super) fn read(spot: Spot) -> Outcome<Self> {
+        Self::read_with(spot, &[])
+    }
+
+    /// Reads what is said of one save of several, which may also say of which.
+    ///
+    /// # Errors
+    /// For what is unknown in it.
+    pub(super) fn read_of_save(spot: Spot) -> Outcome<Self> {
+        Self::read_with(spot, OF_SAVES)
+    }
+
+    fn read_with(spot: Spot, more: &[&str]) -> Outcome<Self> {
         let path = spot.path.clone();
         let mut block = spot.fields()?;
         let mut keys = Vec::new();
         while let Some((key, it)) = block.next() {
-            if !KEYS.contains(&key.as_str()) {
+            let known = KEYS.contains(&key.as_str()) || more.contains(&key.as_str());
+            if !known && ending(&key).is_none() {
                 return Err(unknown(&path, &key, it.node.line));
             }
             if key == "fan_out_progress" && !it.is_null() {
@@ -232,6 +258,31 @@ impl Assertions {
             keys.push((key, it));
         }
         Ok(Self { path, keys })
+    }
+
+    /// Asserts of which node or instance a save is, where it is said: `saved` has what was completed since the save before.
+    ///
+    /// # Errors
+    /// For what is unknown in it.
+    pub(super) fn check_occasion(&self, checker: &mut Checker, saved: &Occasion) -> Outcome<()> {
+        for (key, spot) in &self.keys {
+            match key.as_str() {
+                "after_node" => {
+                    let node = spot.text()?;
+                    let is = saved.nodes.iter().any(|name| name == node);
+                    checker.holds(&spot.path, ensure(is, || format!("it is after {:?}", saved.nodes)));
+                }
+                "after_fan_out_instance" => {
+                    let mut block = spot.clone().fields()?;
+                    let wanted = (block.need("node")?.text()?.to_owned(), index(&block.need("index")?)?);
+                    block.finish()?;
+                    let is = saved.instances.contains(&wanted);
+                    checker.holds(&spot.path, ensure(is, || format!("it is after {:?}", saved.instances)));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     /// Asserts all of it of a record in the specification's form.
@@ -244,16 +295,15 @@ impl Assertions {
             return Ok(());
         };
         for (key, spot) in &self.keys {
+            if let Some((field, ending)) = ending(key).filter(|_| !KEYS.contains(&key.as_str())) {
+                of_field(checker, spot, (&record[field], ending));
+                continue;
+            }
             let actual = &record[key.as_str()];
             match key.as_str() {
-                "completed_positions" => {
-                    positions(
-                        checker,
-                        spot.clone(),
-                        actual,
-                        &["namespace", "node_name", "step", "attempt_index"],
-                    )?;
-                }
+                // Which save it is stands beside the record.
+                key if OF_SAVES.contains(&key) => {}
+                "completed_positions" => positions(checker, spot.clone(), actual)?,
                 "parent_states_present" => {
                     let present = record["parent_states"].as_array().is_some_and(|it| !it.is_empty());
                     checker.truth(spot, ensure(present, || "there are no parent states".into()));
@@ -283,18 +333,39 @@ impl Assertions {
     }
 }
 
-/// Asserts a list of positions; each names at least these keys.
-fn positions(checker: &mut Checker, spot: Spot, actual: &Value, named: &[&str]) -> Outcome<()> {
+/// Asserts what is said of a field but for its value.
+fn of_field(checker: &mut Checker, spot: &Spot, (actual, ending): (&Value, &str)) {
+    let is_empty = match actual {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty(),
+        _ => false,
+    };
+    match ending {
+        "_count" => checker.exactly(spot, actual.as_array().map_or(0, Vec::len)),
+        "_present" => checker.truth(spot, ensure(!is_empty, || "it is not there".into())),
+        "_absent" => checker.truth(spot, ensure(is_empty, || format!("found {actual}"))),
+        _ => checker.value(spot, actual, Extra::Allowed),
+    }
+}
+
+/// Asserts a list of positions by the keys that each names, or by its node's name alone.
+fn positions(checker: &mut Checker, spot: Spot, actual: &Value) -> Outcome<()> {
     let actual = actual.as_array().map(Vec::as_slice).unwrap_or_default();
     let path = spot.path.clone();
     let wanted = spot.items()?;
     let count = || format!("expected {} positions, found {}", wanted.len(), json!(actual));
     checker.holds(&path, ensure(wanted.len() == actual.len(), count));
     for (wanted, actual) in wanted.iter().zip(actual) {
+        if wanted.text().is_ok() {
+            checker.exactly(wanted, actual["node_name"].clone());
+            continue;
+        }
         let mut keys = wanted.clone().fields()?;
+        if keys.keys().next().is_none() {
+            return Err(Failure::reader(&wanted.path, "the position names nothing"));
+        }
         for key in ["namespace", "node_name", "step", "attempt_index", "fan_out_index"] {
-            let there = keys.take(key).is_some() || !named.contains(&key);
-            checker.holds(&wanted.path, ensure(there, || format!("the position does not name its {key}")));
+            keys.take(key);
         }
         keys.finish()?;
         checker.value(wanted, actual, Extra::Allowed);
@@ -339,7 +410,7 @@ fn known_instance(spot: Spot) -> Outcome<()> {
     match (block.take("state"), block.take("state_one_of")) {
         (Some(it), None) => drop(known_state(&it)?),
         (None, Some(list)) => {
-            for it in list.items()? {
+            for it in list.distinct_items()? {
                 known_state(&it)?;
             }
         }
@@ -389,7 +460,7 @@ fn of_instance(checker: &mut Checker, spot: Spot, actual: &Value) -> Outcome<()>
                 checker.truth(&it, ensure(present, || "there is no result".into()));
             }
             "completed_inner_positions" => {
-                positions(checker, it, &actual[key.as_str()], &["node_name", "attempt_index"])?;
+                positions(checker, it, &actual[key.as_str()])?;
             }
             _ => checker.exactly(&it, actual[key.as_str()].clone()),
         }

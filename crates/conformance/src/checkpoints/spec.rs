@@ -164,7 +164,7 @@ impl CheckpointSpec {
 
 fn of_saves(spot: Spot) -> Outcome<(String, Vec<Assertions>)> {
     let path = spot.path.clone();
-    let list = spot.items()?.into_iter().map(Assertions::read).collect::<Outcome<_>>()?;
+    let list = spot.items()?.into_iter().map(Assertions::read_of_save).collect::<Outcome<_>>()?;
     Ok((path, list))
 }
 

@@ -8,7 +8,8 @@ entry: a
 nodes:
   a: {update: {v: 1, log: [a]}}
   b: {update: {log: [b]}}
-edges: [{from: a, to: b}, {from: b, to: END}]
+  c: {update: {log: [c]}}
+edges: [{from: a, condition: {if_field: v, equals: 2, then: c, else: b}}, {from: c, to: b}, {from: b, to: END}]
 initial_state: {}
 observers: [{name: obs, attach: graph, target: outer, behavior: record, phases: [completed]}]
 session_store: in_memory
@@ -86,6 +87,9 @@ fn what_is_not_so_fails_in_its_assertion() {
         ("session_id: s\n", "", "expected.saved_session_assertions"),
         ("loaded_session_state: null", "loaded_session_state: {}", "expected.loaded_session_state"),
         ("no_events_for_node: c", "no_events_for_node: a", "invariants.no_events_for_node"),
+        ("no_events_for_node: c", "no_events_for_node: d", "the case has no node 'd'"),
+        ("no_events_for_node: c", "error_category_not: [nonsense]", "no error has the category 'nonsense'"),
+        ("no_events_for_node: c", "error_category_not: []", "an empty list demands nothing"),
         ("expected:", "expected_error: {category: node_exception}\nexpected:", "expected_error"),
         ("a: {update: {v: 1, log: [a]}}", "a: {raises: no}", "(completes)"),
         ("expected:", "expected_compile_error: dangling_edge\nexpected:", "expected_compile_error"),

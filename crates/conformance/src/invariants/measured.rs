@@ -12,6 +12,7 @@ use crate::failure::Outcome;
 use crate::fields::Spot;
 use crate::run::Run;
 use crate::sessions::state_of;
+use crate::vocabulary::CATEGORIES;
 
 /// Invariants that are true or not.
 pub(super) const MEASURED: &[(&str, Measure)] = &[
@@ -53,10 +54,14 @@ pub(super) fn valued(checker: &mut Checker, name: &str, value: &Spot, evidence: 
             let seen = events.any(|it| it.event.node_name.as_ref() == node);
             let runs = evidence.runs.iter().any(|it| !it.reel.deliveries.is_empty());
             checker.holds(&value.path, ensure(runs && !seen, || format!("node '{node}' has events")));
+            let known = evidence.nodes.iter().any(|name| name == node);
+            checker.holds(&value.path, ensure(known, || format!("the case has no node '{node}'")));
         }
         "error_category_not" => {
             let path = value.path.clone();
-            for category in value.clone().texts()? {
+            for category in value.clone().distinct_texts()? {
+                let known = CATEGORIES.contains(&category.as_str());
+                checker.holds(&path, ensure(known, || format!("no error has the category '{category}'")));
                 let is = evidence
                     .runs
                     .iter()

@@ -201,7 +201,7 @@ fn raw(checker: &mut Checker, spot: Spot, (response, called): (&Response, &Calle
     block.finish()?;
     let path = keys.path.clone();
     let answer = called.answers().next_back();
-    for key in keys.texts()? {
+    for key in keys.distinct_texts()? {
         checker.holds(&path, raw_key(&response.raw, &key, answer));
     }
     Ok(())
@@ -275,7 +275,7 @@ fn spans(checker: &mut Checker, spot: Spot, called: &Called) -> Outcome<()> {
             spot.fields()?;
         }
         if let Some(spot) = span.take("attributes_absent") {
-            spot.texts()?;
+            spot.distinct_texts()?;
         }
         span.finish()?;
     }

@@ -10,8 +10,14 @@ use crate::fields::Spot;
 /// A check of one call.
 pub(super) type Measure = fn(&Called) -> Result<(), String>;
 
+/// A check of one call whose name says which fields it is about.
+pub(super) type NamedMeasure = fn(&Called, &str) -> Result<(), String>;
+
 /// A row: a name, or how names begin or end where a star stands, and its check.
 pub(super) type Row = (&'static str, Measure);
+
+/// A row whose check reads the name.
+pub(super) type NamedRow = (&'static str, NamedMeasure);
 
 /// Invariants about what a call was made of, and what became of it.
 const OF_CALLS: &[Row] = &[
@@ -37,12 +43,16 @@ const TABLES: &[&[Row]] = &[OF_CALLS, tried::ROWS, streamed::ROWS, rules::ROWS, 
 pub(super) fn check(checker: &mut Checker, block: Spot, calls: &[&Called]) {
     let Some(mut named) = checker.take(block.fields()) else { return };
     while let Some((name, value)) = named.next() {
-        match measure(&name) {
-            Some(measure) => {
-                let checked = calls.iter().try_for_each(|it| measure(it));
+        match (measure(&name), named_measure(&name)) {
+            (Some(measure), _) => {
+                let checked = calls.iter().try_for_each(|called| measure(called));
                 checker.truth(&value, checked);
             }
-            None => {
+            (None, Some(measure)) => {
+                let checked = calls.iter().try_for_each(|called| measure(called, &name));
+                checker.truth(&value, checked);
+            }
+            (None, None) => {
                 let what = format!("unknown invariant '{name}'");
                 checker.failures.push(Failure::reader(&value.path, what));
             }
@@ -55,15 +65,20 @@ fn measure(name: &str) -> Option<Measure> {
     rows.find(|(pattern, _)| names(pattern, name)).map(|(_, measure)| *measure)
 }
 
+fn named_measure(name: &str) -> Option<NamedMeasure> {
+    let mut rows = rules::NAMED.iter();
+    rows.find(|(pattern, _)| names(pattern, name)).map(|(_, measure)| *measure)
+}
+
 /// Tells whether a row is about a name: the name itself, or one of a family.
 fn names(pattern: &str, name: &str) -> bool {
-    match (pattern.strip_prefix('*'), pattern.split_once('*')) {
-        (Some(end), _) => name.len() > end.len() && name.ends_with(end),
-        (None, Some((begin, end))) => {
-            name.len() > begin.len() + end.len() && name.starts_with(begin) && name.ends_with(end)
-        }
-        (None, None) => pattern == name,
+    let Some((begin, rest)) = pattern.split_once('*') else { return pattern == name };
+    let Some(name) = name.strip_prefix(begin) else { return false };
+    if !rest.contains('*') {
+        return name.len() > rest.len() && name.ends_with(rest);
     }
+    // What a star stands for is at least one character.
+    name.char_indices().skip(1).any(|(at, _)| names(rest, &name[at..]))
 }
 
 /// What the caller handed in is as it was.
@@ -98,7 +113,8 @@ mod tests {
     #[test]
     fn every_invariant_has_one_row() {
         let mut seen = BTreeSet::new();
-        for (name, _) in TABLES.iter().copied().flatten() {
+        let plain = TABLES.iter().copied().flatten().map(|(name, _)| name);
+        for name in plain.chain(rules::NAMED.iter().map(|(name, _)| name)) {
             assert!(seen.insert(name), "{name} is there twice");
         }
     }
@@ -111,6 +127,9 @@ mod tests {
             ("*_no_op", "a_no_ops", false),
             ("raw_*_malformed", "raw_x_malformed", true),
             ("raw_*_malformed", "raw_malformed", false),
+            ("wire_*_merged_under_*", "wire_stop_merged_under_config", true),
+            ("wire_*_merged_under_*", "wire_merged_under_config", false),
+            ("wire_*_merged_under_*", "wire_stop_merged_under_", false),
             ("whole", "whole", true),
             ("whole", "wholes", false),
         ] {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use singletree::llm::{Error, Request, Usage};
 
 use super::calling::Called;
-use super::invariants::Row;
+use super::invariants::{NamedRow, Row};
 use super::wire::first;
 use crate::check::ensure;
 
@@ -38,6 +38,9 @@ pub(super) const FAMILIES: &[Row] = &[
     ("wire_*_is_declared_value_once", is_no_op),
     ("raw_usage_*_verbatim_malformed", raw_usage_verbatim),
 ];
+
+/// Families whose names say under which field of the body another one is sent.
+pub(super) const NAMED: &[NamedRow] = &[("wire_*_merged_under_*", is_merged_under)];
 
 /// The request was found wrong.
 ///
@@ -151,6 +154,33 @@ fn is_merged(called: &Called) -> Holds {
     let merge = merge(called)?;
     let union = merge.union();
     ensure(merge.sent == union, || format!("expected {union:?}, sent was {:?}", merge.sent))
+}
+
+/// `wire_X_merged_under_Y`: the list field X was merged, and sent inside the object Y and nowhere else; where Y is itself the
+/// list, the values given as X were sent as Y.
+fn is_merged_under(called: &Called, name: &str) -> Holds {
+    let parts = name.strip_prefix("wire_").and_then(|name| name.split_once("_merged_under_"));
+    let (field, place) = parts.ok_or_else(|| format!("'{name}' names no two fields"))?;
+    let merge = merge(called)?;
+    let union = merge.union();
+    let body = &first(called)?.body;
+    let is = |key: &str, wanted: &str| spelled(key) == spelled(wanted);
+    let at = |value: &Value, wanted: &str| {
+        value.as_object()?.iter().find(|(key, _)| is(key, wanted)).map(|(_, value)| value.clone())
+    };
+    let held = at(body, place).ok_or_else(|| format!("'{place}' was not sent: {body}"))?;
+    let (sent, beside) = match &held {
+        Value::Object(_) => (at(&held, field), at(body, field)),
+        _ => (Some(held.clone()), at(body, field).filter(|_| !is(field, place))),
+    };
+    ensure(beside.is_none(), || format!("'{field}' was sent outside of '{place}', too: {body}"))?;
+    let sent = sent.ok_or_else(|| format!("'{place}' has no '{field}': {held}"))?;
+    ensure(sent == json!(union), || format!("expected {union:?}, sent was {sent}"))
+}
+
+/// A name without case and underscores: invariants write the wires' `stopSequences` in either way.
+fn spelled(name: &str) -> String {
+    name.chars().filter(|letter| *letter != '_').flat_map(char::to_lowercase).collect()
 }
 
 fn declared_come_first(called: &Called) -> Holds {

@@ -98,6 +98,9 @@ fn whatever_is_not_so_fails_where_it_stands() {
         ("stop: [S, E]", "stop: [E, S]", "expected_wire_request"),
         ("response_format_absent: true", "response_format_absent: false", "expected_wire_request_checks"),
         ("[stream]", "[stream, k]", "expected_wire_request_absent_keys"),
+        ("[stream]", "[steam]", "expected_wire_request_absent_keys"),
+        ("[stream]", "[stream, stream]", "expected_wire_request_absent_keys"),
+        ("[stream]", "[]", "expected_wire_request_absent_keys"),
         (
             "content: \"Hello.\", tool_calls",
             "content: \"Hello\", tool_calls",

@@ -9,6 +9,7 @@ use super::spec::Mapping;
 use crate::check::{Checker, ensure};
 use crate::failure::{Failure, Outcome};
 use crate::fields::{Fields, Spot};
+use crate::vocabulary::REQUEST_FIELDS;
 
 /// Stands for any text that is not empty.
 const ANY: &str = "*";
@@ -87,7 +88,7 @@ pub(super) fn checks(checker: &mut Checker, spot: Spot, called: &Called) -> Outc
     let mut wanted = spot.fields()?;
     while let Some((name, value)) = wanted.next() {
         if let Some(key) = name.strip_suffix("_absent") {
-            let absent = first(called).and_then(|it| absent(it, key));
+            let absent = first(called).and_then(|sent| absent(sent, key));
             checker.truth(&value, absent);
         } else if name == "system_message_content_references_schema" {
             checker.truth(&value, first(called).and_then(|it| tells_schema(it, called)));
@@ -96,6 +97,13 @@ pub(super) fn checks(checker: &mut Checker, spot: Spot, called: &Called) -> Outc
         }
     }
     Ok(())
+}
+
+/// A field that no request can have is never there: that it was not sent says something only of one that the wires or the
+/// caller's own extras know.
+fn known(called: &Called, key: &str) -> Result<(), String> {
+    let is_extra = called.asked.as_ref().is_some_and(|asked| asked.config.extras.contains_key(key));
+    ensure(is_extra || REQUEST_FIELDS.contains(&key), || format!("no request has a field '{key}'"))
 }
 
 fn absent(sent: &Captured, key: &str) -> Result<(), String> {
@@ -125,8 +133,9 @@ fn begins_with(text: &str, wanted: &Value) -> bool {
 /// When it is no list of keys.
 pub(super) fn absent_keys(checker: &mut Checker, spot: Spot, called: &Called) -> Outcome<()> {
     let path = spot.path.clone();
-    for key in spot.texts()? {
-        checker.holds(&path, first(called).and_then(|it| absent(it, &key)));
+    for key in spot.distinct_texts()? {
+        let checked = known(called, &key).and_then(|()| absent(first(called)?, &key));
+        checker.holds(&path, checked);
     }
     Ok(())
 }
@@ -223,7 +232,7 @@ fn appends(
             (Some(exact), None) => checker.exactly(&exact, content.as_str()),
             (None, Some(parts)) => {
                 let path = parts.path.clone();
-                for part in parts.texts()? {
+                for part in parts.distinct_texts()? {
                     let holds = ensure(content.contains(&part), || format!("'{content}' holds no '{part}'"));
                     checker.holds(&path, holds);
                 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use singletree::llm::ChatMessage;
 use singletree::prompts::{PromptInputs, PromptQuery};
 
-use super::setting::ttl;
+use super::setting::{is_resolver, ttl};
 use super::source::count;
 use super::{MANAGER, is_manager};
 use crate::failure::{Failure, Outcome};
@@ -36,6 +36,8 @@ pub(super) enum Action {
     Get { manager: String, query: Query, inputs: PromptInputs },
     /// The clock of a backend goes on.
     Advance { backend: String, by: Duration },
+    /// A label resolver is asked.
+    Resolve { resolver: String, name: String },
     /// A group is made of what was captured.
     Group { name: String, members: Vec<String> },
 }
@@ -60,6 +62,7 @@ pub(super) enum Source {
 enum Target {
     Backend(String),
     Manager(String),
+    Resolver(String),
     Group,
 }
 
@@ -118,11 +121,14 @@ impl CallSpec {
             (Target::Manager(manager), "get") => {
                 Action::Get { manager, query: Query::take(&mut block)?, inputs: inputs(&mut block)? }
             }
+            (Target::Resolver(resolver), "resolve" | "") => {
+                Action::Resolve { resolver, name: block.need("name")?.text()?.to_owned() }
+            }
             (Target::Group, "") => Action::Group {
                 name: block.need("group_name")?.text()?.to_owned(),
                 members: block.need("members_refs")?.texts()?,
             },
-            (Target::Backend(_) | Target::Manager(_) | Target::Group, other) => {
+            (Target::Backend(_) | Target::Manager(_) | Target::Resolver(_) | Target::Group, other) => {
                 return Err(Failure::reader(path, format!("unknown operation '{other}' of this target")));
             }
         };
@@ -131,12 +137,14 @@ impl CallSpec {
     }
 }
 
-/// `manager` or another manager's name, `{manager: true}`, `{backend: NAME}`, or `construct_prompt_group`.
+/// `manager` or another manager's name, `{manager: true}`, `{backend: NAME}`, a label resolver in the same ways, or
+/// `construct_prompt_group`.
 fn target(spot: Spot) -> Outcome<Target> {
     if let Yaml::Str(text) = &spot.node.value {
         return match text.as_str() {
             "construct_prompt_group" => Ok(Target::Group),
             name if is_manager(name) => Ok(Target::Manager(name.to_owned())),
+            name if is_resolver(name) => Ok(Target::Resolver(name.to_owned())),
             other => Err(Failure::reader(&spot.path, format!("unknown target '{other}'"))),
         };
     }
@@ -147,6 +155,11 @@ fn target(spot: Spot) -> Outcome<Target> {
             Yaml::Bool(true) => Target::Manager(key),
             Yaml::Str(name) if key == MANAGER => Target::Manager(name.clone()),
             _ => return Err(is.wrong("true, or the name of a manager")),
+        },
+        Some((key, is)) if is_resolver(&key) => match &is.node.value {
+            Yaml::Bool(true) => Target::Resolver(key),
+            Yaml::Str(name) => Target::Resolver(name.clone()),
+            _ => return Err(is.wrong("true, or the name of a label resolver")),
         },
         Some((key, it)) => return Err(Failure::reader(it.path, format!("unknown target '{key}'"))),
         None => return Err(Failure::reader(block.path(), "no target")),

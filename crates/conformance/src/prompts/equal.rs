@@ -12,7 +12,7 @@ use crate::yaml::Yaml;
 /// Takes the names of two or more captured results.
 fn refs(spot: Spot) -> Outcome<Vec<String>> {
     let path = spot.path.clone();
-    let names = spot.texts()?;
+    let names = spot.distinct_texts()?;
     // It stands in an expectation: that it compares nothing is for an assertion to say.
     if names.len() < 2 { Err(Failure::assertion(path, "nothing to compare with")) } else { Ok(names) }
 }
@@ -20,7 +20,8 @@ fn refs(spot: Spot) -> Outcome<Vec<String>> {
 fn field(world: &World, (name, path): (&str, &str), key: &str) -> Outcome<Value> {
     let shown = show(world.given(name, path)?).unwrap_or_default();
     let found = shown.get(key).cloned();
-    found.ok_or_else(|| Failure::reader(path, format!("'{name}' has no field '{key}'")))
+    // It stands in an expectation: that there is no such field is for an assertion to say.
+    found.ok_or_else(|| Failure::assertion(path, format!("'{name}' has no field '{key}'")))
 }
 
 /// `result_equivalence`: fields that must be the same in all results, and fields that may differ.
@@ -28,7 +29,7 @@ pub(super) fn equivalence(checker: &mut Checker, spot: Spot, world: &World) -> O
     let path = spot.path.clone();
     let mut block = spot.fields()?;
     let of = refs(block.need("of")?)?;
-    for key in block.need("fields_must_match")?.items()? {
+    for key in block.need("fields_must_match")?.distinct_items()? {
         let name = key.text()?;
         let first = field(world, (&of[0], &path), name)?;
         for other in &of[1..] {
@@ -38,7 +39,7 @@ pub(super) fn equivalence(checker: &mut Checker, spot: Spot, world: &World) -> O
         }
     }
     if let Some(free) = block.take("fields_may_differ") {
-        for key in free.items()? {
+        for key in free.distinct_items()? {
             // Nothing is asserted of it, but it must be a field of something.
             let known = ["fetched_at", "rendered_at"].contains(&key.text()?);
             known.then_some(()).map_or_else(|| field(world, (&of[0], &path), key.text()?).map(drop), Ok)?;
@@ -55,7 +56,7 @@ pub(super) fn hashes(
 ) -> Outcome<()> {
     let is_one =
         matches!(&spot.node.value, Yaml::List(it) if it.iter().all(|it| matches!(it.value, Yaml::Str(_))));
-    let lists = if is_one { vec![spot] } else { spot.items()? };
+    let lists = if is_one { vec![spot] } else { spot.distinct_items()? };
     for list in lists {
         let path = list.path.clone();
         let names = refs(list)?;
@@ -83,7 +84,7 @@ impl Between {
         let names = refs(block.need("between")?)?;
         let messages = names.iter().map(|name| match world.given(name, &path)? {
             Given::Result(it) => Ok(it.messages().iter().map(|it| message(it)).collect()),
-            Given::Prompt(_) | Given::Group(..) | Given::Nothing => {
+            Given::Prompt(_) | Given::Group(..) | Given::Label(_) | Given::Nothing => {
                 Err(Failure::reader(&path, format!("'{name}' is no rendered prompt")))
             }
         });
@@ -119,7 +120,7 @@ pub(super) fn shared_prefix(checker: &mut Checker, spot: Spot, world: &World) ->
 pub(super) fn messages(checker: &mut Checker, spot: Spot, world: &World) -> Outcome<()> {
     let mut block = spot.fields()?;
     let between = Between::take(&mut block, world)?;
-    for index in block.need("message_indices")?.items()? {
+    for index in block.need("message_indices")?.distinct_items()? {
         let texts: Vec<String> = between.at(&index)?.into_iter().map(Value::to_string).collect();
         let same = texts.iter().all(|it| *it == texts[0]);
         checker.holds(&index.path, ensure(same, || format!("they differ: {texts:?}")));

@@ -36,6 +36,9 @@ pub(super) fn of_call(
                 ("prompt" | "prompt_result" | "prompt_group", Ok(given)) => {
                     of_given(checker, (&key, spot), given, world)?;
                 }
+                ("label" | "resolved_label" | "resolves_to", Ok(Given::Label(label))) => {
+                    checker.exactly(&spot, label.as_str());
+                }
                 // That it raised is told below.
                 ("prompt" | "prompt_result" | "prompt_group", Err(_)) => {}
                 (key, _) => of_backends(checker, (key, spot), world)?,
@@ -102,7 +105,7 @@ fn of_several(checker: &mut Checker, (key, spot): (&str, Spot), world: &World) -
 /// Asserts what stands beside `expected`.
 pub(super) fn beside(checker: &mut Checker, (key, spot): (&str, Spot), world: &World) -> Outcome<()> {
     // One, or a list of them.
-    let each = if matches!(spot.node.value, Yaml::List(_)) { spot.items()? } else { vec![spot] };
+    let each = if matches!(spot.node.value, Yaml::List(_)) { spot.distinct_items()? } else { vec![spot] };
     each.into_iter().try_for_each(|spot| match key {
         "expected_shared_prefix" => equal::shared_prefix(checker, spot, world),
         "expected_message_equal" => equal::messages(checker, spot, world),
@@ -177,7 +180,7 @@ fn without_nulls(key: &str, mut spot: Spot) -> Spot {
 fn group_of(of: Option<Value>, world: &World) -> Option<(&PromptGroup, &[String])> {
     let mut groups = world.captured.iter().filter_map(|(name, it)| match it {
         Given::Group(group, refs) => Some((name, group, refs.as_slice())),
-        Given::Prompt(_) | Given::Result(_) | Given::Nothing => None,
+        Given::Prompt(_) | Given::Result(_) | Given::Label(_) | Given::Nothing => None,
     });
     let found = match of {
         Some(Value::String(wanted)) => groups.find(|(name, ..)| **name == wanted),
@@ -205,7 +208,9 @@ fn of_group(
             "member_order_preserved" => {
                 let is = |(name, member)| match world.given(name, &spot.path) {
                     Ok(Given::Result(it)) => it.as_ref() == member,
-                    Ok(Given::Prompt(_) | Given::Group(..) | Given::Nothing) | Err(_) => false,
+                    Ok(Given::Prompt(_) | Given::Group(..) | Given::Label(_) | Given::Nothing) | Err(_) => {
+                        false
+                    }
                 };
                 let kept = refs.iter().map(String::as_str).zip(group.members()).all(is);
                 checker.truth(&spot, ensure(kept, || format!("the members are {names:?}")));

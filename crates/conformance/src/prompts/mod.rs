@@ -16,6 +16,7 @@ use crate::case::{RawCase, check_version};
 use crate::check::Checker;
 use crate::failure::{Failure, Outcome};
 use crate::fields::{Fields, Spot};
+use crate::yaml::Yaml;
 
 use backend::BackendSpec;
 use call::CallSpec;
@@ -43,7 +44,7 @@ const MANAGER: &str = "manager";
 /// Tells whether cases of a file may share this key.
 #[must_use]
 pub(crate) fn is_shared(key: &str) -> bool {
-    matches!(key, "backends" | "label_resolver" | "label_resolvers") || is_manager(key)
+    matches!(key, "backends" | "label_resolvers") || setting::is_resolver(key) || is_manager(key)
 }
 
 /// `manager`, and others by a name before it.
@@ -95,13 +96,28 @@ impl PromptCase {
                 self.backends.push(BackendSpec::read(one)?);
             }
         }
-        if let Some(one) = block.take("label_resolver") {
-            self.resolvers.push(ResolverSpec::read(None, one)?);
+        match block.take("label_resolvers") {
+            None => {}
+            Some(list) if matches!(list.node.value, Yaml::List(_)) => {
+                for one in list.items()? {
+                    self.resolvers.push(ResolverSpec::read(None, one)?);
+                }
+            }
+            Some(several) => {
+                let mut several = several.fields()?;
+                while let Some((name, one)) = several.next() {
+                    self.resolvers.push(ResolverSpec::read(Some(name), one)?);
+                }
+            }
         }
-        if let Some(several) = block.take("label_resolvers") {
-            let mut several = several.fields()?;
-            while let Some((name, one)) = several.next() {
-                self.resolvers.push(ResolverSpec::read(Some(name), one)?);
+        let resolvers: Vec<String> =
+            block.keys().filter(|key| setting::is_resolver(key)).map(str::to_owned).collect();
+        for key in resolvers {
+            let spot = block.need(&key)?;
+            // A name of its own goes before its key.
+            let has_name = spot.node.get("name").is_some();
+            if !spot.is_null() {
+                self.resolvers.push(ResolverSpec::read((!has_name).then_some(key), spot)?);
             }
         }
         let managers: Vec<String> = block.keys().filter(|it| is_manager(it)).map(str::to_owned).collect();

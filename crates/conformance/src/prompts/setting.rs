@@ -2,11 +2,27 @@
 
 use std::time::Duration;
 
-use singletree::prompts::Labels;
+use singletree::prompts::{LabelResolver as _, Labels};
 
 use super::source::count;
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::fields::Spot;
+use crate::yaml::Yaml;
+
+/// How the key of a case's label resolver ends, or begins: there may be any number of them.
+const RESOLVER: &str = "label_resolver";
+
+/// How many resolvers a chain may have beside those of its case.
+const RESOLVERS_MAX: usize = 16;
+
+/// Tells whether a key holds a label resolver of a case: `label_resolver`, `secondary_label_resolver`,
+/// `label_resolver_of_the_file`.
+#[must_use]
+pub(super) fn is_resolver(key: &str) -> bool {
+    let is_other = key.strip_suffix(RESOLVER).is_some_and(|before| before.ends_with('_'))
+        || key.strip_prefix(RESOLVER).is_some_and(|after| after.starts_with('_'));
+    key == RESOLVER || is_other
+}
 
 /// A manager.
 #[derive(Debug)]
@@ -14,48 +30,49 @@ pub(super) struct ManagerSpec {
     pub(super) path: String,
     /// Its backends in order; all of the case's when it names none.
     pub(super) backends: Option<Vec<String>>,
-    pub(super) resolver: Resolving,
+    /// Its label resolvers, in the order in which they are asked.
+    pub(super) resolvers: Vec<ResolverRef>,
     pub(super) cache_ttl: Option<Duration>,
 }
 
-/// Who resolves a manager's labels.
-#[derive(Debug)]
-pub(super) enum Resolving {
-    /// Nobody.
-    None,
+/// One of a manager's label resolvers, or a fallback of one.
+#[derive(Debug, Clone)]
+pub(super) enum ResolverRef {
     /// A resolver of the case.
     Named(String),
-    /// Its own.
-    Own(Labels),
+    /// One of its own.
+    Own(ResolverSpec),
 }
 
-/// A resolver of a case.
-#[derive(Debug)]
+/// A label resolver.
+#[derive(Debug, Clone)]
 pub(super) struct ResolverSpec {
     pub(super) name: Option<String>,
-    pub(super) labels: Labels,
+    labels: Vec<(String, String)>,
+    /// The resolvers that are asked for the names that it does not know.
+    fallbacks: Vec<ResolverRef>,
 }
 
 impl ManagerSpec {
     pub(super) fn read(spot: Spot) -> Outcome<Self> {
         let path = spot.path.clone();
         let mut block = spot.fields()?;
-        let mut take = |key: &str| block.take(key).filter(|it| !it.is_null());
-        let named = take("label_resolver_ref").map(|it| it.text().map(str::to_owned)).transpose()?;
-        let own = take("label_resolver");
-        let resolver = match (named, own) {
-            (Some(name), None) => Resolving::Named(name),
-            (None, Some(own)) => Resolving::Own(ResolverSpec::read(None, own)?.labels),
-            (None, None) => Resolving::None,
-            (Some(_), Some(own)) => return Err(own.wrong("one resolver")),
+        let is_chain = |key: &str| key == "label_resolvers" || is_resolver(key);
+        let keys: Vec<String> = block.keys().filter(|key| is_chain(key)).map(str::to_owned).collect();
+        let resolvers = match keys.as_slice() {
+            [] => Vec::new(),
+            [key] => resolvers_of(block.need(key)?)?,
+            several => {
+                return Err(Failure::reader(&path, format!("expected one resolver, found {several:?}")));
+            }
         };
         let spec = Self {
             path,
             backends: block.take("backends").map(Spot::texts).transpose()?,
-            resolver,
+            resolvers,
             cache_ttl: block
                 .take("default_cache_ttl_seconds")
-                .and_then(|it| ttl(&it).transpose())
+                .and_then(|spot| ttl(&spot).transpose())
                 .transpose()?,
         };
         block.finish()?;
@@ -63,21 +80,99 @@ impl ManagerSpec {
     }
 }
 
+/// Reads one resolver or a chain of them: each by its name, or as a block. Null is none.
+fn resolvers_of(spot: Spot) -> Outcome<Vec<ResolverRef>> {
+    match &spot.node.value {
+        Yaml::Null => Ok(Vec::new()),
+        Yaml::Str(name) => Ok(vec![ResolverRef::Named(name.clone())]),
+        Yaml::List(_) => {
+            let each = spot.items()?.into_iter().map(resolvers_of).collect::<Outcome<Vec<_>>>()?;
+            Ok(each.into_iter().flatten().collect())
+        }
+        _ => Ok(vec![ResolverRef::Own(ResolverSpec::read(None, spot)?)]),
+    }
+}
+
 impl ResolverSpec {
+    /// Reads a resolver: its labels by the names of prompts, its default, and the resolvers that it falls back to.
+    ///
+    /// # Errors
+    /// For what is unknown in it.
     pub(super) fn read(name: Option<String>, spot: Spot) -> Outcome<Self> {
         let mut block = spot.fields()?;
         let own_name = block.text("name")?;
-        let mut mapping = block.need("mapping")?.fields()?;
-        let mut labels = Labels::new();
-        while let Some((prompt, label)) = mapping.next() {
-            labels = labels.with(prompt, label.text()?);
+        let mapping = block.take("mapping").or_else(|| block.take("labels"));
+        let default = block.take("default").or_else(|| block.take("default_label"));
+        let fallback = block.take("fallback").or_else(|| block.take("fallbacks"));
+        if mapping.is_none() && default.is_none() && fallback.is_none() {
+            return Err(Failure::reader(block.path(), "a label resolver has a 'mapping' or a 'default'"));
         }
         block.finish()?;
-        Ok(Self { name: name.or(own_name), labels })
+        let mut labels = Vec::new();
+        if let Some(mapping) = mapping.filter(|spot| !spot.is_null()) {
+            let mut mapping = mapping.fields()?;
+            while let Some((prompt, label)) = mapping.next() {
+                labels.push((prompt, label.text()?.to_owned()));
+            }
+        }
+        if let Some(default) = default.filter(|spot| !spot.is_null()) {
+            labels.push(("default".to_owned(), default.text()?.to_owned()));
+        }
+        let fallbacks = fallback.map(resolvers_of).transpose()?.unwrap_or_default();
+        Ok(Self { name: name.or(own_name), labels, fallbacks })
     }
+}
+
+/// Makes one resolver of a chain: the first that knows a prompt's name counts, else the first that has a default
+/// (spec: prompt-management §7).
+///
+/// # Errors
+/// When a resolver is named that is not there, or one falls back to itself.
+pub(super) fn labels_of(chain: &[ResolverRef], all: &[ResolverSpec], path: &str) -> Outcome<Labels> {
+    let mut labels = Labels::new();
+    let mut known = Vec::new();
+    let mut waiting: Vec<ResolverRef> = chain.iter().rev().cloned().collect();
+    let mut left = all.len() + chain.len() + RESOLVERS_MAX;
+    while let Some(next) = waiting.pop() {
+        left = left
+            .checked_sub(1)
+            .ok_or_else(|| Failure::reader(path, "the label resolvers fall back to each other"))?;
+        let resolver = match &next {
+            ResolverRef::Own(own) => own,
+            ResolverRef::Named(name) => named(name, all, path)?,
+        };
+        for (prompt, label) in &resolver.labels {
+            if !known.contains(prompt) {
+                known.push(prompt.clone());
+                labels = labels.with(prompt, label);
+            }
+        }
+        waiting.extend(resolver.fallbacks.iter().rev().cloned());
+    }
+    Ok(labels)
+}
+
+/// Finds a resolver by its name. One without a name of its own is meant by every reference: where it is the only one, a
+/// fixture has no other way to name it.
+fn named<'a>(name: &str, all: &'a [ResolverSpec], path: &str) -> Outcome<&'a ResolverSpec> {
+    let by_name = all.iter().find(|resolver| resolver.name.as_deref() == Some(name));
+    let only = match all {
+        [only] if only.name.as_deref().is_none_or(|own| own == RESOLVER) => Some(only),
+        _ => None,
+    };
+    by_name.or(only).ok_or_else(|| Failure::reader(path, format!("there is no label resolver '{name}'")))
+}
+
+/// Returns the label that a resolver of the case gives a prompt.
+///
+/// # Errors
+/// When there is no such resolver.
+pub(super) fn resolve(resolver: &str, prompt: &str, all: &[ResolverSpec], path: &str) -> Outcome<String> {
+    let chain = [ResolverRef::Named(resolver.to_owned())];
+    Ok(labels_of(&chain, all, path)?.resolve(prompt))
 }
 
 /// Reads a bound in seconds; null is none.
 pub(super) fn ttl(spot: &Spot) -> Outcome<Option<Duration>> {
-    if spot.is_null() { Ok(None) } else { count(spot).map(|it| Some(Duration::from_secs(it))) }
+    if spot.is_null() { Ok(None) } else { count(spot).map(|seconds| Some(Duration::from_secs(seconds))) }
 }

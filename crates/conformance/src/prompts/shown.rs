@@ -16,7 +16,7 @@ pub(super) fn show(given: &Given) -> Option<Shown> {
     match given {
         Given::Prompt(it) => Some(prompt(it)),
         Given::Result(it) => Some(result(it)),
-        Given::Group(..) | Given::Nothing => None,
+        Given::Group(..) | Given::Label(_) | Given::Nothing => None,
     }
 }
 

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use singletree::prompts::{
-    DEFAULT_LABEL, Error, Labels, Prompt, PromptBackend as _, PromptGroup, PromptManager, PromptResult,
+    DEFAULT_LABEL, Error, Prompt, PromptBackend as _, PromptGroup, PromptManager, PromptResult,
 };
 
 use super::backend::{BackendSpec, CaseBackend, ToldClock};
 use super::call::{Action, CallSpec, Source};
-use super::setting::{ManagerSpec, ResolverSpec, Resolving};
+use super::setting::{ManagerSpec, ResolverSpec, labels_of, resolve};
 use crate::failure::{Failure, Outcome};
 
 /// What a call gave.
@@ -21,6 +21,8 @@ pub(super) enum Given {
     Result(Box<PromptResult>),
     /// A group, and what it was made of.
     Group(PromptGroup, Vec<String>),
+    /// A label, of a resolver.
+    Label(String),
     /// Nothing, as of a clock.
     Nothing,
 }
@@ -30,6 +32,7 @@ pub(super) enum Given {
 pub(super) struct World {
     backends: Vec<Arc<CaseBackend>>,
     managers: BTreeMap<String, PromptManager>,
+    resolvers: Vec<ResolverSpec>,
     pub(super) captured: BTreeMap<String, Given>,
 }
 
@@ -40,7 +43,12 @@ impl World {
         resolvers: &[ResolverSpec],
     ) -> Outcome<Self> {
         let backends = backends.iter().map(|it| Arc::new(CaseBackend::new(it))).collect();
-        let mut world = Self { backends, managers: BTreeMap::new(), captured: BTreeMap::new() };
+        let mut world = Self {
+            backends,
+            managers: BTreeMap::new(),
+            resolvers: resolvers.to_vec(),
+            captured: BTreeMap::new(),
+        };
         for (name, spec) in managers {
             let manager = world.manager_of(spec, resolvers)?;
             world.managers.insert(name.clone(), manager);
@@ -62,8 +70,8 @@ impl World {
         for backend in backends {
             builder = builder.fallback(backend);
         }
-        if let Some(labels) = labels(spec, resolvers)? {
-            builder = builder.labels(labels);
+        if !spec.resolvers.is_empty() {
+            builder = builder.labels(labels_of(&spec.resolvers, resolvers, &spec.path)?);
         }
         if let Some(ttl) = spec.cache_ttl {
             builder = builder.cache_ttl(ttl);
@@ -91,7 +99,7 @@ impl World {
     fn rendered(&self, name: &str, path: &str) -> Outcome<&PromptResult> {
         match self.given(name, path)? {
             Given::Result(it) => Ok(it),
-            Given::Prompt(_) | Given::Group(..) | Given::Nothing => {
+            Given::Prompt(_) | Given::Group(..) | Given::Label(_) | Given::Nothing => {
                 Err(Failure::reader(path, format!("'{name}' is no rendered prompt")))
             }
         }
@@ -119,7 +127,7 @@ impl World {
                     Source::Fetched(query) => manager.fetch(query).await,
                     Source::Captured(name) => match self.given(name, path)? {
                         Given::Prompt(it) => Ok(it.clone()),
-                        Given::Result(_) | Given::Group(..) | Given::Nothing => {
+                        Given::Result(_) | Given::Group(..) | Given::Label(_) | Given::Nothing => {
                             return Err(Failure::reader(path, format!("'{name}' is no prompt")));
                         }
                     },
@@ -134,6 +142,9 @@ impl World {
                 backend.clock.advance(*by);
                 Ok(Given::Nothing)
             }
+            Action::Resolve { resolver, name } => {
+                Ok(Given::Label(resolve(resolver, name, &self.resolvers, path)?))
+            }
             Action::Group { name, members } => {
                 let results = members.iter().map(|it| self.rendered(it, path).cloned());
                 let results: Vec<_> = results.collect::<Outcome<_>>()?;
@@ -141,18 +152,4 @@ impl World {
             }
         })
     }
-}
-
-/// Finds the resolver of a manager. A resolver without a name is meant by every reference: where it is the only one, a
-/// fixture has no other way to name it.
-fn labels(spec: &ManagerSpec, resolvers: &[ResolverSpec]) -> Outcome<Option<Labels>> {
-    let name = match &spec.resolver {
-        Resolving::None => return Ok(None),
-        Resolving::Own(labels) => return Ok(Some(labels.clone())),
-        Resolving::Named(name) => name,
-    };
-    let named = resolvers.iter().find(|it| it.name.as_ref() == Some(name));
-    let only = || resolvers.iter().find(|it| it.name.is_none());
-    let found = named.or_else(only).map(|it| it.labels.clone());
-    found.map(Some).ok_or_else(|| Failure::reader(&spec.path, format!("there is no label resolver '{name}'")))
 }

@@ -18,7 +18,8 @@ session_id: s
 expected:
   final_state: {v: 1}
   execution_order: [a]
-  saved_session_assertions: {excludes_fields: [w], state: {v: 1}}
+  saved_session_assertions: {state: {v: 1}}
+  store_after: {no_record_for_session_id: t}
 invariants: {graph_state_intact_after_per_invocation_drain_timeout: true}
 ";
 
@@ -60,7 +61,7 @@ fn a_row_that_points_elsewhere_is_found() {
         (&["initial_state"], "the case asserts no 'initial_state'"),
         (&["final_state", "outcome"], "the case asserts no 'outcome'"),
         // What must not be: another value may hold as well.
-        (&["excludes_fields"], "nothing of what 'excludes_fields' demands can be changed"),
+        (&["no_record_for_session_id"], "nothing of what 'no_record_for_session_id' demands can be changed"),
     ] {
         assert_eq!(faults_of(ids), told(what), "{ids:?}");
     }
