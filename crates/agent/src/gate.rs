@@ -30,10 +30,18 @@ pub(crate) async fn gate(parts: Arc<Parts>, cx: Ctx<AgentState>) -> NodeResult<A
             let tool = kit.runnable(call);
             let signal = signal(&cx, &asking, (index, call));
             let signal = signal.with("effect", tool.map_or("", |it| it.effect().as_str()));
-            let signal = match tool.and_then(Tool::approval_notice) {
-                Some(notice) => signal.with("notice", notice),
-                None => signal,
-            };
+            let place = state.decisions.0.place(asking.position, index).filter(|(_, of)| *of > 1);
+            let place = place.map(|(nth, of)| json!({ "nth": nth, "of": of }));
+            let description = tool.map(|tool| tool.definition().description());
+            let signal = [
+                ("description", description.filter(|text| !text.is_empty()).map(Value::from)),
+                ("server", tool.and_then(Tool::server).map(Value::from)),
+                ("notice", tool.and_then(Tool::approval_notice).map(Value::from)),
+                ("place", place),
+            ]
+            .into_iter()
+            .filter_map(|(name, value)| Some((name, value?)))
+            .fold(signal, |signal, (name, value)| signal.with(name, value));
             cx.suspend(match member.approval_expires_in {
                 Some(span) => signal.expires_in(span),
                 None => signal,

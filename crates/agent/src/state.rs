@@ -93,6 +93,12 @@ impl Decisions {
         held.copied().find(|call| self.about(message, *call).is_none())
     }
 
+    /// Returns which of the calls of the message that are held back a call is, from 1, and how many these are.
+    pub(crate) fn place(&self, message: u64, call: u64) -> Option<(u64, u64)> {
+        let at = self.held.iter().filter(|_| self.message == message).position(|held| *held == call)?;
+        Some((at as u64 + 1, self.held.len() as u64))
+    }
+
     /// Adds a decision about a call of the message.
     #[must_use]
     pub(crate) fn with(&self, decision: Decision) -> Self {
@@ -117,6 +123,7 @@ mod tests {
         let first = held.with(decision(0));
         assert_eq!(first.about(3, 0), Some(&decision(0)));
         assert_eq!([first.about(3, 1), first.about(5, 0)], [None, None]);
+        assert_eq!([first.place(3, 2), first.place(3, 1), first.place(5, 2)], [Some((2, 2)), None, None]);
         assert_eq!(first.undecided(3), Some(2));
         assert_eq!(first.with(decision(2)).undecided(3), None);
     }

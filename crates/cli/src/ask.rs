@@ -35,7 +35,9 @@ pub(crate) fn show(wait: &PendingWait, screen: &mut Screen) -> io::Result<()> {
             }
             let metadata = wait.descriptor.metadata.as_ref().and_then(Value::as_object);
             for (name, value) in metadata.into_iter().flatten() {
-                if !["kind", "tool", "effect", "arguments", "call_id"].contains(&name.as_str()) {
+                if !["kind", "tool", "effect", "arguments", "call_id", "description", "place", "server"]
+                    .contains(&name.as_str())
+                {
                     field(name, value, screen)?;
                 }
             }

@@ -120,6 +120,10 @@ impl Tool for McpTool {
         self.notice.as_deref()
     }
 
+    fn server(&self) -> Option<&str> {
+        Some(&self.server)
+    }
+
     fn limits(&self) -> Option<ToolLimits> {
         let limits = &self.limits;
         // A cold server is started within the call.

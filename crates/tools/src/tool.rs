@@ -45,6 +45,11 @@ pub trait Tool: fmt::Debug + Send + Sync {
         None
     }
 
+    /// Returns the name of the MCP server that has the tool; none for tools of this process.
+    fn server(&self) -> Option<&str> {
+        None
+    }
+
     /// Does what is asked.
     ///
     /// # Errors

@@ -8,7 +8,7 @@ use serde_json::json;
 use singletree_agent::Approve;
 use singletree_durable::{MemoryStore, Timestamp};
 use singletree_engine::Clock;
-use singletree_harness::{Answer, Chat, SignalAddress};
+use singletree_harness::{Answer, Chat, PendingWait, SignalAddress};
 use singletree_llm::{Script, ScriptedProvider};
 use singletree_tools::{Effect, Recovery};
 
@@ -98,6 +98,9 @@ async fn two_approvals_of_one_message_are_asked_one_after_the_other() {
         let two = waiting(&chat).await;
         assert_ne!(one.descriptor.signal_id, two.descriptor.signal_id);
         assert_ne!(one.wait.action, two.wait.action);
+        // Finding U5: only calls that are asked about count.
+        let place = |wait: &PendingWait| wait.descriptor.metadata.as_ref().unwrap()["place"].clone();
+        assert_eq!([place(&one), place(&two)], [1, 2].map(|nth| json!({ "nth": nth, "of": 2 })));
         // What was decided for the first is no decision for the second.
         assert_eq!(world.whats(), Vec::<String>::new(), "nothing runs before everything is decided");
         completed(&decide(&chat, json!({ "approved": second })).await);
@@ -110,8 +113,8 @@ async fn a_wait_says_what_would_be_done_and_what_an_answer_may_be() {
     let (chat, _) = chat();
     suspended(&send(&chat, "send").await);
     let wait = waiting(&chat).await;
-    let said = json!({ "kind": "approval", "tool": "send", "call_id": "call_2_0",
-        "arguments": { "what": "a" }, "effect": "destructive" });
+    let said = json!({ "kind": "approval", "tool": "send", "server": "mail", "call_id": "call_2_0",
+        "arguments": { "what": "a" }, "effect": "destructive", "description": "Does something." });
     assert_eq!(wait.descriptor.metadata, Some(said));
     let signal = &wait.descriptor.signal_id;
     assert!(signal.starts_with("apr-") && signal.len() == 14, "{signal}");

@@ -73,6 +73,10 @@ impl Tool for Probe {
         self.recovery
     }
 
+    fn server(&self) -> Option<&str> {
+        (self.definition.name() == "send").then_some("mail")
+    }
+
     fn call<'a>(&'a self, invocation: Invocation<'a>) -> BoxFuture<'a, singletree_tools::Result<Output>> {
         Box::pin(async move {
             let what = invocation.arguments["what"].as_str().unwrap();

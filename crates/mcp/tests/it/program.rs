@@ -17,6 +17,7 @@ async fn tools_are_discovered_page_by_page_and_judged_by_hints_and_settings() {
         .iter()
         .map(|it| {
             let tool = toolbox.get(it.name()).expect("it is defined");
+            assert_eq!(tool.server(), Some("script"), "people who approve a call are told whose tool it is");
             (it.name().to_owned(), tool.effect(), tool.on_unknown_outcome())
         })
         .collect();

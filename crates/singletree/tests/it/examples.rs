@@ -39,7 +39,7 @@ fn a_tool_is_called_and_its_error_reaches_the_model() {
 
 #[test]
 fn a_person_approves_one_refund_and_rejects_the_other() {
-    let call = r#"{"arguments":{"amount":40},"call_id":"call_1_0","effect":"destructive","kind":"approval","tool":"refund"}"#;
+    let call = r#"{"arguments":{"amount":40},"call_id":"call_1_0","description":"Pays money back.","effect":"destructive","kind":"approval","tool":"refund"}"#;
     let wanted = format!(
         "conv-1 waits: {call}\n\
          refunded 40 euros under a key of 64 digits\n\
