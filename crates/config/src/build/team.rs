@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use singletree_agent::{ChatAgent, Team};
-use singletree_harness::Agent;
+use singletree_harness::{Agent, WhileSuspended};
 
 use super::{Means, model::Models, tools::Shared};
 use crate::agent::AgentTable;
@@ -76,11 +76,18 @@ pub(super) fn record(table: &AgentTable) -> ChatAgent {
     let shown = table.show_thinking.then(|| ("showThinking".to_owned(), Value::Bool(true)));
     // What a page offers before anything was said.
     let examples = (!table.examples.is_empty()).then(|| ("examples".to_owned(), json!(table.examples)));
+    // What becomes of a message while a conversation waits for a person; a page says so before it is sent.
+    let policy = match table.while_suspended {
+        None | Some(WhileSuspended::Reject) => None,
+        Some(WhileSuspended::Queue) => Some("queue"),
+        Some(WhileSuspended::Supersede) => Some("supersede"),
+    };
+    let policy = policy.map(|policy| ("whileSuspended".to_owned(), json!(policy)));
     ChatAgent {
         slug: Some(id.to_owned()),
         description: table.description.clone(),
         is_builtin: table.hidden.then_some(true),
-        other: shown.into_iter().chain(examples).collect(),
+        other: shown.into_iter().chain(examples).chain(policy).collect(),
         ..ChatAgent::new(id, table.title.as_deref().unwrap_or(id), MADE_AT)
     }
 }
