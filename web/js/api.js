@@ -55,6 +55,9 @@ async function surely(method, path, options) {
 /** The answer is that it was accepted; what comes of it comes with the events. */
 const AT_ONCE = { prefer: "respond-async" };
 
+const events = (path, options) =>
+  follow((lastId, signal) => fetch(path, { headers: { accept: "text/event-stream", ...(lastId ? { "last-event-id": lastId } : {}) }, signal }), options);
+
 export const api = {
   agents: () => surely("GET", "/v1/agents"),
   sessions: (from) => surely("GET", `/v1/sessions?order=recent&limit=200${from ? `&from=${encodeURIComponent(from)}` : ""}`),
@@ -65,6 +68,7 @@ export const api = {
   send: (id, body, key) => call("POST", at("/v1/sessions", id, "/messages"), { body, headers: { "idempotency-key": key, ...AT_ONCE } }),
   steer: (id, body, key) => call("POST", at("/v1/sessions", id, "/steer"), { body, headers: { "idempotency-key": key, ...AT_ONCE } }),
   answer: (id, signal, body) => surely("POST", at("/v1/sessions", id, "/signals", signal), { body, headers: AT_ONCE }),
+  retry: (id, turn, key) => surely("POST", at("/v1/sessions", id, "/turns", turn, "/retry"), { headers: { "idempotency-key": key, ...AT_ONCE } }),
   cancel: (id, turn) => surely("POST", at("/v1/sessions", id, "/turns", turn, "/cancel")),
   edit: (id, body) => call("POST", at("/v1/sessions", id, "/edit"), { body, headers: AT_ONCE }),
   regenerate: (id, body) => call("POST", at("/v1/sessions", id, "/regenerate"), { body, headers: AT_ONCE }),
@@ -77,13 +81,6 @@ export const api = {
   signedIn: () => surely("GET", "/page/sign-in").then((it) => it.signed_in),
   signOut: () => call("POST", "/page/sign-out", {}),
   blobUrl: (id, digest) => at("/v1/sessions", id, "/blobs", digest),
-  follow: (id, options) =>
-    follow(
-      (lastId, signal) =>
-        fetch(at("/v1/sessions", id, "/events"), {
-          headers: { accept: "text/event-stream", ...(lastId ? { "last-event-id": lastId } : {}) },
-          signal,
-        }),
-      options,
-    ),
+  follow: (id, options) => events(at("/v1/sessions", id, "/events"), options),
+  followAll: (options) => events("/v1/events", options),
 };

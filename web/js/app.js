@@ -1,64 +1,77 @@
-// The page put together: which conversation is open, what flows into it, what a person does with it.
+// The page put together: which conversation is open, which events reach it, and what a person does with it.
 
 import { Problem, api } from "./api.js";
 import { approvalCard } from "./approval.js";
 import { Composer } from "./composer.js";
 import { Conversation, imagesOf, textOf } from "./conversation.js";
 import { fill, h } from "./dom.js";
+import { clearDrafts, newSessionId, useSessionId } from "./drafts.js";
 import { Inspector } from "./inspector.js";
 import { warm } from "./markdown.js";
 import { Outbox } from "./outbox.js";
 import { Sessions } from "./sessions.js";
 import { signIn } from "./sign_in.js";
-import { WAITS, turnView } from "./turn_view.js";
+import { followAllSessions } from "./tenant_events.js";
+import { SUSPENDED, turnView } from "./turn_view.js";
 import { VirtualList } from "./virtual.js";
 
 const PAGE = 100;
 const $ = (id) => document.getElementById(id);
 
-const state = { session: null, agent: null, agents: [], conversation: new Conversation(), unfollow: () => {}, editing: null, loading: false };
+const state = { session: null, agent: null, agents: [], conversation: new Conversation(), unfollow: () => {}, loading: false };
 
 const composer = new Composer({ send, stop, upload });
-const sessions = new Sessions(api, { remove, called });
+const sessions = new Sessions(api, { remove, titled });
 const inspector = new Inspector(api);
-const outbox = new Outbox({ deliver, onChange: () => show(), onRefused: refused });
-const list = new VirtualList($("scroller"), $("turns"), (item, element) => turnView(item.turn, acts, element));
+const outbox = new Outbox({ deliver, onChange: () => show(), onRefused: returnRefused });
 
-const acts = {
-  results: (turn) => state.conversation.results(turn),
-  agentOf: () => state.agent ?? "agent",
-  imageUrl: (url) => (url.startsWith("blob:") ? api.blobUrl(state.session, url.slice(5)) : null),
-  // The card stays as long as what it asks.
-  approval: (turn) => (turn.wait.card ??= approvalCard(turn.wait, state.conversation.placeOf(turn), answer)),
-  edit: (entry) => {
-    state.editing = entry.id;
-    composer.text = textOf(entry.message);
-    say("What you send now says this otherwise, in a fork. The conversation stays as it is.");
+const turnActions = {
+  callState: (turn, call) => {
+    readDecisions(turn);
+    return state.conversation.callState(turn, call);
   },
-  again: (entry) => fork(() => api.regenerate(state.session, { reply: entry.id })),
-  retry: (turn) => send(textOf(turn.entries.find((it) => it.message.role === "user").message), [], state.session),
-  copy: (text) => navigator.clipboard.writeText(text).then(() => say("Copied.")),
+  isQueued: (turn) => (turn.unsent ? state.conversation.open.length > 0 : state.conversation.isQueued(turn)),
+  waitsForAnswer: () => Boolean(state.conversation.waiting),
+  canRetry: (turn) => state.conversation.canRetry(turn),
+  agentOf: () => state.agent ?? "agent",
+  nameOf: (id) => state.agents.find((agent) => agent.id === id)?.name ?? id,
+  imageUrl: (url) => (url.startsWith("blob:") ? api.blobUrl(state.session, url.slice(5)) : null),
+  // The card stays as long as its wait: what was read of it, and typed into it, is not lost.
+  approval: (turn) => (turn.wait.card ??= approvalCard(turn.wait, reasonFor(turn), (wait, payload) => answer(turn, wait, payload))),
+  edit: ({ id, message }) => composer.beginEdit(id, textOf(message), imagesOf(message).map((url) => ({ url, name: "image" }))),
+  regenerate: (entry) => openCopy(() => api.regenerate(state.session, { reply: entry.id })),
+  retry,
+  copy: (text) => navigator.clipboard.writeText(text).then(() => tell("Copied.")),
+  focusLost: () => (document.querySelector(".approval") ?? $("scroller")).focus({ preventScroll: true }),
 };
+const list = new VirtualList($("scroller"), $("turns"), (item, element) => turnView(item.turn, turnActions, element));
 
-/** Says something to everybody, screen readers too. */
-function say(words) {
+/** Shows a message below the composer. Screen readers are told it, too. */
+function tell(words) {
+  $("status").className = "note";
+  $("status").textContent = words;
+}
+
+/** Tells screen readers what everybody else sees in the conversation. */
+function announce(words) {
+  $("status").className = "note unseen";
   $("status").textContent = words;
 }
 
 function fail(error) {
   if (error instanceof Problem && error.status === 401) return void signInAnew();
-  say(error.hint ? `${error.message} (${error.hint})` : error.message);
+  tell(error.hint ? `${error.message} (${error.hint})` : error.message);
 }
 
 const signInAnew = () => signIn(api, () => (outbox.giveBack(), start()));
 
-/** Says above the conversation how it is called; its id is the name until then. */
-function called(id, title) {
-  $("title").textContent = title ?? (named() ? id : "New conversation");
-  $("title").title = id;
+/** Shows the title of the open conversation. */
+function titled(id, title) {
+  $("title").textContent = title ?? "New conversation";
+  $("title").title = id ?? "";
 }
 
-/** Shows what changed, once a frame however much that was; the time that showing costs is not spent more often than it can bear. */
+/** Shows what changed, once a frame; rendering takes no more of the time than it can bear. */
 const changed = new Set();
 let frame = 0;
 function show(turn) {
@@ -66,202 +79,290 @@ function show(turn) {
   frame ||= setTimeout(() => requestAnimationFrame(render), Math.min(list.cost * 3, 250));
 }
 
+/** Messages that were accepted in the open conversation and of which no event has come yet. */
+let accepted = [];
+
+/** Whether an answer is awaited, and the turns that wait for another one, when the page was rendered last. */
+let shownQueue = "";
+
 function render() {
   frame = 0;
+  const { conversation } = state;
+  const queue = JSON.stringify([Boolean(conversation.waiting), conversation.open.map((turn) => [turn.id, conversation.isQueued(turn)]), conversation.turns.at(-1)?.id]);
+  // What one turn says may depend on the others: that it is queued, or that it can be tried again.
+  if (queue !== shownQueue) conversation.turns.filter((turn) => turn.status === "open" || turn.error).forEach((turn) => changed.add(turn));
+  shownQueue = queue;
   for (const turn of changed) turn.version = (turn.version ?? 0) + 1;
   changed.clear();
-  const { conversation } = state;
-  const known = conversation.turns.filter((it) => it.entries.length || it.wait || it.error || it.forked || (it.begun && it.status === "open"));
-  told = told.filter((it) => !conversation.turns.some((turn) => turn.id === it.turn));
-  const ours = [...told, ...outbox.of(state.session).filter((it) => !it.seen)];
-  const turns = [...known, ...ours.map(unsent)];
+  const known = conversation.turns.filter((turn) => turn.entries.length || turn.wait || turn.error || turn.thinking.size || (turn.begun && turn.status === "open"));
+  accepted = accepted.filter((item) => !conversation.turns.some((turn) => turn.id === item.turn));
+  const unsent = [...accepted, ...outbox.of(state.session).filter((item) => !item.isKnown)];
+  const turns = [...known, ...unsent.map(unsentTurn)];
   list.set(turns.map((turn) => ({ id: turn.id, version: turn.version ?? 0, turn })));
-  composer.running = conversation.running;
+  composer.canStop = conversation.open.length > 0 || unsent.length > 0;
+  composer.placeholder = placeholder();
+  if (!state.loading) sessions.setTitle(state.session, conversation.beginning);
   $("empty").hidden = turns.length > 0 || state.loading;
-  if (!$("empty").hidden) fill($("examples"), examples().map((it) => h("button", { type: "button", onclick: () => send(it, []) }, it)));
+  if (!$("empty").hidden) fill($("examples"), examples().map((text) => h("button", { type: "button", onclick: () => send({ text, images: [] }) }, text)));
 }
 
-/** What was accepted in the conversation that is open, until the event that says so has come. */
-let told = [];
+/** A message that was not accepted yet looks like a turn that has not begun. */
+const unsentTurn = ({ key, content }) => ({
+  id: `unsent-${key}`, status: "open", unsent: true, entries: [{ id: key, recorded: true, message: { role: "user", content } }], byId: new Map(), calls: new Map(), thinking: new Map(),
+});
 
-/** What was said and not accepted yet looks like a turn that has not begun. */
-const unsent = ({ key, content }) => ({ id: `unsent-${key}`, status: "open", unsent: true, entries: [{ id: key, message: { role: "user", content } }], calls: new Map() });
+const agentInfo = () => state.agents.find((agent) => agent.id === (state.agent ?? $("pick").value));
 
-/** What one may say to the agent that would answer. */
+/** What happens to a message while the conversation waits for an answer of a person. */
+const whileSuspended = () => agentInfo()?.whileSuspended ?? "reject";
+
+const ANSWER_FIRST = "Answer the question above first. Your message stays here.";
+
+function placeholder() {
+  if (state.conversation.waiting) return { reject: "Answer the question above first", queue: "Write a message for after the answer", supersede: "Write a message; it withdraws the question above" }[whileSuspended()];
+  return state.conversation.running ? "Write a message; the agent reads it at its next step" : "Write a message";
+}
+
+/** Messages that the agent's configuration suggests. */
 function examples() {
-  const agent = state.agents.find((it) => it.id === (state.agent ?? $("pick").value));
-  return Array.isArray(agent?.examples) ? agent.examples.map(String) : [];
+  const suggested = agentInfo()?.examples;
+  return Array.isArray(suggested) ? suggested.map(String) : [];
 }
 
-/** Ends when what is opened has been read: nothing is sent into a conversation of which the page does not know whether it is there. */
+/** Ends when the open conversation has been read: before that the page does not know whether it exists. */
 let opened = Promise.resolve();
-const open = (id, isNew = false) => (opened = opening(id, isNew));
+const open = (id, isNew = false) => (opened = openSession(id, isNew));
 
-async function opening(id, isNew) {
+async function openSession(id, isNew) {
   state.unfollow();
-  Object.assign(state, { session: id, agent: null, editing: null, conversation: new Conversation(), loading: true });
-  told = [];
-  mine.clear();
+  Object.assign(state, { session: id, agent: null, conversation: new Conversation(), unfollow: () => {}, loading: true });
+  accepted = [];
+  awaited.clear();
   list.clear();
+  $("line").hidden = true;
+  announce("");
+  showOrigin(null);
   sessions.current = id;
   composer.open(id);
-  document.body.classList.remove("drawer");
+  closeDrawer();
   show();
   let after;
   try {
     if (!isNew) {
       const info = await api.session(id);
+      if (state.session !== id) return;
       state.agent = info.agent;
-      after = await newest(info.messages);
+      showOrigin(info.parent);
+      after = await readNewest(info.messages);
     }
   } catch (error) {
-    // What was said in it has not been accepted yet: it is made with that.
+    // A conversation that does not exist yet is made with the first message that is sent in it.
     if (error.status !== 404 || outbox.of(id).length === 0) fail(error);
   }
   if (state.session !== id) return;
   state.loading = false;
   $("pick").hidden = state.agent !== null || $("pick").options.length < 2;
-  $("agent").textContent = state.agent ?? "";
+  $("agent").textContent = state.agent ? turnActions.nameOf(state.agent) : "";
   inspector.open(id, state.agent ?? $("pick").value, state.conversation.turns.at(-1)?.id);
   sessions.current = id;
   show();
   if (state.agent === null) return;
-  await waits(id);
+  await readPending(id);
   follow(id, after);
 }
 
-function follow(id, after) {
-  state.unfollow = api.follow(id, { after, onEvent: (it) => id === state.session && saw(it), onState: (it, response) => id === state.session && line(it, response) });
+/** Shows from which conversation this one was copied, and the way back. */
+function showOrigin(parent) {
+  $("origin").hidden = !parent;
+  if (parent) fill($("origin"), "This is a copy. ", h("a", { href: `#/s/${encodeURIComponent(parent.session)}` }, "Back to the original"));
 }
 
-/** Reads the end of a history, with what comes to it meanwhile: only a page that nothing follows says after which event to listen. */
-async function newest(length) {
+function follow(id, after) {
+  if (id !== state.session) return;
+  state.unfollow = api.follow(id, { after, onEvent: (event) => id === state.session && takeEvent(event), onState: (line, response) => id === state.session && lineChanged(line, response) });
+}
+
+/** Reads the end of a history. Only an unfollowed page says after which event to listen. */
+async function readNewest(length) {
   const { conversation, session } = state;
-  const items = [];
+  const [items, failed] = [[], []];
   let page = { next: Math.max(0, length - PAGE) };
   while (page.next != null) {
     page = await api.messages(session, { from: page.next, limit: PAGE });
     items.push(...page.items);
+    failed.push(...(page.failed ?? []));
   }
   if (state.conversation !== conversation) return undefined;
-  conversation.takeHistory(items);
+  conversation.takeHistory({ items, failed });
   show();
   return page.last_event;
 }
 
-/** Reads the page of history before what is here. */
-async function older(before) {
+/** Reads the page of history before the oldest message that is known. */
+async function readOlder(before) {
   const { conversation, session } = state;
   const from = Math.max(0, before - PAGE);
   const page = await api.messages(session, { from, limit: before - from });
   if (state.conversation !== conversation) return;
-  conversation.takeHistory(page.items);
+  conversation.takeHistory(page);
   show();
 }
 
-/** What waits since before this page was here. */
-async function waits(id) {
+/** Reads the wait that began before this page was opened. */
+async function readPending(id) {
   const pending = await api.pending(id).catch(() => ({ items: [] }));
+  if (state.session !== id) return;
   for (const wait of pending.items) {
-    const turn = state.conversation.turns.findLast((it) => it.id.startsWith(wait.invocation));
-    if (turn) Object.assign(turn, { wait, status: "suspended" });
-    if (turn) show(turn);
-    if (turn) say(WAITING);
+    const turn = state.conversation.turns.findLast((other) => other.id.startsWith(wait.invocation));
+    if (!turn) continue;
+    Object.assign(turn, { wait, status: "suspended" });
+    show(turn);
+    announce(WAITING);
   }
 }
 
-const WAITING = "The agent waits for you.";
+/** Reads who decided about the calls of a turn, where that was before this page was opened. */
+function readDecisions(turn) {
+  const { conversation, session } = state;
+  if (!conversation.lacksDecisions(turn)) return;
+  conversation.takeDecisions(turn);
+  api.timeline(session, turn.id).then((timeline) => {
+    conversation.takeDecisions(turn, timeline.waits);
+    [turn, ...conversation.related(turn)].forEach(show);
+  }, () => {});
+}
 
-function saw({ id, data }) {
+/** The text with which the agent asked for the action that waits. */
+function reasonFor(turn) {
+  const message = state.conversation.askingMessage(turn);
+  return message ? textOf(message) : "";
+}
+
+const WAITING = "The agent waits for your answer.";
+
+function takeEvent({ id, data }) {
   const event = JSON.parse(data);
-  inspector.saw(event, id);
+  inspector.take(event, id);
   const turn = state.conversation.apply(event);
   if (!turn) return;
-  if (event.type === "turn.accepted") accepted(event);
-  if (event.type === "delta" || event.type === "signal.received") say("");
+  if (event.type === "turn.accepted") noteAccepted(event);
+  if (event.type === "delta" || event.type === "signal.received") announce("");
   show(turn);
-  if (event.type !== "delta") state.conversation.alike(turn).forEach(show);
+  if (event.type !== "delta" && event.type !== "thinking.delta") state.conversation.related(turn).forEach(show);
   if (event.type === "signal.received") state.conversation.turns.forEach(show);
-  if (event.type.startsWith("turn.") && event.type !== "turn.accepted") {
-    sessions.refresh().then(count, () => {});
-    say(event.type === "turn.suspended" ? WAITING : event.type === "turn.errored" ? FAILED[turn.error?.category] ?? "The turn failed." : "The agent has answered.");
-    turnedBack(turn);
+  if (["turn.completed", "turn.suspended", "turn.errored"].includes(event.type)) {
+    refreshList();
+    announce(event.type === "turn.suspended" ? WAITING : event.type === "turn.errored" ? FAILED[turn.error?.category] ?? "The answer failed." : "The agent has answered.");
+    giveBackRefused(turn);
   }
 }
 
-const FAILED = { chat_turn_cancelled: "Stopped.", [WAITS]: WAITING };
+const FAILED = { chat_turn_cancelled: "Stopped.", [SUSPENDED]: WAITING };
 
-/** What was on its way has come: it may be told of before the answer that says so. */
-function accepted({ message }) {
-  say("");
-  if (message && state.conversation.turns.length === 1) sessions.begins(state.session, textOf(message));
-  const said = JSON.stringify(message?.content);
-  const item = outbox.of(state.session).find((it) => !it.seen && JSON.stringify(it.content) === said);
-  if (item) item.seen = true;
+/** The event of a message may come before the answer to the request that sent it. */
+function noteAccepted({ message }) {
+  announce("");
+  const content = JSON.stringify(message?.content);
+  const item = outbox.of(state.session).find((other) => !other.isKnown && JSON.stringify(other.content) === content);
+  if (item) item.isKnown = true;
 }
 
-/** What was said in vain, since the conversation waits for a person, is in the box again where it was said: by this page, in a turn that has not ended. */
-const mine = new Set();
-function turnedBack(turn) {
-  if (!turn || turn.status === "open" || !mine.delete(turn.id)) return;
-  if (turn.error?.category === WAITS) giveBack(state.session, turn.entries[0].message);
+/** Turns of messages that this page sent and that have not ended. */
+const awaited = new Set();
+
+/** A message that was refused because the conversation waits for a person is in the form again. */
+function giveBackRefused(turn) {
+  if (!turn || turn.status === "open" || !awaited.delete(turn.id)) return;
+  if (turn.error?.category === SUSPENDED) giveBack(state.session, turn.entries[0].message);
 }
 
 function giveBack(session, message) {
-  composer.giveBack(session, textOf(message), imagesOf(message).map((blob) => ({ blob, name: "image" })));
+  composer.giveBack(session, textOf(message), imagesOf(message).map((url) => ({ url, name: "image" })));
 }
 
-function count(waiting) {
+let isRefreshing = false;
+let isStale = false;
+
+/** Reads the list anew, once at a time however many events ask for it. */
+async function refreshList() {
+  isStale = true;
+  if (isRefreshing) return;
+  isRefreshing = true;
+  while (isStale) {
+    isStale = false;
+    await sessions.refresh().then(showCount, () => {});
+  }
+  isRefreshing = false;
+}
+
+function showCount({ waiting, begun }) {
   document.title = waiting ? `(${waiting}) singletree` : "singletree";
   $("menu").dataset.waiting = waiting || "";
   $("menu").setAttribute("aria-label", waiting ? `Conversations, ${waiting} waiting for you` : "Conversations");
+  const others = begun.filter((id) => id !== state.session);
+  if (others.length > 0) announce(`Another conversation waits for your answer: ${sessions.titleOf(others[0])}`);
 }
 
-async function line(now, response) {
-  $("line").hidden = now === "open";
-  if (now === "open") outbox.hurry();
-  if (now === "lost") say("");
-  if (now === "lost") $("line").textContent = "The connection is lost. Reconnecting…";
-  if (now !== "refused") return;
+let isFollowingAll = false;
+
+/** Listens to all conversations of this sign-in: approvals that others wait for are counted at once. */
+function followAll() {
+  if (isFollowingAll) return;
+  isFollowingAll = true;
+  followAllSessions(api, { onEvent: refreshList, onState: (line) => line === "refused" && (isFollowingAll = false) });
+}
+
+async function lineChanged(line, response) {
+  $("line").hidden = line === "open" || line === "refused";
+  if (line === "open") outbox.hurry();
+  if (line === "lost") announce("");
+  if (line === "lost") $("line").textContent = "The connection is lost. Reconnecting…";
+  if (line !== "refused") return;
   if (response.status === 401) return signInAnew();
-  if (response.status === 404) return say("This conversation is not here any more.");
-  // What was seen last is not kept any more: begin anew.
+  if (response.status === 404) return tell("This conversation was deleted.");
+  // The event that was seen last is not kept any more: begin anew.
   return open(state.session);
 }
 
-async function send(text, images, to = null) {
+async function send({ text, images, session: target = null, editing = null }) {
   await opened;
-  if (state.session === null || (to !== null && to !== state.session)) return false;
+  if (state.session === null || (target !== null && target !== state.session)) return false;
+  const { session, conversation } = state;
   const blocks = images.map((url) => ({ type: "image", source: { type: "url", url } }));
   const content = blocks.length ? [...(text ? [{ type: "text", text }] : []), ...blocks] : text;
-  const [session, editing] = [state.session, state.editing];
-  state.editing = null;
+  if (editing) return openCopy(() => api.edit(session, { message: editing, content }));
+  if (conversation.waiting && whileSuspended() === "reject") return tell(ANSWER_FIRST), false;
+  announce("");
   list.toEnd();
-  if (editing) return fork(() => api.edit(session, { message: editing, content }));
-  // One that is not made yet is made with what is said first in it.
-  const fresh = state.agent === null ? { agent: $("pick").value } : {};
+  // A conversation is made with its first message.
+  const made = state.agent === null ? { agent: $("pick").value } : {};
+  if (state.agent === null) useSessionId();
   history.replaceState(null, "", `#/s/${encodeURIComponent(session)}`);
-  outbox.add({ key: crypto.randomUUID(), at: Date.now(), session, content, steer: state.conversation.running, ...fresh });
+  outbox.add({ key: crypto.randomUUID(), at: Date.now(), session, content, steer: conversation.running, ...made });
+  // Whoever sends sees it at once, however long the conversation takes to render.
+  clearTimeout(frame);
+  frame = requestAnimationFrame(render);
   return true;
 }
 
 async function deliver(item) {
   const { key, session, agent, content, steer } = item;
-  if (agent !== undefined) await exists(session, agent);
+  if (agent !== undefined) await makeSession(session, agent);
   const turn = await (steer ? api.steer : api.send)(session, { content }, key);
+  if (item.isStopped && turn?.id) api.cancel(session, turn.id).catch(fail);
   if (session !== state.session || !turn?.id) return;
-  if (!item.seen) told.push({ ...item, turn: turn.id });
-  mine.add(turn.id);
-  turnedBack(state.conversation.turns.find((it) => it.id === turn.id));
+  if (!item.isKnown) accepted.push({ ...item, turn: turn.id });
+  awaited.add(turn.id);
+  giveBackRefused(state.conversation.turns.find((other) => other.id === turn.id));
 }
 
-function refused({ session, content }, problem) {
+function returnRefused({ session, content }, problem) {
   giveBack(session, { content });
   if (problem) fail(problem);
 }
 
-/** Makes the conversation before anything is said in it, and listens: nothing of its first turn is missed. */
-async function exists(id, agent) {
+/** Makes the conversation before its first message is sent, and listens: no event of its first turn is missed. */
+async function makeSession(id, agent) {
   const made = await api.create({ id, agent: agent || undefined }).catch((problem) => {
     if (problem.category !== "chat_session_exists") throw problem;
   });
@@ -269,17 +370,32 @@ async function exists(id, agent) {
   // It was made before, and the answer got lost; or another page was first.
   if (!made) return open(id);
   state.agent = made.agent;
-  $("agent").textContent = made.agent;
+  $("agent").textContent = turnActions.nameOf(made.agent);
   $("pick").hidden = true;
   sessions.current = id;
   inspector.open(id, made.agent);
-  sessions.refresh().then(count, () => {});
+  refreshList();
   follow(id);
 }
 
+/** Stops what runs, or is about to: also a message that the server has not accepted yet. */
 async function stop() {
-  const running = state.conversation.open.filter((it) => it.begun);
-  await Promise.all(running.map((it) => api.cancel(state.session, it.id))).catch(fail);
+  const { conversation, session } = state;
+  for (const item of outbox.of(session)) item.isStopped = true;
+  const running = conversation.open.filter((turn) => !conversation.isQueued(turn)).map((turn) => turn.id);
+  const ids = new Set([...running, ...accepted.map((item) => item.turn)]);
+  await Promise.all([...ids].map((id) => api.cancel(session, id))).catch(fail);
+}
+
+async function retry(turn) {
+  try {
+    const made = await api.retry(state.session, turn.id, crypto.randomUUID());
+    turn.retriedBy = made?.id ?? true;
+    list.toEnd();
+  } catch (error) {
+    fail(error);
+  }
+  show(turn);
 }
 
 async function upload(file) {
@@ -290,15 +406,19 @@ async function upload(file) {
   }
 }
 
-async function answer(wait, payload) {
-  const named = wait.action ? { wait: wait.number, action: wait.action } : {};
-  await api.answer(state.session, wait.signal, { payload, ...named });
+async function answer(turn, wait, payload) {
+  const { conversation, session } = state;
+  const which = wait.action ? { wait: wait.number, action: wait.action } : {};
+  await api.answer(session, wait.signal, { payload, ...which });
+  if (wait.action) conversation.noteAnswer(wait, turn, payload);
 }
 
-async function fork(making) {
+/** Opens the copy of the conversation that a request makes. */
+async function openCopy(request) {
   try {
-    const made = await making();
+    const made = await request();
     location.hash = `#/s/${encodeURIComponent(made.session)}`;
+    refreshList();
     return true;
   } catch (error) {
     fail(error);
@@ -308,9 +428,16 @@ async function fork(making) {
 
 async function remove(id) {
   if (!confirm("Delete this conversation? It cannot be brought back.")) return;
-  await api.remove(id).catch(fail);
-  if (id === state.session) location.hash = "#/new";
-  sessions.refresh().then(count, fail);
+  const isOpen = id === state.session;
+  if (isOpen) state.unfollow();
+  try {
+    await api.remove(id);
+    if (isOpen) location.hash = "#/new";
+  } catch (error) {
+    fail(error);
+    if (isOpen) open(id);
+  }
+  refreshList();
 }
 
 const LOST = "Some of your messages have not been sent yet. They are lost when you sign out.";
@@ -325,28 +452,34 @@ async function signOut() {
   }
   state.unfollow();
   outbox.clear();
+  clearDrafts();
   // A browser may keep a page that was left, and show it again.
   document.body.replaceChildren();
   location.replace("/");
 }
 
-const named = () => decodeURIComponent(/^#\/s\/(.+)$/.exec(location.hash)?.[1] ?? "");
-const fresh = () => `chat-${crypto.randomUUID().slice(0, 8)}`;
-const route = () => (named() ? open(named()) : open(fresh(), true));
+function closeDrawer() {
+  document.body.classList.remove("drawer");
+  $("main").inert = false;
+}
 
-const start = () => (opened = starting());
+const sessionInAddress = () => decodeURIComponent(/^#\/s\/(.+)$/.exec(location.hash)?.[1] ?? "");
+const route = () => (sessionInAddress() ? open(sessionInAddress()) : open(newSessionId(), true));
 
-async function starting() {
+const start = () => (opened = startPage());
+
+async function startPage() {
   let agents;
   try {
-    [agents] = await Promise.all([api.agents(), sessions.refresh().then(count)]);
+    [agents] = await Promise.all([api.agents(), sessions.refresh().then(showCount)]);
   } catch (error) {
     return fail(error);
   }
-  api.signedIn().then((it) => ($("leave").hidden = !it), () => {});
+  api.signedIn().then((isSignedIn) => ($("leave").hidden = !isSignedIn), () => {});
   state.agents = agents.items;
-  fill($("pick"), agents.items.map((it) => h("option", { value: it.id }, it.name)));
+  fill($("pick"), agents.items.map((agent) => h("option", { value: agent.id }, agent.name)));
   $("pick").hidden = agents.items.length < 2;
+  followAll();
   await route();
   outbox.resume();
 }
@@ -357,23 +490,33 @@ $("inspector").append(inspector.element);
 $("pick").onchange = () => show();
 $("new").onclick = () => (location.hash = "#/new") && route();
 $("leave").onclick = signOut;
-$("menu").onclick = () => document.body.classList.toggle("drawer");
+$("menu").onclick = () => {
+  document.body.classList.add("drawer");
+  // Behind the drawer nothing can be touched or focused.
+  $("main").inert = true;
+  $("new").focus();
+};
+$("dim").onclick = closeDrawer;
 $("inspect").onclick = () => {
   const on = document.body.classList.toggle("inspecting");
   $("inspect").setAttribute("aria-pressed", String(on));
   if (on) inspector.open(state.session, state.agent ?? $("pick").value);
 };
 $("bottom").onclick = () => list.toEnd();
+list.onFocusLost = turnActions.focusLost;
 list.onPinned = (pinned) => ($("bottom").hidden = pinned);
 list.onTop = async () => {
   if (state.loading || state.conversation.oldest === 0) return;
   state.loading = true;
-  await older(state.conversation.oldest).catch(fail);
+  await readOlder(state.conversation.oldest).catch(fail);
   state.loading = false;
 };
 addEventListener("hashchange", route);
-addEventListener("keydown", (it) => {
-  if (it.key === "Escape") document.body.classList.contains("drawer") ? document.body.classList.remove("drawer") : stop();
+addEventListener("keydown", (event) => {
+  if (event.key !== "Escape") return;
+  if (document.body.classList.contains("drawer")) return closeDrawer(), $("menu").focus();
+  if (composer.isEditing) return composer.leaveEdit();
+  return stop();
 });
 start();
 // What the first answer needs is made ready while nobody waits for it.

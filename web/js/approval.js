@@ -1,105 +1,158 @@
-// The card of an approval: exactly what would be done, by whom it was asked, until when.
+// The card of an approval: what would be done, who asks for it and why, how long it can be answered.
 //
 // It depends on nothing that reads Markdown: whatever a conversation contains, the card is drawn.
 
+import { jsonView, oneLine, valueView } from "./action_view.js";
 import { Unreachable } from "./api.js";
 import { h, icon } from "./dom.js";
 import { whenSeen } from "./seen.js";
-import { visibleValue } from "./visible_text.js";
+import { relativeTime, shortTime, tick } from "./ticking.js";
+import { visibleText, visibleValue } from "./visible_text.js";
 
-const RISK = { read: "reads only", safe_write: "can be undone", destructive: "cannot be undone", local: "acts on this machine" };
+const RISK = { read: "It only reads.", safe_write: "It can be undone.", destructive: "It cannot be undone.", local: "It acts on this machine." };
 
-/** So long a card is only read: a second click that was meant for the card before it decides nothing. */
+/** For so long a new card can only be read: a second click that was meant for the card before it decides nothing. */
 const READ_MS = 1000;
+/** A description or reason that is longer is folded. */
+const TEXT_MAX = 400;
 
-/** What is said while a part of the action has not been in sight yet. */
 const UNSEEN = "Approve is locked until all of this has been in sight: scroll through it.";
+const EXPIRED = "The time to answer is over. Nothing is done.";
 
-/** Makes the card of what is waited for, which is `place` (`{nth, of}`) of several. `answer(wait, payload)` gives the person's word. */
-export function approvalCard(wait, place, answer) {
-  const about = wait.metadata ?? {};
+/** What the card knows by name; everything else that the agent says about an action is shown as it is. */
+const KNOWN = ["kind", "tool", "effect", "notice", "call_id", "arguments", "description", "server", "place"];
+
+/**
+ * Makes the card of a wait. `reason` is what the agent wrote when it asked for the action; `answer(wait, payload)` sends the
+ * person's answer.
+ */
+export function approvalCard(wait, reason, answer) {
+  const about = Object(wait.metadata);
   const isApproval = Boolean(wait.action);
   const effect = about.effect ?? "unknown";
-  const title = visibleValue(isApproval ? `Run ${about.tool ?? wait.signal}?` : `Waits for: ${wait.signal}`).replaceAll("\n", "\\n");
-  const field = isApproval ? null : h("textarea", { rows: 3, value: "{}", aria: { label: "answer as JSON" } });
-  const told = h("p", { className: "note", role: "status" });
+  const { nth, of } = Object(about.place);
+  const title = oneLine(isApproval ? `Run ${about.tool ?? wait.signal}?` : `Your answer is needed: ${wait.signal}`);
+  const status = h("p", { className: "note", role: "status" });
+  const field = isApproval ? reasonField(wait) : h("textarea", { rows: 3, value: "{}", aria: { label: "answer as JSON" } });
   const asked = h(
     "div",
     {},
-    h("h2", {}, icon("shield"), title, place.of > 1 && h("span", { className: "note" }, `${place.nth} of ${place.of}`)),
-    isApproval && h("p", { className: "risk" }, RISK[effect] ?? "unknown effect"),
-    about.notice && h("p", { className: "risk", role: "alert" }, visibleValue(about.notice)),
-    shownParts(wait.metadata, isApproval),
+    h("h2", {}, icon("shield"), title, of > 1 && h("span", { className: "note" }, `${nth} of ${of}`)),
+    about.server && h("p", { className: "note server" }, `A tool of the MCP server “${oneLine(String(about.server))}”.`),
+    isApproval && h("p", { className: "risk" }, RISK[effect] ?? "It is not known what it changes."),
+    about.notice && h("p", { className: "risk", role: "alert" }, visibleValue(String(about.notice))),
+    actionParts(wait.metadata, isApproval),
   );
   const card = h(
     "section",
-    { className: `approval risk-${isApproval ? effect : "none"}`, aria: { label: title } },
+    { className: `approval risk-${isApproval ? effect : "none"}`, tabIndex: -1, aria: { label: title } },
     asked,
-    field,
-    wait.deadline && h("p", { className: "note" }, "until ", h("time", { dateTime: wait.deadline }, new Date(wait.deadline).toLocaleString())),
-    h("div", { className: "row" }, isApproval ? [give("Approve", "primary", { approved: true }), give("Reject", "", { approved: false })] : [send()]),
-    told,
+    explanation("why", "The agent's reason", reason),
+    explanation("description", "What the tool says about itself", about.description),
+    isApproval && about.tool !== undefined && h("details", {}, h("summary", {}, "The same as JSON"), jsonView(about.arguments ?? {})),
+    field && (isApproval ? h("label", { className: "reason" }, "Reason for a rejection (optional; the agent is told)", field) : field),
+    wait.deadline && expiry(wait.deadline, () => expire()),
+    h("div", { className: "row" }, isApproval ? [approveButton(), rejectButton()] : [answerButton()]),
+    status,
   );
-  let [enabled, seen] = [false, !isApproval];
+  let [isEnabled, isSeen, isExpired] = [false, !isApproval, false];
   enable(false);
   setTimeout(() => enable(true), READ_MS);
   if (isApproval) {
-    told.textContent = UNSEEN;
+    status.textContent = UNSEEN;
     whenSeen(asked, () => {
-      seen = true;
-      if (told.textContent === UNSEEN) told.textContent = "";
-      enable(enabled);
+      isSeen = true;
+      if (status.textContent === UNSEEN) status.textContent = "";
+      enable(isEnabled);
     });
   }
   return card;
 
   function enable(yes) {
-    enabled = yes;
-    for (const it of card.querySelectorAll("button")) it.disabled = !yes || (it.dataset.gives === "approval" && !seen);
+    isEnabled = yes && !isExpired;
+    for (const button of card.querySelectorAll("button")) button.disabled = !isEnabled || (button.dataset.gives === "approval" && !isSeen);
   }
 
-  function give(words, className, payload) {
-    const data = payload.approved ? { gives: "approval" } : {};
-    return h("button", { type: "button", className, data, onclick: () => say(payload) }, words);
+  function expire() {
+    if (isExpired) return;
+    isExpired = true;
+    enable(false);
+    status.textContent = EXPIRED;
   }
 
-  function send() {
-    return h("button", { type: "button", className: "primary", onclick: () => say(read()) }, "Answer");
+  function approveButton() {
+    return h("button", { type: "button", className: "primary", data: { gives: "approval" }, onclick: () => send({ approved: true }) }, "Approve");
   }
 
-  function read() {
+  function rejectButton() {
+    return h("button", { type: "button", onclick: () => send({ approved: false, ...(field?.value.trim() ? { reason: field.value.trim() } : {}) }) }, "Reject");
+  }
+
+  function answerButton() {
+    return h("button", { type: "button", className: "primary", onclick: () => send(parsedAnswer()) }, "Answer");
+  }
+
+  function parsedAnswer() {
     try {
       return JSON.parse(field.value);
     } catch (error) {
-      told.textContent = `This is not JSON: ${error.message}`;
+      status.textContent = `This is not JSON: ${error.message}`;
       return null;
     }
   }
 
-  async function say(payload) {
-    if (payload === null || !enabled || (payload.approved && !seen)) return;
+  async function send(payload) {
+    if (payload === null || !isEnabled || (payload.approved && !isSeen)) return;
+    // A button that is disabled loses the focus.
+    card.focus({ preventScroll: true });
     enable(false);
     try {
       await answer(wait, payload);
-      told.textContent = "Answered.";
+      status.textContent = "Answered.";
     } catch (error) {
-      told.textContent = error instanceof Unreachable ? `${error.message} Your answer was not given: press again.` : error.message;
+      status.textContent = error instanceof Unreachable ? `${error.message} Your answer was not sent: press the button again.` : error.message;
       enable(true);
     }
   }
 }
 
+/** A field for the reason of a rejection, where an answer may have one. */
+function reasonField(wait) {
+  const schema = wait.payload_schema?.properties?.reason;
+  return schema ? h("textarea", { rows: 1, maxLength: schema.maxLength ?? 1000 }) : null;
+}
+
 /** Everything that is approved, unfolded: nothing of it scrolls by itself, so that what the page has shown was in sight. */
-function shownParts(metadata, isApproval) {
+function actionParts(metadata, isApproval) {
   if (metadata === undefined || metadata === null) return [];
-  const { kind, tool, effect, notice, call_id: call, arguments: given, ...others } = Object(metadata);
-  if (!isApproval || tool === undefined) return [exactly(metadata, "what is asked")];
-  const parts = [exactly(given ?? {}, "arguments")];
-  if (Object.keys(others).length > 0) parts.push(exactly(others, "more about it"));
+  const { tool, arguments: given, ...others } = Object(metadata);
+  if (!isApproval || tool === undefined) return [jsonView(metadata)];
+  const more = Object.fromEntries(Object.entries(others).filter(([name]) => !KNOWN.includes(name)));
+  const parts = [labelled("arguments", valueView(given ?? {}))];
+  if (Object.keys(more).length > 0) parts.push(h("h3", {}, "More about it"), labelled("more about it", valueView(more)));
   return parts;
 }
 
-/** A value as JSON: what cannot be seen in its texts is escaped, and a text in it cannot look like its surroundings. */
-function exactly(value, label) {
-  return h("pre", { className: "exactly", aria: { label } }, h("code", { dir: "ltr" }, visibleValue(JSON.stringify(value, null, 2))));
+const labelled = (label, element) => h("div", { className: "action", role: "group", aria: { label } }, element);
+
+/** A text that explains an action and is no part of it. */
+function explanation(className, label, text) {
+  if (!text) return null;
+  const words = visibleText(String(text));
+  const part = h("div", { className: "as-it-is", dir: "auto" }, words);
+  if (words.length > TEXT_MAX) return h("details", { className }, h("summary", {}, label), part);
+  return h("div", { className }, h("p", { className: "note" }, label), part);
+}
+
+function expiry(deadline, onExpired) {
+  const at = Date.parse(deadline);
+  const words = () => {
+    const left = (at - Date.now()) / 1000;
+    if (left <= 0) onExpired();
+    return left <= 0 ? "Expired." : `Expires ${relativeTime(left)} (${shortTime(at)}).`;
+  };
+  // The card has to be whole before it can expire.
+  const element = h("time", { dateTime: deadline });
+  queueMicrotask(() => tick(element, words));
+  return h("p", { className: "note expiry" }, element);
 }

@@ -1,43 +1,48 @@
-// Where a person writes. What is typed is kept for its conversation until it is accepted.
+// The form for messages. A draft is kept for its conversation until it is sent.
 
 import { fill, h, icon } from "./dom.js";
+import { readDraft, writeDraft } from "./drafts.js";
 
-const drafts = new Map();
+const EDITING = "You are editing an earlier message. Sending it continues in a copy of this conversation; this one stays as it is.";
 
 export class Composer {
   #form;
   #field;
   #images;
-  #send;
   #stop;
+  #editBar;
   #session = null;
   #attached = [];
+  /** The message that is edited, and the draft that was there before. */
+  #edit = null;
 
-  /** `acts`: `send(text, images, session)`, `stop()`, `upload(file)`. */
-  constructor(acts) {
-    this.#field = h("textarea", { rows: 1, placeholder: "Write a message", dir: "auto", aria: { label: "message" }, oninput: () => this.#typed(), onkeydown: (it) => this.#key(it) });
-    const picker = h("input", { type: "file", accept: "image/png,image/jpeg,image/gif,image/webp", multiple: true, hidden: true, onchange: () => this.#attach([...picker.files]) });
+  /** `actions`: `send({text, images, session, editing})`, `stop()`, `upload(file)`. */
+  constructor(actions) {
+    this.actions = actions;
+    this.#field = h("textarea", { rows: 1, placeholder: "Write a message", dir: "auto", aria: { label: "message" }, oninput: () => this.#changed(), onkeydown: (event) => this.#keyPressed(event) });
+    const picker = h("input", { type: "file", accept: "image/png,image/jpeg,image/gif,image/webp", multiple: true, hidden: true, onchange: () => this.#picked(picker) });
     this.#images = h("div", { className: "attached" });
-    this.#send = h("button", { type: "submit", className: "primary round", title: "Send (Enter)", aria: { label: "Send" } }, icon("send"));
-    this.#stop = h("button", { type: "button", className: "round", title: "Stop (Esc)", aria: { label: "Stop" }, hidden: true, onclick: () => acts.stop() }, icon("stop"));
+    const cancel = h("button", { type: "button", className: "quiet wordy", onclick: () => this.leaveEdit() }, "Cancel editing");
+    this.#editBar = h("div", { className: "editing", hidden: true }, h("p", { className: "note" }, EDITING), cancel);
+    const send = h("button", { type: "submit", className: "primary round", title: "Send (Enter)", aria: { label: "Send" } }, icon("send"));
+    this.#stop = h("button", { type: "button", className: "round", title: "Stop (Esc)", aria: { label: "Stop" }, hidden: true, onclick: () => actions.stop() }, icon("stop"));
     const attach = h("button", { type: "button", className: "round quiet", title: "Attach an image", aria: { label: "Attach an image" }, onclick: () => picker.click() }, icon("image"));
-    this.#form = h("form", { className: "composer", onsubmit: (it) => (it.preventDefault(), this.#submit()) }, this.#images, attach, picker, this.#field, this.#stop, this.#send);
-    this.#field.addEventListener("paste", (it) => this.#attach([...(it.clipboardData?.files ?? [])]));
-    this.acts = acts;
+    this.#form = h("form", { className: "composer", onsubmit: (event) => (event.preventDefault(), this.#submit()) }, this.#editBar, this.#images, attach, picker, this.#field, this.#stop, send);
+    this.#field.addEventListener("paste", (event) => this.#attach([...(event.clipboardData?.files ?? [])]));
   }
 
   get element() {
     return this.#form;
   }
 
-  /** Shows the draft of a conversation: of the first one also what was typed before it was open. */
+  /** Shows the draft of a conversation; of the first one also what was typed before it was open. */
   open(session) {
-    if (this.#session === null && this.#field.value) drafts.set(session, this.#field.value);
+    const typedBefore = this.#session === null ? this.#field.value : "";
+    this.#edit = null;
+    this.#editBar.hidden = true;
     this.#session = session;
-    this.#attached = [];
-    this.#showAttached();
-    this.#field.value = drafts.get(session) ?? "";
-    this.#grow();
+    const { text, images } = readDraft(session);
+    this.#set(joined(text, typedBefore), images);
     this.focus();
   }
 
@@ -46,70 +51,116 @@ export class Composer {
     if (matchMedia("(pointer: fine)").matches) this.#field.focus();
   }
 
-  /** Says whether something runs: then what is sent steers it, and it can be stopped. */
-  set running(running) {
-    this.#stop.hidden = !running;
-    this.#field.placeholder = running ? "Say something to the turn that runs" : "Write a message";
+  /** Whether something can be stopped. */
+  set canStop(canStop) {
+    this.#stop.hidden = !canStop;
   }
 
-  /** Puts a text into the field. */
-  set text(text) {
-    this.#field.value = text;
-    this.#typed();
+  set placeholder(placeholder) {
+    if (this.#field.placeholder !== placeholder) this.#field.placeholder = placeholder;
+  }
+
+  /** Whether an earlier message is edited. */
+  get isEditing() {
+    return this.#edit !== null;
+  }
+
+  /** Takes an earlier message into the form, with its images. */
+  beginEdit(message, text, images) {
+    this.#edit = { message, before: this.#edit?.before ?? { text: this.#field.value, images: this.#attached } };
+    this.#editBar.hidden = false;
+    this.#set(text, images);
     this.#field.focus();
   }
 
-  #typed() {
-    drafts.set(this.#session, this.#field.value);
-    this.#grow();
+  /** Ends the edit without sending: the draft from before is there again. */
+  leaveEdit() {
+    if (!this.#edit) return;
+    const { text, images } = this.#edit.before;
+    this.#edit = null;
+    this.#editBar.hidden = true;
+    this.#set(text, images);
+    this.#field.focus();
   }
 
-  #grow() {
+  #set(text, images) {
+    this.#field.value = text;
+    this.#attached = images;
+    this.#showAttached();
+    this.#changed();
+  }
+
+  #changed() {
+    if (this.#session !== null && !this.#edit) writeDraft(this.#session, { text: this.#field.value, images: this.#attached });
     this.#field.style.height = "auto";
     this.#field.style.height = `${Math.min(this.#field.scrollHeight, 240)}px`;
   }
 
-  #key(event) {
+  #keyPressed(event) {
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
       event.preventDefault();
       this.#submit();
+    } else if (event.key === "Escape" && this.#edit) {
+      // Elsewhere Escape stops the answer.
+      event.stopPropagation();
+      this.leaveEdit();
     }
   }
 
   async #submit() {
     const text = this.#field.value.trim();
-    const [session, images] = [this.#session, this.#attached];
-    if (!text && images.length === 0) return;
-    this.#field.value = "";
-    this.#attached = [];
-    this.#showAttached();
-    this.#typed();
-    if (!(await this.acts.send(text, images.map((it) => it.blob), session))) this.giveBack(session, text, images);
+    const [session, images, edit] = [this.#session, this.#attached, this.#edit];
+    if (!text && images.length === 0) return this.leaveEdit();
+    this.#edit = null;
+    this.#editBar.hidden = true;
+    this.#set(edit?.before.text ?? "", edit?.before.images ?? []);
+    if (await this.actions.send({ text, images: images.map((image) => image.url), session, editing: edit?.message })) return;
+    if (edit && this.#session === session) this.beginEdit(edit.message, text, images);
+    else this.giveBack(session, text, images);
   }
 
-  /** Puts back what was not accepted, before what was typed there since: nothing that was written is lost. */
+  /** Puts back a message that was not sent, before the text that was typed since. */
   giveBack(session, text, images = []) {
-    const before = (typed) => [text, typed].filter(Boolean).join("\n");
     if (this.#session !== session && session !== null) {
-      drafts.set(session, before(drafts.get(session)));
-    } else {
-      this.#attached = [...images, ...this.#attached];
-      this.#showAttached();
-      this.text = before(this.#field.value);
+      const draft = readDraft(session);
+      return writeDraft(session, { text: joined(text, draft.text), images: [...images, ...draft.images] });
     }
+    const before = this.#edit?.before;
+    if (before) return void Object.assign(before, { text: joined(text, before.text), images: [...images, ...before.images] });
+    this.#set(joined(text, this.#field.value), [...images, ...this.#attached]);
+    this.#field.focus();
+  }
+
+  #picked(picker) {
+    this.#attach([...picker.files]);
+    // Otherwise the same file cannot be picked again.
+    picker.value = "";
   }
 
   async #attach(files) {
+    const session = this.#session;
     for (const file of files) {
-      const blob = await this.acts.upload(file);
-      if (blob) this.#attached.push({ blob, name: file.name });
+      const url = await this.actions.upload(file);
+      if (!url) continue;
+      if (session === this.#session) this.#attached = [...this.#attached, { url, name: file.name }];
+      else this.giveBack(session, "", [{ url, name: file.name }]);
     }
     this.#showAttached();
+    this.#changed();
+  }
+
+  #remove(image) {
+    this.#attached = this.#attached.filter((other) => other !== image);
+    this.#showAttached();
+    this.#changed();
+    this.#field.focus();
   }
 
   #showAttached() {
-    const one = (it) =>
-      h("span", { className: "chip" }, it.name, h("button", { type: "button", className: "quiet", aria: { label: `Remove ${it.name}` }, onclick: () => ((this.#attached = this.#attached.filter((other) => other !== it)), this.#showAttached()) }, icon("cross")));
-    fill(this.#images, this.#attached.map(one));
+    const chip = (image) =>
+      h("span", { className: "chip" }, image.name, h("button", { type: "button", className: "quiet", aria: { label: `Remove ${image.name}` }, onclick: () => this.#remove(image) }, icon("cross")));
+    fill(this.#images, this.#attached.map(chip));
   }
 }
+
+const joined = (text, typed) => [text, typed].filter(Boolean).join("\n");

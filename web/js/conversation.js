@@ -1,120 +1,240 @@
-// What a conversation looks like, folded from its history and its events. No DOM here: tests run it as it is.
+// The state of a conversation, computed from its history and its events. It does not use the DOM: tests run it without a browser.
 //
-// The unit is the turn: what a person said, what came of it, how it ended. Messages have names (`turn/k`), so that what the
-// history says and what the log says are the same thing told twice; pieces are a view that the recorded message replaces.
+// The unit is the turn: a message of the user, the answer, and how the turn ended. Messages have ids (`turn/k`), so the history and
+// the event log may report the same message twice. Streamed pieces are replaced by the recorded message.
 
 /** Text of a message: its own, or that of its text blocks. */
 export function textOf(message) {
   if (typeof message.content === "string") return message.content;
-  return (message.content ?? []).filter((it) => it.type === "text").map((it) => it.text).join("\n\n");
+  return (message.content ?? []).filter((block) => block.type === "text").map((block) => block.text).join("\n\n");
 }
 
-/** The images of a message, by where they are. */
+/** What the model thought before it wrote a message; empty unless its agent shows that. */
+export function thinkingOf(message) {
+  const blocks = Array.isArray(message.content) ? message.content : [];
+  return blocks.filter((block) => block.type === "thinking").map((block) => block.text).join("\n\n");
+}
+
+/** The URLs of the images of a message. */
 export function imagesOf(message) {
   const blocks = Array.isArray(message.content) ? message.content : [];
-  return blocks.filter((it) => it.type === "image").map((it) => it.source.url).filter(Boolean);
+  return blocks.filter((block) => block.type === "image").map((block) => block.source.url).filter(Boolean);
 }
 
 const invocationOf = (id) => id.split(".", 1)[0];
 const turnOf = (id) => id.slice(0, id.lastIndexOf("/"));
 
-/** One conversation, as far as it is known here. */
+/** A call that did not run has a JSON object with a status as its result (D8). */
+const closedStatus = (message) => /^\{.*"status":\s*"(cancelled|denied|unknown|failed)"/s.exec(textOf(message))?.[1];
+
+/** One conversation, as far as this page has read it. */
 export class Conversation {
   /** Turns in the order in which they are shown. */
   turns = [];
-  /** The place in the history of the oldest message that is here; 0 when nothing is older. */
+  /** The place in the history of the oldest message that was read; 0 when nothing is older. */
   oldest = 0;
-  /** What waits for a person, by turn. */
   #byId = new Map();
+  /** Decisions of people about calls: by invocation, then by call. */
+  #decisions = new Map();
+  /** Invocations of which the timeline was read. */
+  #timelinesRead = new Set();
 
-  /** The turn of this name, made where there is none. */
+  /** The turn with this id; a new one where there is none. */
   turn(id, at) {
     let turn = this.#byId.get(id);
     if (!turn) {
-      turn = { id, at, status: "open", begun: false, entries: [], byId: new Map(), calls: new Map(), wait: null, error: null };
+      turn = {
+        id, at, status: "open", begun: false, entries: [], byId: new Map(), calls: new Map(), thinking: new Map(),
+        wait: null, error: null, activity: null, retriedBy: null,
+      };
       this.#byId.set(id, turn);
       this.turns.push(turn);
     }
     return turn;
   }
 
-  /** Says whether something runs. */
+  /** Whether a turn runs. */
   get running() {
-    return this.turns.some((it) => it.status === "open" && it.begun);
+    return this.turns.some((turn) => turn.status === "open" && turn.begun);
   }
 
   /** The turns that have no outcome. */
   get open() {
-    return this.turns.filter((it) => it.status === "open");
+    return this.turns.filter((turn) => turn.status === "open");
   }
 
   /** The turn that waits for a person, if one does. */
   get waiting() {
-    return this.turns.findLast((it) => it.status === "suspended" && it.wait);
+    return this.turns.findLast((turn) => turn.status === "suspended" && turn.wait);
   }
 
-  /** The tool messages of an invocation, with what is known beside them, by their call: an answer to a call may come with the turn that resumes. */
-  results(turn) {
-    const results = new Map();
-    for (const it of this.#invocation(turn)) {
-      for (const { message, side } of it.entries) if (message.role === "tool") results.set(message.tool_call_id, { ...message, side });
+  /** The text with which the conversation begins; nothing where its beginning was not read. */
+  get beginning() {
+    if (this.oldest !== 0) return "";
+    const entries = this.turns.flatMap((turn) => turn.entries);
+    const first = entries.find((entry) => entry.message.role === "user");
+    return first ? textOf(first.message) : "";
+  }
+
+  /** Whether a turn waits for another one, or for an answer of a person, before it runs. */
+  isQueued(turn) {
+    if (turn.status !== "open" || turn.begun) return false;
+    const before = this.turns.slice(0, Math.max(0, this.turns.indexOf(turn)));
+    return before.some((other) => other.status === "open") || Boolean(this.waiting);
+  }
+
+  /** Whether a failed turn may be run again: it is the newest one. */
+  canRetry(turn) {
+    const newest = this.turns.findLast((other) => other.entries.length > 0 || other.error);
+    return turn.status === "errored" && turn === newest && !turn.retriedBy && turn.error?.bucket !== "session_terminating";
+  }
+
+  /** The state of a call: its result where it has one, whether it runs or waits, and who decided about it. */
+  callState(turn, call) {
+    const turns = this.#invocation(turn);
+    const entries = turns.flatMap((other) => other.entries);
+    const answer = entries.find(({ message }) => message.role === "tool" && message.tool_call_id === call.id);
+    const live = turns.map((other) => other.calls.get(call.id)).findLast(Boolean);
+    const decision = this.#decisions.get(invocationOf(turn.id))?.get(call.id) ?? null;
+    const known = { answer, decision: decision && withVerdict(decision, answer), content: answer ? textOf(answer.message) : live?.content };
+    if (answer) return { ...known, state: stateOfAnswer(answer, live) };
+    const wait = turns.find((other) => other.wait)?.wait;
+    if (wait) {
+      const asked = wait.metadata?.call_id;
+      return { ...known, state: asked === undefined || asked === call.id ? "waits" : decision ? "decided" : "queued" };
     }
-    return results;
+    if (live) return { ...known, state: live.state };
+    if (!turns.some((other) => other.status === "open")) return { ...known, state: "closed" };
+    // Who comes late is not told which calls have started.
+    const othersRun = turns.some((other) => [...other.calls.values()].some(({ state }) => state === "running"));
+    return { ...known, state: othersRun ? "queued" : "running" };
   }
 
-  /** Which one of the calls that were made together it is that waits for a person, and how many these are. */
-  placeOf(turn) {
-    const asked = turn.wait.metadata?.call_id;
-    const made = this.#invocation(turn).flatMap((it) => it.entries.map(({ message }) => message.tool_calls ?? []));
-    const calls = made.findLast((it) => it.some(({ id }) => id === asked)) ?? [];
-    return { nth: calls.findIndex(({ id }) => id === asked) + 1, of: calls.length };
+  /** The message that asks for what a turn waits for. */
+  askingMessage(turn) {
+    const asked = turn.wait?.metadata?.call_id;
+    const entries = this.#invocation(turn).flatMap((other) => other.entries);
+    return entries.findLast(({ message }) => (message.tool_calls ?? []).some(({ id }) => id === asked))?.message ?? null;
   }
 
-  /** The other turns that look otherwise when this one changes. */
-  alike(turn) {
-    return this.#invocation(turn).filter((it) => it !== turn);
+  /** Whether people decided about calls of a turn before this page was opened: then the timeline knows who and when. */
+  lacksDecisions(turn) {
+    const invocation = invocationOf(turn.id);
+    if (this.#timelinesRead.has(invocation)) return false;
+    return this.#invocation(turn).some((other) => (other.id !== invocation && other.fromHistory) || other.wait?.since !== undefined);
+  }
+
+  /** Takes the decisions from the timeline of an invocation; also none, so that they are not asked for again. */
+  takeDecisions(turn, waits = []) {
+    const known = this.#decisionsOf(turn.id);
+    this.#timelinesRead.add(invocationOf(turn.id));
+    for (const { status, metadata, answered_by: by, ended_at: at } of waits) {
+      const call = metadata?.call_id;
+      if (call !== undefined && status !== "pending" && !known.has(call)) known.set(call, { how: status, by, at });
+    }
+  }
+
+  /** Notes what this page answered: the events do not tell an approval from a rejection. */
+  noteAnswer(wait, turn, payload) {
+    const call = wait.metadata?.call_id;
+    if (call === undefined) return;
+    const known = this.#decisionsOf(turn.id);
+    known.set(call, { how: "consumed", at: Date.now(), ...known.get(call), approved: payload.approved });
+  }
+
+  /** The other turns whose appearance depends on this one. */
+  related(turn) {
+    return this.#invocation(turn).filter((other) => other !== turn);
   }
 
   #invocation(turn) {
     const name = invocationOf(turn.id);
-    return this.turns.filter((it) => invocationOf(it.id) === name);
+    return this.turns.filter((other) => invocationOf(other.id) === name);
   }
 
-  /** Takes a page of history, newest page first: what is here already stays. */
-  takeHistory(items) {
+  #decisionsOf(id) {
+    const invocation = invocationOf(id);
+    if (!this.#decisions.has(invocation)) this.#decisions.set(invocation, new Map());
+    return this.#decisions.get(invocation);
+  }
+
+  /** Takes a page of history, newest page first. Turns that are known stay as they are. */
+  takeHistory({ items = [], failed = [] }) {
     const known = this.turns;
     this.turns = [];
     for (const item of items) {
-      // What came with an import, or by other ways, has no turn: each is one of its own.
+      // Imported messages have no turn: each is shown as a turn of its own.
       const id = item.id ?? `seq-${item.seq}/0`;
       const turn = this.turn(turnOf(id), item.at);
       if (!this.turns.includes(turn)) this.turns.push(turn);
+      turn.place ??= item.seq;
+      turn.fromHistory = true;
       this.#put(turn, id, { message: item, side: item.side, recorded: true });
       turn.begun = true;
       if (turn.status === "open" && !known.includes(turn)) turn.status = "completed";
     }
-    this.turns.push(...known.filter((it) => !this.turns.includes(it)));
+    for (const one of failed) this.#takeFailed(one, known);
+    this.turns.push(...known.filter((turn) => !this.turns.includes(turn)));
     if (items.length > 0) this.oldest = items[0].seq;
+  }
+
+  #takeFailed({ turn: id, place, accepted_at: at, message, made = [], error, retried_by: retriedBy }, known) {
+    const isNew = !this.#byId.has(id);
+    const turn = this.turn(id, at);
+    Object.assign(turn, { status: "errored", begun: true, error, retriedBy: retriedBy ?? turn.retriedBy });
+    if (isNew || !known.includes(turn)) {
+      // What is no part of the history has no id there: it gets those that its events had.
+      if (message) this.#put(turn, `${id}/0`, { message, recorded: true });
+      let k = Math.max(0, ...turn.entries.map((entry) => entry.k + 1));
+      for (const shown of made) this.#put(turn, `${id}/${k++}`, { message: shown, recorded: true, partial: isPartial(shown) });
+    }
+    if (turn.place !== undefined || known.includes(turn)) return;
+    this.turns = this.turns.filter((other) => other !== turn);
+    const after = this.turns.findIndex((other) => other.place !== undefined && other.place >= place);
+    this.turns.splice(after < 0 ? this.turns.length : after, 0, turn);
   }
 
   /** Takes an event and returns the turn that it changed, if any. */
   apply(event) {
+    if (!event.turn) return null;
     const turn = this.turn(event.turn, event.at);
     switch (event.type) {
       case "turn.accepted":
         turn.at = event.at;
         if (event.message) this.#put(turn, `${event.turn}/0`, { message: event.message, recorded: true });
         break;
+      case "turn.started":
+        this.#begin(turn);
+        break;
+      case "turn.restarted":
+        this.#begin(turn);
+        this.#dropUnrecorded(turn);
+        turn.thinking.clear();
+        turn.calls.clear();
+        turn.activity = { state: "restarted" };
+        break;
+      case "turn.retrying":
+        this.#begin(turn);
+        turn.activity = { state: "retrying", attempt: event.attempt, category: event.category, until: onThisClock(event) };
+        break;
       case "message.appended":
         this.#begin(turn);
+        turn.activity = null;
         this.#put(turn, event.message_id, { message: event.message, side: event.side, recorded: true });
         break;
       case "delta":
         this.#begin(turn);
-        this.#piece(turn, event);
+        if (turn.activity?.state === "retrying") turn.activity = null;
+        this.#takePiece(turn, event);
+        break;
+      case "thinking.delta":
+        this.#begin(turn);
+        if (turn.activity?.state === "retrying") turn.activity = null;
+        this.#takeThought(turn, event);
         break;
       case "tool.started":
         this.#begin(turn);
+        turn.activity = null;
         turn.calls.set(event.call, { state: "running" });
         break;
       case "tool.finished":
@@ -122,23 +242,24 @@ export class Conversation {
         break;
       case "turn.suspended":
         this.#begin(turn);
-        turn.status = "suspended";
-        turn.wait = event.outcome.resumed_by ? null : event.outcome.wait;
+        Object.assign(turn, { status: "suspended", activity: null, wait: event.outcome.resumed_by ? null : event.outcome.wait });
         break;
       case "signal.received":
-        for (const other of this.turns) if (other.wait?.number === event.wait && event.how !== "refused") other.wait = null;
-        if (event.how !== "refused") this.#begin(turn);
+        this.#takeSignal(turn, event);
         break;
       case "turn.completed":
+        this.#dropUnrecorded(turn);
         this.#end(turn, "completed");
+        turn.outcome = event.outcome;
         break;
       case "turn.errored":
+        // A person has read this much of the answer: it stays, and is marked as not complete.
+        for (const entry of turn.entries) if (!entry.recorded) Object.assign(entry, { recorded: true, partial: true, version: entry.version + 1 });
         this.#end(turn, "errored");
         turn.error = event.outcome;
         break;
       case "session.forked":
         turn.status = "completed";
-        turn.forked = { parent: event.parent, offset: event.offset };
         break;
       default:
         return null;
@@ -146,26 +267,38 @@ export class Conversation {
     return turn;
   }
 
-  /** A turn that waited for others stands where it begins. */
+  #takeSignal(turn, { wait: number, how, from, at }) {
+    if (how === "refused") return;
+    for (const other of this.turns.filter(({ wait }) => wait?.number === number)) {
+      const call = other.wait.metadata?.call_id;
+      const known = this.#decisionsOf(other.id);
+      if (call !== undefined) known.set(call, { ...known.get(call), how, by: from, at });
+      other.wait = null;
+    }
+    this.#begin(turn);
+  }
+
+  /** A turn that was queued is shown where it begins. */
   #begin(turn) {
     if (turn.begun) return;
     turn.begun = true;
-    this.turns = this.turns.filter((it) => it !== turn);
-    const last = this.turns.findLastIndex((it) => it.begun || it.status !== "open");
+    this.turns = this.turns.filter((other) => other !== turn);
+    const last = this.turns.findLastIndex((other) => other.begun || other.status !== "open");
     this.turns.splice(last + 1, 0, turn);
   }
 
   #end(turn, status) {
     this.#begin(turn);
-    turn.status = status;
-    // What was only shown is taken back: the record says what became of it.
-    for (const entry of turn.entries.filter((it) => !it.recorded)) {
-      turn.byId.delete(entry.id);
-    }
-    turn.entries = turn.entries.filter((it) => it.recorded);
+    Object.assign(turn, { status, activity: null });
   }
 
-  #put(turn, id, what) {
+  /** Removes streamed text that was not recorded: the record says what became of it. */
+  #dropUnrecorded(turn) {
+    for (const entry of turn.entries.filter((one) => !one.recorded)) turn.byId.delete(entry.id);
+    turn.entries = turn.entries.filter((entry) => entry.recorded);
+  }
+
+  #put(turn, id, fields) {
     let entry = turn.byId.get(id);
     if (!entry) {
       entry = { id, k: Number(id.slice(id.lastIndexOf("/") + 1)) };
@@ -173,15 +306,45 @@ export class Conversation {
       turn.entries.push(entry);
       turn.entries.sort((a, b) => a.k - b.k);
     }
-    Object.assign(entry, what);
+    Object.assign(entry, fields);
     entry.version = (entry.version ?? 0) + 1;
   }
 
-  #piece(turn, { message_id: id, run, n, text, so_far: soFar }) {
+  #takePiece(turn, { message_id: id, run, n, text, so_far: soFar, side }) {
     const entry = turn.byId.get(id);
     if (entry?.recorded || (entry && run < entry.run)) return;
-    const again = !entry || run > entry.run || soFar;
-    const before = again ? "" : entry.message.content;
-    this.#put(turn, id, { run, n, message: { role: "assistant", content: before + text }, recorded: false });
+    const isNewRun = !entry || run > entry.run || soFar;
+    const before = isNewRun ? "" : entry.message.content;
+    this.#put(turn, id, { run, n, side: side ?? entry?.side, message: { role: "assistant", content: before + text }, recorded: false });
   }
+
+  #takeThought(turn, { message_id: messageId, id = messageId, run, text, so_far: soFar }) {
+    const known = turn.thinking.get(id);
+    if (known && run < known.run) return;
+    const isNewRun = !known || run > known.run || soFar;
+    turn.thinking.set(id, { run, text: isNewRun ? text : known.text + text });
+  }
+}
+
+/** When a retry is due, by the clock of this machine, which may differ from the server's. */
+function onThisClock({ at, until }) {
+  const due = Date.parse(until);
+  return Math.max(Date.now(), Math.min(due, Date.now() + due - Date.parse(at)));
+}
+
+/** Text of a failed turn without calls was not finished: otherwise the turn would have completed. */
+const isPartial = (message) => message.role === "assistant" && !message.tool_calls?.length;
+
+function withVerdict(decision, answer) {
+  if (decision.how !== "consumed" || !answer) return decision;
+  const denied = answer.side?.denied ?? (closedStatus(answer.message) === "denied" ? "" : undefined);
+  return denied === undefined ? { ...decision, approved: decision.approved ?? true } : { ...decision, approved: false, reason: denied };
+}
+
+function stateOfAnswer({ message, side }, live) {
+  // A tool that ran may return any text, also one that looks like a closed call: the side record decides.
+  if (typeof side?.success === "boolean") return side.success ? "done" : "failed";
+  if (side?.denied !== undefined) return "closed";
+  if (live && live.state !== "running") return live.state;
+  return closedStatus(message) ? "closed" : "done";
 }

@@ -1,10 +1,12 @@
-// What is inside: the graph with the node that works, the timeline of a turn, the state, the events as they came.
+// The inspector: the graph with the node that works, the timeline of an answer, the state, the events.
 
+import { code, pretty } from "./call_view.js";
 import { fill, h } from "./dom.js";
-import { code, pretty } from "./turn_view.js";
 
 const EVENTS_MAX = 500;
 const TABS = ["Graph", "Timeline", "State", "Events"];
+/** Events that come too often to be listed. */
+const PIECES = ["delta", "thinking.delta"];
 
 export class Inspector {
   #tabs = h("div", { className: "tabs", role: "tablist", aria: { label: "inspector" } });
@@ -30,10 +32,10 @@ export class Inspector {
     this.#show();
   }
 
-  /** Takes note of an event. */
-  saw(event, id) {
+  /** Takes an event. */
+  take(event, id) {
     if (event.turn) this.#turn = event.turn;
-    if (event.type === "delta") return;
+    if (PIECES.includes(event.type)) return;
     this.#events.push({ id, ...event });
     if (this.#events.length > EVENTS_MAX) this.#events.shift();
     clearTimeout(this.#due);
@@ -41,9 +43,9 @@ export class Inspector {
   }
 
   #showTabs() {
-    const one = (name) =>
-      h("button", { type: "button", role: "tab", aria: { selected: String(name === this.#tab), controls: "panel" }, tabIndex: name === this.#tab ? 0 : -1, onclick: () => this.#pick(name), onkeydown: (it) => this.#step(it) }, name);
-    fill(this.#tabs, TABS.map(one));
+    const tab = (name) =>
+      h("button", { type: "button", role: "tab", aria: { selected: String(name === this.#tab), controls: "panel" }, tabIndex: name === this.#tab ? 0 : -1, onclick: () => this.#pick(name), onkeydown: (event) => this.#step(event) }, name);
+    fill(this.#tabs, TABS.map(tab));
   }
 
   #pick(name) {
@@ -61,27 +63,26 @@ export class Inspector {
   async #show() {
     if (!this.element.isConnected || !this.#session) return;
     const [tab, session] = [this.#tab, this.#session];
-    const parts = await this[`_${tab.toLowerCase()}`]().catch((error) => [h("p", { className: "note" }, error.message)]);
+    const parts = await this[`_${tab.toLowerCase()}`]().catch((error) => [note(error.message)]);
     if (tab === this.#tab && session === this.#session) fill(this.#panel, parts);
   }
 
   async _graph() {
-    if (!this.#agent) return [h("p", { className: "note" }, "No agent has answered yet.")];
-    const live = await this.#timeline().then(nodeOf, () => null);
-    const words = live ? `now: ${live}` : "nothing runs";
-    return [h("div", { className: "picture" }, h("img", { src: this.api.graphUrl(this.#agent, live), alt: `graph of ${this.#agent}; ${words}` })), h("p", { className: "note" }, words)];
+    if (!this.#agent) return [note("No agent has answered yet.")];
+    const { node, words } = await this.#timeline().then(position, () => position(null));
+    return [h("div", { className: "picture" }, h("img", { src: this.api.graphUrl(this.#agent, node), alt: `graph of ${this.#agent}; ${words}` })), note(words)];
   }
 
   async _timeline() {
     const timeline = await this.#timeline();
-    if (!timeline) return [h("p", { className: "note" }, "Nothing has happened yet.")];
+    if (!timeline) return [note("Nothing has happened yet.")];
     const line = (at, words, className = "") => h("li", { className }, h("time", { dateTime: at }, clock(at)), " ", words);
     return timeline.turns.map((turn) =>
       h(
         "section",
         {},
-        h("h2", {}, turn.answers === "message" ? "Message" : turn.answers === "signal" ? "Answer" : "End of the wait", " · ", turn.status),
-        h("ol", { className: "timeline" }, turn.entries.map((it) => line(it.at, entryWords(it), it.entry)), turn.ended_at && line(turn.ended_at, turn.status, turn.status)),
+        h("h2", {}, HEADINGS[turn.answers] ?? "End of the wait", " · ", STATES[turn.status] ?? turn.status),
+        h("ol", { className: "timeline" }, turn.entries.map((entry) => line(entry.at, entryWords(entry), entry.entry)), turn.ended_at && line(turn.ended_at, STATES[turn.status] ?? turn.status, turn.status)),
       ),
     );
   }
@@ -90,13 +91,14 @@ export class Inspector {
     const { values, lists } = await this.api.exported(this.#session);
     return [
       h("h2", {}, "Values"), code(pretty(values)),
-      Object.entries(lists ?? {}).map(([name, items]) => [h("h2", {}, `${name} (${items.length})`), items.length > 20 && h("p", { className: "note" }, "the last 20"), code(pretty(items.slice(-20).map((it) => it.body)))]),
+      Object.entries(lists ?? {}).map(([name, items]) => [h("h2", {}, `${name} (${items.length})`), items.length > 20 && note("The last 20 are shown."), code(pretty(items.slice(-20).map((item) => item.body)))]),
     ].flat(2);
   }
 
   async _events() {
-    const one = (it) => h("details", { className: "event" }, h("summary", {}, h("span", { className: "kind" }, it.type), h("span", { className: "state" }, it.id ?? "passing")), code(pretty(it)));
-    return [h("div", {}, this.#events.toReversed().map(one))];
+    if (this.#events.length === 0) return [note("Events are listed here as they happen. None has happened since this conversation was opened; the timeline shows what happened before.")];
+    const row = (event) => h("details", { className: "event" }, h("summary", {}, h("span", { className: "kind" }, event.type), h("span", { className: "state" }, event.id ?? "not stored")), code(pretty(event)));
+    return [h("div", {}, this.#events.toReversed().map(row))];
   }
 
   #timeline() {
@@ -104,27 +106,35 @@ export class Inspector {
   }
 }
 
-function nodeOf(timeline) {
+const note = (words) => h("p", { className: "note" }, words);
+
+const HEADINGS = { message: "Message", signal: "Answer of a person" };
+const STATES = { open: "in progress", suspended: "waits for an answer", completed: "finished", errored: "failed" };
+
+/** The node to light, and words for it. Which node works is stored when a step ends: before the first one none is known. */
+function position(timeline) {
   const turn = timeline?.turns.at(-1);
-  if (!turn || (turn.status !== "open" && turn.status !== "suspended")) return null;
-  const node = timeline.stands?.at?.[0]?.node ?? turn.ended_in?.node ?? turn.entries.findLast((it) => it.made_by)?.made_by.node;
+  if (!turn || (turn.status !== "open" && turn.status !== "suspended")) return { node: null, words: "The agent is not working." };
+  const now = timeline.stands?.at?.[0]?.node ?? turn.ended_in?.node;
+  const last = turn.entries.findLast((entry) => entry.made_by)?.made_by.node;
+  const words = now ? `now: ${now}` : last ? `The agent is working. Last finished: ${last}` : "The agent is working on its first step.";
   // The picture lights a node of the graph itself, also when what works is inside of it.
-  return node?.split("/")[0] ?? null;
+  return { node: (now ?? last)?.split("/")[0] ?? null, words };
 }
 
 const cut = (text) => (text?.length > 90 ? `${text.slice(0, 90)}…` : (text ?? ""));
 
-function entryWords(it) {
-  const by = it.made_by?.node ? `${it.made_by.node}: ` : "";
-  const calls = it.calls?.length ? ` calls ${it.calls.join(", ")}` : "";
+function entryWords(entry) {
+  const by = entry.made_by?.node ? `${entry.made_by.node}: ` : "";
+  const calls = entry.calls?.length ? ` calls ${entry.calls.join(", ")}` : "";
   const words = {
-    accepted: () => `said: ${cut(it.text)}`,
-    signal: () => `${it.signal} ${it.how}${it.from ? ` by ${it.from}` : ""}`,
-    message: () => `${by}${it.role}${calls}${it.text ? ` says: ${cut(it.text)}` : ""}`,
-    tool_result: () => `${by}${it.tool || it.call} ${it.status}: ${cut(it.text)}`,
-    discarded: () => `${by}made, and not kept: ${cut(it.text)}${calls}`,
+    accepted: () => (entry.text ? `message: ${cut(entry.text)}` : "accepted"),
+    signal: () => `${entry.signal} ${entry.how}${entry.from ? ` by ${entry.from}` : ""}`,
+    message: () => `${by}${entry.role}${calls}${entry.text ? `: ${cut(entry.text)}` : ""}`,
+    tool_result: () => `${by}${entry.tool || entry.call} ${entry.status}: ${cut(entry.text)}`,
+    discarded: () => `${by}not kept: ${cut(entry.text)}${calls}`,
   };
-  return words[it.entry]?.() ?? it.entry;
+  return words[entry.entry]?.() ?? entry.entry;
 }
 
 const clock = (at) => new Date(at).toLocaleTimeString(undefined, { hour12: false }) + `.${String(new Date(at).getMilliseconds()).padStart(3, "0")}`;

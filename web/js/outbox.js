@@ -1,4 +1,4 @@
-// What a person said that the server has not accepted yet: kept where a reload finds it, said again until it is answered.
+// Messages that the server has not accepted yet: kept where a reload finds them, and sent again until they are answered.
 
 import { passes } from "./api.js";
 
@@ -7,40 +7,39 @@ const FIRST_MS = 300;
 const LAST_MS = 5000;
 
 /**
- * Each item is `{key, at, session, agent, content, steer}`. The key makes it safe to say again: what was accepted is not accepted
- * twice. `deliver(item)` says it; `onChange()` is called when there are others than before; `onRefused(item, problem)` when one
- * is not said again.
+ * Each item is `{key, at, session, agent, content, steer}`. The idempotency key makes it safe to send again. `deliver(item)` sends
+ * it; `onChange()` is called when the items changed; `onRefused(item, problem)` when one is not sent again.
  */
 export class Outbox {
   #items;
-  #acts;
+  #actions;
   #running = new Set();
   #wake = new Set();
 
-  constructor(acts) {
-    this.#acts = acts;
+  constructor(actions) {
+    this.#actions = actions;
     this.#items = read();
   }
 
-  /** What is on its way from a conversation, the oldest first. */
+  /** The items of a conversation, the oldest first. */
   of(session) {
-    return this.#items.filter((it) => it.session === session);
+    return this.#items.filter((item) => item.session === session);
   }
 
-  /** Says again what is left from before. */
+  /** Sends again what is left from before. */
   resume() {
-    for (const session of new Set(this.#items.map((it) => it.session))) this.#run(session);
+    for (const session of new Set(this.#items.map((item) => item.session))) this.#run(session);
   }
 
-  /** Gives back what is left, unsaid: who signs in now may be another than who wrote it. */
+  /** Gives back what is left, unsent: whoever signs in now may be another person. */
   giveBack() {
     for (const item of this.#items.splice(0)) {
       forget(item);
-      this.#acts.onRefused(item);
+      this.#actions.onRefused(item);
     }
   }
 
-  /** Whether anything is on its way. */
+  /** Whether nothing is left. */
   get isEmpty() {
     return this.#items.length === 0;
   }
@@ -50,43 +49,43 @@ export class Outbox {
     for (const item of this.#items.splice(0)) forget(item);
   }
 
-  /** Takes an item and says it after those before it. */
+  /** Takes an item and sends it after those before it. */
   add(item) {
     this.#items.push(item);
     keep(item);
-    this.#acts.onChange();
+    this.#actions.onChange();
     this.#run(item.session);
   }
 
-  /** Tries at once: the server has been heard of again. */
+  /** Tries at once: the server answers again. */
   hurry() {
-    for (const it of this.#wake) it();
+    for (const wake of this.#wake) wake();
   }
 
   async #run(session) {
     if (this.#running.has(session)) return;
     this.#running.add(session);
-    await this.#sayAll(session);
+    await this.#sendAll(session);
     this.#running.delete(session);
   }
 
-  async #sayAll(session) {
+  async #sendAll(session) {
     for (let pause = FIRST_MS; ; ) {
       const [item] = this.of(session);
       if (!item) return;
       try {
-        await this.#acts.deliver(item);
+        await this.#actions.deliver(item);
       } catch (problem) {
         if (passes(problem)) {
           await this.#sleep((problem.retryAfter ?? 0) * 1000 || pause);
           pause = Math.min(pause * 2, LAST_MS);
           continue;
         }
-        if (this.#items.includes(item)) this.#acts.onRefused(item, problem);
+        if (this.#items.includes(item)) this.#actions.onRefused(item, problem);
       }
-      this.#items = this.#items.filter((it) => it !== item);
+      this.#items = this.#items.filter((other) => other !== item);
       forget(item);
-      this.#acts.onChange();
+      this.#actions.onChange();
       pause = FIRST_MS;
     }
   }
@@ -100,8 +99,8 @@ export class Outbox {
   }
 }
 
-// Each item has a place of its own: pages that are open beside each other do not write over one another. Where nothing can be
-// kept, or no more, it is still said as long as this page is open.
+// Each item has a place of its own, so that two tabs do not overwrite each other's. Where the browser stores nothing, an item
+// lasts as long as the page.
 function keep(item) {
   try {
     localStorage.setItem(PLACE + item.key, JSON.stringify(item));
@@ -116,15 +115,15 @@ function forget(item) {
 
 function read() {
   try {
-    const kept = Object.keys(localStorage).filter((it) => it.startsWith(PLACE));
-    return kept.flatMap(one).sort((a, b) => a.at - b.at);
+    const kept = Object.keys(localStorage).filter((name) => name.startsWith(PLACE));
+    return kept.flatMap(stored).sort((a, b) => a.at - b.at);
   } catch {
     return [];
   }
 }
 
-/** What cannot be read holds up nothing else. */
-function one(place) {
+/** An item that cannot be read is left out. */
+function stored(place) {
   try {
     const item = JSON.parse(localStorage.getItem(place));
     return item.session && place === PLACE + item.key ? [item] : [];

@@ -1,102 +1,109 @@
-// The list of conversations, and the count of what waits for a person.
+// The list of conversations, and the count of those that wait for a person.
 
 import { textOf } from "./conversation.js";
 import { fill, h, icon } from "./dom.js";
+import { ago, tick } from "./ticking.js";
 import { visibleText } from "./visible_text.js";
 
+const TITLE_MAX = 80;
+const UNTITLED = "New conversation";
+
+/** Titles by conversation, and those that are being read. */
 const titles = new Map();
+const reading = new Set();
 
 export class Sessions {
   #list = h("ul", { className: "sessions", aria: { label: "conversations" } });
-  #more = h("button", { type: "button", className: "quiet wordy", hidden: true, onclick: () => this.#next() }, "Older conversations");
+  #more = h("button", { type: "button", className: "quiet wordy", hidden: true, onclick: () => this.#readMore() }, "Older conversations");
   #items = [];
   #cursor = null;
   #waiting = new Set();
   #current = null;
 
-  /** `acts`: `remove(id)`, and `called(id, title)` when it is known how the one that is open is called. */
-  constructor(api, acts) {
+  /** `actions`: `remove(id)`, and `titled(id, title)` when the title of the open conversation is known. */
+  constructor(api, actions) {
     this.api = api;
-    this.acts = acts;
+    this.actions = actions;
     this.element = h("div", { className: "scroll" }, this.#list, this.#more);
   }
 
-  /** Reads the first page anew. */
+  /** Reads the first page anew. Returns how many conversations wait for a person, and which of them did not before. */
   async refresh() {
     const [page, pending] = await Promise.all([this.api.sessions(), this.api.pending()]);
-    const older = this.#items.filter((it) => !page.items.some((other) => other.id === it.id));
+    const older = this.#items.filter((item) => !page.items.some((other) => other.id === item.id));
     // The newest come first, and what is not among them any more is older.
     this.#items = [...page.items, ...(this.#cursor ? older : [])];
     this.#cursor ??= page.next;
-    this.#waiting = new Set(pending.items.map((it) => it.session));
+    const waiting = new Set(pending.items.map((wait) => wait.session));
+    const begun = [...waiting].filter((id) => !this.#waiting.has(id));
+    this.#waiting = waiting;
     this.#show();
-    return this.#waiting.size;
+    return { waiting: waiting.size, begun };
   }
 
   /** Marks the one that is open. */
   set current(id) {
     this.#current = id;
-    this.acts.called(id, titles.get(id));
+    this.actions.titled(id, titles.get(id));
     this.#show();
   }
 
-  async #next() {
+  /** The title of a conversation, as far as it is known. */
+  titleOf(id) {
+    return titles.get(id) ?? UNTITLED;
+  }
+
+  async #readMore() {
     const page = await this.api.sessions(this.#cursor);
     this.#cursor = page.next;
-    this.#items.push(...page.items.filter((it) => !this.#items.some((other) => other.id === it.id)));
+    this.#items.push(...page.items.filter((item) => !this.#items.some((other) => other.id === item.id)));
     this.#show();
   }
 
   #show() {
     this.#more.hidden = !this.#cursor;
-    fill(this.#list, this.#items.map((it) => this.#row(it)));
+    fill(this.#list, this.#items.map((item) => this.#row(item)));
   }
 
-  #row(it) {
-    const waits = this.#waiting.has(it.id);
-    const title = h("span", { className: "title", dir: "auto", data: { of: it.id } }, titles.get(it.id) ?? visibleText(it.id));
-    if (!titles.has(it.id)) this.#name(it.id);
+  #row(item) {
+    const waits = this.#waiting.has(item.id);
+    if (!titles.has(item.id)) this.#readTitle(item.id);
     return h(
       "li",
       {},
       h(
         "a",
-        { href: `#/s/${encodeURIComponent(it.id)}`, aria: it.id === this.#current ? { current: "page" } : {} },
-        title,
-        h("span", { className: "about" }, h("span", {}, it.agent, " · ", ago(it.updated_at)), waits && h("span", { className: "badge" }, icon("shield"), "waits for you")),
+        { href: `#/s/${encodeURIComponent(item.id)}`, title: item.id, aria: item.id === this.#current ? { current: "page" } : {} },
+        h("span", { className: "title", dir: "auto", data: { of: item.id } }, this.titleOf(item.id)),
+        h(
+          "span",
+          { className: "about" },
+          h("span", {}, item.parent ? "copy · " : "", item.agent, " · ", tick(h("time", { dateTime: item.updated_at }), () => ago(item.updated_at))),
+          waits && h("span", { className: "badge" }, icon("shield"), "waits for you"),
+        ),
       ),
-      h("button", { type: "button", className: "quiet", title: "Delete", aria: { label: `Delete ${it.id}` }, onclick: () => this.acts.remove(it.id) }, icon("bin")),
+      h("button", { type: "button", className: "quiet", title: "Delete", data: { deletes: item.id }, aria: { label: `Delete “${this.titleOf(item.id)}”` }, onclick: () => this.actions.remove(item.id) }, icon("bin")),
     );
   }
 
-  async #name(id) {
-    titles.set(id, id);
+  async #readTitle(id) {
+    if (reading.has(id)) return;
+    reading.add(id);
     const page = await this.api.messages(id, { from: 0, limit: 1 }).catch(() => null);
-    if (!page?.items[0] || !this.begins(id, textOf(page.items[0]))) titles.delete(id);
+    const message = page?.items[0] ?? page?.failed?.[0]?.message;
+    if (message) this.setTitle(id, textOf(message));
+    reading.delete(id);
   }
 
-  /** A conversation is called by how it begins. */
-  begins(id, said) {
-    const text = said.trim().slice(0, 80);
-    if (!text) return false;
+  /** A conversation has the beginning of its first message as its title. */
+  setTitle(id, beginning) {
+    const text = beginning.trim().slice(0, TITLE_MAX);
+    if (!text || titles.get(id) === visibleText(text)) return;
     titles.set(id, visibleText(text));
     // The row may have been made anew meanwhile.
     const shown = this.#list.querySelector(`.title[data-of="${CSS.escape(id)}"]`);
     if (shown) shown.textContent = titles.get(id);
-    if (id === this.#current) this.acts.called(id, titles.get(id));
-    return true;
+    this.#list.querySelector(`[data-deletes="${CSS.escape(id)}"]`)?.setAttribute("aria-label", `Delete “${titles.get(id)}”`);
+    if (id === this.#current) this.actions.titled(id, titles.get(id));
   }
-}
-
-const STEPS = [[60, "second"], [60, "minute"], [24, "hour"], [7, "day"], [5, "week"], [12, "month"], [Infinity, "year"]];
-const words = new Intl.RelativeTimeFormat(undefined, { numeric: "auto", style: "short" });
-
-/** How long ago that was, for people. */
-export function ago(at) {
-  let span = Math.min(0, (new Date(at) - Date.now()) / 1000);
-  for (const [size, unit] of STEPS) {
-    if (-span < size) return words.format(Math.round(span), unit);
-    span /= size;
-  }
-  return "";
 }

@@ -1,82 +1,111 @@
-// How a turn looks: what was said, what came of it, what tools did, how it ended.
+// The appearance of a turn: the message, the answer, the tool calls, and how it ended.
 
-import { imagesOf, textOf } from "./conversation.js";
+import { callParts } from "./call_view.js";
+import { imagesOf, textOf, thinkingOf } from "./conversation.js";
 import { fill, h, icon } from "./dom.js";
 import { show } from "./markdown.js";
+import { tick } from "./ticking.js";
 import { visibleText } from "./visible_text.js";
 
 const COLOURS = 8;
 
-/** Why a turn ends that came while the conversation waited for a person. */
-export const WAITS = "chat_session_suspended";
+/** The category of a turn that was refused because the conversation waits for a person. */
+export const SUSPENDED = "chat_session_suspended";
+const CANCELLED = "chat_turn_cancelled";
 
 /** A colour for an agent: its own number of the palette, the same everywhere. */
 export function colourOf(name) {
   let sum = 0;
-  for (const it of name) sum = (sum * 31 + it.codePointAt(0)) % 9973;
+  for (const character of name) sum = (sum * 31 + character.codePointAt(0)) % 9973;
   return sum % COLOURS;
 }
 
-/** Makes or renews the element of a turn. `acts` is what can be done with it. */
-export function turnView(turn, acts, element) {
+/** Makes or renews the element of a turn. `actions` is what the reader can do with it, and what the page knows of it. */
+export function turnView(turn, actions, element) {
   const root = element ?? h("article", { className: "turn" });
-  const open = new Set([...root.querySelectorAll("details[open]")].map((it) => it.dataset.call));
-  const results = acts.results(turn);
+  const open = new Set([...root.querySelectorAll("details[open]")].map((details) => details.dataset.call));
+  const hadFocus = root.contains(document.activeElement);
   const parts = [];
   for (const entry of turn.entries) {
-    if (entry.message.role === "user") parts.push(...drawn(() => [userPart(entry, turn, acts)]));
-    else if (entry.message.role === "assistant") parts.push(...drawn(() => agentParts(entry, turn, { acts, results, open, root })));
+    if (entry.message.role === "user") parts.push(...drawn(() => [userPart(entry, turn, actions)]));
+    else if (entry.message.role === "assistant") parts.push(...drawn(() => agentParts(entry, turn, { actions, open, root })));
   }
-  parts.push(...endParts(turn, acts));
+  for (const [id, thought] of turn.thinking) {
+    if (!turn.byId.has(id)) parts.push(thinkingPart(id, thought.text, open, turn.status === "open"));
+  }
+  parts.push(...endParts(turn, actions));
   fill(root, parts);
   root.setAttribute("aria-busy", String(turn.status === "open"));
+  if (hadFocus && !root.contains(document.activeElement)) actions.focusLost();
   return root;
 }
 
-/** Draws a part by itself: one that cannot be drawn is told, and keeps none of the others away, least of all what is asked. */
+/** Draws a part by itself: a part that cannot be drawn says so and hides no other, in particular no approval. */
 function drawn(draw) {
   try {
     return draw();
   } catch (error) {
     console.warn("a part of a turn cannot be shown", error);
-    return [h("p", { className: "note", role: "alert" }, "A part of this turn cannot be shown.")];
+    return [h("p", { className: "note", role: "alert" }, "A part of this message cannot be shown.")];
   }
 }
 
-function userPart(entry, turn, acts) {
-  const images = imagesOf(entry.message).map((url) => image(acts.imageUrl(url)));
-  const queued = turn.status === "open" && !turn.begun;
-  const note = turn.unsent ? "on its way" : "waits its turn";
+function userPart(entry, turn, actions) {
+  const images = imagesOf(entry.message).map((url) => image(actions.imageUrl(url)));
+  const isQueued = !turn.unsent && actions.isQueued(turn);
+  const note = turn.unsent ? "Sending…" : actions.waitsForAnswer() ? "Waits until the question above is answered" : "Waits until the current answer is finished";
   return h(
     "div",
-    { className: `said${turn.unsent ? " unsent" : queued ? " queued" : ""}` },
-    h("h2", { className: "unseen" }, "You said"),
+    { className: `said${turn.unsent ? " unsent" : isQueued ? " queued" : ""}` },
+    h("h2", { className: "unseen" }, "You wrote"),
     images,
     h("div", { className: "text plain", dir: "auto" }, visibleText(textOf(entry.message))),
-    queued && h("p", { className: "note" }, note),
-    !turn.unsent && h("div", { className: "acts" }, button("edit", "Edit in a fork", () => acts.edit(entry)), copyButton(entry, acts)),
+    (turn.unsent || isQueued) && h("p", { className: "note" }, note),
+    !turn.unsent && h("div", { className: "acts" }, button("edit", "Edit and continue in a copy", () => actions.edit(entry)), copyButton(entry, actions)),
   );
 }
 
-function agentParts(entry, turn, { acts, results, open, root }) {
+/** Notes below an answer that is not whole, by the reason why the model ended it. */
+const UNFINISHED = {
+  length: "This answer is cut off: it reached the model's length limit.",
+  content_filter: "This answer is cut off: the model's provider withheld the rest (content filter).",
+  error: "This answer is cut off: the model reported an error.",
+};
+
+function agentParts(entry, turn, { actions, open, root }) {
   const { message, side } = entry;
   const text = textOf(message);
-  const agent = side?.agent ?? acts.agentOf(turn);
-  const parts = [];
+  const agent = side?.agent ?? actions.agentOf(turn);
+  const thought = thinkingOf(message) || turn.thinking.get(entry.id)?.text;
+  const parts = thought ? [thinkingPart(entry.id, thought, open, false)] : [];
+  const unfinished = UNFINISHED[side?.finish_reason] ?? (side?.interrupted ? "Stopped before the answer was finished." : entry.partial && "This answer is not complete.");
   if (text) {
     const answer = keptIn(root, "answer", entry);
     answer.className = `answer tone-${colourOf(agent)}${entry.recorded ? "" : " on-its-way"}`;
     fill(
       answer,
-      h("h2", { className: "who" }, agent),
+      h("h2", { className: "who" }, actions.nameOf(agent)),
       textPart(entry, text, answer),
-      side?.interrupted && h("p", { className: "note" }, "interrupted"),
-      entry.recorded && h("div", { className: "acts" }, button("again", "Regenerate in a fork", () => acts.again(entry)), copyButton(entry, acts)),
+      unfinished && h("p", { className: "note unfinished" }, unfinished),
+      entry.recorded && h("div", { className: "acts" }, !entry.partial && button("again", "Another answer, in a copy", () => actions.regenerate(entry)), copyButton(entry, actions)),
     );
     parts.push(answer);
+  } else if (entry.recorded && unfinished) {
+    parts.push(h("p", { className: "note unfinished" }, unfinished));
   }
-  for (const call of message.tool_calls ?? []) parts.push(callPart(call, turn, { results, open }));
+  for (const call of message.tool_calls ?? []) parts.push(...callParts(call, actions.callState(turn, call), open.has(call.id)));
   return parts;
+}
+
+/** What the model thinks, folded: it is no part of the answer. */
+function thinkingPart(id, text, open, isOpenEnded) {
+  const key = `thinking ${id}`;
+  return h(
+    "details",
+    { className: "thinking", data: { call: key }, open: open.has(key) },
+    h("summary", {}, isOpenEnded ? "Thinking…" : "Thinking"),
+    h("div", { className: "as-it-is", dir: "auto" }, visibleText(text)),
+  );
 }
 
 /** The element of an entry: the one that is there, since moving a long text lays all of it out again. */
@@ -92,61 +121,60 @@ function textPart(entry, text, answer) {
   return part;
 }
 
-function callPart(call, turn, { results, open }) {
-  const result = results.get(call.id);
-  const live = turn.calls.get(call.id);
-  const asked = turn.wait?.metadata?.call_id;
-  const state = result ? stateOf(result, live) : turn.wait ? (asked === undefined || asked === call.id ? "waits" : "queued") : turn.status === "open" ? "running" : (live?.state ?? "running");
-  const words = { running: "running", waits: "waits for you", queued: "waits its turn", done: "done", failed: "failed", closed: "not run" };
-  const body = result ? textOf(result) : live?.content;
-  return h(
-    "details",
-    { className: `call ${state}`, data: { call: call.id }, open: open.has(call.id) },
-    h("summary", {}, icon(state === "failed" ? "cross" : "tool"), h("span", { className: "name" }, visibleText(call.name)), h("span", { className: "state" }, words[state])),
-    h("dl", {}, h("dt", {}, "Arguments"), h("dd", {}, code(pretty(call.arguments))), body !== undefined && [h("dt", {}, "Result"), h("dd", {}, code(body))]),
-  );
-}
-
-function stateOf(result, live) {
-  // A tool that ran may return any text, also one that looks like a closed call: what is recorded beside the message counts.
-  if (typeof result.side?.success === "boolean") return result.side.success ? "done" : "failed";
-  if (live && (live.state === "done" || live.state === "failed")) return live.state;
-  // What closes a call that was not run is a JSON object that says so (D8).
-  if (/^\{.*"status":\s*"(cancelled|denied|unknown|failed)"/.test(textOf(result))) return "closed";
-  return live?.state === "failed" ? "failed" : "done";
-}
-
-function endParts(turn, acts) {
+function endParts(turn, actions) {
   const parts = [];
-  if (turn.status === "open" && turn.begun && !turn.entries.some((it) => !it.recorded)) {
-    parts.push(h("p", { className: "thinking", role: "status" }, h("span", { className: "unseen" }, "The agent works"), h("i"), h("i"), h("i")));
+  const isStreaming = turn.entries.some((entry) => !entry.recorded);
+  if (turn.activity?.state === "restarted") parts.push(h("p", { className: "note restarted", role: "status" }, "The server was restarted. This answer starts again."));
+  if (turn.activity?.state === "retrying") parts.push(retryingPart(turn.activity));
+  if (turn.status === "open" && !isStreaming && !actions.isQueued(turn)) {
+    parts.push(h("p", { className: "working", role: "status" }, h("span", { className: "unseen" }, "The agent is working"), h("i"), h("i"), h("i")));
   }
-  if (turn.wait) parts.push(acts.approval(turn));
-  if (turn.forked) parts.push(h("p", { className: "note divider" }, `continues ${turn.forked.parent}`));
-  if (turn.error?.category === "chat_turn_cancelled") {
-    if (!turn.entries.some((it) => it.side?.interrupted)) parts.push(h("p", { className: "note" }, "stopped"));
-  } else if (turn.error?.category === WAITS) {
-    parts.push(h("p", { className: "note turned-back", role: "alert" }, "This conversation waits for an answer: give it above, then say this again."));
-  } else if (turn.error) {
-    const { category, reply, diagnostic, retry_safe: retrySafe } = turn.error;
-    parts.push(
-      h(
-        "div",
-        { className: "failure", role: "alert" },
-        h("p", {}, visibleText(reply || "This turn failed.")),
-        h("p", { className: "note" }, h("code", {}, category ?? ""), diagnostic ? ` ${visibleText(diagnostic)}` : ""),
-        retrySafe && button("again", "Try again", () => acts.retry(turn), "wordy"),
-      ),
-    );
-  }
+  if (turn.wait) parts.push(actions.approval(turn));
+  if (turn.outcome?.empty_answer) parts.push(h("p", { className: "note" }, "The model gave no answer."));
+  if (turn.error) parts.push(...failureParts(turn, actions));
   return parts;
 }
 
-/** JSON as people read it. */
-export const pretty = (value) => (typeof value === "string" ? value : JSON.stringify(value ?? {}, null, 2));
+const RETRIED = {
+  provider_rate_limit: "The model service is busy.",
+  provider_unavailable: "The model service cannot be reached.",
+};
 
-/** Text as it is, in a box that scrolls. */
-export const code = (text) => h("pre", { tabIndex: 0, role: "region", aria: { label: "value" } }, h("code", { dir: "ltr" }, visibleText(text)));
+function retryingPart({ category, attempt, until }) {
+  const left = () => Math.max(0, Math.ceil((until - Date.now()) / 1000));
+  const countdown = tick(h("span", { aria: { hidden: "true" } }), () => (left() > 0 ? `Trying again in ${left()} s.` : "Trying again…"));
+  const count = attempt > 1 ? ` Attempt ${attempt - 1} failed.` : "";
+  return h("p", { className: "note retrying", role: "status" }, `${RETRIED[category] ?? "The model did not answer."}${count} `, countdown, h("span", { className: "unseen" }, "It is tried again."));
+}
+
+function failureParts(turn, actions) {
+  const { category, reply, diagnostic, message = diagnostic, hint } = turn.error;
+  const retry = actions.canRetry(turn) && button("again", "Try again", () => actions.retry(turn), "wordy");
+  if (category === CANCELLED) {
+    const isNoted = turn.entries.some((entry) => entry.side?.interrupted || entry.partial);
+    return [!isNoted && h("p", { className: "note" }, "Stopped."), retry && h("p", {}, retry)].filter(Boolean);
+  }
+  if (category === SUSPENDED) {
+    const still = actions.waitsForAnswer() ? " Answer the question first." : "";
+    return [h("p", { className: "note turned-back" }, `Not sent: this conversation was waiting for an answer to a question.${still}`)];
+  }
+  return [
+    h(
+      "div",
+      { className: "failure", role: "alert" },
+      h("p", {}, visibleText(reply || "This message could not be answered.")),
+      h(
+        "details",
+        { data: { call: `failure ${turn.id}` } },
+        h("summary", {}, "Details"),
+        h("p", { className: "note" }, h("code", {}, category ?? ""), message ? ` ${visibleText(message)}` : ""),
+        hint && h("p", { className: "note" }, visibleText(hint)),
+      ),
+      turn.retriedBy && h("p", { className: "note" }, "It was tried again below."),
+      retry,
+    ),
+  ];
+}
 
 /** A button with an icon; the words are its name. */
 export function button(name, words, onclick, className = "quiet") {
@@ -154,10 +182,10 @@ export function button(name, words, onclick, className = "quiet") {
   return h("button", { type: "button", className, onclick, title: words, aria: wordy ? {} : { label: words } }, icon(name), wordy && words);
 }
 
-function copyButton(entry, acts) {
-  return button("copy", "Copy", () => acts.copy(textOf(entry.message)));
+function copyButton(entry, actions) {
+  return button("copy", "Copy", () => actions.copy(textOf(entry.message)));
 }
 
 function image(url) {
-  return url ? h("img", { src: url, alt: "attached image", loading: "lazy" }) : h("p", { className: "note" }, "an image elsewhere");
+  return url ? h("img", { src: url, alt: "attached image", loading: "lazy" }) : h("p", { className: "note" }, "An image on another website. It is not loaded.");
 }

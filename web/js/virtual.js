@@ -21,6 +21,8 @@ export class VirtualList {
   cost = 0;
   /** Called when the reader comes near the beginning. */
   onTop = () => {};
+  /** Called when the element that had the focus is gone. */
+  onFocusLost = () => {};
   /** Called when the reader leaves the end, or comes back to it. */
   onPinned = () => {};
 
@@ -54,7 +56,7 @@ export class VirtualList {
 
   /** Brings an item into sight. */
   show(id) {
-    const index = this.#items.findIndex((it) => it.id === id);
+    const index = this.#items.findIndex((item) => item.id === id);
     if (index < 0) return;
     this.#pinned = false;
     this.#scroller.scrollTop = this.#offset(index) - 60;
@@ -132,7 +134,7 @@ export class VirtualList {
     const { clientHeight } = this.#scroller;
     let top = this.#pinned ? total - clientHeight : this.#scroller.scrollTop;
     if (this.#wanted && !this.#pinned) {
-      const index = this.#items.findIndex((it) => it.id === this.#wanted.id);
+      const index = this.#items.findIndex((item) => item.id === this.#wanted.id);
       if (index >= 0) top = this.#offset(index) + this.#wanted.into;
     }
     const moved = this.#wanted && !this.#pinned;
@@ -156,13 +158,16 @@ export class VirtualList {
   }
 
   #place(items, before, after) {
-    const wanted = new Set(items.map((it) => it.id));
+    const wanted = new Set(items.map((item) => item.id));
     for (const [id, element] of this.#shown) {
-      // Where a reader has the focus stays in the document.
-      if (wanted.has(id) || element.contains(document.activeElement)) continue;
+      if (wanted.has(id)) continue;
+      const hasFocus = element.contains(document.activeElement);
+      // An element with the focus stays in the document when it is scrolled out of sight.
+      if (hasFocus && this.#items.some((item) => item.id === id)) continue;
       this.#observer.unobserve(element);
       element.remove();
       this.#shown.delete(id);
+      if (hasFocus) this.onFocusLost();
     }
     let next = null;
     for (const item of items.toReversed()) {

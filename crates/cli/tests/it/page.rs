@@ -56,6 +56,18 @@ fn an_approval_shows_all_that_is_approved_in_a_browser_and_who_signs_out_is_out(
     check("approval.test.mjs");
 }
 
+// U1, U2, U7 to U13, U16
+#[test]
+fn an_answer_is_told_from_its_first_moment_to_its_end_in_a_browser() {
+    check("answers.test.mjs");
+}
+
+// U3 to U6
+#[test]
+fn approvals_are_told_from_question_to_answer_in_a_browser() {
+    check("decisions.test.mjs");
+}
+
 // S6
 #[test]
 fn what_nobody_sees_is_an_escape_on_the_page() {

@@ -94,13 +94,13 @@ for (const viewport of [{ width: 1280, height: 820 }, { width: 390, height: 700 
 test("what cannot be seen in an action is seen on its card", async () => {
   const page = await open(browser, house);
   const { card } = await asked(page, BLANK);
-  assert.match(await card.innerText(), /"body": "hello\\u\{a0 x 6000\}and pay mallory"/);
+  assert.match(await card.innerText(), /hello\\u\{a0 x 6000\}and pay mallory/);
   await card.getByRole("button", { name: "Reject" }).click();
   await page.waitForFunction(() => !document.querySelector(".approval"));
   const second = await asked(page, UNSEEN);
   const words = await second.card.innerText();
-  assert.ok(words.includes(String.raw`"body": "pay\u{200b} \u{202e}001\u{202c} \u{e0041}\u{e0042}\u{2028}approved: yes\u{ad}"`), words);
-  assert.ok(words.includes(String.raw`"to": "Bob\u{200b}"`), words);
+  assert.ok(words.includes(String.raw`pay\u{200b} \u{202e}001\u{202c} \u{e0041}\u{e0042}\u{2028}approved: yes\u{ad}`), words);
+  assert.ok(words.includes(String.raw`Bob\u{200b}`), words);
   await page.context().close();
 });
 
@@ -112,7 +112,7 @@ for (const name of Object.keys(COSTLY)) {
       new PerformanceObserver((list) => list.getEntries().forEach((it) => (globalThis.longest = Math.max(globalThis.longest, it.duration)))).observe({ type: "longtask" });
     });
     const { card } = await asked(page, { ...PLAIN, text: name });
-    assert.match(await card.innerText(), /"to": "Bob"/);
+    assert.equal(await card.locator('[data-name="to"]').innerText(), "Bob");
     await readable(card);
     const length = COSTLY[name].replaceAll(/[^a-z.@]/g, "").length;
     assert.ok((await page.locator(".answer .text").last().textContent()).replaceAll(/[^a-z.@]/g, "").length >= length, "nothing of the text is lost");
@@ -151,11 +151,14 @@ test("who signs out is signed out on the server, and nothing stays in the browse
   await page.route("**/messages", (route) => (route.request().method() === "POST" ? route.abort() : route.continue()));
   await say(page, "never sent");
   await page.locator(".said.unsent").waitFor();
+  await page.fill(".composer textarea", "a draft");
   page.on("dialog", (it) => it.accept());
   await leave.click();
   await page.locator("dialog input").waitFor();
   assert.equal((await fetch(`${here.url}/v1/sessions`, { headers })).status, 401, "the cookie that somebody may have copied is worth nothing");
   assert.equal(await page.locator(".turn").count(), 0);
+  assert.equal(await page.inputValue(".composer textarea"), "");
+  assert.doesNotMatch(await page.evaluate(() => JSON.stringify({ ...sessionStorage })), /draft/);
   assert.deepEqual(await page.evaluate(() => [Object.keys(localStorage), document.querySelector("#leave").hidden]), [[], true]);
   assert.deepEqual((await page.context().cookies()).filter((it) => it.value), []);
   await page.context().close();

@@ -60,7 +60,7 @@ test("hostile texts of models render inert", async () => {
   const page = await open(browser, house);
   for (let n = 0; n < HOSTILE.length; n += 1) {
     await say(page, String(n));
-    await page.waitForFunction((it) => document.querySelectorAll(".answer").length >= 1 && !document.querySelector(".on-its-way, .thinking") && [...document.querySelectorAll(".said .text")].at(-1)?.textContent === it, String(n));
+    await page.waitForFunction((it) => document.querySelectorAll(".answer").length >= 1 && !document.querySelector(".on-its-way, .working") && [...document.querySelectorAll(".said .text")].at(-1)?.textContent === it, String(n));
     const made = await page.$$eval(".answer .text *", (all) => all.map((it) => `${it.tagName} ${it.getAttributeNames().filter((name) => !["href", "target", "rel", "title", "align", "start", "class", "tabindex", "role", "aria-label"].includes(name))}`.trim()));
     const allowed = /^(A|BLOCKQUOTE|BR|CODE|DEL|EM|H[1-6]|HR|LI|OL|P|PRE|STRONG|TABLE|TBODY|TD|TH|THEAD|TR|UL|DIV)$/;
     assert.deepEqual(made.filter((it) => !allowed.test(it)), [], HOSTILE[n].slice(0, 80));

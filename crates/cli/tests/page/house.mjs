@@ -52,7 +52,11 @@ export class House {
   async start() {
     this.port ||= await freePort();
     const args = ["serve", "--listen", `127.0.0.1:${this.port}`, "--db", this.db, ...this.#args];
-    this.#process = spawn(bin, args, { stdio: ["ignore", "pipe", "pipe"] });
+    const child = spawn(bin, args, { stdio: ["ignore", "pipe", "pipe"] });
+    this.#process = child;
+    // A test that fails leaves its server behind: that neither keeps this process nor outlives it.
+    for (const handle of [child, child.stdout, child.stderr]) handle.unref();
+    process.on("exit", () => child.kill("SIGKILL"));
     let told = "";
     this.#process.stderr.on("data", (it) => (told += it));
     this.#process.stdout.resume();
@@ -71,6 +75,7 @@ export class House {
 
   /** Kills it, as a power cut would. */
   async kill() {
+    this.#process.ref();
     const gone = once(this.#process, "exit");
     this.#process.kill("SIGKILL");
     await gone;
@@ -98,24 +103,32 @@ async function freePort() {
   return port;
 }
 
-/** A model's server that streams `pieces(request)`, one each `every` milliseconds: texts, or `{tool, arguments}` for calls. */
+/**
+ * A model's server that streams `pieces(request)`, one each `every` milliseconds: texts, `{thinking}`, `{tool, arguments}` for
+ * calls, `{until}` to wait for a promise, `{finish}` for another reason to end. `{status, headers}` as the first one refuses.
+ */
 export async function model(pieces, every = 5) {
   const server = createServer(async (request, response) => {
     let body = "";
     for await (const it of request) body += it;
+    const answer = [...pieces(JSON.parse(body))];
+    if (answer[0]?.status) return response.writeHead(answer[0].status, answer[0].headers).end('{"error":{"message":"refused by the test"}}');
     response.writeHead(200, { "content-type": "text/event-stream" });
     const say = (delta, reason = null) => response.write(`data: ${JSON.stringify({ id: "1", object: "chat.completion.chunk", created: 1, model: "m", choices: [{ index: 0, delta, finish_reason: reason }] })}\n\n`);
     say({ role: "assistant", content: "" });
     const began = performance.now();
-    let [n, calls] = [0, 0];
-    for (const piece of pieces(JSON.parse(body))) {
+    let [n, calls, reason] = [0, 0, null];
+    for (const piece of answer) {
       if (typeof piece === "string") say({ content: piece });
+      else if (piece.thinking) say({ reasoning_content: piece.thinking });
+      else if (piece.until) await piece.until;
+      else if (piece.finish) reason = piece.finish;
       else say({ tool_calls: [{ index: calls, id: `call-${calls++}`, type: "function", function: { name: piece.tool, arguments: JSON.stringify(piece.arguments) } }] });
       n += 1;
       const ahead = n * every - (performance.now() - began);
       if (ahead > 1) await new Promise((resolve) => setTimeout(resolve, ahead));
     }
-    say({}, calls > 0 ? "tool_calls" : "stop");
+    say({}, reason ?? (calls > 0 ? "tool_calls" : "stop"));
     response.end("data: [DONE]\n\n");
   }).listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -124,15 +137,18 @@ export async function model(pieces, every = 5) {
 }
 
 /** A configuration with one agent over a model's server; `tools` is a list as TOML writes it. */
-export function config(url, tools = "[]") {
+export function config(url, tools = "[]", more = "") {
   const file = join(folder(), "singletree.toml");
-  writeFileSync(file, `[models.main]\nwire = "openai"\nname = "m"\nbase_url = "${url}"\n\n[agents.tester]\ninstructions = "You are tested."\ntools = ${tools}\n`);
+  writeFileSync(file, `[models.main]\nwire = "openai"\nname = "m"\nbase_url = "${url}"\n\n[agents.tester]\ninstructions = "You are tested."\ntools = ${tools}\n${more}`);
   return file;
 }
 
 /** Opens the page and keeps an eye on what goes wrong in it. */
 export async function open(browser, house, options = {}) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 820 }, ...options });
+  // Files of the page as they are now, to try a change without building the program.
+  const { SINGLETREE_WEB: files } = process.env;
+  if (files) await context.route((url) => url.pathname === "/" || /\.(js|css)$/.test(url.pathname), (route) => route.fulfill({ path: join(files, new URL(route.request().url()).pathname.replace("/page/", "/").replace(/\/$/, "/index.html")) }));
   const page = await context.newPage();
   page.faults = [];
   page.foreign = [];
@@ -150,7 +166,7 @@ export const say = async (page, text) => {
 
 /** What the page shows of what was said, as text, when nothing is on its way. */
 export async function shown(page) {
-  await page.waitForFunction(() => document.querySelector(".text") && !document.querySelector(".on-its-way, .thinking, .queued, .unsent"));
+  await page.waitForFunction(() => document.querySelector(".text") && !document.querySelector(".on-its-way, .working, .queued, .unsent"));
   return page.$$eval(".text", (all) => all.map((it) => it.innerText.trim()));
 }
 
