@@ -21,7 +21,7 @@ const $ = (id) => document.getElementById(id);
 const state = { session: null, agent: null, agents: [], conversation: new Conversation(), unfollow: () => {}, loading: false };
 
 const composer = new Composer({ send, stop, upload });
-const sessions = new Sessions(api, { remove, titled });
+const sessions = new Sessions(api, { remove, titled, nameOf: (id) => turnActions.nameOf(id) });
 const inspector = new Inspector(api);
 const outbox = new Outbox({ deliver, onChange: () => show(), onRefused: returnRefused });
 
@@ -119,7 +119,7 @@ const whileSuspended = () => agentInfo()?.whileSuspended ?? "reject";
 const ANSWER_FIRST = "Answer the question above first. Your message stays here.";
 
 function placeholder() {
-  if (state.conversation.waiting) return { reject: "Answer the question above first", queue: "Write a message for after the answer", supersede: "Write a message; it withdraws the question above" }[whileSuspended()];
+  if (state.conversation.waiting) return { reject: "Answer the question first", queue: "Write a message for after the answer", supersede: "Write a message; it withdraws the question above" }[whileSuspended()];
   return state.conversation.running ? "Write a message; the agent reads it at its next step" : "Write a message";
 }
 

@@ -28,9 +28,12 @@ export function callParts(call, { state, content, decision }, isOpen) {
 /** The reason that the server writes where a person gave none. */
 const NO_REASON = "a person said no; nothing was done";
 
+/** Whoever answers on a server that asks for no key. */
+const NOBODY = "local";
+
 function decisionText({ how, approved, by, at, reason }) {
   const verb = { expired: "Expired without an answer", cancelled: "Withdrawn without an answer" }[how] ?? (approved === undefined ? "Answered" : approved ? "Approved" : "Rejected");
-  const person = by ? ` by ${visibleText(by)}` : "";
+  const person = by && by !== NOBODY ? ` by ${visibleText(by)}` : "";
   const because = reason && reason !== NO_REASON && how === "consumed" ? `: ${visibleText(reason)}` : "";
   return `${verb}${how === "consumed" ? person : ""}${at ? `, ${shortTime(at)}` : ""}${because}`;
 }

@@ -20,7 +20,7 @@ export class Sessions {
   #waiting = new Set();
   #current = null;
 
-  /** `actions`: `remove(id)`, and `titled(id, title)` when the title of the open conversation is known. */
+  /** `actions`: `remove(id)`, `nameOf(agent)`, and `titled(id, title)` when the title of the open conversation is known. */
   constructor(api, actions) {
     this.api = api;
     this.actions = actions;
@@ -78,7 +78,7 @@ export class Sessions {
         h(
           "span",
           { className: "about" },
-          h("span", {}, item.parent ? "copy · " : "", item.agent, " · ", tick(h("time", { dateTime: item.updated_at }), () => ago(item.updated_at))),
+          h("span", {}, item.parent ? "copy · " : "", this.actions.nameOf(item.agent), " · ", tick(h("time", { dateTime: item.updated_at }), () => ago(item.updated_at))),
           waits && h("span", { className: "badge" }, icon("shield"), "waits for you"),
         ),
       ),

@@ -107,16 +107,13 @@ test("the reason of a rejection reaches the agent, and the conversation says who
 
 // U6, D37
 test("an approval whose time is over cannot be answered any more, and says so", async () => {
-  const context = await browser.newContext();
-  const page = await context.newPage();
-  await page.clock.install();
-  await page.goto(house.url);
+  const page = await open(browser, house, { clock: true });
   await ask(page, [mail("Bob")]);
   await page.locator(".approval").waitFor();
   await page.clock.fastForward("25:00:00");
   await page.locator(".approval", { hasText: "The time to answer is over." }).waitFor();
   assert.ok(await button(page, "Approve").isDisabled() && (await button(page, "Reject").isDisabled()));
-  await context.close();
+  await page.context().close();
 });
 
 test("after an answer the focus stays in the conversation", async () => {
@@ -140,7 +137,7 @@ test("while a question waits the form says so, keeps what was typed, and sends i
   const page = await open(browser, house);
   await ask(page, [mail("Bob")]);
   await page.locator(".approval").waitFor();
-  await page.locator('.composer textarea[placeholder="Answer the question above first"]').waitFor();
+  await page.locator('.composer textarea[placeholder="Answer the question first"]').waitFor();
   const after = JSON.stringify({ calls: [], text: "And then?" });
   await say(page, after);
   await page.locator("#status", { hasText: "Answer the question above first. Your message stays here." }).waitFor();

@@ -143,13 +143,14 @@ export function config(url, tools = "[]", more = "") {
   return file;
 }
 
-/** Opens the page and keeps an eye on what goes wrong in it. */
-export async function open(browser, house, options = {}) {
+/** Opens the page and keeps an eye on what goes wrong in it; with `clock` the test can move its time on. */
+export async function open(browser, house, { clock = false, ...options } = {}) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 820 }, ...options });
   // Files of the page as they are now, to try a change without building the program.
   const { SINGLETREE_WEB: files } = process.env;
   if (files) await context.route((url) => url.pathname === "/" || /\.(js|css)$/.test(url.pathname), (route) => route.fulfill({ path: join(files, new URL(route.request().url()).pathname.replace("/page/", "/").replace(/\/$/, "/index.html")) }));
   const page = await context.newPage();
+  if (clock) await page.clock.install();
   page.faults = [];
   page.foreign = [];
   page.on("pageerror", (it) => page.faults.push(it.message));
