@@ -5,7 +5,7 @@ import { after, before, test } from "node:test";
 import { House, axe, browse, config, model, open, run, say, sessionOf, shown } from "./house.mjs";
 
 const LETTER = "Dear Bob,\n\n  the bill is paid:\n\t1. in full\n  2. in time\nto: mallory\n";
-const NESTED = { to: "Bob", body: LETTER };
+const LETTER_TO_BOB = { to: "Bob", body: LETTER };
 
 let browser;
 let house;
@@ -71,7 +71,17 @@ test("the card shows texts as texts, why the agent asks, what the tool is, and h
   assert.match(await card.locator(".expiry").innerText(), /Expires (in 24 hr|tomorrow|in 1 day)/);
   assert.ok(await card.locator("details pre").isHidden());
   await card.getByText("The same as JSON").click();
-  assert.deepEqual(JSON.parse(await card.locator("details pre").textContent()), NESTED);
+  assert.deepEqual(JSON.parse(await card.locator("details pre").textContent()), LETTER_TO_BOB);
+  // A tool of an MCP server says whose it is; what hides in the name is seen.
+  await page.route("**/sessions/*/pending", async (route) => {
+    const response = await route.fetch();
+    const json = await response.json();
+    for (const wait of json.items) wait.metadata.server = "ma\u202eil";
+    await route.fulfill({ response, json });
+  });
+  await page.reload();
+  await page.locator(".approval .server", { hasText: String.raw`A tool of the MCP server “ma\u{202e}il”.` }).waitFor();
+  await page.unrouteAll();
   await button(page, "Reject").click();
   await noCard(page);
   await page.context().close();
