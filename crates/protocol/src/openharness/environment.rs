@@ -82,10 +82,11 @@ impl<'de> Visitor<'de> for Facts {
         let mut state = EnvironmentState::default();
         while let Some(key) = map.next_key::<String>()? {
             match key.as_str() {
-                "privacy_tier" => state.privacy_tier = Some(map.next_value()?),
+                "privacy_tier" => state.privacy_tier = map.next_value()?,
                 "os" | "active_window" | "screen_hash" => {
-                    let text: String = map.next_value()?;
-                    state.facts.insert(key, text.into());
+                    if let Some(text) = map.next_value::<Option<String>>()? {
+                        state.facts.insert(key, text.into());
+                    }
                 }
                 _ => {
                     let fact = map.next_value()?;

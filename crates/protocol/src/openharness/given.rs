@@ -1,4 +1,4 @@
-//! How fields are read: what is left out is nothing, and what is there must be something.
+//! How fields are read: a field that is left out and one that is `null` are the same; any other value has to fit.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -46,7 +46,7 @@ where
     D: Deserializer<'de>,
     T: Deserialize<'de>,
 {
-    object(deserializer).map(Some)
+    Option::<Object<T>>::deserialize(deserializer).map(|found| found.map(|object| object.0))
 }
 
 /// Reads a list of structs.
@@ -65,16 +65,17 @@ where
     D: Deserializer<'de>,
     T: Deserialize<'de>,
 {
-    objects(deserializer).map(Some)
+    let objects = Option::<Vec<Object<T>>>::deserialize(deserializer)?;
+    Ok(objects.map(|objects| objects.into_iter().map(|object| object.0).collect()))
 }
 
-/// Reads a field that is there: `null` is no value.
+/// Reads a field that need not be there.
 pub(super) fn given<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,
     T: Deserialize<'de>,
 {
-    T::deserialize(deserializer).map(Some)
+    Option::deserialize(deserializer)
 }
 
 /// Reads a text of at least one character.
@@ -87,19 +88,22 @@ pub(super) fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String,
 
 /// Reads a text of at least one character that need not be there.
 pub(super) fn given_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
-    text(deserializer).map(Some)
+    match Option::<String>::deserialize(deserializer)? {
+        Some(text) if text.is_empty() => Err(Error::invalid_length(0, &"a text that is not empty")),
+        found => Ok(found),
+    }
 }
 
 /// Reads a whole number of at least 0, however it is written: `5000.0` is one.
 pub(super) fn given_whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
-    let number = Number::deserialize(deserializer)?;
+    let Some(number) = Option::<Number>::deserialize(deserializer)? else { return Ok(None) };
     let wrong = || Error::invalid_value(Unexpected::Other("another number"), &"a whole number of at least 0");
     whole(&number).map(Some).ok_or_else(wrong)
 }
 
 /// Reads a number of at least 0.
 pub(super) fn given_amount<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Number>, D::Error> {
-    let number = Number::deserialize(deserializer)?;
+    let Some(number) = Option::<Number>::deserialize(deserializer)? else { return Ok(None) };
     let fits = number.as_f64().is_some_and(|it| it >= 0.0);
     let wrong = || Error::invalid_value(Unexpected::Other("another number"), &"a number of at least 0");
     if fits { Ok(Some(number)) } else { Err(wrong()) }

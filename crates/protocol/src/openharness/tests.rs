@@ -25,7 +25,6 @@ fn a_mistake_is_told_with_its_place_and_without_what_stands_there() {
         assert!(!told.to_string().contains("canary"), "{told}");
     };
     check(asking(json!({"user_intent": {"canary": 1}})), Some("context.user_intent"), "expected a string");
-    check(asking(json!({"user_intent": null})), Some("context.user_intent"), "expected a string");
     check(asking(json!({"session_id": 7})), Some("context.session_id"), "expected a string");
     check(
         asking(json!({"environment_state": {"privacy_tier": "canary, expected x"}})),
@@ -74,6 +73,37 @@ fn a_mistake_is_told_with_its_place_and_without_what_stands_there() {
             RequestMessage::read(broken).unwrap_err().field.filter(|it| it != "protocol_version"),
             None
         );
+    }
+}
+
+// F12
+#[test]
+fn a_field_that_need_not_be_there_may_be_null_in_its_place() {
+    let named = json!({
+        "session_id": null, "conversation_id": null, "user_intent": null, "task_hint": null, "continuation": null,
+        "environment_state": null, "attachments": null, "shell": null, "extensions": null,
+    });
+    assert_eq!(request(&asking(named)).unwrap(), request(&asking(json!({}))).unwrap());
+    let inner = json!({
+        "task_hint": {"sop_id": null}, "continuation": {"continuation_token": null}, "shell": {"shell_kind": null},
+        "attachments": [{"ref_id": "a", "size_bytes": null}], "environment_state": {"privacy_tier": null, "os": null},
+    });
+    let context = request(&asking(inner)).unwrap().request.context.unwrap();
+    assert_eq!(context.task_hint, Some(TaskHint::default()));
+    assert_eq!(context.shell, Some(ShellIdentity::default()));
+    assert_eq!(context.attachments.unwrap()[0].size_bytes, None);
+    assert_eq!(context.environment_state.unwrap().tier(), PrivacyTier::Restricted);
+    let outer = json!({"protocol_version": "1.0.0", "request_id": null, "correlation_id": null, "capabilities": null,
+        "request": {"auth": null, "context": null, "extensions": null}});
+    assert_eq!(
+        request(&outer).unwrap(),
+        request(&json!({"protocol_version": "1.0.0", "request": {}})).unwrap()
+    );
+    for needed in [
+        json!({"protocol_version": null, "request": {}}),
+        json!({"protocol_version": "1.0.0", "request": null}),
+    ] {
+        assert!(request(&needed).is_err(), "{needed}");
     }
 }
 

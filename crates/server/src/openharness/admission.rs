@@ -60,16 +60,33 @@ pub(super) fn admit(message: &RequestMessage, raw: &Value) -> Result<Admitted, M
     let sop_id = sop(context)?;
     let intent = context.user_intent.clone().filter(|it| !it.trim().is_empty());
     let go_on = context.continuation.clone().unwrap_or_default();
-    let wish = match (go_on, intent) {
-        (Continuation { continuation_token: Some(token), run_id, .. }, _) => Wish::Decide { token, run_id },
-        (_, Some(intent)) => Wish::Say(Saying { intent, sop_id, attachments }),
-        (Continuation { run_id: Some(run_id), .. }, None) => Wish::Show { run_id },
-        (_, None) => {
-            return Err(Malformed::at("context.user_intent", "is missing, and so is a continuation"));
+    let wish = match (go_on, intent, &sop_id) {
+        (Continuation { continuation_token: Some(token), run_id, .. }, ..) => Wish::Decide { token, run_id },
+        (_, Some(intent), _) => Wish::Say(Saying { intent, sop_id, attachments }),
+        (Continuation { run_id: Some(run_id), .. }, None, _) => Wish::Show { run_id },
+        (_, None, Some(sop)) => {
+            let business = context.task_hint.as_ref().and_then(|hint| hint.business_key.as_deref());
+            Wish::Say(Saying { intent: start_of(sop, business), sop_id, attachments })
+        }
+        (_, None, None) if !attachments.is_empty() => {
+            Wish::Say(Saying { intent: String::new(), sop_id, attachments })
+        }
+        // The intent is recommended (spec: OpenHarness §9), but the request has to ask for something.
+        (_, None, None) => {
+            let why = "is missing, and nothing else says what to do";
+            return Err(Malformed::at("context.user_intent", why));
         }
     };
     let environment = context.environment_state.clone().filter(|it| it.tier() != PrivacyTier::Secret);
     Ok(Admitted { place, wish, environment, text: kept(raw) })
+}
+
+/// Returns the command of a request that names a procedure and says nothing else.
+fn start_of(sop: &str, business: Option<&str>) -> String {
+    match business.filter(|key| !key.trim().is_empty()) {
+        Some(key) => format!("Start the procedure `{sop}` for `{key}`."),
+        None => format!("Start the procedure `{sop}`."),
+    }
 }
 
 fn place(message: &RequestMessage, context: &Context) -> Result<Place, Malformed> {

@@ -2,15 +2,13 @@
 
 use axum::body::Bytes;
 use axum::http::StatusCode;
-use axum::http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use axum::http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use singletree_protocol::openharness::{ResponseMessage, ResponsePayload};
 
 use super::negotiation::Terms;
 use super::opening::Opening;
-
-/// The header of the transport that carries what the message carries as `correlation_id`.
-const CORRELATION: HeaderName = HeaderName::from_static("x-correlation-id");
+use crate::correlation::{CORRELATION, CorrelationId};
 
 /// Bytes of the longest correlation id that is mirrored in a header.
 const LONGEST: usize = 256;
@@ -39,6 +37,9 @@ pub(super) fn response(status: StatusCode, body: Vec<u8>, opening: &Opening, ask
     };
     if let Some(id) = mirrored {
         headers.insert(CORRELATION, id);
+    }
+    if let Some(id) = &opening.correlation_id {
+        response.extensions_mut().insert(CorrelationId::cut(id));
     }
     response
 }

@@ -1,6 +1,7 @@
 //! What a suspended turn waits for, as a question to a person or as a note that something is awaited.
 
 use serde_json::{Map, Value};
+use singletree_draw::{visible_text, visible_value};
 use singletree_durable::Timestamp;
 use singletree_harness::SuspendedTurn;
 use singletree_llm::canonical_json;
@@ -12,14 +13,16 @@ use singletree_protocol::openharness::{
 use super::digest;
 use super::tokens::Question;
 
-/// How many bytes of arguments are shown; the digest is of all of them.
-const SHOWN_MAX: usize = 4000;
+/// How many bytes of arguments are shown. An action with more cannot be approved here: nobody would have seen all of it (S6).
+const SHOWN_MAX: usize = 32 << 10;
 
 /// An action that somebody has to approve.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Wanted {
     tool: String,
     shown: String,
+    /// Whether all of the arguments are shown.
+    is_whole: bool,
     params_sha256: String,
     risk: RiskTier,
 }
@@ -35,9 +38,11 @@ impl Wanted {
         let everything = || said.cloned().unwrap_or(Value::Null);
         let tool = text("tool").unwrap_or(&turn.signal_descriptor.signal_id);
         let arguments = text("tool").and_then(|_| known("arguments").cloned()).unwrap_or_else(everything);
+        let (shown, is_whole) = shown(&clean(&lines_of(&arguments)));
         Some(Self {
-            tool: clean(tool),
-            shown: clean(&shown(&arguments)),
+            tool: visible_text(&clean(tool)).into_owned(),
+            shown,
+            is_whole,
             params_sha256: digest::sha256(&canonical_json(&arguments)),
             risk: risk(text("effect")),
         })
@@ -64,7 +69,8 @@ impl Wanted {
         now: Timestamp,
     ) -> ActionDirective {
         let run_id = turn.invocation_id.to_string();
-        let options = tokens.iter().map(|(decision, token)| ApprovalOption {
+        let offered = tokens.iter().filter(|(decision, _)| self.is_whole || *decision == Decision::Reject);
+        let options = offered.map(|(decision, token)| ApprovalOption {
             id: decision.as_str().to_owned(),
             label: label(*decision).to_owned(),
             continuation: Continuation {
@@ -77,7 +83,7 @@ impl Wanted {
         let payload = RequestApproval {
             signal_id: turn.signal_descriptor.signal_id.clone(),
             options: options.collect(),
-            prompt: format!("May `{}` run with these arguments?\n{}", self.tool, self.shown),
+            prompt: format!("May `{}` run with these arguments?\n{}{}", self.tool, self.shown, self.note()),
             action: Action {
                 name: self.tool.clone(),
                 params_summary: self.shown.clone(),
@@ -107,10 +113,22 @@ impl Wanted {
 
     fn elsewhere(&self, turn: &SuspendedTurn) -> String {
         format!(
-            "Approval is wanted for `{}` with these arguments:\n{}\nIt waits under the id {} until somebody decides it in a \
+            "Approval is wanted for `{}` with these arguments:\n{}{}\nIt waits under the id {} until somebody decides it in a \
              client that may.",
-            self.tool, self.shown, turn.signal_descriptor.signal_id,
+            self.tool,
+            self.shown,
+            self.note(),
+            turn.signal_descriptor.signal_id,
         )
+    }
+
+    /// Says why it cannot be approved here, if it cannot.
+    fn note(&self) -> &'static str {
+        if self.is_whole {
+            ""
+        } else {
+            "\nIt is too long to be approved here: approve it where all of it is shown."
+        }
     }
 }
 
@@ -146,15 +164,20 @@ fn risk(effect: Option<&str>) -> RiskTier {
     }
 }
 
-fn shown(arguments: &Value) -> String {
-    let text = match arguments {
+/// Returns the shown part of a text, and whether that is all of it. Characters that nobody sees are shown as escapes.
+fn shown(text: &str) -> (String, bool) {
+    let text = visible_value(text);
+    match text.char_indices().map(|(at, _)| at).find(|at| *at >= SHOWN_MAX) {
+        Some(end) => (format!("{}\n(cut off: {} bytes in all)", &text[..end], text.len()), false),
+        None => (text, true),
+    }
+}
+
+fn lines_of(arguments: &Value) -> String {
+    match arguments {
         Value::Object(fields) => lines(fields),
         Value::Null => "(none)".to_owned(),
         other => other.to_string(),
-    };
-    match text.char_indices().map(|(at, _)| at).find(|at| *at >= SHOWN_MAX) {
-        Some(end) => format!("{}\n(cut off: {} bytes in all)", &text[..end], text.len()),
-        None => text,
     }
 }
 

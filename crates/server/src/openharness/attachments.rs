@@ -35,7 +35,8 @@ pub(super) async fn content(asking: &Asking<'_>, session: &str, saying: &Saying)
     if saying.attachments.is_empty() {
         return Ok(saying.intent.as_str().into());
     }
-    let mut blocks = vec![ContentBlock::text_of(&saying.intent)];
+    let text = (!saying.intent.is_empty()).then(|| ContentBlock::text_of(&saying.intent));
+    let mut blocks: Vec<ContentBlock> = text.into_iter().collect();
     for (at, attachment) in saying.attachments.iter().enumerate() {
         let place = Place { field: format!("context.attachments[{at}]") };
         blocks.push(resolve(asking, session, attachment, &place).await?);

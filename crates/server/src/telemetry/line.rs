@@ -18,6 +18,9 @@ pub(crate) struct RequestLine<'a> {
     /// The trace that it is part of, as its `traceparent` says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) trace: Option<&'a str>,
+    /// The client's name of the exchange of which it is a part: `correlation_id` of an OpenHarness message, else `X-Correlation-ID`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) correlation: Option<&'a str>,
     /// The other end of the connection: a client, or a proxy before the server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) peer: Option<&'a str>,

@@ -32,6 +32,19 @@ fn a_token_decides_a_text_says_and_a_bare_run_is_shown() {
     );
 }
 
+// F12, spec: OpenHarness §9: an intent is recommended
+#[test]
+fn without_an_intent_a_procedure_starts_and_pictures_are_said() {
+    let say = |context: Value| match wish(context) {
+        Wish::Say(saying) => saying.intent,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(say(json!({"task_hint": {"sop_id": "a"}})), "Start the procedure `a`.");
+    let keyed = json!({"task_hint": {"sop_id": "a", "business_key": "7"}, "user_intent": " "});
+    assert_eq!(say(keyed), "Start the procedure `a` for `7`.");
+    assert_eq!(say(json!({"attachments": [{"ref_id": "a"}]})), "");
+}
+
 #[test]
 fn what_does_not_fit_together_is_refused_with_its_place() {
     let check = |request: Value, field: &str| {

@@ -38,6 +38,33 @@ async fn a_question_shows_the_exact_action_and_has_a_token_for_each_answer() {
     rig.stop().await;
 }
 
+// S6
+#[tokio::test]
+async fn what_is_not_shown_whole_can_be_rejected_and_not_approved() {
+    let rig = Rig::start().await;
+    let shell = Shell::of(&rig);
+    let options = |answer: &Value| -> Vec<String> {
+        let options = question(answer)["payload"]["options"].clone();
+        options.as_array().unwrap().iter().map(|option| option["id"].as_str().unwrap().to_owned()).collect()
+    };
+    let shown = |answer: &Value| question(answer)["payload"]["action"]["params_summary"].clone();
+    let long = shell.say("long", &format!("send {} to Eve", "x".repeat(5_000))).await;
+    assert_eq!(options(&long), ["approve", "reject"]);
+    assert!(shown(&long).as_str().unwrap().ends_with(" to Eve\""), "{long}");
+
+    let longer = shell.say("longer", &format!("send {} to Eve", "x".repeat(40_000))).await;
+    assert_eq!(options(&longer), ["reject"]);
+    assert!(
+        question(&longer)["payload"]["prompt"].as_str().unwrap().contains("too long to be approved here")
+    );
+    assert_eq!(texts(&shell.decide(&option(&longer, "reject")).await), ["Not done."]);
+
+    let hidden = shell.say("hidden", "send a\u{200b}\u{202e}b").await;
+    assert_eq!(shown(&hidden), "what: \"a\\u{200b}\\u{202e}b\"");
+    assert!(rig.world.done().is_empty());
+    rig.stop().await;
+}
+
 #[tokio::test]
 async fn who_approves_gets_what_comes_of_it_and_who_rejects_too() {
     let rig = Rig::start().await;

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::asking::{Shell, directives, error, message, saying, texts, with_id};
 use crate::support::Rig;
-use crate::support::agents::{BRIEF, CANARY};
+use crate::support::agents::{BRIEF, CANARY, SCRIPTED};
 
 #[tokio::test]
 async fn a_reply_is_one_directive_for_each_text_with_the_names_of_turn_and_message() {
@@ -80,6 +80,41 @@ async fn a_procedure_is_an_agent_and_a_session_keeps_it() {
     assert_eq!(rig.chat.session("s").await.unwrap().agent, BRIEF);
     shell.say("t", "say a").await;
     assert_eq!(error(&ask("t", BRIEF).await), field("context.task_hint.sop_id"));
+    rig.stop().await;
+}
+
+// F9, D18
+#[tokio::test]
+async fn a_procedure_is_not_followed_in_a_conversation() {
+    let rig = Rig::start().await;
+    let shell = Shell::of(&rig);
+    shell.say("talk", "say a").await;
+    let hinted = |session: &str| {
+        message(json!({"session_id": session, "user_intent": "say b", "task_hint": {"sop_id": SCRIPTED}}))
+    };
+    let refused = shell.ask(&hinted("talk")).await;
+    assert_eq!(error(&refused), ("invalid_request".into(), Some("context.task_hint.sop_id".into())));
+    assert_eq!(rig.chat.history("talk", 0, 10).await.unwrap().len(), 2);
+    // In a session of its own it is, and each command is shown alone.
+    shell.ask(&hinted("work")).await;
+    shell.ask(&hinted("work")).await;
+    let asked = rig.world.asked();
+    assert!(
+        !asked.last().unwrap().messages.iter().any(|message| message.text().contains("You said")),
+        "{asked:?}"
+    );
+    rig.stop().await;
+}
+
+// F12, spec: OpenHarness §9
+#[tokio::test]
+async fn a_request_without_an_intent_starts_the_procedure_that_it_names() {
+    let rig = Rig::start().await;
+    let shell = Shell::of(&rig);
+    let started = message(json!({"session_id": "p", "task_hint": {"sop_id": BRIEF}}));
+    shell.ask(&started).await;
+    let said = rig.world.asked().last().unwrap().messages.last().unwrap().text().into_owned();
+    assert!(said.contains("Start the procedure `brief`."), "{said}");
     rig.stop().await;
 }
 
