@@ -39,6 +39,7 @@
 mod error;
 
 mod approve;
+mod call_options;
 mod chat_agent;
 mod client_tools;
 mod compaction;
@@ -70,6 +71,7 @@ pub mod demo;
 
 pub use agent_loop::{AgentLoop, AgentLoopBuilder, agent};
 pub use approve::Approve;
+pub use call_options::CallOptions;
 pub use call_retry::call_retry;
 pub use chat_agent::{ChatAgent, listed};
 pub use client_tools::ClientTools;

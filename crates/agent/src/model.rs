@@ -11,6 +11,7 @@ use singletree_llm::{
 };
 use singletree_narration::claims_memory;
 
+use crate::call_options::CallOptions;
 use crate::client_tools::ClientTools;
 use crate::command::{Cycle, Verdict};
 use crate::kit::Kit;
@@ -45,6 +46,10 @@ pub(crate) async fn model(parts: Arc<Parts>, cx: Ctx<AgentState>) -> NodeResult<
     let clients = cx.extension::<ClientTools>().filter(|_| parts.stateless);
     let request = match &clients {
         Some(clients) => clients.offered(request, state.answers == 0),
+        None => request,
+    };
+    let request = match cx.extension::<CallOptions>().filter(|_| parts.stateless) {
+        Some(options) => options.applied(request),
         None => request,
     };
     let request = match cx.extension::<TurnPictures>() {

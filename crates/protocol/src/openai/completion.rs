@@ -55,6 +55,9 @@ pub struct Reply {
     pub role: ReplyRole,
     /// What is said; none beside calls where nothing is.
     pub content: Option<String>,
+    /// The thinking of the model, where its agent shows it: an extension that other vendors have, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reasoning_content: Option<String>,
     /// Always none.
     pub refusal: Option<String>,
     /// The calls that the client is to run.
@@ -157,6 +160,9 @@ pub struct Delta {
     /// More text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content: Option<String>,
+    /// More of the thinking of the model, where its agent shows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reasoning_content: Option<String>,
     /// More calls, each whole and with its place among them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<DeltaCall>,

@@ -13,6 +13,9 @@ pub struct Model {
     pub created: i64,
     /// Whose it is.
     pub owned_by: String,
+    /// Its name for people, where that is another one: an extension that several front ends show.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
 }
 
 /// What a model is.

@@ -38,6 +38,12 @@ pub struct CompletionRequest {
     /// Where to stop.
     #[serde(default)]
     pub stop: Option<Stop>,
+    /// How many tokens the answer may have.
+    #[serde(default)]
+    pub max_completion_tokens: Option<u64>,
+    /// The same, by its older name.
+    #[serde(default)]
+    pub max_tokens: Option<u64>,
     /// Whether with probabilities.
     #[serde(default)]
     pub logprobs: Option<bool>,
@@ -65,6 +71,16 @@ pub enum Stop {
 }
 
 impl Stop {
+    /// Returns the texts at which an answer ends.
+    #[must_use]
+    pub fn into_texts(self) -> Vec<String> {
+        let texts = match self {
+            Self::One(text) => vec![text],
+            Self::Several(texts) => texts,
+        };
+        texts.into_iter().filter(|text| !text.is_empty()).collect()
+    }
+
     /// Tells whether it stops nowhere.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -33,10 +33,11 @@ pub(super) struct Ending {
 
 impl Head {
     /// Returns the whole answer.
-    pub(super) fn whole(self, text: String, ending: Ending) -> Completion {
+    pub(super) fn whole(self, text: String, reasoning_content: Option<String>, ending: Ending) -> Completion {
         let Ending { reason, calls, usage, ours } = ending;
         let content = (!text.is_empty() || calls.is_empty()).then_some(text);
-        let message = Reply { role: ReplyRole::Assistant, content, refusal: None, tool_calls: calls };
+        let role = ReplyRole::Assistant;
+        let message = Reply { role, content, reasoning_content, refusal: None, tool_calls: calls };
         Completion {
             id: self.id,
             object: CompletionObject::Completion,
@@ -57,6 +58,11 @@ impl Head {
     /// Returns a piece of text.
     pub(super) fn text(&self, text: String) -> Frame {
         self.piece(Delta { content: Some(text), ..Delta::default() }, None, Map::new())
+    }
+
+    /// Returns a piece of the model's thinking.
+    pub(super) fn thought(&self, text: String) -> Frame {
+        self.piece(Delta { reasoning_content: Some(text), ..Delta::default() }, None, Map::new())
     }
 
     /// Returns the last pieces.

@@ -2,11 +2,11 @@
 
 use axum::http::HeaderMap;
 use serde_json::Value;
-use singletree_agent::ClientTools;
+use singletree_agent::{CallOptions, ClientTools};
 use singletree_llm::{ChatMessage, Role};
 use singletree_protocol::openai::CompletionRequest;
 
-use super::{conversation, tools};
+use super::{call_options, conversation, tools};
 use crate::problem::Problem;
 
 /// The header that names a session.
@@ -14,6 +14,9 @@ const SESSION_HEADER: &str = "x-session-id";
 
 /// The header under which a message is sent once.
 const KEY_HEADER: &str = "idempotency-key";
+
+/// The header in which OpenAI's SDKs say how often they have sent a request again by themselves.
+const RETRY_HEADER: &str = "x-stainless-retry-count";
 
 /// What a client asks for.
 #[derive(Debug)]
@@ -31,9 +34,24 @@ pub(super) struct Asked {
 #[derive(Debug)]
 pub(super) enum What {
     /// A conversation that belongs to no session.
-    Conversation { messages: Vec<ChatMessage>, tools: Option<ClientTools> },
+    Conversation { messages: Vec<ChatMessage>, tools: Option<ClientTools>, options: CallOptions },
     /// A message in a session.
-    Message { session: String, message: ChatMessage, key: Option<String> },
+    Message {
+        session: String,
+        message: ChatMessage,
+        key: Option<String>,
+        /// Says that the client sends the message again by itself for want of an answer.
+        retry: Option<Retry>,
+        /// The parameters that a session's agent does not look at.
+        ignored: Vec<&'static str>,
+    },
+}
+
+/// A request that an SDK sends again by itself.
+#[derive(Debug)]
+pub(super) struct Retry {
+    /// The text of the message before the last one, as the client has it.
+    pub(super) before: Option<String>,
 }
 
 /// Reads a request.
@@ -43,21 +61,38 @@ pub(super) enum What {
 pub(super) fn read(headers: &HeaderMap, request: CompletionRequest) -> Result<Asked, Problem> {
     refuse(&request)?;
     let session = session(headers, &request)?;
+    let options = call_options::read(&request)?;
+    let is_bounded = request.max_completion_tokens.or(request.max_tokens).is_some();
+    let parameters = [
+        ("max_tokens", is_bounded),
+        ("response_format", call_options::asks_for_form(&request)),
+        ("stop", request.stop.as_ref().is_some_and(|stop| !stop.is_empty())),
+    ];
+    let asked_for: Vec<&str> =
+        parameters.into_iter().filter(|parameter| parameter.1).map(|parameter| parameter.0).collect();
     let tools = tools::read(request.tools.unwrap_or_default(), request.tool_choice)?;
     let mut messages = conversation::read(request.messages)?;
     let what = match session {
-        None => What::Conversation { messages, tools },
+        None => What::Conversation { messages, tools, options },
         Some(_) if tools.is_some() => {
             let why = "in a session the agent runs its own tools: leave `tools` out, or the session";
             return Err(Problem::invalid(why).field("tools"));
         }
         Some(session) => {
             let last = messages.pop().filter(|it| it.role == Role::User);
+            let before = messages.last().map(|message| message.text().into_owned());
+            let retry = is_retry(headers).then_some(Retry { before });
             let message = last.ok_or_else(|| {
                 let why = "in a session the last message is what the user says; no other one is taken";
                 Problem::invalid(why).field("messages")
             })?;
-            What::Message { session, message, key: key(headers)? }
+            if let Some(parameter) = asked_for.iter().find(|name| **name != "max_tokens") {
+                let why = format!(
+                    "in a session the answer is the agent's own: leave `{parameter}` out, or the session"
+                );
+                return Err(Problem::invalid(why).field(*parameter));
+            }
+            What::Message { session, message, key: key(headers)?, retry, ignored: asked_for }
         }
     };
     Ok(Asked {
@@ -70,15 +105,8 @@ pub(super) fn read(headers: &HeaderMap, request: CompletionRequest) -> Result<As
 
 /// Refuses what would mean something else if it were ignored. How a model samples is the agent's own, and ignored.
 fn refuse(request: &CompletionRequest) -> Result<(), Problem> {
-    let plain = |it: &Value| it.is_null() || it.get("type").is_some_and(|it| it == "text");
     let refused = [
         (request.n.is_some_and(|it| it != 1), "n", "there is one answer"),
-        (
-            request.response_format.as_ref().is_some_and(|it| !plain(it)),
-            "response_format",
-            "the form of the answer is the agent's own",
-        ),
-        (request.stop.as_ref().is_some_and(|it| !it.is_empty()), "stop", "an answer is not cut off"),
         (request.logprobs == Some(true), "logprobs", "there are no probabilities"),
         (
             request.modalities.as_ref().is_some_and(|it| it.iter().any(|it| it != "text")),
@@ -114,6 +142,11 @@ fn session(headers: &HeaderMap, request: &CompletionRequest) -> Result<Option<St
         }
         (header, said) => Ok(header.or(said)),
     }
+}
+
+fn is_retry(headers: &HeaderMap) -> bool {
+    let count = headers.get(RETRY_HEADER).and_then(|parameter| parameter.to_str().ok()?.parse::<u32>().ok());
+    count.is_some_and(|count| count > 0)
 }
 
 fn key(headers: &HeaderMap) -> Result<Option<String>, Problem> {

@@ -9,9 +9,11 @@
 
 mod answer;
 mod asked;
+mod call_options;
 mod conversation;
 mod models;
 mod problem;
+mod reasoning;
 mod running;
 mod speech;
 mod tools;
@@ -35,11 +37,29 @@ use crate::shared::Shared;
 /// How long reading a request may take. What it costs is bounded to some milliseconds; this bounds what nobody foresaw.
 const READ_TIME: Duration = Duration::from_secs(5);
 
+/// Paths of OpenAI's API that are not served here.
+const UNSERVED: &[&str] = &[
+    "/v1/assistants",
+    "/v1/audio",
+    "/v1/batches",
+    "/v1/completions",
+    "/v1/conversations",
+    "/v1/embeddings",
+    "/v1/files",
+    "/v1/fine_tuning",
+    "/v1/images",
+    "/v1/moderations",
+    "/v1/responses",
+    "/v1/threads",
+    "/v1/uploads",
+    "/v1/vector_stores",
+];
+
 /// Returns the OpenAI section.
 pub(crate) fn section() -> Section {
     let mut routes = vec![Route::post("/v1/chat/completions", complete).needs(Scope::Write).streams()];
     routes.extend(models::routes());
-    Section::new("openai", problem::render, routes).failing_streams(problem::stream_failure)
+    Section::new("openai", problem::render, routes).failing_streams(problem::stream_failure).without(UNSERVED)
 }
 
 async fn complete(

@@ -5,6 +5,7 @@ use std::time::UNIX_EPOCH;
 
 use axum::Json;
 use axum::extract::{Path, State};
+use singletree_agent::ChatAgent;
 use singletree_protocol::openai::{Model, ModelList, ModelObject};
 
 use crate::caller::Scope;
@@ -37,17 +38,19 @@ pub(super) fn unknown(model: &str) -> Problem {
     Problem::not_found("chat_agent_unknown", format!("there is no agent `{model}`")).field("model")
 }
 
-/// Returns the agents that are not put away.
+/// Returns the agents that people pick: none that is archived, and none that is a part of the program.
 fn all(shared: &Shared) -> impl Iterator<Item = Model> {
     shared.chat.agents().filter_map(|name| {
         let record = shared.agents.iter().find(|it| it.id == name);
-        if record.is_some_and(|it| it.is_archived == Some(true)) {
+        let is_hidden = |it: &ChatAgent| it.is_archived == Some(true) || it.is_builtin == Some(true);
+        if record.is_some_and(is_hidden) {
             return None;
         }
         let created = record.and_then(|it| humantime::parse_rfc3339_weak(&it.created_at).ok());
         let created = created.and_then(|it| it.duration_since(UNIX_EPOCH).ok());
         let created = created.and_then(|it| i64::try_from(it.as_secs()).ok()).unwrap_or_default();
         let (id, owned_by) = (name.to_owned(), OWNER.to_owned());
-        Some(Model { id, object: ModelObject::Model, created, owned_by })
+        let name = record.map(|agent| agent.name.clone()).filter(|name| *name != id);
+        Some(Model { id, object: ModelObject::Model, created, owned_by, name })
     })
 }

@@ -10,20 +10,23 @@ use futures_core::Stream;
 use futures_util::StreamExt;
 use serde_json::{Map, Value, json};
 use singletree_agent::ClientTools;
+use singletree_durable::{Timestamp, TurnStatus};
 use singletree_engine::Extensions;
 use singletree_harness::{
-    Chat, ChatEvent, ChatTurnOutcome, Error, ErroredTurn, SendOptions, StatelessRequest, StatelessRun,
-    SuspendedTurn, Turn,
+    Chat, ChatEvent, ChatEventKind, ChatTurnOutcome, Error, ErroredTurn, SendOptions, StatelessRequest,
+    StatelessRun, SuspendedTurn, Turn,
 };
+use singletree_llm::ChatMessage;
 use singletree_protocol::openai::{FinishReason, FunctionCall, ToolCall, ToolKind};
 
 use super::answer::{self, Ending, Head};
-use super::asked::{Asked, What};
+use super::asked::{Asked, Retry, What};
 use super::models;
 use super::problem;
+use super::reasoning::{Reasoning, ThoughtPiece};
 use super::speech::{Added, Speech};
 use crate::fold::Fold;
-use crate::native::View;
+use crate::native::{View, mark_replayed};
 use crate::pictures;
 use crate::problem::Problem;
 use crate::shared::Shared;
@@ -34,12 +37,18 @@ use crate::told::{Teller, told};
 /// again after.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// For how long after a message an SDK may send it again by itself.
+const RETRIED_WITHIN: Duration = Duration::from_mins(30);
+
 /// An answer on its way.
 pub(super) struct Running {
     source: Source,
     head: Head,
     streams: bool,
+    /// The parameters that were not looked at, and might have changed the answer.
+    ignored: Vec<&'static str>,
     speech: Speech,
+    reasoning: Reasoning,
     fold: Fold,
     /// What was told and not handed out.
     ready: std::collections::VecDeque<Added>,
@@ -62,21 +71,34 @@ pub(super) async fn begin(shared: &Shared, chat: &Chat, asked: Asked) -> Result<
     if let Some(agent) = agent.as_deref().filter(|name| chat.agents().all(|it| it != *name)) {
         return Err(models::unknown(agent));
     }
+    let mut ignored = Vec::new();
     let (source, id, model) = match what {
-        What::Conversation { messages, tools } => {
+        What::Conversation { messages, tools, options } => {
             let request = StatelessRequest::new(messages);
             let request = agent.iter().fold(request, |it, agent| it.agent(agent));
-            let extensions = tools.iter().cloned().fold(Extensions::default(), Extensions::with);
+            let extensions =
+                tools.iter().cloned().fold(Extensions::default().with(options), Extensions::with);
             let run = chat.stateless(request.extensions(extensions)).map_err(|it| Problem::of_turn(&it))?;
             let model = agent.unwrap_or_else(|| chat.default_agent().to_owned());
             (Source::Run(run, tools), shared.ids.uuid(), model)
         }
-        What::Message { session, message, key } => {
+        What::Message { session, message, key, retry, ignored: not_taken } => {
+            ignored = not_taken;
             let message = pictures::kept(chat, &session, message).await?;
             let options = SendOptions::new().listen();
             let options = key.iter().fold(options, |it, key| it.key(key));
             let options = agent.iter().fold(options, |it, agent| it.agent(agent));
-            let turn = chat.submit(&session, message, options).await.map_err(|it| Problem::of_turn(&it))?;
+            let begun = match retry.filter(|_| key.is_none()) {
+                Some(retry) => said_before(chat, &session, (&message, &retry), shared.now()).await?,
+                None => None,
+            };
+            let turn = match begun {
+                Some(turn) => turn,
+                None => chat
+                    .submit(&session, message, options)
+                    .await
+                    .map_err(|errored| Problem::of_turn(&errored))?,
+            };
             // A session keeps its agent, whatever a request names.
             let model = chat.session(&session).await.map(|it| it.agent).map_err(|it| Problem::of(&it))?;
             let (id, events) = (turn.id().to_string(), Box::pin(turn.events()));
@@ -85,13 +107,60 @@ pub(super) async fn begin(shared: &Shared, chat: &Chat, asked: Asked) -> Result<
     };
     let created = shared.now().as_millis().div_euclid(1000);
     let head = Head { id: format!("chatcmpl-{id}"), created, model, tells_usage };
-    let (speech, fold, ready) = (Speech::default(), Fold::default(), std::collections::VecDeque::new());
-    Ok(Running { source, head, streams, speech, fold, ready })
+    let (speech, reasoning, fold) = (Speech::default(), Reasoning::default(), Fold::default());
+    let ready = std::collections::VecDeque::new();
+    Ok(Running { source, head, streams, ignored, speech, reasoning, fold, ready })
+}
+
+/// Finds the turn that an SDK's own retry asks for: the newest one of the session, if it answers the same message and the client does
+/// not know its answer yet. Sent without an idempotency key, a retry would say the message twice.
+async fn said_before(
+    chat: &Chat,
+    session: &str,
+    (message, retry): (&ChatMessage, &Retry),
+    now: Timestamp,
+) -> Result<Option<Turn>, Problem> {
+    let newest = match chat.newest_turn(session).await {
+        Ok(newest) => newest,
+        Err(Error::SessionUnknown { .. }) => None,
+        Err(error) => return Err(Problem::of(&error)),
+    };
+    let Some(newest) = newest.filter(|turn| now.since(turn.accepted_at) < RETRIED_WITHIN) else {
+        return Ok(None);
+    };
+    let turn = chat.turn(&newest.id).await.map_err(|error| Problem::of(&error))?;
+    let said = turn.message().await.map_err(|error| Problem::of(&error))?;
+    if said.is_none_or(|(said, _)| *said != *message) {
+        return Ok(None);
+    }
+    if newest.status == TurnStatus::Accepted {
+        return Ok(Some(turn));
+    }
+    let outcome = turn.outcome().await;
+    let is_another = match outcome.as_ref() {
+        // A failed message that is safe to send again is sent again.
+        ChatTurnOutcome::Errored(errored) => errored.retry_safe,
+        ChatTurnOutcome::Completed(completed) => {
+            let knows = |text: &str| completed.replies.iter().any(|reply| reply.text() == text);
+            retry.before.as_deref().is_some_and(knows)
+        }
+        ChatTurnOutcome::Suspended(_) => false,
+    };
+    Ok((!is_another).then_some(turn))
 }
 
 impl Running {
     /// Answers as it was asked.
-    pub(super) async fn answer(mut self, shared: &Arc<Shared>) -> Result<Response, Problem> {
+    pub(super) async fn answer(self, shared: &Arc<Shared>) -> Result<Response, Problem> {
+        let is_replayed = matches!(&self.source, Source::Turn(turn, _) if !turn.is_new());
+        let mut response = self.begun(shared).await?;
+        if is_replayed {
+            mark_replayed(&mut response);
+        }
+        Ok(response)
+    }
+
+    async fn begun(mut self, shared: &Arc<Shared>) -> Result<Response, Problem> {
         if !self.streams {
             return self.whole().await;
         }
@@ -122,12 +191,12 @@ impl Running {
         let outcome = loop {
             match self.next().await? {
                 Added::End(outcome) => break outcome,
-                Added::Nothing | Added::Life | Added::Text(_) => {}
+                Added::Nothing | Added::Life | Added::Text(_) | Added::Thought(_) => {}
             }
         };
         let (note, ending) = self.ending(&outcome).await?;
         let text = note.iter().fold(self.speech.text(), |text, note| text + note);
-        Ok(Json(self.head.whole(text, ending)).into_response())
+        Ok(Json(self.head.whole(text, self.reasoning.text(), ending)).into_response())
     }
 
     /// Tells the answer piece by piece.
@@ -140,6 +209,7 @@ impl Running {
         loop {
             match added {
                 Added::Text(text) => teller.tell(self.head.text(text)).await,
+                Added::Thought(text) => teller.tell(self.head.thought(text)).await,
                 Added::Nothing | Added::Life => {}
                 Added::End(outcome) => {
                     let (note, ending) = self.ending(&outcome).await?;
@@ -168,6 +238,11 @@ impl Running {
                 // Neither ends without an outcome or an error.
                 None => return Err(Problem::of(&Error::ShuttingDown)),
             };
+            if let ChatEventKind::ThinkingDelta { id, run, n: _, text, so_far } = &event.what {
+                let told = self.reasoning.add(ThoughtPiece { id, run: *run, text, so_far: *so_far });
+                self.ready.extend(told.map(Added::Thought));
+                continue;
+            }
             let (fold, speech) = (&mut self.fold, &mut self.speech);
             let added = fold.event(&event).into_iter().map(|it| speech.piece(it));
             self.ready.extend(added.filter(|it| !matches!(it, Added::Nothing)));
@@ -214,6 +289,9 @@ impl Running {
         if self.streams && self.speech.is_void {
             // What was told cannot be taken back: it is said again, and this says so.
             ours.insert("superseded".into(), true.into());
+        }
+        if !self.ignored.is_empty() {
+            ours.insert("ignored".into(), json!(self.ignored));
         }
         let (calls, used) = match &self.source {
             Source::Run(run, tools) => (self.theirs(tools.as_ref()), run.usage()),

@@ -38,6 +38,8 @@ pub(super) enum Added {
     Life,
     /// More text.
     Text(String),
+    /// More of the model's thinking.
+    Thought(String),
     /// The end.
     End(Arc<ChatTurnOutcome>),
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use axum::body::HttpBody;
-use axum::http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, RETRY_AFTER};
+use axum::http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, LOCATION, RETRY_AFTER};
 use axum::http::{HeaderMap, HeaderValue, Method};
 use tower_http::CompressionLevel;
 use tower_http::compression::{CompressionLayer, Predicate};
@@ -36,6 +36,41 @@ fn is_text(headers: &HeaderMap) -> bool {
     )
 }
 
+/// Headers that pages may send, beside the usual ones and the id of the request.
+const SENT: &[&str] = &[
+    "idempotency-key",
+    "last-event-id",
+    "openai-beta",
+    "openai-organization",
+    "openai-project",
+    "prefer",
+    "traceparent",
+    "x-correlation-id",
+    "x-name",
+    "x-session-id",
+    "x-subject",
+];
+
+/// Headers that OpenAI's SDK sends of itself.
+const STAINLESS: &[&str] = &[
+    "x-stainless-arch",
+    "x-stainless-async",
+    "x-stainless-custom-poll-interval",
+    "x-stainless-helper-method",
+    "x-stainless-lang",
+    "x-stainless-os",
+    "x-stainless-package-version",
+    "x-stainless-poll-helper",
+    "x-stainless-read-timeout",
+    "x-stainless-retry-count",
+    "x-stainless-runtime",
+    "x-stainless-runtime-version",
+    "x-stainless-timeout",
+];
+
+/// Headers of answers that pages may read, beside the usual ones and the id of the request.
+const EXPOSED: &[&str] = &["idempotent-replayed", "preference-applied", "x-correlation-id", "x-should-retry"];
+
 pub(super) fn compression() -> CompressionLayer<WholeTexts> {
     CompressionLayer::new().gzip(true).quality(CompressionLevel::Fastest).compress_when(WholeTexts)
 }
@@ -47,12 +82,17 @@ pub(super) fn cors(origins: &[String]) -> Option<CorsLayer> {
         return None;
     }
     let header = HeaderName::from_static;
-    let sent = ["idempotency-key", "last-event-id", "prefer", "traceparent", request_id::HEADER].map(header);
+    let sent = SENT.iter().chain(STAINLESS).copied().chain([request_id::HEADER]).map(header);
     let cors = CorsLayer::new()
         .allow_origin(origins)
         .allow_methods([Method::GET, Method::POST, Method::PUT, Method::DELETE])
         .allow_headers([ACCEPT, AUTHORIZATION, CONTENT_TYPE].into_iter().chain(sent).collect::<Vec<_>>())
-        .expose_headers([RETRY_AFTER, header(request_id::HEADER)])
+        .expose_headers(
+            [LOCATION, RETRY_AFTER]
+                .into_iter()
+                .chain(EXPOSED.iter().copied().chain([request_id::HEADER]).map(header))
+                .collect::<Vec<_>>(),
+        )
         .max_age(ASKED_EVERY);
     Some(cors)
 }

@@ -195,3 +195,52 @@ async fn a_picture_in_a_message_is_kept_by_its_digest() {
     assert_eq!(sent[1]["source"]["type"], "inline");
     rig.stop().await;
 }
+
+// W9
+#[tokio::test]
+async fn what_an_sdk_sends_again_by_itself_is_said_once() {
+    let rig = Rig::start().await;
+    let first = in_session(&rig, "s").with("x-stainless-retry-count", "0");
+    let again = in_session(&rig, "s").with("x-stainless-retry-count", "1");
+    let begun = ask(&first, &says("say one")).await.json();
+    let repeated = ask(&again, &says("say one")).await;
+    assert_eq!(repeated.header("idempotent-replayed"), "true");
+    let repeated = repeated.json();
+    assert_eq!(repeated["singletree"]["turn"], begun["singletree"]["turn"]);
+    assert_eq!(texts(&rig, "s").await.len(), 2);
+    // While the turn runs, the second request joins it.
+    let running = tokio::spawn({
+        let first = first.clone();
+        async move { ask(&first, &says("slow two")).await.json() }
+    });
+    within(async {
+        while !rig.pace.waiting() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    let joined = tokio::spawn({
+        let again = again.clone();
+        async move { ask(&again, &says("slow two")).await.json() }
+    });
+    rig.pace.run_free();
+    let (running, joined) = (within(running).await.unwrap(), within(joined).await.unwrap());
+    assert_eq!(running["singletree"]["turn"], joined["singletree"]["turn"]);
+    assert_eq!(texts(&rig, "s").await.len(), 4);
+    // Whoever knows the answer says the same again, and so does whoever says something else.
+    let mut knowing = says("");
+    knowing["messages"] = json!([
+        { "role": "user", "content": "slow two" },
+        { "role": "assistant", "content": "You said: two" },
+        { "role": "user", "content": "slow two" },
+    ]);
+    ask(&again, &knowing).await;
+    assert_eq!(texts(&rig, "s").await.len(), 6);
+    ask(&again, &says("say three")).await;
+    assert_eq!(texts(&rig, "s").await.len(), 8);
+    // Much later it is another message.
+    rig.clock.advance(std::time::Duration::from_secs(3600));
+    ask(&again, &says("say three")).await;
+    assert_eq!(texts(&rig, "s").await.len(), 10);
+    rig.stop().await;
+}

@@ -1,11 +1,15 @@
 //! Answers in no session (D16).
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
+use singletree_agent::{AgentLoop, ChatAgent};
+use singletree_llm::ScriptedProvider;
 
 use super::{PATH, ask, both, message, says, stream};
-use crate::support::Rig;
-use crate::support::agents::CANARY;
+use crate::support::agents::{CANARY, script};
 use crate::support::rig::within;
+use crate::support::{Rig, RigBuilder};
 
 #[tokio::test]
 async fn a_list_of_messages_is_answered_whole_or_piece_by_piece_and_forgotten() {
@@ -59,7 +63,7 @@ async fn tools_that_read_are_run_and_those_that_change_something_are_off() {
     let refused = ask(&rig.client(), &says("act")).await;
     assert_eq!(
         (refused.status, &refused.json()["error"]["code"]),
-        (400, &json!("provider_invalid_response"))
+        (502, &json!("provider_invalid_response"))
     );
     assert_eq!(rig.world.done(), ["look a"]);
     assert!(rig.world.asked().iter().all(|it| it.tools.iter().all(|it| it.name() == "look")));
@@ -157,8 +161,7 @@ async fn the_agents_are_the_models() {
     let ids: Vec<_> = list["data"].as_array().unwrap().iter().map(|it| it["id"].clone()).collect();
     assert_eq!((&list["object"], ids), (&json!("list"), vec![json!("brief"), json!("scripted")]));
     let brief = rig.client().get("/v1/models/brief").await.json();
-    let expect =
-        json!({ "id": "brief", "object": "model", "created": 1_767_225_600, "owned_by": "singletree" });
+    let expect = json!({ "id": "brief", "object": "model", "created": 1_767_225_600, "owned_by": "singletree", "name": "Brief" });
     assert_eq!(brief, expect);
     assert_eq!(list["data"][0], expect);
     let unknown = rig.client().get("/v1/models/nobody").await;
@@ -208,5 +211,81 @@ async fn schemas_that_would_take_for_ever_are_refused_by_category() {
     let mut body = says("say hi");
     body["tools"] = json!([tool(&json!({ "type": "object", "allOf": [itself, itself] }))]);
     assert_eq!(message(&ask(&rig.client(), &body).await)["content"], "You said: hi");
+    rig.stop().await;
+}
+
+// W8, D32: the status goes by the cause.
+#[tokio::test]
+async fn a_key_that_the_vendor_refuses_is_no_mistake_of_the_caller() {
+    let rig = Rig::start().await;
+    for (text, status, kind) in [
+        ("fail by key", 502, "server_error"),
+        ("fail by model", 502, "server_error"),
+        ("fail by limit", 429, "rate_limit_error"),
+        ("fail correctable", 400, "invalid_request_error"),
+        ("fail retryable", 503, "server_error"),
+    ] {
+        let answer = ask(&rig.client(), &says(text)).await;
+        assert_eq!((answer.status, answer.json()["error"]["type"].as_str()), (status, Some(kind)), "{text}");
+    }
+    let limited = ask(&rig.client(), &says("fail by limit")).await;
+    assert_eq!(limited.header("retry-after"), "8");
+    rig.stop().await;
+}
+
+// F14
+#[tokio::test]
+async fn agents_that_people_do_not_pick_are_no_models() {
+    let made = "2026-01-01T00:00:00Z";
+    let scripted = ChatAgent::new("scripted", "Scripted", made);
+    let hidden = ChatAgent { is_builtin: Some(true), ..ChatAgent::new("brief", "Brief", made) };
+    let rig = Rig::builder().server(|server| server.agents([scripted, hidden])).start().await;
+    let list = rig.client().get("/v1/models").await.json();
+    let ids: Vec<_> = list["data"].as_array().unwrap().iter().map(|model| model["id"].clone()).collect();
+    assert_eq!(ids, ["scripted"]);
+    assert_eq!(rig.client().get("/v1/models/brief").await.status, 404);
+    rig.stop().await;
+}
+
+// W10, D19
+#[tokio::test]
+async fn what_the_model_thinks_is_told_where_its_agent_shows_it_and_nowhere_else() {
+    let thinker = |rig: RigBuilder| {
+        rig.also(|pace| {
+            let model = Arc::new(ScriptedProvider::new(script()).with_pace(pace.clone()));
+            AgentLoop::builder(model).show_thinking(true).agent("thinker").unwrap()
+        })
+    };
+    let rig = thinker(Rig::builder()).start().await;
+    rig.pace.run_free();
+    for session in [None, Some("s")] {
+        let client =
+            session.iter().fold(rig.client(), |client, session| client.with("x-session-id", session));
+        let mut body = says("think");
+        body["model"] = "thinker".into();
+        let whole = message(&ask(&client, &body).await);
+        assert_eq!(whole["reasoning_content"], "Nobody may see this.", "{session:?}");
+        assert_eq!(whole["content"], "I have thought.");
+        body["stream"] = true.into();
+        let mut events = client.post_events(PATH, &body).await;
+        let chunks: Vec<Value> = events
+            .rest()
+            .await
+            .iter()
+            .filter(|event| event.data.as_deref() != Some("[DONE]"))
+            .map(|event| event.json())
+            .collect();
+        let told = |name: &str| -> String {
+            chunks.iter().filter_map(|event| event["choices"][0]["delta"][name].as_str()).collect()
+        };
+        assert_eq!(
+            (told("reasoning_content"), told("content")),
+            ("Nobody may see this.".into(), "I have thought.".into())
+        );
+        let quiet = ask(&client.with("x-session-id", "quiet"), &says("think")).await;
+        if session.is_none() {
+            assert!(!quiet.text().contains("Nobody may see this"), "{}", quiet.text());
+        }
+    }
     rig.stop().await;
 }
