@@ -3,11 +3,19 @@
 use axum::Json;
 use axum::extract::Path;
 use serde::Deserialize;
+use singletree_harness::FailedTurn;
 use singletree_protocol::steerable::MessagePage;
 
 use super::project::Projection;
 use crate::native::{Params, Telling, limit};
 use crate::problem::Problem;
+
+fn is_in_history(turn: &FailedTurn) -> bool {
+    turn.error.error_category == "chat_turn_cancelled" && turn.message.is_none() && turn.made.is_empty()
+}
+
+/// How many failed turns one page tells, at most.
+const FAILED_TURNS: usize = 100;
 
 /// Which messages to read. What is not known is ignored.
 #[derive(Debug, Default, Deserialize)]
@@ -35,9 +43,23 @@ pub(super) async fn page(
         let before = all.messages_before(&chat, from, 1).await.map_err(|it| Problem::of(&it))?;
         before.items.iter().for_each(|it| drop(projection.entry(it)));
     }
-    let messages = part.items.iter().filter_map(|it| projection.entry(it));
+    let failed = all.failed_turns(&chat, from..part.next.unwrap_or(u64::MAX), FAILED_TURNS).await;
+    let failed = failed.map_err(|error| Problem::of(&error))?;
+    // The shown part of a turn that somebody cancelled is in the history, and marked there (D10).
+    let mut failed = failed.into_iter().filter(|turn| !is_in_history(turn)).peekable();
+    let mut messages = Vec::new();
+    for entry in &part.items {
+        while let Some(turn) = failed.next_if(|turn| turn.place <= entry.seq) {
+            messages.extend(projection.failed(&turn));
+        }
+        messages.extend(projection.entry(entry));
+    }
+    messages.extend(failed.flat_map(|turn| projection.failed(&turn)));
+    for message in messages.iter_mut().filter(|message| message.other.contains_key("error")) {
+        message.content = telling.shared.redactor.redact(&message.content).into_owned();
+    }
     Ok(Json(MessagePage {
-        messages: messages.collect(),
+        messages,
         next: part.next,
         last_event_id: part.last_event.as_ref().map(ToString::to_string),
     }))

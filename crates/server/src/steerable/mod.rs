@@ -38,7 +38,7 @@ pub(crate) fn section() -> Section {
 
 /// Words why a stream ends before its turn.
 fn stream_failure(problem: &Problem, _asked: &Asked) -> Vec<Frame> {
-    let (message, code) = (Some(problem.message.clone()), Some(problem.category.clone()));
+    let (message, code) = (Some(problem.shown().to_owned()), Some(problem.category.clone()));
     let error = SseEvent { message, code, ..SseEvent::new(EventType::Error) };
     vec![send::frame(&error), Frame::data("[DONE]")]
 }

@@ -1,13 +1,13 @@
 //! Messages of a history, as the specification has them. A projection: what it lacks in a history it never adds.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use singletree_durable::Timestamp;
-use singletree_harness::TranscriptEntry;
+use singletree_harness::{FailedTurn, MessageId, TranscriptEntry};
 use singletree_llm as llm;
 use singletree_protocol::steerable::{ChatMessage, ContentPart, Role, ToolCall, ToolResult};
 
 use crate::fold::{agent_of, success};
-use crate::native::time;
+use crate::native::{bucket, time};
 
 /// Writes messages of one chat, in their order.
 #[derive(Debug)]
@@ -30,6 +30,51 @@ impl<'a> Projection<'a> {
         let id =
             entry.id.as_ref().map_or_else(|| format!("{}:{}", self.chat, entry.seq), ToString::to_string);
         self.message(id, &entry.message, entry.side.as_ref())
+    }
+
+    /// Writes a turn that failed, where a history does not have it (D29): the message that it answers, the shown part of an
+    /// answer, and why it failed, as a message of the application. Each says `failed`.
+    pub(super) fn failed(&mut self, failed: &FailedTurn) -> Vec<ChatMessage> {
+        self.at = self.at.max(failed.turn.accepted_at);
+        let turn = &failed.turn.id;
+        let own =
+            failed.message.as_ref().map(|said| (MessageId { turn: turn.clone(), k: 0 }.to_string(), said));
+        let made = failed.made.iter().zip(1_u64..).map(|(said, k)| match failed.message {
+            Some(_) => (MessageId { turn: turn.clone(), k }.to_string(), said),
+            // Its first messages are part of the history.
+            None => (format!("{turn}/failed.{k}"), said),
+        });
+        let said = own.into_iter().chain(made);
+        let mut shown: Vec<ChatMessage> =
+            said.filter_map(|(id, (message, side))| self.message(id, message, side.as_ref())).collect();
+        for message in &mut shown {
+            message.other.insert("failed".to_owned(), true.into());
+        }
+        self.at = self.at.max(failed.turn.ended_at.unwrap_or(self.at));
+        shown.push(self.error(failed));
+        shown
+    }
+
+    fn error(&self, failed: &FailedTurn) -> ChatMessage {
+        let error = json!({
+            "code": failed.error.error_category,
+            "errorBucket": bucket(failed.error.error_bucket),
+            "retrySafe": failed.error.retry_safe,
+        });
+        ChatMessage {
+            id: format!("{}/error", failed.turn.id),
+            role: Role::System,
+            content: failed.error.reply.text().into_owned(),
+            created_at: time(self.at).0,
+            chat_id: Some(self.chat.to_owned()),
+            agent_id: None,
+            tool_calls: Vec::new(),
+            tool_result: None,
+            tool_call_id: None,
+            updated_at: None,
+            parts: Vec::new(),
+            other: Map::from_iter([("failed".to_owned(), true.into()), ("error".to_owned(), error)]),
+        }
     }
 
     /// Writes a message of this id.
@@ -119,8 +164,6 @@ pub(super) fn result(call: &str, success: bool, content: &str) -> ToolResult {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     // spec: steerable tools, ToolResult

@@ -44,7 +44,8 @@ pub(super) async fn send(
     }
     let Said { message, options } = said(&telling, &chat, body).await?;
     let turn = telling.chat().submit(&chat, message, options.listen()).await;
-    Ok(stream(&telling, &turn.map_err(|it| Problem::of_turn(&it))?))
+    let turn = turn.map_err(|errored| Problem::of_turn(&errored))?;
+    Ok(telling.marked(&turn, stream(&telling, &turn)))
 }
 
 /// Accepts a message for the turn that runs; where none runs nothing is accepted, and the client sends it.

@@ -14,8 +14,11 @@ use crate::body::Sent;
 use crate::native::{Params, Telling, limit, time};
 use crate::problem::Problem;
 
-/// Among how many sessions, in the order of their ids, the latest are looked for.
-const LOOKED_AT: u64 = 1000;
+/// How many sessions are looked at for those that are active, the ones first that were changed last.
+const LOOKED_AT: usize = 5000;
+
+/// How many are read at once.
+const PAGE: u64 = 100;
 
 /// The scenario that means any agent: the first.
 const ANY_SCENARIO: &str = "agent-entry";
@@ -40,28 +43,43 @@ pub(super) async fn list(
 ) -> Result<Json<Vec<AgentSession>>, Problem> {
     let limit = usize::try_from(limit(query.limit)?).unwrap_or(usize::MAX);
     let chat = telling.chat();
-    let mut infos = match &query.chat_id {
-        Some(id) => match chat.session(id).await {
-            Ok(info) => vec![info],
-            Err(Error::SessionUnknown { .. }) => Vec::new(),
+    if let Some(id) = &query.chat_id {
+        let found = match chat.session(id).await {
+            Ok(info) => listed(&telling, &chat, &info, query.active_only).await?,
+            Err(Error::SessionUnknown { .. }) => None,
             Err(error) => return Err(Problem::of(&error)),
-        },
-        None => chat.sessions(None, LOOKED_AT).await.map_err(|it| Problem::of(&it))?.items,
-    };
-    infos.sort_by_key(|it| std::cmp::Reverse(it.updated_at));
-    let mut sessions = Vec::new();
-    for info in infos {
-        if sessions.len() == limit {
-            break;
+        };
+        return Ok(Json(found.into_iter().collect()));
+    }
+    let (mut sessions, mut seen, mut from) = (Vec::new(), 0, None);
+    while seen < LOOKED_AT {
+        let page = chat.recent_sessions(from.as_deref(), PAGE).await.map_err(|error| Problem::of(&error))?;
+        seen += page.items.len();
+        for info in &page.items {
+            sessions.extend(listed(&telling, &chat, info, query.active_only).await?);
+            if sessions.len() == limit {
+                return Ok(Json(sessions));
+            }
         }
-        match record(&telling, &chat, &info).await {
-            Ok(it) if it.is_active || !query.active_only => sessions.push(it),
-            // One that was deleted meanwhile is none.
-            Ok(_) | Err(Error::SessionUnknown { .. }) => {}
-            Err(error) => return Err(Problem::of(&error)),
-        }
+        let Some(next) = page.next else { break };
+        from = Some(next);
     }
     Ok(Json(sessions))
+}
+
+/// Returns the record of a session, if it belongs in the list.
+async fn listed(
+    telling: &Telling,
+    chat: &Chat,
+    info: &SessionInfo,
+    active_only: bool,
+) -> Result<Option<AgentSession>, Problem> {
+    match record(telling, chat, info).await {
+        Ok(session) => Ok(Some(session).filter(|session| session.is_active || !active_only)),
+        // One that was deleted meanwhile is none.
+        Err(Error::SessionUnknown { .. }) => Ok(None),
+        Err(error) => Err(Problem::of(&error)),
+    }
 }
 
 /// Shows one session.

@@ -11,7 +11,7 @@ use crate::support::Rig;
 /// Returns what a page shows of messages that are kept: the hook has one bubble a turn, in which all of it stands.
 fn bubbles(kept: &[Value]) -> Vec<Value> {
     let mut bubbles: Vec<Value> = Vec::new();
-    for message in kept {
+    for message in kept.iter().filter(|message| message["failed"] != true) {
         match message["role"].as_str().unwrap() {
             "user" => {
                 bubbles.push(json!({ "role": "user", "content": message["content"], "toolCalls": [] }));

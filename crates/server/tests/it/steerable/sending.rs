@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hyper::Method;
 use serde_json::{Value, json};
-use singletree_harness::{Limits, SendOptions};
+use singletree_harness::{ChatTurnOutcome, Limits, SendOptions};
 use singletree_llm::ChatMessage;
 
 use super::{messages, said, send, turn, types};
@@ -97,9 +97,16 @@ async fn what_is_no_message_of_a_user_is_refused_and_nothing_is_kept() {
     check(part(json!({ "type": "video", "url": "https://x" })), 400, invalid, json!("message.parts[0]"))
         .await;
     check(
-        part(json!({ "type": "image", "url": "data:image/png;base64,AAAA" })),
+        part(json!({ "type": "image", "url": "data:text/plain;base64,AAAA" })),
         400,
         invalid,
+        json!("content[0].source.url"),
+    )
+    .await;
+    check(
+        part(json!({ "type": "image", "url": "data:image/png;base64,AAAA" })),
+        400,
+        "chat_blob_refused",
         json!("content[0].source.url"),
     )
     .await;
@@ -137,7 +144,49 @@ async fn an_error_is_the_last_but_the_end_and_says_what_can_be_done() {
     assert_eq!((&void["messageId"], &void["payload"]["messageId"]), (&json!(shown), &json!(shown)));
     let canary = check("canary", "error", "provider_invalid_request", "user_correctable").await;
     assert!(!canary.iter().any(|it| it.to_string().contains(CANARY)), "{canary:?}");
-    assert_eq!(messages(&rig.client(), "s").await, Vec::<Value>::new());
+    // What failed is shown, and is no part of the conversation.
+    let listed = messages(&rig.client(), "s").await;
+    assert!(listed.iter().all(|message| message["failed"] == true), "{listed:?}");
+    assert!(!listed.iter().any(|message| message.to_string().contains(CANARY)), "{listed:?}");
+    assert_eq!(listed.iter().filter(|message| message["role"] == "system").count(), 6);
+}
+
+// D29
+#[tokio::test]
+async fn a_turn_that_failed_is_listed_with_its_message_what_was_shown_and_its_error() {
+    let rig = Rig::start().await;
+    let client = rig.client();
+    send(&client, "s", "say one").await;
+    send(&client, "s", "fail halfway").await;
+    let failed = rig.chat.newest_turn("s").await.unwrap().unwrap().id;
+    send(&client, "s", "say two").await;
+    let brief =
+        |message: &Value| (message["role"].clone(), message["content"].clone(), message["failed"] == true);
+    let row = |role: &str, content: &str, failed: bool| (json!(role), json!(content), failed);
+    let reply = rig.chat.turn(&failed).await.unwrap().outcome().await;
+    let ChatTurnOutcome::Errored(errored) = reply.as_ref() else { panic!("{reply:?}") };
+    let expected = [
+        row("user", "say one", false),
+        row("assistant", "You said: one", false),
+        row("user", "fail halfway", true),
+        row("assistant", "Half a", true),
+        row("system", &errored.reply.text(), true),
+        row("user", "say two", false),
+        row("assistant", "You said: two", false),
+    ];
+    let listed = messages(&client, "s").await;
+    assert_eq!(listed.iter().map(brief).collect::<Vec<_>>(), expected);
+    assert_eq!(listed[2]["id"], format!("{failed}/0"));
+    let error =
+        json!({ "code": "provider_unavailable", "errorBucket": "retryable_transient", "retrySafe": true });
+    assert_eq!(listed[4]["error"], error);
+    // A page has those of its own places, once.
+    let page = async |query: &str| client.get(&format!("/v1/chats/s/messages{query}")).await.json();
+    let first = page("?limit=2").await;
+    let second = page(&format!("?limit=2&from={}", first["next"])).await;
+    let both: Vec<Value> =
+        [first, second].iter().flat_map(|page| page["messages"].as_array().unwrap().clone()).collect();
+    assert_eq!(both, listed);
 }
 
 #[tokio::test]

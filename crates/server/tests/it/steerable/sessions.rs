@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use singletree_harness::CreateOptions;
 
 use super::{schemas, send};
 use crate::support::Rig;
@@ -74,4 +75,18 @@ async fn sessions_are_listed_with_those_first_that_changed_last() {
     check("?chatId=b", &["b"]).await;
     check("?chatId=none", &[]).await;
     assert_eq!(rig.client().get("/v1/agent-sessions?limit=0").await.status, 400);
+}
+
+// F16
+#[tokio::test]
+async fn the_latest_session_is_listed_first_among_very_many() {
+    let rig = Rig::start().await;
+    for n in 0..1_050 {
+        let options = CreateOptions::new().session(format!("s{n:04}"));
+        rig.chat.create_session(options).await.unwrap();
+    }
+    rig.clock.advance(Duration::from_secs(1));
+    send(&rig.client(), "zz", "say hi").await;
+    let listed = rig.client().get("/v1/agent-sessions?limit=2").await.json();
+    assert_eq!((listed.as_array().unwrap().len(), &listed[0]["sessionId"]), (2, &json!("zz")));
 }
