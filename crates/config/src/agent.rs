@@ -21,6 +21,9 @@ pub(crate) struct AgentTable {
     pub(crate) prompt: Option<NamedPrompt>,
     pub(crate) title: Option<String>,
     pub(crate) description: Option<String>,
+    /// What people see beside its name.
+    pub(crate) icon: Option<String>,
+    pub(crate) color: Option<String>,
     /// What people may say to it first.
     pub(crate) examples: Vec<String>,
     pub(crate) tools: Vec<At<String>>,
@@ -64,6 +67,8 @@ impl AgentTable {
             prompt: None,
             title: None,
             description: None,
+            icon: None,
+            color: None,
             examples: Vec::new(),
             tools: Vec::new(),
             hand_offs: Vec::new(),
@@ -104,6 +109,8 @@ impl AgentTable {
             prompt,
             title: section.text("title").map(|it| it.value),
             description: section.text("description").map(|it| it.value),
+            icon: section.icon("icon"),
+            color: section.color("color"),
             examples: section.texts("examples").unwrap_or_default().into_iter().map(|it| it.value).collect(),
             tools: once(section.texts("tools").unwrap_or_default(), &section, "tools"),
             hand_offs: once(section.texts("hand_offs").unwrap_or_default(), &section, "hand_offs"),

@@ -15,6 +15,9 @@ use crate::report::{Faults, MistakeKind};
 use crate::spot::At;
 use crate::suggest::did_you_mean;
 
+/// Characters of the longest icon: an emoji may be several.
+const ICON_CHARS: usize = 16;
+
 /// A table that is being read.
 #[derive(Debug)]
 pub(crate) struct Section<'t> {
@@ -98,6 +101,23 @@ impl<'t> Section<'t> {
     pub(crate) fn text(&mut self, key: &'static str) -> Option<At<String>> {
         let must = "a text that is not empty";
         self.read(key, must, |it| it.as_str().filter(|it| !it.trim().is_empty()).map(str::to_owned))
+    }
+
+    /// An emoji or a few letters.
+    pub(crate) fn icon(&mut self, key: &'static str) -> Option<String> {
+        let fits = |text: &&str| !text.trim().is_empty() && text.chars().count() <= ICON_CHARS;
+        self.read(key, "an emoji or a few letters", |value| value.as_str().filter(fits).map(str::to_owned))
+            .map(|value| value.value)
+    }
+
+    /// A colour as pages have it.
+    pub(crate) fn color(&mut self, key: &'static str) -> Option<String> {
+        let fits = |text: &&str| {
+            let digits = text.strip_prefix('#').unwrap_or_default();
+            matches!(digits.len(), 3 | 6) && digits.bytes().all(|value| value.is_ascii_hexdigit())
+        };
+        self.read(key, "a colour as in \"#3366cc\"", |value| value.as_str().filter(fits).map(str::to_owned))
+            .map(|value| value.value)
     }
 
     pub(crate) fn path(&mut self, key: &'static str) -> Option<At<PathBuf>> {

@@ -86,8 +86,33 @@ pub(super) fn record(table: &AgentTable) -> ChatAgent {
     ChatAgent {
         slug: Some(id.to_owned()),
         description: table.description.clone(),
+        icon: table.icon.clone(),
+        color: table.color.clone(),
         is_builtin: table.hidden.then_some(true),
         other: shown.into_iter().chain(examples).chain(policy).collect(),
         ..ChatAgent::new(id, table.title.as_deref().unwrap_or(id), MADE_AT)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spot::At;
+
+    // Finding F15
+    #[test]
+    fn what_people_see_of_an_agent_is_in_its_record() {
+        let text = |text: &str| Some(text.to_owned());
+        let table = AgentTable {
+            title: text("Support"),
+            icon: text("\u{1f4da}"),
+            color: text("#3366cc"),
+            hidden: true,
+            ..AgentTable::bare(At::new("support".to_owned(), 0))
+        };
+        let record = record(&table);
+        assert_eq!((record.id.as_str(), record.name.as_str()), ("support", "Support"));
+        assert_eq!((record.icon, record.color), (table.icon, table.color));
+        assert_eq!(record.is_builtin, Some(true));
     }
 }

@@ -159,6 +159,13 @@ fn values_are_of_their_type_and_within_reason() {
             "8:72: `agents.a.budget.tokens` must be a whole number, 1 or more, not this number",
         ],
     );
+    check_agents(
+        "[agents.a]\ninstructions = \"x\"\nicon = \"much more than a few letters\"\ncolor = \"blue\"\n",
+        &[
+            "4:8: `agents.a.icon` must be an emoji or a few letters, not this text",
+            "5:9: `agents.a.color` must be a colour as in \"#3366cc\", not this text",
+        ],
+    );
     let sampling = |text: &str, expect: &[&str]| {
         let model = "{ wire = \"openai\", name = \"x\", base_url = \"http://h\", sampling = ";
         check(&format!("{AGENT}models.m = {model}{text} }}\n"), expect);
