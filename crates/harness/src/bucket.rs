@@ -92,6 +92,7 @@ const RETRYABLE: &[&str] = &[
 ];
 
 const CORRECTABLE: &[&str] = &[
+    "chat_agent_unknown",
     "chat_blob_refused",
     "chat_blob_too_large",
     "chat_blob_unknown",
@@ -107,6 +108,7 @@ const CORRECTABLE: &[&str] = &[
     "chat_session_exists",
     "chat_session_required",
     "chat_session_suspended",
+    "chat_session_unknown",
     "chat_signal_conflict",
     "chat_signal_expired",
     "chat_signal_mismatch",
@@ -202,6 +204,15 @@ mod tests {
         let all: Vec<_> = [TERMINATING, RETRYABLE, CORRECTABLE].concat();
         let unique: std::collections::BTreeSet<_> = all.iter().collect();
         assert_eq!(all.len(), unique.len());
+    }
+
+    // Finding W8
+    #[test]
+    fn a_session_or_an_agent_that_is_not_there_is_nothing_that_passes() {
+        let expected = Disposition { bucket: Bucket::UserCorrectable, retry_safe: false };
+        for category in ["chat_session_unknown", "chat_agent_unknown"] {
+            assert_eq!(BucketTable::default().look_up(category, Surface::Chat), expected);
+        }
     }
 
     // Finding S9

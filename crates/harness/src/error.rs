@@ -1,5 +1,7 @@
 //! What can go wrong in a harness.
 
+use std::time::Duration;
+
 use singletree_durable as durable;
 use singletree_engine as engine;
 
@@ -295,6 +297,13 @@ impl Error {
     /// Tells whether what is stored is damaged: trying again does not help.
     pub(crate) fn is_corrupt(&self) -> bool {
         matches!(self, Self::Store { source: singletree_durable::Error::Corrupt { .. } })
+    }
+
+    /// Returns how long the model's provider asked to wait, where that is why a run failed.
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        let Self::Run { source: engine::Error::Node { source: fault, .. } } = self else { return None };
+        let mut causes = std::iter::successors(fault.cause(), |error| error.source());
+        causes.find_map(|error| error.downcast_ref::<singletree_llm::Error>())?.retry_after()
     }
 
     /// Returns the stable, machine-readable category of this error: for a failed run that of its cause (R29).

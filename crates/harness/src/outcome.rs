@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::Value;
 use singletree_durable::{InvocationId, Timestamp};
@@ -99,6 +100,8 @@ pub struct ErroredTurn {
     pub retry_safe: bool,
     /// Whether this outcome is stored. False only while the store does not work (D20).
     pub recorded: bool,
+    /// How long the model's provider asked to wait, if it did. Known to callers that waited for the turn; it is not stored.
+    pub retry_after: Option<Duration>,
 }
 
 impl ErroredTurn {
@@ -173,6 +176,7 @@ mod tests {
             diagnostic: "the answer names another action".to_owned(),
             retry_safe: true,
             recorded: true,
+            retry_after: None,
         }))
     }
 

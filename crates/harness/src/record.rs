@@ -174,6 +174,7 @@ pub(crate) async fn read_outcome(
                 diagnostic,
                 retry_safe,
                 recorded: true,
+                retry_after: None,
             })
         }
     }))

@@ -78,6 +78,7 @@ impl Reporting<'_> {
             diagnostic,
             retry_safe: disposition.retry_safe,
             recorded: true,
+            retry_after: error.retry_after(),
         }
     }
 }

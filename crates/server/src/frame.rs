@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::{
-    ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, RETRY_AFTER, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
+    ALLOW, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, HeaderName, RETRY_AFTER, VARY, WWW_AUTHENTICATE,
+    X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
@@ -18,12 +19,13 @@ use tokio::time::Instant;
 
 use crate::arriving::{Arrival, arriving};
 use crate::caller::Caller;
+use crate::correlation::{self, CorrelationId};
 use crate::door::Peer;
 use crate::native::wants_events;
 use crate::problem::{Kind, Problem};
 use crate::quota::UsePermit;
 use crate::request_id;
-use crate::section::{Access, Asked, Render, Route, Section, StreamFailure};
+use crate::section::{Access, Asked, Operation, Render, Route, Section, StreamFailure};
 use crate::shared::Shared;
 use crate::stream_guard::{Credentials, StreamGuard};
 use crate::telemetry::{self, Line};
@@ -54,6 +56,10 @@ struct Admittance {
     streams: bool,
     /// How the section of the route words the failure of a stream: several sections share the beginnings of paths.
     stream_failure: StreamFailure,
+    /// The advice with which an `Idempotency-Key` is refused, where it is.
+    instead_of_key: Option<&'static str>,
+    /// Whether the form of the answer depends on `Accept` and `Prefer`.
+    negotiates: bool,
 }
 
 /// A request that may be answered.
@@ -61,6 +67,7 @@ struct Admitted {
     /// The place of the answer among the caller's streams, where it may be one.
     permit: Option<UsePermit>,
     stream_failure: StreamFailure,
+    negotiates: bool,
 }
 
 /// What is known of a section by a path alone.
@@ -76,7 +83,11 @@ impl Frame {
     pub(crate) fn new(shared: Arc<Shared>, sections: &[Section]) -> Self {
         let mut outlines: Vec<Outline> = sections
             .iter()
-            .flat_map(|section| section.routes.iter().map(|route| Outline::of(fixed(route.path), section)))
+            .flat_map(|section| {
+                let served = section.routes.iter().map(|route| fixed(route.path));
+                let prefixes = served.chain(section.unserved.iter().copied());
+                prefixes.map(|prefix| Outline::of(prefix, section)).collect::<Vec<_>>()
+            })
             .collect();
         outlines.sort_by_key(|it| std::cmp::Reverse(it.prefix.len()));
         outlines.extend(sections.first().map(|section| Outline::of("", section)));
@@ -84,9 +95,12 @@ impl Frame {
         let routes =
             sections.iter().flat_map(|it| it.routes.iter().map(move |route| (route, it.stream_failure)));
         for (route, stream_failure) in routes {
-            let Route { method, access: who, streams, .. } = route;
+            let Route { method, access: who, streams, operation, .. } = route;
             let (method, streams) = (method.clone(), *streams);
-            let admittance = Admittance { method, access: *who, streams, stream_failure };
+            let instead_of_key = operation.as_ref().and_then(|operation| operation.instead_of_key);
+            let negotiates = operation.as_ref().is_some_and(Operation::negotiates);
+            let admittance =
+                Admittance { method, access: *who, streams, stream_failure, instead_of_key, negotiates };
             access.entry(route.path).or_default().push(admittance);
         }
         Self { shared, outlines, access }
@@ -103,15 +117,17 @@ impl Frame {
 
     /// Settles who asks, when the route is one for callers, and that they may ask now.
     async fn admit(&self, request: &mut Request) -> Result<Admitted, Problem> {
-        let nothing = Admitted { permit: None, stream_failure: |_, _| Vec::new() };
+        let nothing = Admitted { permit: None, stream_failure: |_, _| Vec::new(), negotiates: false };
         let Some(path) = request.extensions().get::<MatchedPath>().cloned() else { return Ok(nothing) };
         let asked = if request.method() == Method::HEAD { &Method::GET } else { request.method() };
         let routes = self.access.get(path.as_str()).into_iter().flatten();
         let route = routes.into_iter().find(|route| route.method == *asked);
         let mut admitted = nothing;
+        check_encoding(request.headers())?;
         // With another method there is nothing to admit to.
-        if let Some(Admittance { access: Access::Keyed, streams, stream_failure, .. }) = route {
-            admitted.stream_failure = *stream_failure;
+        if let Some(route) = route.filter(|route| route.access == Access::Keyed) {
+            let Admittance { streams, stream_failure, instead_of_key, negotiates, .. } = route;
+            (admitted.stream_failure, admitted.negotiates) = (*stream_failure, *negotiates);
             let caller = self.shared.access.caller(request.uri(), request.headers()).await?;
             let is_operated = OPERATED.contains(&fixed(path.as_str()));
             if caller.is_operator() && !is_operated {
@@ -124,6 +140,11 @@ impl Frame {
                 let why = "every user of this machine reaches a server that asks for no key: its keys are managed with the operator's";
                 let hint = "use `singletree keys`, which finds the operator's key beside the database";
                 return Err(Problem::of_kind(Kind::Forbidden, why).hint(hint));
+            }
+            if let Some(instead) =
+                instead_of_key.filter(|_| request.headers().contains_key("idempotency-key"))
+            {
+                return Err(Problem::invalid("this takes no Idempotency-Key").hint(instead));
             }
             let quotas = &self.shared.quotas;
             let exceeded = |it: QuotaExceeded| Problem::quota_exceeded(&it);
@@ -158,27 +179,36 @@ struct Noted {
     path: String,
     begun: Instant,
     peer: Option<String>,
+    correlation: Option<CorrelationId>,
+}
+
+impl Noted {
+    fn of(request: &Request, asked: Asked) -> Self {
+        Self {
+            asked,
+            trace: trace::of(request.headers()).map(ToOwned::to_owned),
+            method: request.method().clone(),
+            path: request.uri().path().chars().take(PATH_SHOWN).collect(),
+            begun: Instant::now(),
+            peer: request.extensions().get::<Peer>().map(|peer| peer.0.to_string()),
+            correlation: correlation::of_request(request.headers()),
+        }
+    }
 }
 
 /// Runs a request within the frame.
 pub(crate) async fn run(State(frame): State<Arc<Frame>>, mut request: Request, next: Next) -> Response {
     let outline = frame.outline(request.uri().path());
     let asked = Asked { request_id: request_id::of(&request, frame.shared.ids.as_ref()) };
-    let noted = Noted {
-        asked: asked.clone(),
-        trace: trace::of(request.headers()).map(ToOwned::to_owned),
-        method: request.method().clone(),
-        path: request.uri().path().chars().take(PATH_SHOWN).collect(),
-        begun: Instant::now(),
-        peer: request.extensions().get::<Peer>().map(|peer| peer.0.to_string()),
-    };
+    let noted = Noted::of(&request, asked.clone());
     request.extensions_mut().insert(asked);
     let credentials = Credentials::of(&request);
     let admitted = frame.admit(&mut request).await;
     let caller = request.extensions().get::<Caller>().cloned();
     let mut panicked = None;
+    let negotiates = admitted.as_ref().is_ok_and(|admitted| admitted.negotiates);
     let answer = match admitted {
-        Ok(Admitted { permit, stream_failure }) => {
+        Ok(Admitted { permit, stream_failure, negotiates: _ }) => {
             let (request, arrival) = arriving(request, frame.shared.limits.request_time);
             match AssertUnwindSafe(next.run(request)).catch_unwind().await {
                 Ok(answer) => match (problem_of(&answer, &arrival), caller.clone()) {
@@ -209,13 +239,16 @@ pub(crate) async fn run(State(frame): State<Arc<Frame>>, mut request: Request, n
         Ok(answer) => answer,
         Err((problem, allow)) => told(&frame.shared, &problem, &noted.asked, outline.render, allow),
     };
-    set_usual(response.headers_mut(), &noted.asked.request_id);
+    set_usual(response.headers_mut(), &noted.asked.request_id, negotiates);
+    let correlation = correlation::logged(&response, noted.correlation);
+    let correlation = correlation.map(|id| frame.shared.redactor.redact(&id).into_owned());
     let took = noted.begun.elapsed().as_secs_f64();
     let line = Line {
         at: telemetry::now(frame.shared.clock.as_ref()),
         kind: "request",
         request: &noted.asked.request_id,
         trace: noted.trace.as_deref(),
+        correlation: correlation.as_deref(),
         peer: noted.peer.as_deref(),
         section: outline.section,
         method: noted.method.as_str(),
@@ -231,9 +264,22 @@ pub(crate) async fn run(State(frame): State<Arc<Frame>>, mut request: Request, n
     response
 }
 
+/// Refuses a body that is compressed: nothing here would read it, and its JSON would be told as wrong.
+fn check_encoding(headers: &HeaderMap) -> Result<(), Problem> {
+    let encodings = headers.get_all(CONTENT_ENCODING).iter();
+    if encodings.into_iter().all(|encoding| encoding.as_bytes().eq_ignore_ascii_case(b"identity")) {
+        return Ok(());
+    }
+    let problem = Problem::of_status(StatusCode::UNSUPPORTED_MEDIA_TYPE);
+    Err(problem.hint("send the body as it is, without Content-Encoding"))
+}
+
 /// Sets the id of the request, and keeps the answer, which is somebody's own, out of caches and other sites, unless its handler has
 /// said otherwise.
-fn set_usual(headers: &mut HeaderMap, id: &str) {
+fn set_usual(headers: &mut HeaderMap, id: &str, negotiates: bool) {
+    if negotiates {
+        headers.append(VARY, HeaderValue::from_static("accept, prefer"));
+    }
     if let Ok(id) = HeaderValue::from_str(id) {
         headers.insert(request_id::HEADER, id);
     }
@@ -283,6 +329,7 @@ fn told(
         message: clean(&problem.message),
         hint: problem.hint.as_deref().map(clean),
         field: problem.field.as_deref().map(clean),
+        reply: problem.reply.as_deref().map(clean),
         ..problem.clone()
     };
     let mut response = render(&problem, asked);

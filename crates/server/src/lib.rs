@@ -17,6 +17,7 @@
 mod arriving;
 mod body;
 mod caller;
+mod correlation;
 mod docs;
 mod door;
 mod entropy;

@@ -13,17 +13,30 @@ use crate::problem::Problem;
 /// # Errors
 /// `server_request_invalid`; the categories of [`Chat::keep_blob`].
 pub(crate) async fn kept(chat: &Chat, session: &str, message: ChatMessage) -> Result<ChatMessage, Problem> {
+    kept_each(chat, session, message).await.map_err(|(_, problem)| problem)
+}
+
+/// As [`kept`]; a problem comes with the number of its block.
+///
+/// # Errors
+/// As [`kept`].
+pub(crate) async fn kept_each(
+    chat: &Chat,
+    session: &str,
+    message: ChatMessage,
+) -> Result<ChatMessage, (usize, Problem)> {
     let Content::Blocks(blocks) = message.content else { return Ok(message) };
     let mut kept = Vec::with_capacity(blocks.len());
-    for block in blocks {
+    for (at, block) in blocks.into_iter().enumerate() {
+        let placed = |problem| (at, problem);
         kept.push(match block {
             ContentBlock::Image { source: ImageSource::Inline { base64_data }, media_type, detail } => {
-                let source = keep(chat, session, &base64_data, media_type.as_deref()).await?;
-                let (source, media_type) = source;
+                let source = keep(chat, session, &base64_data, media_type.as_deref()).await;
+                let (source, media_type) = source.map_err(placed)?;
                 ContentBlock::Image { source, media_type, detail }
             }
             ContentBlock::Image { source: ImageSource::Url { url }, media_type, detail } => {
-                let source = ImageSource::Url { url: address(url)? };
+                let source = ImageSource::Url { url: address(url).map_err(placed)? };
                 ContentBlock::Image { source, media_type, detail }
             }
             other @ (ContentBlock::Text { .. }

@@ -2,6 +2,8 @@
 
 mod kind;
 
+use std::time::Duration;
+
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use singletree_harness::{Bucket, ErroredTurn, QuotaExceeded};
@@ -30,6 +32,8 @@ pub(crate) struct Problem {
     pub(crate) retry_after: Option<u32>,
     /// Where in the body the mistake is, such as `context.session_id`.
     pub(crate) field: Option<String>,
+    /// The text for the end user of a conversation, where that is not the message (D32).
+    pub(crate) reply: Option<String>,
     /// What of the conversation it names; few do.
     pub(crate) names: Option<Box<Names>>,
 }
@@ -52,8 +56,8 @@ impl Problem {
         let retry_after = (status == StatusCode::TOO_MANY_REQUESTS
             || status == StatusCode::SERVICE_UNAVAILABLE)
             .then_some(RETRY_AFTER);
-        let (hint, field, names) = (None, None, None);
-        Self { status, category, bucket, message, hint, retry_after, field, names }
+        let (hint, field, reply, names) = (None, None, None, None);
+        Self { status, category, bucket, message, hint, retry_after, field, reply, names }
     }
 
     /// Returns the turn that is kept all the same, or may be.
@@ -113,8 +117,7 @@ impl Problem {
 
     /// A quota of the key or its tenant is used up.
     pub(crate) fn quota_exceeded(exceeded: &QuotaExceeded) -> Self {
-        let seconds = exceeded.retry_after.as_millis().div_ceil(1000);
-        let seconds = u32::try_from(seconds).unwrap_or(u32::MAX).max(1);
+        let seconds = seconds_of(exceeded.retry_after);
         Self::of_kind(Kind::QuotaExceeded, exceeded.to_string())
             .hint(format!("try again in {seconds} s"))
             .retry_after(seconds)
@@ -133,10 +136,20 @@ impl Problem {
     /// What the harness refused or failed at, before a turn was accepted or instead of an outcome.
     pub(crate) fn of_turn(errored: &ErroredTurn) -> Self {
         let status = status(&errored.error_category, errored.error_bucket);
-        let problem = Self::new(status, &errored.error_category, errored.error_bucket, errored.reply.text());
+        let (category, bucket) = (&errored.error_category, errored.error_bucket);
+        let problem = Self::new(status, category, bucket, errored.diagnostic.as_str());
         let turn = errored.turn.as_ref().map(ToString::to_string);
         let names = turn.map(|it| Box::new(Names { turn: Some(it), ..Names::default() }));
-        Self { names, ..problem }
+        let problem = match errored.retry_after {
+            Some(wait) => problem.retry_after(seconds_of(wait)),
+            None => problem,
+        };
+        Self { reply: Some(errored.reply.text().into_owned()), names, ..problem }
+    }
+
+    /// Returns the text for the end user of a conversation.
+    pub(crate) fn shown(&self) -> &str {
+        self.reply.as_deref().unwrap_or(&self.message)
     }
 
     /// What the harness failed at.
@@ -185,6 +198,11 @@ impl IntoResponse for Problem {
     }
 }
 
+/// Returns the seconds of a wait, rounded up.
+fn seconds_of(wait: Duration) -> u32 {
+    u32::try_from(wait.as_millis().div_ceil(1000)).unwrap_or(u32::MAX).max(1)
+}
+
 /// After how many seconds to try again what may succeed then, where nothing better is known.
 const RETRY_AFTER: u32 = 1;
 
@@ -216,9 +234,22 @@ pub(crate) fn status(category: &str, bucket: Bucket) -> StatusCode {
         // What is wrong is what was asked with, though the conversation ends with it.
         ("harness_session_id_unresolved", _) => StatusCode::BAD_REQUEST,
         (
-            "chat_mailbox_full" | "chat_queue_full" | "chat_subscriptions_full" | "server_quota_exceeded",
+            "chat_mailbox_full"
+            | "chat_queue_full"
+            | "chat_subscriptions_full"
+            | "provider_rate_limit"
+            | "provider_rate_limited"
+            | "server_quota_exceeded",
             _,
         ) => StatusCode::TOO_MANY_REQUESTS,
+        // Our key, our model or the vendor's answer is wrong; nothing that the caller could change (D32).
+        (
+            "provider_authentication"
+            | "provider_invalid_model"
+            | "provider_invalid_response"
+            | "structured_output_invalid",
+            _,
+        ) => StatusCode::BAD_GATEWAY,
         ("chat_blob_too_large" | "chat_blobs_full", _) => StatusCode::PAYLOAD_TOO_LARGE,
         ("session_load_failed" | "session_save_failed", _) => StatusCode::SERVICE_UNAVAILABLE,
         (_, Bucket::RetryableTransient) => StatusCode::SERVICE_UNAVAILABLE,

@@ -62,13 +62,21 @@ pub(crate) struct Section {
     pub(crate) render: Render,
     /// How it words the failure of a stream.
     pub(crate) stream_failure: StreamFailure,
+    /// Beginnings of paths that its clients ask for and that are not served: their 404 is worded as its other problems.
+    pub(crate) unserved: &'static [&'static str],
 }
 
 impl Section {
     /// Makes a section of its table.
     pub(crate) fn new(name: &'static str, render: Render, routes: Vec<Route>) -> Self {
         let router = routes.iter().fold(Router::new(), |all, it| all.route(it.path, it.served()));
-        Self { name, router, routes, render, stream_failure: |_, _| Vec::new() }
+        Self { name, router, routes, render, stream_failure: |_, _| Vec::new(), unserved: &[] }
+    }
+
+    /// Names beginnings of paths that its clients ask for and that are not served.
+    pub(crate) fn without(mut self, unserved: &'static [&'static str]) -> Self {
+        self.unserved = unserved;
+        self
     }
 
     /// Sets how it words the failure of a stream.

@@ -44,6 +44,7 @@ fn errored(category: &str, reply: &str) -> ChatEventKind {
         diagnostic: "what happened".into(),
         retry_safe: false,
         recorded: true,
+        retry_after: None,
     });
     ChatEventKind::TurnErrored { outcome: Arc::new(outcome) }
 }

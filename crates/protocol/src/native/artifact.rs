@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Time;
+use super::whole::whole;
 
 /// Who made an artifact.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -51,13 +52,16 @@ pub struct ArtifactList {
 #[serde(deny_unknown_fields)]
 pub struct AddArtifact {
     /// What it is: 1 to 128 of the characters `A-Z a-z 0-9 - _ .`.
+    #[schemars(regex(pattern = r"^[A-Za-z0-9_.-]{1,128}$"))]
     pub kind: String,
     /// Which one of its kind, of the same characters.
+    #[schemars(regex(pattern = r"^[A-Za-z0-9_.-]{1,128}$"))]
     pub key: String,
     /// Who made it.
     #[serde(default)]
     pub source: ArtifactSource,
     /// What it says: 64 KiB at most.
+    #[schemars(length(max = 65_536))]
     pub content: String,
 }
 
@@ -66,11 +70,16 @@ pub struct AddArtifact {
 #[serde(deny_unknown_fields)]
 pub struct ApproveArtifact {
     /// Its kind.
+    #[schemars(regex(pattern = r"^[A-Za-z0-9_.-]{1,128}$"))]
     pub kind: String,
     /// Its key.
+    #[schemars(regex(pattern = r"^[A-Za-z0-9_.-]{1,128}$"))]
     pub key: String,
     /// Its version.
+    #[serde(deserialize_with = "whole")]
+    #[schemars(range(min = 1, max = u64::MAX))]
     pub version: u64,
     /// The digest of what was read.
+    #[schemars(regex(pattern = r"^[0-9a-f]{64}$"))]
     pub digest: String,
 }

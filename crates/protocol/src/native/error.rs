@@ -19,8 +19,11 @@ pub struct ApiError {
     pub category: String,
     /// What the caller can do.
     pub bucket: ErrorBucket,
-    /// What happened, for people. May change; not for programs.
+    /// What happened, for whoever develops or runs the client. May change; not for programs.
     pub message: String,
+    /// What to show to the end user of the conversation, where a turn was refused or failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reply: Option<String>,
     /// What to do about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,

@@ -20,6 +20,10 @@ mod time;
 mod turn;
 mod usage;
 mod wait;
+mod whole;
+
+/// What an id may be: at most 512 bytes without control characters. Only for ids of ASCII are bytes and characters the same.
+pub const ID_PATTERN: &str = r"^([ -~]{1,512}|[^\x00-\x1f\x7f-\x9f]{1,128})$";
 
 pub use agent::{Agent, AgentList};
 pub use artifact::{AddArtifact, ApproveArtifact, Artifact, ArtifactList, ArtifactSource};

@@ -2,10 +2,11 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::message::ImageDetail;
 use super::session::PromptPolicy;
+use super::whole::{whole, whole_or_none};
 
 /// A message that is sent. `{"content": "hello"}` is enough.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -67,14 +68,20 @@ pub enum SendBlock {
     },
 }
 
+/// Where a picture may be, as far as a pattern says it.
+const PICTURE: &str =
+    r"^(https://[A-Za-z0-9\[].*|blob:[0-9a-f]{64}|data:image/[a-z+.-]+;base64,[A-Za-z0-9+/]+={0,2})$";
+
 /// Where a picture is that is sent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum SendImageSource {
     /// Behind an address.
     Url {
-        /// `https:` and what follows, which is passed on to the model's provider and never fetched; or `blob:` and the digest
-        /// of what was uploaded to this session.
+        /// an `https:` address, which is passed on to the model's provider and never fetched; `blob:` and the digest of an
+        /// image that was uploaded to this session; or the image itself, as `data:image/TYPE;base64,BYTES`, which is kept with the
+        /// session.
+        #[schemars(regex(pattern = PICTURE))]
         url: String,
     },
 }
@@ -82,16 +89,26 @@ pub enum SendImageSource {
 /// An answer to what waits in a session.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("anyOf" = number_with_action()))]
 pub struct SignalAnswer {
     /// The answer, as the wait's `payload_schema` asks for it; for an approval `{"approved": true}`.
     #[serde(default)]
     pub payload: Map<String, Value>,
     /// The number of the wait. An approval is taken with number and action only.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "whole_or_none")]
+    #[schemars(range(max = u64::MAX))]
     pub wait: Option<u64>,
     /// The digest of the exact action that is approved or rejected, as the wait names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action: Option<String>,
+}
+
+/// Says that the number of a wait and the digest of its action go together.
+fn number_with_action() -> Value {
+    json!([
+        { "required": ["wait", "action"], "properties": { "wait": { "type": "integer" }, "action": { "type": "string" } } },
+        { "properties": { "wait": { "type": "null" }, "action": { "type": "null" } } },
+    ])
 }
 
 /// A user's message that is said otherwise, in a fork before it.
@@ -104,6 +121,7 @@ pub struct EditMessage {
     pub content: SendContent,
     /// The id of the new session; drawn otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = super::ID_PATTERN))]
     pub id: Option<String>,
 }
 
@@ -116,6 +134,7 @@ pub struct RegenerateReply {
     pub reply: Option<MessageAt>,
     /// The id of the new session; drawn otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = super::ID_PATTERN))]
     pub id: Option<String>,
 }
 
@@ -124,7 +143,11 @@ pub struct RegenerateReply {
 #[serde(untagged)]
 pub enum MessageAt {
     /// By its place, from 0.
-    Seq(u64),
+    Seq(
+        #[serde(deserialize_with = "whole")]
+        #[schemars(range(max = u64::MAX))]
+        u64,
+    ),
     /// By its id: `TURN/K`.
     Id(String),
 }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::Time;
+use super::whole::{of_query, whole_or_none};
 
 /// Which texts reach the model; fixed when a session is made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -87,7 +88,7 @@ pub struct SessionQuery {
     #[serde(default)]
     pub order: SessionOrder,
     /// How many at most: 1 to 1000; 100 otherwise.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "of_query")]
     #[schemars(range(min = 1, max = 1000))]
     pub limit: Option<u64>,
 }
@@ -98,6 +99,7 @@ pub struct SessionQuery {
 pub struct CreateSession {
     /// Its id: 1 to 512 bytes without control characters; drawn otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = super::ID_PATTERN))]
     pub id: Option<String>,
     /// The agent that answers in it; the first of the list otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -112,10 +114,12 @@ pub struct CreateSession {
 #[serde(deny_unknown_fields)]
 pub struct ForkSession {
     /// How many messages are copied: those before this place. All otherwise.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "whole_or_none")]
+    #[schemars(range(max = u64::MAX))]
     pub at: Option<u64>,
     /// The id of the new session; drawn otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = super::ID_PATTERN))]
     pub id: Option<String>,
 }
 

@@ -27,6 +27,6 @@ fn event(problem: &Problem, asked: &Asked) -> Event {
         "field": problem.field,
         "request_id": asked.request_id,
     }));
-    let (message, code) = (problem.message.clone(), problem.category.clone());
+    let (message, code) = (problem.shown().to_owned(), problem.category.clone());
     Event::RunError { message, code, metadata }
 }

@@ -69,7 +69,10 @@ fn described(route: &Route, operation: &Operation, schemas: &mut Schemas, proble
     if !parameters.is_empty() {
         described["parameters"] = parameters.into();
     }
-    if let Some((kind, schema)) = content(operation.body, |of| schemas.taken(of)) {
+    if let Some((kind, mut schema)) = content(operation.body, |of| schemas.taken(of)) {
+        if let Content::Bytes(_) = operation.body {
+            schema["minLength"] = json!(1);
+        }
         let is_required = matches!(operation.body, Content::Bytes(_)) || needs_fields(operation, schemas);
         described["requestBody"] =
             json!({ "required": is_required, "content": { kind: { "schema": schema } } });
@@ -90,7 +93,10 @@ fn parameters(route: &Route, operation: &Operation, schemas: &mut Schemas) -> Ve
     let mut all: Vec<Value> = names
         .map(|name| {
             let about = named(name);
-            let schema = json!({ "type": "string", "minLength": 1, "maxLength": 512 });
+            let schema = match name {
+                "session" => json!({ "type": "string", "pattern": native::ID_PATTERN }),
+                _ => json!({ "type": "string", "minLength": 1, "maxLength": 512 }),
+            };
             json!({ "name": name, "in": "path", "required": true, "description": about, "schema": schema })
         })
         .collect();

@@ -40,6 +40,7 @@ pub(super) fn errored(turn: TurnId, category: &str) -> ChatEventKind {
         diagnostic: String::new(),
         retry_safe: true,
         recorded: true,
+        retry_after: None,
     };
     ChatEventKind::TurnErrored { outcome: Arc::new(ChatTurnOutcome::Errored(errored)) }
 }

@@ -26,7 +26,13 @@ use crate::sse::{self, Frame};
 /// The header in which browsers say what they saw last.
 const LAST_EVENT_ID: &str = "last-event-id";
 
-const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
+pub(super) const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
+
+/// The header under which a message is sent once.
+pub(super) const IDEMPOTENCY_KEY: &str = "idempotency-key";
+
+/// Says that an earlier request with the same key had its effect, and this one had none.
+const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
 /// One request: who asks, under which id, and how it wants to be told.
 pub(crate) struct Telling {
@@ -69,8 +75,21 @@ impl Telling {
         self.last_event_id()?.parse().ok()
     }
 
-    /// Tells a turn that was accepted.
+    /// Tells a turn that was accepted. One that an earlier request with the same key began is marked.
     pub(super) async fn tell(&self, turn: &Turn) -> Result<Response, Problem> {
+        let response = self.told(turn).await?;
+        Ok(self.marked(turn, response))
+    }
+
+    /// Marks an answer that an earlier request with the same key brought about.
+    pub(crate) fn marked(&self, turn: &Turn, mut response: Response) -> Response {
+        if !turn.is_new() && self.headers.contains_key(IDEMPOTENCY_KEY) {
+            mark_replayed(&mut response);
+        }
+        response
+    }
+
+    async fn told(&self, turn: &Turn) -> Result<Response, Problem> {
         match self.manner() {
             Manner::Events => {
                 let view = self.view(turn.session()).await?;
@@ -89,7 +108,7 @@ impl Telling {
     }
 
     /// Waits for the outcome, but no longer than somebody wants to.
-    async fn soon(&self, turn: &Turn, patience: Duration) -> Option<Arc<ChatTurnOutcome>> {
+    pub(super) async fn soon(&self, turn: &Turn, patience: Duration) -> Option<Arc<ChatTurnOutcome>> {
         if patience.is_zero() {
             return None;
         }
@@ -124,6 +143,11 @@ impl Telling {
     pub(super) fn framing(&self, view: View) -> Framing {
         Framing { shared: self.shared.clone(), asked: self.asked.clone(), view }
     }
+}
+
+/// Says that an earlier request had the effect, and this one had none.
+pub(crate) fn mark_replayed(response: &mut Response) {
+    response.headers_mut().insert(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"));
 }
 
 /// Returns what of a session's conversation its readers may see: no thoughts, unless its agent's record has

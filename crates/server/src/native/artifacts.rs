@@ -28,6 +28,7 @@ pub(super) fn routes() -> Vec<Route> {
              has approved it, and then only in a session of commands (`prompt_policy`).",
         )
         .tag(TAG)
+        .without_key("list the artifacts to see whether it was added")
         .body::<native::AddArtifact>()
         .answers::<native::Artifact>(201, "It is kept, and approved by nobody.")
         .fails(&[409]);

@@ -93,13 +93,44 @@ impl Manner {
     }
 }
 
-/// Tells whether a request wants server-sent events.
+/// Returns how long a request waits for an outcome, by `Prefer: wait=SECONDS` (RFC 7240).
+pub(crate) fn patience(headers: &HeaderMap) -> Option<Duration> {
+    let texts = headers.get_all(PREFER).iter().filter_map(|text| text.to_str().ok());
+    let mut preferences =
+        texts.flat_map(|text| text.split(',')).filter_map(|text| text.split(';').next()?.split_once('='));
+    let (_, seconds) = preferences.find(|(name, _)| name.trim().eq_ignore_ascii_case("wait"))?;
+    seconds.trim().trim_matches('"').parse().ok().map(Duration::from_secs)
+}
+
+/// Tells whether a request wants server-sent events: where it names them, and no whole answer before them (RFC 9110, 12.4.2).
 pub(crate) fn wants_events(headers: &HeaderMap) -> bool {
-    let accepted = headers.get_all(ACCEPT).iter().filter_map(|it| it.to_str().ok());
-    accepted.flat_map(|it| it.split(',')).any(|it| {
-        let kind = it.split(';').next().unwrap_or_default().trim();
-        kind.eq_ignore_ascii_case("text/event-stream")
+    let events = quality(headers, "text/event-stream");
+    events.is_some_and(|events| {
+        events > 0 && quality(headers, "application/json").is_none_or(|json| events >= json)
     })
+}
+
+/// Returns the weight of a media type that `Accept` names, in thousandths; none where it is not named.
+fn quality(headers: &HeaderMap, kind: &str) -> Option<u16> {
+    let accepted = headers.get_all(ACCEPT).iter().filter_map(|text| text.to_str().ok());
+    let weight = |range: &str| {
+        let mut parts = range.split(';').map(str::trim);
+        let is_named = parts.next().is_some_and(|text| text.eq_ignore_ascii_case(kind));
+        let weight = parts
+            .filter_map(|text| text.split_once('='))
+            .find(|(name, _)| name.trim().eq_ignore_ascii_case("q"));
+        let weight = weight.map_or(Some(1000), |(_, value)| thousandths(value.trim()));
+        is_named.then(|| weight.unwrap_or(1000))
+    };
+    accepted.flat_map(|text| text.split(',')).filter_map(weight).max()
+}
+
+/// Reads a weight such as `0.9`.
+fn thousandths(value: &str) -> Option<u16> {
+    let (whole, part) = value.split_once('.').unwrap_or((value, ""));
+    let whole: u16 = whole.parse().ok().filter(|whole| *whole <= 1)?;
+    let part: u16 = format!("{part:0<3}").get(..3)?.parse().ok()?;
+    Some((whole * 1000 + part).min(1000))
 }
 
 #[cfg(test)]
@@ -117,7 +148,13 @@ mod tests {
         check(&[], Manner::Outcome);
         check(&[("accept", "*/*")], Manner::Outcome);
         check(&[("accept", "application/json")], Manner::Outcome);
-        check(&[("accept", "application/json, Text/Event-Stream;q=0.9")], Manner::Events);
+        check(&[("accept", "application/json, Text/Event-Stream")], Manner::Events);
+        check(&[("accept", "application/json, text/event-stream;q=0.9")], Manner::Outcome);
+        check(&[("accept", "application/json;q=0.5, text/event-stream;q=0.9")], Manner::Events);
+        check(&[("accept", "*/*, text/event-stream;q=0.9")], Manner::Events);
+        check(&[("accept", "text/event-stream;q=0")], Manner::Outcome);
+        check(&[("accept", "text/event-stream;q=0.000, application/json;q=0")], Manner::Outcome);
+        check(&[("accept", "text/event-stream; charset=utf-8; Q=1.0")], Manner::Events);
         check(&[("accept", "text/event-stream"), ("prefer", "respond-async")], Manner::Events);
         check(&[("prefer", "respond-async")], at_once);
         check(&[("prefer", "return=minimal, Respond-Async; foo=bar")], at_once);

@@ -9,15 +9,18 @@ use singletree_harness::{ForkOptions, MessageAt, MessageId};
 use singletree_protocol::native;
 
 use super::answering::Telling;
+use super::convert;
 use super::messages::starts_turn;
 use super::place::session_place;
-use super::{convert, said};
 use crate::body::Sent;
 use crate::caller::Scope;
 use crate::problem::Problem;
 use crate::section::{Operation, Route};
 
 const TAG: &str = "forks";
+
+/// How a fork is made once.
+const NAME_IT: &str = "name the new session by `id`: asked again, it is 409 `chat_session_exists`";
 
 /// Returns the routes about forks.
 pub(super) fn routes() -> Vec<Route> {
@@ -29,6 +32,7 @@ pub(super) fn routes() -> Vec<Route> {
         )
         .tag(TAG)
         .body::<native::ForkSession>()
+        .without_key(NAME_IT)
         .answers::<native::Session>(201, "The new session; `Location` says where it is.")
         .fails(&[409]);
     let edit = starts_turn("editMessage", "Says a message otherwise")
@@ -37,6 +41,7 @@ pub(super) fn routes() -> Vec<Route> {
              of the message; it names the new session. Name that to be able to ask again: doing it twice is 409.",
         )
         .tag(TAG)
+        .without_key(NAME_IT)
         .body::<native::EditMessage>()
         .fails(&[409]);
     let regenerate = starts_turn("regenerateReply", "Asks for another reply")
@@ -46,6 +51,7 @@ pub(super) fn routes() -> Vec<Route> {
              it twice is 409.",
         )
         .tag(TAG)
+        .without_key(NAME_IT)
         .body::<native::RegenerateReply>()
         .fails(&[409]);
     vec![
@@ -80,7 +86,7 @@ async fn edit_one(
     Sent(wanted): Sent<native::EditMessage>,
 ) -> Result<Response, Problem> {
     let at = place(wanted.message).map_err(|it| it.field("message"))?;
-    let message = said::message(wanted.content)?;
+    let message = telling.said(&session, wanted.content).await?;
     let turn = telling.chat().edit(&session, at, message, wanted.id.as_deref()).await;
     telling.tell(&turn.map_err(|it| Problem::of_turn(&it))?).await
 }

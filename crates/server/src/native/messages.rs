@@ -7,9 +7,8 @@ use singletree_harness::SendOptions;
 use singletree_llm::ChatMessage;
 use singletree_protocol::native;
 
-use super::answering::Telling;
+use super::answering::{IDEMPOTENCY_KEY, Telling};
 use super::ask::{Manner, Params, limit};
-use super::said;
 use crate::body::Sent;
 use crate::caller::Scope;
 use crate::problem::Problem;
@@ -81,7 +80,7 @@ async fn send_one(
     Path(session): Path<String>,
     Sent(sent): Sent<native::SendMessage>,
 ) -> Result<Response, Problem> {
-    let (message, options) = said(&telling, sent)?;
+    let (message, options) = said(&telling, &session, sent).await?;
     let turn = telling.chat().submit(&session, message, options).await;
     telling.tell(&turn.map_err(|it| Problem::of_turn(&it))?).await
 }
@@ -91,7 +90,7 @@ async fn steer_one(
     Path(session): Path<String>,
     Sent(sent): Sent<native::SendMessage>,
 ) -> Result<Response, Problem> {
-    let (message, options) = said(&telling, sent)?;
+    let (message, options) = said(&telling, &session, sent).await?;
     let turn = telling.chat().steer(&session, message, options).await;
     telling.tell(&turn.map_err(|it| Problem::of_turn(&it))?).await
 }
@@ -99,12 +98,13 @@ async fn steer_one(
 /// How many failed turns one page tells, at most.
 const FAILED_TURNS: usize = 100;
 
-/// The header under which a message is sent once.
-const IDEMPOTENCY_KEY: &str = "idempotency-key";
-
 /// Reads a message that is sent, and what is said beside it.
-fn said(telling: &Telling, sent: native::SendMessage) -> Result<(ChatMessage, SendOptions), Problem> {
-    let message = said::message(sent.content)?;
+async fn said(
+    telling: &Telling,
+    session: &str,
+    sent: native::SendMessage,
+) -> Result<(ChatMessage, SendOptions), Problem> {
+    let message = telling.said(session, sent.content).await?;
     let mut options = keyed(telling, SendOptions::new())?;
     if let Some(agent) = sent.agent {
         options = options.agent(agent);

@@ -28,6 +28,7 @@ pub(super) fn error(problem: &Problem, asked: &Asked) -> ApiError {
         category: problem.category,
         bucket: bucket(problem.bucket),
         message: problem.message,
+        reply: problem.reply,
         hint: problem.hint,
         field: problem.field,
         request_id: asked.request_id.clone(),

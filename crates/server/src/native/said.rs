@@ -4,17 +4,26 @@ use singletree_llm::{ChatMessage, Content, ContentBlock, ImageDetail, ImageSourc
 use singletree_protocol::native;
 
 use super::answering::Telling;
+use crate::pictures;
 use crate::problem::Problem;
 
 impl Telling {
-    /// As [`message`], for other sections.
-    pub(crate) async fn said(&self, _: &str, content: native::SendContent) -> Result<ChatMessage, Problem> {
-        message(content)
+    /// Makes a user's message of content. Pictures that are in it as `data:` are kept with the session.
+    ///
+    /// # Errors
+    /// `server_request_invalid`; the categories of [`Chat::keep_blob`](singletree_harness::Chat::keep_blob).
+    pub(crate) async fn said(
+        &self,
+        session: &str,
+        content: native::SendContent,
+    ) -> Result<ChatMessage, Problem> {
+        let kept = pictures::kept_each(&self.chat(), session, message(content)?).await;
+        kept.map_err(|(at, problem)| problem.field(format!("content[{at}].source.url")))
     }
 }
 
 /// Makes a user's message of content.
-pub(super) fn message(content: native::SendContent) -> Result<ChatMessage, Problem> {
+fn message(content: native::SendContent) -> Result<ChatMessage, Problem> {
     let blocks = match content {
         native::SendContent::Text(text) => return Ok(ChatMessage::user(text)),
         native::SendContent::Blocks(blocks) => blocks,
@@ -22,24 +31,35 @@ pub(super) fn message(content: native::SendContent) -> Result<ChatMessage, Probl
     let said = blocks.into_iter().enumerate().map(|(at, block)| match block {
         native::SendBlock::Text { text } => Ok(ContentBlock::text_of(text)),
         native::SendBlock::Image { source: native::SendImageSource::Url { url }, media_type, detail } => {
-            let url = picture(url).map_err(|it| it.field(format!("content[{at}].source.url")))?;
+            let picture = picture(url, media_type)
+                .map_err(|problem| problem.field(format!("content[{at}].source.url")))?;
             let detail = detail.map(|it| match it {
                 native::ImageDetail::Auto => ImageDetail::Auto,
                 native::ImageDetail::Low => ImageDetail::Low,
                 native::ImageDetail::High => ImageDetail::High,
             });
-            Ok(ContentBlock::Image { source: ImageSource::Url { url }, media_type, detail })
+            let (source, media_type) = picture;
+            Ok(ContentBlock::Image { source, media_type, detail })
         }
     });
     Ok(ChatMessage::user(Content::from_blocks(said.collect::<Result<_, Problem>>()?)))
 }
 
-/// Checks where a picture is: in the open, or among what was uploaded to the session, which the chat looks up.
-fn picture(url: String) -> Result<String, Problem> {
+/// Reads the address of a picture: public, that of an upload to the session, which the chat looks up, or the picture itself.
+fn picture(url: String, media_type: Option<String>) -> Result<(ImageSource, Option<String>), Problem> {
+    if let Some(data) = url.strip_prefix("data:") {
+        let inline = data.split_once(";base64,").filter(|(kind, _)| kind.starts_with("image/"));
+        let wrong = || Problem::invalid("a picture in the message is `data:image/TYPE;base64,BYTES`");
+        let (kind, base64_data) = inline.ok_or_else(wrong)?;
+        let source = ImageSource::Inline { base64_data: base64_data.to_owned() };
+        return Ok((source, Some(kind.to_owned())));
+    }
     let is_open = || url::Url::parse(&url).is_ok_and(|it| it.scheme() == "https" && it.has_host());
     if url.starts_with("blob:") || is_open() {
-        Ok(url)
+        Ok((ImageSource::Url { url }, media_type))
     } else {
-        Err(Problem::invalid("a picture is at an `https:` address, or named `blob:DIGEST`"))
+        Err(Problem::invalid(
+            "a picture is at an `https:` address, in the message as `data:`, or named `blob:DIGEST`",
+        ))
     }
 }

@@ -29,6 +29,7 @@ pub(super) fn routes() -> Vec<Route> {
              agent first, or to listen before anybody speaks.",
         )
         .tag(TAG)
+        .without_key("name the session by `id`: asked again, it is 409 `chat_session_exists`")
         .body::<native::CreateSession>()
         .answers::<native::Session>(201, "The session; `Location` says where it is.")
         .fails(&[404, 409]);

@@ -40,7 +40,7 @@ async fn follow_tenant(
     let after = after.map(|it| it.parse::<TenantEventId>()).transpose();
     let after = after.map_err(|error| Problem::of(&error))?;
     let events = telling.chat().tenant_events(after.as_ref()).map_err(|error| Problem::of(&error))?;
-    Ok(sse::stream(&telling.shared, frames(events)))
+    Ok(sse::resumable_stream(&telling.shared, frames(events)))
 }
 
 fn frames(events: TenantEvents) -> impl Stream<Item = Frame> + Send + 'static {

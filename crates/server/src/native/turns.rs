@@ -2,13 +2,14 @@
 
 use axum::Json;
 use axum::extract::Path;
+use axum::http::HeaderValue;
 use axum::response::{IntoResponse, Response};
 use singletree_durable::TurnStatus;
 use singletree_harness::{ChatTurnOutcome, SendOptions, TurnId, TurnInfo};
 use singletree_protocol::native;
 
-use super::answering::{Telling, unfinished};
-use super::ask::{Manner, Params, limit};
+use super::answering::{PREFERENCE_APPLIED, Telling, unfinished};
+use super::ask::{Manner, Params, limit, patience};
 use super::convert;
 use super::messages::{keyed, starts_turn};
 use crate::caller::Scope;
@@ -30,6 +31,7 @@ pub(super) fn routes() -> Vec<Route> {
         )
         .tag(TAG)
         .header("Last-Event-ID", "The id of the last event that was seen.")
+        .header("Prefer", "`wait=SECONDS`: an answer when the turn has ended, at the latest after so many seconds.")
         .answers::<native::Turn>(200, "The turn.")
         .streams::<native::StreamItem>(200, "What happened in the turn and what happens, up to its end.")
         .fails(&[409]);
@@ -82,12 +84,32 @@ async fn one(telling: Telling, Path((session, turn)): Path<(String, String)>) ->
         let turn = telling.chat().turn(&info.id).await.map_err(|it| Problem::of(&it))?;
         return telling.tell(&turn).await;
     }
-    if info.status == TurnStatus::Accepted {
+    let patience = patience(&telling.headers);
+    if info.status == TurnStatus::Accepted && patience.is_none() {
         return Ok(Json(convert::turn(&info)).into_response());
     }
     let turn = telling.chat().turn(&info.id).await.map_err(|it| Problem::of(&it))?;
-    let outcome = turn.outcome().await;
-    Ok(Json(ended(&telling, &info, &outcome).await?).into_response())
+    let outcome = match patience.filter(|_| info.status == TurnStatus::Accepted) {
+        Some(patience) => telling.soon(&turn, patience).await,
+        None => Some(turn.outcome().await),
+    };
+    let told = match outcome {
+        Some(outcome) => {
+            unfinished(&outcome)?;
+            let info = match info.status {
+                TurnStatus::Accepted => find(&telling, &session, &info.id.to_string()).await?,
+                TurnStatus::Suspended | TurnStatus::Completed | TurnStatus::Errored => info,
+            };
+            ended(&telling, &info, &outcome).await?
+        }
+        None => convert::turn(&info),
+    };
+    let mut response = Json(told).into_response();
+    let applied = patience.and_then(|wait| HeaderValue::from_str(&format!("wait={}", wait.as_secs())).ok());
+    if let Some(applied) = applied {
+        response.headers_mut().insert(PREFERENCE_APPLIED, applied);
+    }
+    Ok(response)
 }
 
 async fn cancel_one(

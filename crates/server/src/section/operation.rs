@@ -45,14 +45,28 @@ pub(crate) struct Operation {
     pub(crate) fails: Vec<u16>,
     /// Whether what the path names may be not found.
     pub(crate) can_miss: bool,
+    /// The advice with which an `Idempotency-Key` is refused, where it is.
+    pub(crate) instead_of_key: Option<&'static str>,
 }
 
 impl Operation {
     /// Makes one of its id, which clients are generated with, and what it does in a few words.
     pub(crate) fn new(id: &'static str, summary: &'static str) -> Self {
         let (query, headers, body) = (None, Vec::new(), Content::Empty);
-        let (answers, fails, can_miss) = (Vec::new(), Vec::new(), true);
-        Self { id, summary, about: "", tag: "", query, headers, body, answers, fails, can_miss }
+        let (answers, fails, can_miss, instead_of_key) = (Vec::new(), Vec::new(), true, None);
+        Self {
+            id,
+            summary,
+            about: "",
+            tag: "",
+            query,
+            headers,
+            body,
+            answers,
+            fails,
+            can_miss,
+            instead_of_key,
+        }
     }
 
     /// Says more, in Markdown.
@@ -115,6 +129,19 @@ impl Operation {
     pub(crate) fn fails(mut self, statuses: &[u16]) -> Self {
         self.fails.extend_from_slice(statuses);
         self
+    }
+
+    /// Refuses an `Idempotency-Key`, which would have no effect, with an advice.
+    pub(crate) fn without_key(mut self, instead: &'static str) -> Self {
+        self.instead_of_key = Some(instead);
+        self
+    }
+
+    /// Tells whether it answers with events or with one document, by `Accept`.
+    pub(crate) fn negotiates(&self) -> bool {
+        let is = |kind: fn(&Content) -> bool| self.answers.iter().any(|answer| kind(&answer.content));
+        is(|content| matches!(content, Content::Events(_)))
+            && is(|content| matches!(content, Content::Json(_)))
     }
 
     /// Says that it answers alike whether what the path names is there or not.

@@ -36,7 +36,7 @@ pub(crate) fn section() -> Section {
 
 /// Words why a stream ends before its message.
 fn stream_failure(problem: &Problem, _asked: &Asked) -> Vec<Frame> {
-    let error = StreamPart::Error { error_text: problem.message.clone() };
+    let error = StreamPart::Error { error_text: problem.shown().to_owned() };
     let finish = StreamPart::Finish { finish_reason: Some(Cause::Error), message_metadata: None };
     let part = |part: &StreamPart| serde_json::to_string(part).expect("a part of strings is JSON");
     vec![Frame::data(part(&error)), Frame::data(part(&finish)), Frame::data("[DONE]")]

@@ -83,6 +83,26 @@ async fn each_request_and_each_turn_has_a_line_without_what_was_said() {
     rig.stop().await;
 }
 
+// F11
+#[tokio::test]
+async fn a_line_has_the_correlation_id_of_the_message_or_of_the_header() {
+    let (rig, lines) = logged();
+    let rig = rig.start().await;
+    let client = rig.client().with("x-correlation-id", "by-header");
+    let asked = json!({ "protocol_version": "1.0.0", "correlation_id": "by-message",
+        "request": { "context": { "session_id": "s", "user_intent": "say a" } } });
+    client.post("/v1/openharness", &asked).await;
+    let mut without = asked.clone();
+    without["correlation_id"] = CANARY.into();
+    client.post("/v1/openharness", &without).await;
+    client.get("/v1/sessions").await;
+    rig.client().get("/v1/sessions").await;
+    let found: Vec<Value> = lines.of("request").iter().map(|line| line["correlation"].clone()).collect();
+    assert_eq!([&found[0], &found[2], &found[3]], [&json!("by-message"), &json!("by-header"), &Value::Null]);
+    assert!(!lines.all().concat().contains(CANARY), "{:?}", lines.all());
+    rig.stop().await;
+}
+
 /// Returns the value of a metric.
 pub(crate) fn metric(text: &str, name: &str) -> Option<String> {
     let line = text.lines().find(|it| it.strip_prefix(name).is_some_and(|it| it.starts_with(' ')))?;
@@ -184,7 +204,9 @@ async fn pages_of_elsewhere_may_ask_where_they_are_named() {
     let path = "/v1/sessions/s/messages";
     let named = asks("https://chat.example.com").send(Method::OPTIONS, path, None).await;
     assert_eq!(named.header("access-control-allow-origin"), "https://chat.example.com");
-    assert!(named.header("access-control-allow-headers").contains("last-event-id"));
+    for sent in ["last-event-id", "x-session-id", "x-stainless-retry-count", "x-stainless-package-version"] {
+        assert!(named.header("access-control-allow-headers").contains(sent), "{sent}");
+    }
     let other = asks("https://elsewhere.example.com").send(Method::OPTIONS, path, None).await;
     assert!(other.headers.get("access-control-allow-origin").is_none());
     let silent = Rig::start().await;

@@ -141,7 +141,7 @@ async fn a_stop_in_the_middle_of_a_turn_is_a_failure_in_every_protocol_that_cann
         let word = |at: usize| -> Value { serde_json::from_str(told[told.len() - at]).unwrap() };
         let hint = blocks.last().unwrap().retry;
         match name {
-            "events" | "turn" | "narration" | "chat events" => {
+            "events" | "tenant" | "turn" | "narration" | "chat events" => {
                 assert_eq!(hint, Some(1000), "{name}");
                 assert!(told.iter().all(|data| !data.contains("chat_shutting_down")), "{name}: {told:?}");
             }

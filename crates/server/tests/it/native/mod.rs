@@ -5,6 +5,7 @@ mod artifacts;
 mod docs;
 mod events;
 mod forks;
+mod manners;
 mod sending;
 mod sessions;
 mod signals;

@@ -15,6 +15,7 @@
 //! | `fail retryable` | `provider_unavailable` |
 //! | `fail correctable` | `provider_invalid_request` |
 //! | `fail terminating` | `provider_model_not_loaded`, which these agents file as terminating |
+//! | `fail by key`, `by model`, `by limit` | `provider_authentication`, `provider_invalid_model`, `provider_rate_limit` |
 //! | `fail halfway` | some words, then `provider_unavailable` |
 //! | `canary` | fails with a diagnostic that holds [`CANARY`] |
 //! | anything else | `provider_invalid_request`: no rule fits |
@@ -127,6 +128,10 @@ pub(crate) fn script() -> Script {
         rule("fail retryable", failing("provider_unavailable")),
         rule("fail correctable", failing("provider_invalid_request")),
         rule("fail terminating", failing("provider_model_not_loaded")),
+        rule("fail by key", failing("provider_authentication")),
+        rule("fail by model", failing("provider_invalid_model")),
+        rule("fail by limit", json!({ "error": { "category": "provider_rate_limit",
+            "message": "slow down", "retry_after_ms": 7200 } })),
         rule("fail halfway", json!({ "reply": "Half a", "error": { "category": "provider_unavailable" } })),
         rule("canary", json!({ "error": {
             "category": "provider_invalid_request", "message": format!("the key {CANARY} is wrong") } })),
