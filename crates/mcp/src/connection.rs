@@ -6,10 +6,13 @@ use std::time::Duration;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ClientCapabilities, ClientConfig, ClientRequest,
     Extensions, Implementation, PaginatedRequestParams, PingRequest, PingRequestMethod, ProtocolVersion,
-    RequestMetaObject, Tool,
+    RequestMetaObject, SubscriptionFilter, Tool,
 };
-use rmcp::service::{ClientInitializeError, NotificationContext, RunningService, ServiceError};
-use rmcp::{ClientHandler, RoleClient, ServiceExt};
+use rmcp::service::{
+    ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _, NotificationContext, RunningService,
+    ServiceError,
+};
+use rmcp::{ClientHandler, RoleClient};
 use singletree_llm::Map;
 use tokio::time::timeout;
 
@@ -18,9 +21,13 @@ use crate::error::{Error, Result};
 use crate::limits::McpLimits;
 use crate::link::{End, Link};
 use crate::place::Place;
+use crate::probe::ProbeTransport;
 use crate::remote::RemoteTransport;
 use crate::words::Words;
 
+/// How long an endpoint is asked whether it speaks a revision without `initialize`, before it is greeted with it: it may
+/// have to be woken first.
+const ENDPOINT_PROBE: Duration = Duration::from_secs(10);
 /// How many pages a list of tools may have.
 const PAGES_MAX: usize = 100;
 /// How long a sign of life is waited for: a server may be busy with another call.
@@ -42,6 +49,13 @@ pub(crate) struct Connection {
     service: RunningService<RoleClient, Listener>,
     link: Arc<Link>,
     terms: Arc<Terms>,
+}
+
+/// Why a server could not be greeted in one way.
+struct Refusal {
+    error: Error,
+    /// Whether the other way would end alike.
+    is_final: bool,
 }
 
 /// Hears what the server says unasked. What a server may ask of a client (samples, a person's input) is declined.
@@ -73,34 +87,115 @@ impl Connection {
     ///
     /// Dropping the future gives up, and kills the program.
     pub(crate) async fn open(terms: &Arc<Terms>, number: u64) -> Result<Self> {
-        let link = Arc::new(Link::new(terms.limits.said_bytes));
         let limit = terms.limits.connect;
-        let greeted = match timeout(limit, Self::greet(terms, &link)).await {
+        let mut link = Arc::new(Link::new(terms.limits.said_bytes));
+        let greeted = match timeout(limit, Self::greet(terms, &mut link)).await {
             Ok(greeted) => greeted?,
             Err(_elapsed) => {
                 let (server, said) = (terms.server.clone(), terms.words.clean(&link.said()));
                 return Err(Error::Timeout { server, what: "greet", limit, said });
             }
         };
-        Ok(Self { number, service: greeted, link, terms: Arc::clone(terms) })
+        let connection = Self { number, service: greeted, link, terms: Arc::clone(terms) };
+        connection.listen();
+        Ok(connection)
     }
 
-    async fn greet(terms: &Arc<Terms>, link: &Arc<Link>) -> Result<RunningService<RoleClient, Listener>> {
+    /// Greets the server in the way that it understands: by the revision without `initialize` where it speaks that one, else
+    /// by the older one. A server that breaks off when it is asked is reached once more and greeted in the other way.
+    async fn greet(terms: &Arc<Terms>, link: &mut Arc<Link>) -> Result<RunningService<RoleClient, Listener>> {
+        let auto = ClientLifecycleMode::Auto {
+            preferred_versions: vec![ProtocolVersion::LATEST],
+            legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
+        };
+        let (first, second) = match &terms.place {
+            Place::Command(_) => {
+                let first = Self::greet_as(terms, link, auto).await;
+                let second = if link.is_discovered_late() {
+                    Some(ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::LATEST] })
+                } else {
+                    // It ended at a question that it does not know, as programs of old libraries do.
+                    (!link.is_probed() && link.end().is_some()).then_some(ClientLifecycleMode::Initialize)
+                };
+                (first, second)
+            }
+            // There each request is one of its own, and the first one holds up all others.
+            Place::Endpoint(_) => match timeout(ENDPOINT_PROBE, Self::greet_as(terms, link, auto)).await {
+                Ok(first) => {
+                    let is_lost = matches!(&first, Err(Refusal { is_final: false, .. }));
+                    (first, is_lost.then_some(ClientLifecycleMode::Initialize))
+                }
+                Err(_elapsed) => {
+                    let problem = "it does not answer".to_owned();
+                    let error = terms.unreachable(&problem, link);
+                    (Err(Refusal { error, is_final: false }), Some(ClientLifecycleMode::Initialize))
+                }
+            },
+        };
+        match (first, second) {
+            (Err(_), Some(second)) => {
+                *link = Arc::new(Link::new(terms.limits.said_bytes));
+                Self::greet_as(terms, link, second).await.map_err(|refusal| refusal.error)
+            }
+            (first, _) => first.map_err(|refusal| refusal.error),
+        }
+    }
+
+    async fn greet_as(
+        terms: &Arc<Terms>,
+        link: &Arc<Link>,
+        lifecycle: ClientLifecycleMode,
+    ) -> Result<RunningService<RoleClient, Listener>, Refusal> {
         let listener = Listener { link: Arc::clone(link) };
         let greeted = match &terms.place {
             Place::Command(command) => match ChildTransport::start(command, &terms.limits, link) {
-                Ok(transport) => listener.serve(transport).await,
+                Ok(transport) => {
+                    let transport = ProbeTransport::new(transport, terms.limits.probe, link);
+                    listener.serve_with_lifecycle(transport, lifecycle).await
+                }
                 Err(error) => {
                     let problem = format!("{:?} cannot be started: {error}", command.program);
-                    return Err(terms.unreachable(&problem, link));
+                    return Err(Refusal { error: terms.unreachable(&problem, link), is_final: true });
                 }
             },
             Place::Endpoint(endpoint) => match RemoteTransport::new(endpoint, &terms.limits, link) {
-                Ok(transport) => listener.serve(transport).await,
-                Err(problem) => return Err(Error::Configuration { server: terms.server.clone(), problem }),
+                Ok(transport) => listener.serve_with_lifecycle(transport, lifecycle).await,
+                Err(problem) => {
+                    let error = Error::Configuration { server: terms.server.clone(), problem };
+                    return Err(Refusal { error, is_final: true });
+                }
             },
         };
-        greeted.map_err(|error| terms.unreachable(&terms.greeting(&error, link), link))
+        greeted.map_err(|error| {
+            let is_final = match &error {
+                ClientInitializeError::TransportError { error, .. } => is_unauthorised(error),
+                // It was greeted in both ways.
+                ClientInitializeError::LegacyFallbackFailed { .. } => true,
+                _ => false,
+            };
+            Refusal { error: terms.unreachable(&terms.greeting(&error, link), link), is_final }
+        })
+    }
+
+    /// Asks a server of the revision without `initialize` to tell when its tools change; older ones tell unasked.
+    fn listen(&self) {
+        let tells = self.service.peer_info().is_some_and(|server| {
+            let tools = server.capabilities.tools.as_ref();
+            !server.protocol_version.has_initialize()
+                && tools.is_some_and(|tools| tools.list_changed == Some(true))
+        });
+        if !tells {
+            return;
+        }
+        let (peer, link) = (self.service.peer().clone(), Arc::clone(&self.link));
+        // Ends with the connection.
+        tokio::spawn(async move {
+            let filter = SubscriptionFilter::builder().tools_list_changed().build();
+            let Ok(mut subscription) = peer.listen(filter).await else { return };
+            while let Ok(Some(_)) = subscription.next().await {
+                link.changed();
+            }
+        });
     }
 
     /// Returns the how manyth connection of its server this is.
@@ -246,6 +341,7 @@ impl Terms {
                 }
                 self.words.error(error.error.as_ref())
             }
+            ClientInitializeError::LegacyFallbackFailed { fallback, .. } => self.greeting(fallback, link),
             ClientInitializeError::JsonRpcError(it) => {
                 format!("it refused the greeting: {}", it.message)
             }

@@ -31,6 +31,7 @@ mod place;
 mod child;
 mod connection;
 mod link;
+mod probe;
 mod remote;
 mod words;
 

@@ -7,6 +7,8 @@ use std::time::Duration;
 pub struct McpLimits {
     /// From the start of the server, or the first request, to the end of the greeting.
     pub connect: Duration,
+    /// For how long a program is asked whether it speaks a revision without `initialize`, before it is greeted with it.
+    pub probe: Duration,
     /// From asking for the tools to the last page of them.
     pub list: Duration,
     /// From a call of a tool to its result.
@@ -31,12 +33,14 @@ pub struct McpLimits {
 }
 
 impl McpLimits {
-    /// Returns limits for servers that may be downloaded before they start: 60 seconds to connect, 15 to list, 60 for a
+    /// Returns limits for servers that may be downloaded before they start: 60 seconds to connect, of them 2 for
+    /// the question after the revision, 15 to list, 60 for a
     /// call, 2 to stop, 5 of rest; 8 MiB a message, 64 KiB an output, 128 tools, 256 patterns, 4 KiB a description, 4 KiB of last words.
     #[must_use]
     pub fn standard() -> Self {
         Self {
             connect: Duration::from_secs(60),
+            probe: Duration::from_secs(2),
             list: Duration::from_secs(15),
             call: Duration::from_secs(60),
             stop: Duration::from_secs(2),

@@ -8,6 +8,8 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 pub(crate) struct Link {
     closed: AtomicBool,
     changes: AtomicU64,
+    probed: AtomicBool,
+    discovered_late: AtomicBool,
     process: OnceLock<u32>,
     end: Mutex<Option<End>>,
     said: Mutex<Vec<u8>>,
@@ -28,6 +30,8 @@ impl Link {
         Self {
             closed: AtomicBool::new(false),
             changes: AtomicU64::new(0),
+            probed: AtomicBool::new(false),
+            discovered_late: AtomicBool::new(false),
             process: OnceLock::new(),
             end: Mutex::default(),
             said: Mutex::default(),
@@ -42,6 +46,24 @@ impl Link {
 
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
+    }
+
+    /// Takes down that the question after the revision is answered, or given up.
+    pub(crate) fn probed(&self) {
+        self.probed.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_probed(&self) -> bool {
+        self.probed.load(Ordering::Acquire)
+    }
+
+    /// Takes down that the server speaks the revision without `initialize`, and said so after the question was given up.
+    pub(crate) fn discovered_late(&self) {
+        self.discovered_late.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_discovered_late(&self) -> bool {
+        self.discovered_late.load(Ordering::Acquire)
     }
 
     /// Takes down that the tools are no longer those that were listed.

@@ -70,12 +70,13 @@ async fn a_server_that_cannot_start_is_told_with_its_last_words_and_rests() {
     rig.behave_again("refuse-start");
     assert_eq!(rig.server.connect().await, Err(error));
     assert_eq!(rig.server.tools().await.expect_err("still").category(), "tool_unavailable");
-    assert_eq!(rig.starts(), 1);
+    // It ended before it was greeted in the older way, so it was started once more for that.
+    assert_eq!(rig.starts(), 2);
     tokio::time::pause();
     tokio::time::advance(limits().rest).await;
     tokio::time::resume();
     assert_eq!(rig.server.connect().await, Ok(()));
-    assert_eq!(rig.starts(), 2);
+    assert_eq!(rig.starts(), 3);
 }
 
 #[tokio::test]
@@ -84,11 +85,11 @@ async fn a_server_that_never_starts_is_tried_ever_more_rarely() {
     rig.behave("refuse-start");
     for (tried, rests) in [(1, 1), (2, 2), (3, 4), (4, 8), (5, 16), (6, 16), (7, 16)] {
         rig.server.connect().await.expect_err("it exits");
-        assert_eq!(rig.starts(), tried);
+        assert_eq!(rig.starts(), 2 * tried);
         tokio::time::pause();
         tokio::time::advance(limits().rest * rests - Duration::from_millis(1)).await;
         rig.server.connect().await.expect_err("it rests");
-        assert_eq!(rig.starts(), tried);
+        assert_eq!(rig.starts(), 2 * tried);
         tokio::time::advance(Duration::from_millis(1)).await;
         tokio::time::resume();
     }

@@ -5,4 +5,5 @@ mod everything;
 mod pins;
 mod program;
 mod remote;
+mod revisions;
 mod rig;

@@ -54,7 +54,14 @@ impl Script {
     fn hear(&self, message: &Value) {
         let (id, method) = (&message["id"], message["method"].as_str().unwrap_or_default());
         match method {
-            "initialize" if self.has("hang-start") => {}
+            "initialize" | "server/discover" if self.has("hang-start") => {}
+            "server/discover" => self.discovered(id),
+            "initialize" if self.has("modern-only") => refuse(id, -32601, "there is no such method"),
+            // The revision says so; one that asks for it and does not get it must not go on.
+            _ if self.has("modern-only") && !id.is_null() && !speaks_modern(message) => {
+                refuse(id, -32600, "the request does not name its revision");
+            }
+            "subscriptions/listen" => self.subscribe(id),
             "initialize" => say(&json!({"jsonrpc": "2.0", "id": id, "result": {
                 "protocolVersion": message["params"]["protocolVersion"],
                 "capabilities": {"tools": {"listChanged": true}},
@@ -70,6 +77,34 @@ impl Script {
             _ if !id.is_null() => refuse(id, -32601, "there is no such method"),
             _ => {}
         }
+    }
+
+    /// Answers the question after the revision without `initialize`.
+    fn discovered(&self, id: &Value) {
+        self.note("asked", "server/discover");
+        if self.has("dies-when-asked") {
+            exit(9);
+        }
+        if self.has("silent") {
+            return;
+        }
+        if !self.has("modern-only") && !self.has("both") {
+            return refuse(id, -32601, "there is no such method");
+        }
+        say(&json!({"jsonrpc": "2.0", "id": id, "result": {
+            "resultType": "complete", "supportedVersions": ["2026-07-28"],
+            "capabilities": {"tools": {"listChanged": true}}, "ttlMs": 0, "cacheScope": "private",
+            "_meta": {"io.modelcontextprotocol/serverInfo": {"name": "script", "version": "1"}},
+        }}));
+    }
+
+    /// Acknowledges a subscription, and keeps its number for what is told later.
+    fn subscribe(&self, id: &Value) {
+        self.note("subscribed", &id.to_string());
+        say(&json!({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": {
+            "notifications": {"toolsListChanged": true},
+            "_meta": {"io.modelcontextprotocol/subscriptionId": id},
+        }}));
     }
 
     /// Lists the tools in two pages.
@@ -142,7 +177,15 @@ impl Script {
             }
             "grow" => {
                 self.note("grown", "");
-                say(&json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
+                let subscribed = std::fs::read_to_string(self.folder.join("subscribed")).unwrap_or_default();
+                let params = match serde_json::from_str::<Value>(subscribed.trim()) {
+                    Ok(subscription) => {
+                        json!({"_meta": {"io.modelcontextprotocol/subscriptionId": subscription}})
+                    }
+                    Err(_) => json!({}),
+                };
+                let method = "notifications/tools/list_changed";
+                say(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
                 answer(id, "grown");
             }
             "new" => answer(id, "new"),
@@ -160,6 +203,11 @@ impl Script {
             drop(writeln!(file, "{line}"));
         }
     }
+}
+
+/// Tells whether a request names the revision that it is written in.
+fn speaks_modern(message: &Value) -> bool {
+    message["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"] == "2026-07-28"
 }
 
 fn answer(id: &Value, text: &str) {

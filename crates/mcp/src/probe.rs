@@ -1,0 +1,107 @@
+//! The first question to a program: does it speak the revision without `initialize`?
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rmcp::RoleClient;
+use rmcp::model::{
+    ClientJsonRpcMessage, ClientRequest, ErrorCode, ErrorData, RequestId, ServerJsonRpcMessage, ServerResult,
+};
+use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::transport::Transport;
+use tokio::time::{Instant, timeout_at};
+
+use crate::link::Link;
+
+/// A transport that answers `server/discover` in place of a program that does not: a program of an older revision may pass
+/// over a request that it does not know, and rmcp would wait ten seconds for it. Its late answer is kept back, since nobody
+/// expects it any more.
+pub(crate) struct ProbeTransport<T> {
+    inner: T,
+    limit: Duration,
+    probe: Probe,
+    link: Arc<Link>,
+}
+
+/// How far the question is.
+enum Probe {
+    /// It was not asked, or is answered.
+    Idle,
+    /// It is asked, and answered here at this moment.
+    Asked(RequestId, Instant),
+    /// It was answered here; the program's own answer may still come.
+    GivenUp(RequestId),
+}
+
+impl<T> ProbeTransport<T> {
+    pub(crate) fn new(inner: T, limit: Duration, link: &Arc<Link>) -> Self {
+        Self { inner, limit, probe: Probe::Idle, link: Arc::clone(link) }
+    }
+
+    /// Takes note of an answer; false when nobody may see it.
+    fn passes(&mut self, message: &RxJsonRpcMessage<RoleClient>) -> bool {
+        let answered = match message {
+            ServerJsonRpcMessage::Response(response) => Some(&response.id),
+            ServerJsonRpcMessage::Error(error) => error.id.as_ref(),
+            _ => None,
+        };
+        match &self.probe {
+            Probe::Asked(id, _) if answered == Some(id) => {
+                self.link.probed();
+                self.probe = Probe::Idle;
+                true
+            }
+            Probe::GivenUp(id) if answered == Some(id) => {
+                if let ServerJsonRpcMessage::Response(response) = message
+                    && matches!(response.result, ServerResult::DiscoverResult(_))
+                {
+                    self.link.discovered_late();
+                }
+                self.probe = Probe::Idle;
+                false
+            }
+            _ => true,
+        }
+    }
+}
+
+impl<T: Transport<RoleClient>> Transport<RoleClient> for ProbeTransport<T> {
+    type Error = T::Error;
+
+    fn send(
+        &mut self,
+        item: TxJsonRpcMessage<RoleClient>,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        if let ClientJsonRpcMessage::Request(request) = &item
+            && matches!(request.request, ClientRequest::DiscoverRequest(_))
+        {
+            self.probe = Probe::Asked(request.id.clone(), Instant::now() + self.limit);
+        }
+        self.inner.send(item)
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+        loop {
+            let message = match &self.probe {
+                Probe::Asked(id, until) => match timeout_at(*until, self.inner.receive()).await {
+                    Ok(message) => message?,
+                    Err(_elapsed) => {
+                        let id = id.clone();
+                        self.link.probed();
+                        self.probe = Probe::GivenUp(id.clone());
+                        let unknown = ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "server/discover", None);
+                        return Some(ServerJsonRpcMessage::error(unknown, Some(id)));
+                    }
+                },
+                Probe::Idle | Probe::GivenUp(_) => self.inner.receive().await?,
+            };
+            if self.passes(&message) {
+                return Some(message);
+            }
+        }
+    }
+
+    async fn close(&mut self) -> Result<(), Self::Error> {
+        self.inner.close().await
+    }
+}
