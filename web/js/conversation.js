@@ -71,9 +71,11 @@ export class Conversation {
   /** The text with which the conversation begins; nothing where its beginning was not read. */
   get beginning() {
     if (this.oldest !== 0) return "";
-    const entries = this.turns.flatMap((turn) => turn.entries);
-    const first = entries.find((entry) => entry.message.role === "user");
-    return first ? textOf(first.message) : "";
+    for (const turn of this.turns) {
+      const first = turn.entries.find((entry) => entry.message.role === "user");
+      if (first) return textOf(first.message);
+    }
+    return "";
   }
 
   /** Whether a turn waits for another one, or for an answer of a person, before it runs. */
