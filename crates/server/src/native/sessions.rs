@@ -83,7 +83,8 @@ async fn page(
     Params(query): Params<native::SessionQuery>,
 ) -> Result<Json<native::SessionList>, Problem> {
     let limit = limit(query.limit)?;
-    let (chat, from) = (telling.chat(), query.from.as_deref());
+    let from = query.from.as_deref().filter(|from| !from.is_empty());
+    let chat = telling.chat();
     let list = match query.order {
         native::SessionOrder::Id => chat.sessions(from, limit).await,
         native::SessionOrder::Recent => chat.recent_sessions(from, limit).await,
