@@ -178,7 +178,10 @@ pub enum SignalEnd {
 /// What a frame of a stream holds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
-#[expect(clippy::large_enum_variant, reason = "a failure is the last frame of its stream, and held by nobody")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a failure is the last frame of its stream, and held by nobody"
+)]
 pub enum StreamItem {
     /// An event.
     Event(Box<Event>),
