@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use singletree_harness::{Budget, Durability, WhileSuspended};
+use singletree_harness::{Budget, Durability, OnDisconnect, WhileSuspended};
 
 use crate::approval::Approval;
 use crate::compaction::CompactionTable;
@@ -35,6 +35,7 @@ pub(crate) struct AgentTable {
     pub(crate) compaction: Option<CompactionTable>,
     pub(crate) durability: Option<At<Durability>>,
     pub(crate) while_suspended: Option<WhileSuspended>,
+    pub(crate) on_disconnect: Option<OnDisconnect>,
     pub(crate) hidden: bool,
     /// Whether people see what its model thought.
     pub(crate) show_thinking: bool,
@@ -55,6 +56,9 @@ const WHILE_SUSPENDED: &[(&str, WhileSuspended)] = &[
     ("queue", WhileSuspended::Queue),
     ("supersede", WhileSuspended::Supersede),
 ];
+
+const ON_DISCONNECT: &[(&str, OnDisconnect)] =
+    &[("continue", OnDisconnect::Continue), ("cancel", OnDisconnect::Cancel)];
 
 impl AgentTable {
     /// Makes an agent of a name and nothing else.
@@ -79,6 +83,7 @@ impl AgentTable {
             compaction: None,
             durability: None,
             while_suspended: None,
+            on_disconnect: None,
             hidden: false,
             show_thinking: false,
         }
@@ -121,6 +126,7 @@ impl AgentTable {
             compaction: section.section("compaction").map(CompactionTable::read),
             durability: section.choice("durability", DURABILITIES),
             while_suspended: section.choice("while_suspended", WHILE_SUSPENDED).map(|it| it.value),
+            on_disconnect: section.choice("on_disconnect", ON_DISCONNECT).map(|policy| policy.value),
             hidden: section.flag("hidden").unwrap_or(false),
             show_thinking: section.flag("show_thinking").unwrap_or(false),
         };

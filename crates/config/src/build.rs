@@ -91,6 +91,9 @@ impl Config {
             if let Some(policy) = table.while_suspended {
                 agent = agent.while_suspended(policy);
             }
+            if let Some(policy) = table.on_disconnect {
+                agent = agent.on_disconnect(policy);
+            }
             if let Some(durability) = &table.durability {
                 agent = agent.durability(durability.value);
             }

@@ -23,6 +23,17 @@ pub enum WhileSuspended {
     Supersede,
 }
 
+/// What happens to a turn whose client goes away before its end (D31): the stream of the request that began it was closed, and
+/// nobody else follows the turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnDisconnect {
+    /// It goes on.
+    #[default]
+    Continue,
+    /// It is cancelled after a while, as by [`Chat::cancel`](crate::Chat::cancel).
+    Cancel,
+}
+
 /// How often a turn is committed (architecture: durability levels).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Durability {
@@ -40,6 +51,7 @@ pub struct Agent {
     pub(crate) graph: Graph<Snapshot>,
     pub(crate) durability: Durability,
     pub(crate) while_suspended: WhileSuspended,
+    pub(crate) on_disconnect: OnDisconnect,
     pub(crate) buckets: BucketTable,
     pub(crate) replies: Replies,
     pub(crate) migrations: Arc<Migrations>,
@@ -61,6 +73,7 @@ impl Agent {
             graph: graph.untyped(),
             durability: Durability::default(),
             while_suspended: WhileSuspended::default(),
+            on_disconnect: OnDisconnect::default(),
             buckets: BucketTable::default(),
             replies: Replies::default(),
             migrations: Arc::default(),
@@ -97,6 +110,14 @@ impl Agent {
     #[must_use]
     pub fn while_suspended(mut self, policy: WhileSuspended) -> Self {
         self.while_suspended = policy;
+        self
+    }
+
+    /// Sets what happens to its turns whose client goes away, where the request does not say (D31). The chat itself cancels
+    /// nothing: who serves it to clients reads this ([`Chat::on_disconnect`](crate::Chat::on_disconnect)).
+    #[must_use]
+    pub fn on_disconnect(mut self, policy: OnDisconnect) -> Self {
+        self.on_disconnect = policy;
         self
     }
 

@@ -11,7 +11,7 @@ use singletree_llm::ChatMessage;
 use singletree_narration::{Locale, NarrationSink, NoNarration};
 
 use crate::admission::Admission;
-use crate::agent::Agent;
+use crate::agent::{Agent, OnDisconnect};
 use crate::blobs::Blobs;
 use crate::deed::Auditing;
 use crate::event::ChatEvent;
@@ -368,6 +368,14 @@ impl Chat {
     #[must_use]
     pub fn default_agent(&self) -> &str {
         &self.house.default_agent
+    }
+
+    /// Returns what happens to the turns of an agent whose client goes away, where the request does not say (D31).
+    ///
+    /// # Errors
+    /// `chat_agent_unknown`.
+    pub fn on_disconnect(&self, agent: &str) -> Result<OnDisconnect> {
+        Ok(self.house.served(agent)?.agent.on_disconnect)
     }
 
     /// Describes the graph of an agent.

@@ -35,6 +35,8 @@ pub(crate) struct Hot {
     pub(crate) feed: Feed,
     /// How far those who listen have read.
     pub(crate) readers: Readers,
+    /// Cloned by each call that waits for the outcome of a turn, which is how these are counted.
+    pub(crate) waiting: Arc<()>,
     /// Held for writing while parts of the log are forgotten; who begins to listen looks at the log under it.
     pub(crate) forgetting: tokio::sync::RwLock<()>,
     /// Guards everything that changes together; held for a moment, never across an await. What a batch is built from and
@@ -214,8 +216,8 @@ impl Hot {
     pub(crate) fn new(key: SessionKey, backlog: usize, held: &Arc<AtomicU64>) -> Arc<Self> {
         let desk = Desk { bytes: HeldBytes::of(held), ..Desk::default() };
         let (feed, desk) = (Feed::new(backlog), Mutex::new(desk));
-        let (readers, forgetting, reading, adopting, freed, last_used) = Default::default();
-        Arc::new(Self { key, feed, readers, forgetting, desk, reading, adopting, freed, last_used })
+        let (readers, waiting, forgetting, reading, adopting, freed, last_used) = Default::default();
+        Arc::new(Self { key, feed, readers, waiting, forgetting, desk, reading, adopting, freed, last_used })
     }
 
     /// Nothing runs in the session any more.

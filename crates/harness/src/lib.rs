@@ -100,7 +100,7 @@ mod doctor;
 
 pub use activity::{Activity, ActivityState};
 pub use admission::{Admission, QuotaExceeded, TurnPermit};
-pub use agent::{Agent, Durability, WhileSuspended};
+pub use agent::{Agent, Durability, OnDisconnect, WhileSuspended};
 pub use answer::{Answer, PendingWait, SignalAddress};
 pub use base::{
     BuildState, Failure, Harness, HarnessBuilder, HarnessOutcome, Inbound, Intent, Invoked,

@@ -37,7 +37,12 @@ impl Readers {
 
     /// Tells whether another reader may come.
     pub(crate) fn has_room(&self, max: usize) -> bool {
-        self.all().iter().filter(|it| it.strong_count() > 0).count() < max
+        self.count() < max
+    }
+
+    /// Counts the readers.
+    pub(crate) fn count(&self) -> usize {
+        self.all().iter().filter(|reader| reader.strong_count() > 0).count()
     }
 
     /// Returns the first event that somebody still wants.

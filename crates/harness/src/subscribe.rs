@@ -90,6 +90,16 @@ impl Chat {
         Ok(events.stream())
     }
 
+    /// Counts who follows a session in this process: open streams of its events or of one of its turns, and calls that wait for
+    /// the outcome of a turn. Subscriptions do not count.
+    ///
+    /// # Errors
+    /// `harness_session_id_unresolved`, `chat_sessions_full`.
+    pub fn followers(&self, session_id: &str) -> Result<usize> {
+        let hot = self.house.hot(&self.key(session_id)?)?;
+        Ok(hot.readers.count() + Arc::strong_count(&hot.waiting).saturating_sub(1))
+    }
+
     /// Returns the outcomes of the turns that resume or close a suspended one, each with the id of its event: those that were
     /// missed since the event that was seen last, then those to come (D5). Once each in one stream; who asks again with the
     /// last id gets what it missed, also after a crash.

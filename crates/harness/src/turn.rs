@@ -99,6 +99,7 @@ impl Turn {
         match &self.end {
             End::Known(outcome) => outcome.clone(),
             End::Waiting(told) => {
+                let _counted = self.chat.house.hot(&self.key).map(|hot| hot.waiting.clone());
                 let (mut told, mut given_up) = (told.clone(), self.chat.house.given_up.subscribe());
                 let known = tokio::select! {
                     biased;

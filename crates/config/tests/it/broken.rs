@@ -146,7 +146,7 @@ fn a_model_says_how_it_is_reached() {
 #[test]
 fn values_are_of_their_type_and_within_reason() {
     check_agents(
-        "[agents.a]\ninstructions = \"\"\ntools = [\"clock\", 3]\nwindow = 0\nwhile_suspended = \"wait\"\nhidden = 1\n\
+        "[agents.a]\ninstructions = \"\"\ntools = [\"clock\", 3]\nwindow = 0\nwhile_suspended = \"wait\"\nhidden = 1\non_disconnect = \"stop\"\n\
          budget = { steps = -1, turn_time = 30, history_bytes = \"1MB\", tokens = 1.5 }\n",
         &[
             "3:16: `agents.a.instructions` must be a text that is not empty, not an empty text",
@@ -154,9 +154,10 @@ fn values_are_of_their_type_and_within_reason() {
             "5:10: `agents.a.window` must be a whole number, 1 or more, not this whole number",
             "6:19: `agents.a.while_suspended` must be one of \"reject\", \"queue\", \"supersede\"",
             "7:10: `agents.a.hidden` must be true or false, not this whole number",
-            "8:20: `agents.a.budget.steps` must be a whole number, 1 or more, not this whole number",
-            "8:36: `agents.a.budget.turn_time` must be a length of time as in \"30s\" (ms, s, m, h, d), not this whole number",
-            "8:72: `agents.a.budget.tokens` must be a whole number, 1 or more, not this number",
+            "8:17: `agents.a.on_disconnect` must be one of \"continue\", \"cancel\"",
+            "9:20: `agents.a.budget.steps` must be a whole number, 1 or more, not this whole number",
+            "9:36: `agents.a.budget.turn_time` must be a length of time as in \"30s\" (ms, s, m, h, d), not this whole number",
+            "9:72: `agents.a.budget.tokens` must be a whole number, 1 or more, not this number",
         ],
     );
     check_agents(
