@@ -1,4 +1,5 @@
-//! Pictures of a user's message: those that are in the message itself are kept for its session and named by what they are.
+//! Pictures of a user's message: those that are in the message itself, as base64 or at a `data:` address, are kept for its session
+//! and named by what they are.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -35,6 +36,14 @@ pub(crate) async fn kept_each(
                 let (source, media_type) = source.map_err(placed)?;
                 ContentBlock::Image { source, media_type, detail }
             }
+            ContentBlock::Image { source: ImageSource::Url { url }, media_type, detail }
+                if is_data_url(&url) =>
+            {
+                let (declared, base64_data) = data_url(&url)?;
+                let declared = media_type.or(declared);
+                let (source, media_type) = keep(chat, session, base64_data, declared.as_deref()).await?;
+                ContentBlock::Image { source, media_type, detail }
+            }
             ContentBlock::Image { source: ImageSource::Url { url }, media_type, detail } => {
                 let source = ImageSource::Url { url: address(url).map_err(placed)? };
                 ContentBlock::Image { source, media_type, detail }
@@ -45,6 +54,20 @@ pub(crate) async fn kept_each(
         });
     }
     Ok(ChatMessage { content: Content::from_blocks(kept), ..message })
+}
+
+/// Tells whether an address is the picture itself.
+pub(crate) fn is_data_url(url: &str) -> bool {
+    url.get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case("data:"))
+}
+
+/// Takes a `data:` address apart (RFC 2397): the media type, if it says one, and the base64 text.
+fn data_url(url: &str) -> Result<(Option<String>, &str), Problem> {
+    let wrong = || Problem::invalid("a `data:` address is `data:MEDIA/TYPE;base64,…`");
+    let (head, data) = url.get(5..).and_then(|rest| rest.split_once(',')).ok_or_else(wrong)?;
+    let kind = head.strip_suffix(";base64").ok_or_else(wrong)?;
+    let media_type = kind.split(';').next().filter(|name| !name.is_empty()).map(str::to_owned);
+    Ok((media_type, data))
 }
 
 async fn keep(

@@ -185,6 +185,8 @@ impl Server {
     pub async fn serve(&self, listener: TcpListener, stop: impl Future<Output = ()> + Send) -> Result<()> {
         let metrics = self.shared.telemetry.metrics().clone();
         let mut door = Door::new(self.router(), &self.shared.limits, metrics);
+        // Dropped before the connections are: that they close with the server is no word of their clients (D31).
+        let _closing = ClosingGuard(&self.shared);
         let post = Post::open(&self.shared);
         let ended = tokio::select! {
             () = door.open(&listener, stop) => Ok(()),
@@ -202,6 +204,15 @@ impl Server {
         let empty = timeout_at(end.max(Instant::now() + LAST_WORDS), door.empty());
         drop(tokio::join!(empty, post).0);
         ended
+    }
+}
+
+/// Says that streams end with the server, at the latest when it is dropped.
+struct ClosingGuard<'a>(&'a Shared);
+
+impl Drop for ClosingGuard<'_> {
+    fn drop(&mut self) {
+        self.0.closing.send_replace(true);
     }
 }
 

@@ -44,6 +44,35 @@ pub enum Event {
         /// The message.
         message_id: String,
     },
+    /// The model thinks.
+    ReasoningStart {
+        /// The thinking.
+        message_id: String,
+    },
+    /// A message of thinking begins.
+    ReasoningMessageStart {
+        /// The thinking.
+        message_id: String,
+        /// Always `reasoning`.
+        role: ReasoningRole,
+    },
+    /// More of it.
+    ReasoningMessageContent {
+        /// The thinking.
+        message_id: String,
+        /// The text; never empty.
+        delta: String,
+    },
+    /// A message of thinking is complete.
+    ReasoningMessageEnd {
+        /// The thinking.
+        message_id: String,
+    },
+    /// The thinking has ended.
+    ReasoningEnd {
+        /// The thinking.
+        message_id: String,
+    },
     /// A call begins.
     ToolCallStart {
         /// The call.
@@ -95,8 +124,9 @@ pub enum Event {
         thread_id: String,
         /// The run.
         run_id: String,
-        /// How.
-        outcome: Outcome,
+        /// How; absent where the client's version has no word for it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        outcome: Option<Outcome>,
         /// What is ours.
         #[serde(default, skip_serializing_if = "Map::is_empty")]
         metadata: Map<String, Value>,
@@ -132,6 +162,15 @@ pub enum ToolRole {
     Tool,
 }
 
+/// The role of what the model thinks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ReasoningRole {
+    /// Thinking.
+    #[default]
+    Reasoning,
+}
+
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
@@ -153,7 +192,7 @@ pub enum Outcome {
 pub struct Interrupt {
     /// Its id, by which it is answered.
     pub id: String,
-    /// Why the run stopped.
+    /// Why the run stopped: `tool_call`, `confirmation` or `input_required`.
     pub reason: String,
     /// What to ask the human.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -20,6 +20,9 @@ pub struct RunAgentInput {
     /// The answers to what ended an earlier run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume: Option<Vec<ResumeEntry>>,
+    /// The version of the protocol that the client speaks; clients before 1.0 say none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub protocol_version: Option<String>,
     /// What the application passes through.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub forwarded_props: Value,

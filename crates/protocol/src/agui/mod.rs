@@ -8,7 +8,7 @@ mod event;
 mod input;
 mod message;
 
-pub use event::{Event, Interrupt, Outcome, TextRole, ToolRole};
+pub use event::{Event, Interrupt, Outcome, ReasoningRole, TextRole, ToolRole};
 pub use input::{Held, ResumeEntry, ResumeStatus, RunAgentInput};
 pub use message::{
     Content, FunctionCall, FunctionType, KnownPart, Message, Part, PartSource, ToolCall, UnknownPart,

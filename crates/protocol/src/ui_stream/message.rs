@@ -23,6 +23,32 @@ pub struct Metadata {
     /// The turn that is told: what cancels it names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn_id: Option<String>,
+    /// How far its turn is, where that is not as it seems.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<MessageStatus>,
+}
+
+/// How far the turn of a message is, where the message alone does not say it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MessageStatus {
+    /// It has not ended: its answer comes by the stream.
+    Open,
+    /// It failed.
+    Failed,
+}
+
+/// What a person was asked about a call, and has said; from `ai` 6 on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolApproval {
+    /// By what it is answered.
+    pub id: String,
+    /// Whether it was approved, once that is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approved: Option<bool>,
+    /// Why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 /// A message: the user's, or all that the assistant did in answer to one.
@@ -66,7 +92,7 @@ pub enum UiPart {
         tool_name: String,
         /// The call's id.
         tool_call_id: String,
-        /// `input-available`, `output-available` or `output-error`.
+        /// `input-available`, `output-available` or `output-error`; from `ai` 6 on also `approval-requested` and `output-denied`.
         state: String,
         /// The arguments.
         input: Value,
@@ -76,8 +102,26 @@ pub enum UiPart {
         /// Why it failed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error_text: Option<String>,
+        /// What a person was asked about it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        approval: Option<ToolApproval>,
         /// Whether the tool runs elsewhere than at the client.
         provider_executed: bool,
+    },
+    /// What the model thought, where people may see it.
+    Reasoning {
+        /// The text.
+        text: String,
+        /// `done`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        state: Option<String>,
+    },
+    /// Why the turn failed: `category`, `bucket`, `retrySafe`, `turnId` and `message`.
+    DataError {
+        /// The turn.
+        id: String,
+        /// Why.
+        data: Value,
     },
     /// Something that waits, or waited, for a person.
     DataSuspended {

@@ -10,7 +10,7 @@ mod request;
 #[cfg(test)]
 mod tests;
 
-pub use message::{Metadata, UiMessage, UiMessagePage, UiPart, UiRole};
+pub use message::{MessageStatus, Metadata, ToolApproval, UiMessage, UiMessagePage, UiPart, UiRole};
 pub use part::{Cause, StreamPart};
 pub use request::{GivenAnswer, GivenMessage, GivenPart, Posted, Trigger};
 

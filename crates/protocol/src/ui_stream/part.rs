@@ -95,6 +95,35 @@ pub enum StreamPart {
         /// As with the call.
         dynamic: bool,
     },
+    /// A call waits for a person's approval; from `ai` 6 on.
+    ToolApprovalRequest {
+        /// By what it is answered.
+        approval_id: String,
+        /// The call's id.
+        tool_call_id: String,
+    },
+    /// A person has denied a call; from `ai` 6 on.
+    ToolOutputDenied {
+        /// The call's id.
+        tool_call_id: String,
+    },
+    /// A thought begins.
+    ReasoningStart {
+        /// Its id in the stream.
+        id: String,
+    },
+    /// More of it.
+    ReasoningDelta {
+        /// Its id in the stream.
+        id: String,
+        /// What is new.
+        delta: String,
+    },
+    /// It has ended.
+    ReasoningEnd {
+        /// Its id in the stream.
+        id: String,
+    },
     /// Something waits for a person: a [`native::Wait`](crate::native::Wait). Another part of the same id replaces it.
     DataSuspended {
         /// What it is about: the wait's invocation and number.

@@ -59,7 +59,7 @@ pub struct GivenMessage {
     pub parts: Vec<GivenPart>,
 }
 
-/// One part of such a message, as far as a user's may have it.
+/// One part of such a message: of a user's what it says, of an assistant's what a person has said about a call.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GivenPart {
@@ -75,6 +75,12 @@ pub struct GivenPart {
     /// The file's media type.
     #[serde(default)]
     pub media_type: Option<String>,
+    /// How far a call is, such as `approval-responded`.
+    #[serde(default)]
+    pub state: Option<String>,
+    /// What a person has said about a call: `id`, `approved`, `reason`.
+    #[serde(default)]
+    pub approval: Option<Value>,
 }
 
 /// The answer to what waits, as a `data-suspended` part names it.

@@ -9,8 +9,8 @@
 //! | any run | `RUN_STARTED`; `MESSAGES_SNAPSHOT` where it has something else than the transcript |
 //! | completed | the messages, `RUN_FINISHED` |
 //! | suspended | `RUN_FINISHED` with an interrupt, which the next run's `resume` answers |
-//! | a message while the session is suspended | the interrupt again; the message is sent when the client comes with its answer |
-//! | cancelled | `RUN_FINISHED`, cancelled |
+//! | a message while the session is suspended | `RUN_ERROR`: the interrupt is answered first, with the message or before it |
+//! | cancelled | `RUN_FINISHED`, cancelled; without an outcome where the client speaks a version before 1.0 |
 //! | errored | the transcript and the message that was not answered, `RUN_ERROR` |
 
 mod failed;
@@ -27,12 +27,16 @@ mod view;
 use std::sync::Arc;
 
 use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
+use singletree_harness::OnDisconnect;
 use singletree_protocol::agui::{OURS, RunAgentInput};
 
 use crate::body::Sent;
 use crate::caller::{By, Caller, Scope};
+use crate::disconnect::on_disconnect;
 use crate::problem::Problem;
+use crate::running;
 use crate::section::{Route, Section};
 use crate::shared::Shared;
 use crate::sse;
@@ -42,6 +46,7 @@ pub(crate) fn section() -> Section {
     let routes = vec![
         Route::post("/v1/agui", any).needs(Scope::Write).streams(),
         Route::post("/v1/agui/{agent}", named).needs(Scope::Write).streams(),
+        Route::delete("/v1/agui/threads/{session}/run", stop).needs(Scope::Write),
     ];
     Section::new("agui", problem::render, routes).failing_streams(problem::stream_failure)
 }
@@ -49,25 +54,27 @@ pub(crate) fn section() -> Section {
 async fn any(
     State(shared): State<Arc<Shared>>,
     By(caller): By,
+    headers: HeaderMap,
     Sent(input): Sent<RunAgentInput>,
 ) -> Result<Response, Problem> {
-    answer(shared, caller, None, input)
+    answer(shared, caller, (None, on_disconnect(&headers)?), input)
 }
 
 async fn named(
     State(shared): State<Arc<Shared>>,
     By(caller): By,
     Path(agent): Path<String>,
+    headers: HeaderMap,
     Sent(input): Sent<RunAgentInput>,
 ) -> Result<Response, Problem> {
-    answer(shared, caller, Some(agent), input)
+    answer(shared, caller, (Some(agent), on_disconnect(&headers)?), input)
 }
 
 /// Answers with the stream of a run. What is wrong with the request itself is told before it.
 fn answer(
     shared: Arc<Shared>,
     caller: Caller,
-    agent: Option<String>,
+    (agent, on_disconnect): (Option<String>, Option<OnDisconnect>),
     input: RunAgentInput,
 ) -> Result<Response, Problem> {
     let asked = said::read(&caller, agent, input)?;
@@ -76,8 +83,18 @@ fn answer(
     }
     // Once the stream has begun there is no status to tell it by.
     shared.quotas.check_turns(&caller).map_err(|it| Problem::quota_exceeded(&it))?;
-    let frames = run::frames(shared.clone(), caller, asked);
+    let frames = run::frames(shared.clone(), caller, asked, on_disconnect);
     Ok(sse::stream(&shared, frames))
+}
+
+/// Cancels the turn that runs in a thread, if one does.
+async fn stop(
+    State(shared): State<Arc<Shared>>,
+    By(caller): By,
+    Path(thread): Path<String>,
+) -> Result<StatusCode, Problem> {
+    running::cancel(&shared.chat(&caller), &thread).await?;
+    Ok(StatusCode::NO_CONTENT)
 }
 
 /// Returns what is ours under our key.

@@ -6,7 +6,9 @@ use futures_core::Stream;
 use futures_util::FutureExt;
 use serde_json::json;
 use sha2::{Digest, Sha256};
-use singletree_harness::{Chat, ChatTurnOutcome, EventId, SendOptions, SignalAddress, Turn, TurnId};
+use singletree_harness::{
+    Chat, ChatTurnOutcome, EventId, OnDisconnect, SendOptions, SignalAddress, Turn, TurnId,
+};
 use singletree_protocol::agui::{Event, Interrupt, Message, Outcome, PROTOCOL_VERSION};
 
 use super::failed::Failed;
@@ -19,6 +21,7 @@ use super::truth::Truth;
 use super::turns::Since;
 use super::view::{self, CLIENT_ID};
 use crate::caller::{Caller, Scope};
+use crate::disconnect::DisconnectGuard;
 use crate::pictures;
 use crate::shared::Shared;
 use crate::sse::Frame;
@@ -30,14 +33,17 @@ const RUN_ID: &str = "run_id";
 /// How often a message whose turn failed can be sent again under its id.
 const ATTEMPTS: u32 = 32;
 
-/// Returns the frames of a run. Who goes away stops nothing: the turn is kept, and the same run again finds it.
+/// Returns the frames of a run. Who goes away stops nothing, unless that was asked for (D31): the turn is kept, and the same run
+/// again finds it.
 pub(super) fn frames(
     shared: Arc<Shared>,
     caller: Caller,
     asked: Asked,
+    on_disconnect: Option<OnDisconnect>,
 ) -> impl Stream<Item = Frame> + Send + 'static {
     told(move |teller| async move {
         let chat = shared.chat(&caller);
+        let disconnect = DisconnectGuard::new(shared.clone(), chat.clone(), on_disconnect);
         let posted = Some(asked.held.clone());
         let mirror = Mirror::of(&asked.held);
         Run {
@@ -51,6 +57,7 @@ pub(super) fn frames(
             begun_after: None,
             narrated_after: None,
             turn: None,
+            disconnect,
         }
         .go()
         .await;
@@ -74,6 +81,8 @@ pub(super) struct Run {
     pub(super) narrated_after: Option<String>,
     /// The turn that was told of last.
     pub(super) turn: Option<TurnId>,
+    /// Cancels what the run began when its client goes away.
+    pub(super) disconnect: DisconnectGuard,
 }
 
 /// How a run ends that does not fail.
@@ -109,9 +118,9 @@ impl Run {
         let last = match ended {
             Ok(end) => {
                 let outcome = match end {
-                    End::Success => Outcome::Success,
-                    End::Interrupt(interrupts) => Outcome::Interrupt { interrupts },
-                    End::Cancelled => Outcome::Cancelled,
+                    End::Success => Some(Outcome::Success),
+                    End::Interrupt(interrupts) => Some(Outcome::Interrupt { interrupts }),
+                    End::Cancelled => self.asked.knows_cancelled.then_some(Outcome::Cancelled),
                 };
                 let metadata = turn.map(|it| ours(json!({ "turn": it }))).unwrap_or_default();
                 Event::RunFinished { thread_id, run_id, outcome, metadata }
@@ -119,6 +128,7 @@ impl Run {
             Err(failed) => failed.event(&self.shared.redactor, turn),
         };
         self.tell(last).await;
+        self.disconnect.finish();
     }
 
     /// Tells an event, and notes what the client makes of it.
@@ -141,7 +151,12 @@ impl Run {
         let answers = std::mem::take(&mut self.asked.answers);
         if !answers.is_empty() {
             let ended = match self.answer(answers).await {
-                Ok(Answering::Resumed(turn, since)) => self.follow(turn, since, None).await,
+                Ok(Answering::Resumed(turn, since)) => {
+                    if since != Since::Before {
+                        self.disconnect.begin(&turn);
+                    }
+                    self.follow(turn, since, None).await
+                }
                 Ok(Answering::GivenUp) if user.is_none() => self.restate(&[]).await.map(|()| End::Cancelled),
                 Ok(Answering::GivenUp | Answering::Over) => Ok(End::Success),
                 Err(failed) => Err(failed),
@@ -193,6 +208,9 @@ impl Run {
         if turn.is_parked() {
             self.restate(&[user.as_held()]).await?;
             return self.interrupted().await;
+        }
+        if turn.is_new() {
+            self.disconnect.begin(&turn);
         }
         let since = if turn.is_new() { Since::Itself } else { Since::Before };
         self.follow(turn, since, Some(user.as_held())).await

@@ -6,8 +6,9 @@ use singletree_protocol::agui::{
     self, Held, KnownPart, Part, PartSource, ResumeEntry, ResumeStatus, RunAgentInput,
 };
 
-use super::interrupt::Named;
+use super::interrupt;
 use crate::caller::{Caller, Scope};
+use crate::named_wait::NamedWait;
 use crate::problem::Problem;
 
 /// The most bytes that a client's id for a run or a message may have.
@@ -27,6 +28,8 @@ pub(super) struct Asked {
     pub(super) user: Option<Said>,
     /// The answers to what ended an earlier run.
     pub(super) answers: Vec<Answered>,
+    /// Whether it knows that a run may end cancelled: the protocol's versions before 1.0 do not.
+    pub(super) knows_cancelled: bool,
 }
 
 /// What the user says, under the client's id.
@@ -40,7 +43,7 @@ pub(super) struct Said {
 #[derive(Debug)]
 pub(super) struct Answered {
     /// What it answers; none when that is no interrupt of ours.
-    pub(super) named: Option<Named>,
+    pub(super) named: Option<NamedWait>,
     /// The answer; none when the interrupt is given up.
     pub(super) payload: Option<Value>,
 }
@@ -50,7 +53,15 @@ pub(super) struct Answered {
 /// # Errors
 /// `server_request_invalid`, `server_forbidden`.
 pub(super) fn read(caller: &Caller, agent: Option<String>, input: RunAgentInput) -> Result<Asked, Problem> {
-    let RunAgentInput { thread_id, run_id, parent_run_id, messages, resume, forwarded_props } = input;
+    let RunAgentInput {
+        thread_id,
+        run_id,
+        parent_run_id,
+        messages,
+        resume,
+        forwarded_props,
+        protocol_version,
+    } = input;
     fits("runId", &run_id)?;
     let answers: Vec<_> = resume.unwrap_or_default().into_iter().map(answered).collect();
     if !answers.is_empty() {
@@ -59,7 +70,12 @@ pub(super) fn read(caller: &Caller, agent: Option<String>, input: RunAgentInput)
     let named = forwarded_props.get("agent").and_then(Value::as_str).map(str::to_owned);
     let user = last_of_user(&messages)?;
     let (thread, run, parent) = (thread_id, run_id, parent_run_id);
-    Ok(Asked { thread, run, parent, agent: agent.or(named), held: messages, user, answers })
+    let knows_cancelled = protocol_version.is_some_and(|version| is_one_or_later(&version));
+    Ok(Asked { thread, run, parent, agent: agent.or(named), held: messages, user, answers, knows_cancelled })
+}
+
+fn is_one_or_later(version: &str) -> bool {
+    version.split('.').next().and_then(|major| major.parse::<u32>().ok()).is_some_and(|major| major >= 1)
 }
 
 fn fits(name: &str, id: &str) -> Result<(), Problem> {
@@ -74,7 +90,7 @@ fn answered(entry: ResumeEntry) -> Answered {
         ResumeStatus::Resolved => Some(entry.payload),
         ResumeStatus::Cancelled => None,
     };
-    Answered { named: Named::read(&entry.interrupt_id), payload }
+    Answered { named: interrupt::named(&entry.interrupt_id), payload }
 }
 
 /// Finds the last message of the user. Whatever else the client holds, no other message of it is taken (D16).

@@ -1,9 +1,10 @@
 //! Pieces of messages as AG-UI events.
 
-use singletree_protocol::agui::{Event, Message, TextRole, ToolRole};
+use singletree_harness::ChatEvent;
+use singletree_protocol::agui::{Event, Message, ReasoningRole, TextRole, ToolRole};
 
 use super::view;
-use crate::fold::{Piece, ToolAnswer, agent_of};
+use crate::fold::{Piece, Thoughts, ToolAnswer, agent_of};
 
 /// What is told of one turn so far.
 #[derive(Debug, Default)]
@@ -16,6 +17,9 @@ pub(super) struct Telling {
     pub(super) recorded: u64,
     /// Whether the client was told something that is void: it has to be told anew what there is.
     pub(super) stale: bool,
+    thoughts: Thoughts,
+    /// The thinking that is open.
+    thinking: Option<String>,
 }
 
 #[derive(Debug)]
@@ -26,8 +30,44 @@ struct Text {
 }
 
 impl Telling {
+    /// Returns what an event adds to the model's thinking, which is no part of the transcript.
+    pub(super) fn thinking(&mut self, event: &ChatEvent) -> Vec<Event> {
+        let Some(thought) = self.thoughts.event(event) else { return Vec::new() };
+        let message_id = thought.id();
+        let mut events = Vec::new();
+        if self.thinking.as_ref() != Some(&message_id) {
+            events.extend(self.end_thinking());
+            let role = ReasoningRole::Reasoning;
+            events.push(Event::ReasoningStart { message_id: message_id.clone() });
+            events.push(Event::ReasoningMessageStart { message_id: message_id.clone(), role });
+            self.thinking = Some(message_id.clone());
+        }
+        events.push(Event::ReasoningMessageContent { message_id, delta: thought.delta });
+        events
+    }
+
+    fn end_thinking(&mut self) -> Vec<Event> {
+        let Some(message_id) = self.thinking.take() else { return Vec::new() };
+        vec![
+            Event::ReasoningMessageEnd { message_id: message_id.clone() },
+            Event::ReasoningEnd { message_id },
+        ]
+    }
+
     /// Returns what a piece adds. Turns begin and end elsewhere.
     pub(super) fn piece(&mut self, piece: Piece) -> Vec<Event> {
+        let mut events = match &piece {
+            // What is thought ends where something is said or done.
+            Piece::Text { .. } | Piece::Call { .. } | Piece::End { .. } | Piece::Retract { .. } => {
+                self.end_thinking()
+            }
+            _ => Vec::new(),
+        };
+        events.extend(self.shown(piece));
+        events
+    }
+
+    fn shown(&mut self, piece: Piece) -> Vec<Event> {
         match piece {
             // A message that is tried again keeps its name here: what was void is gone before it begins.
             Piece::Begin { showing, agent } => {
@@ -103,8 +143,10 @@ impl Telling {
 
     /// Ends what is open.
     pub(super) fn end(&mut self) -> Vec<Event> {
+        let mut events = self.end_thinking();
         let open = self.texts.drain(..).filter(|it| it.begun);
-        open.map(|it| Event::TextMessageEnd { message_id: it.id }).collect()
+        events.extend(open.map(|it| Event::TextMessageEnd { message_id: it.id }));
+        events
     }
 
     /// What a call gave is told under the name of its message, once that is known.
@@ -135,6 +177,11 @@ pub(super) fn makes(event: &Event) -> Option<&str> {
         Event::RunStarted { .. }
         | Event::TextMessageContent { .. }
         | Event::TextMessageEnd { .. }
+        | Event::ReasoningStart { .. }
+        | Event::ReasoningMessageStart { .. }
+        | Event::ReasoningMessageContent { .. }
+        | Event::ReasoningMessageEnd { .. }
+        | Event::ReasoningEnd { .. }
         | Event::ToolCallArgs { .. }
         | Event::ToolCallEnd { .. }
         | Event::MessagesSnapshot { .. }

@@ -15,6 +15,7 @@ use super::telling::Telling;
 use super::truth::Truth;
 use super::view;
 use crate::fold::{Fold, Piece};
+use crate::native::view as native_view;
 
 /// The name of the events that narrate.
 const NARRATION: &str = "dev.singletree.narration";
@@ -54,7 +55,10 @@ impl Run {
             match self.one(&turn, since, own.take()).await? {
                 Then::End(end) => return Ok(end),
                 Then::Next(next) if since == Since::Before => turn = next,
-                Then::Next(next) => (turn, since) = (next, Since::Run),
+                Then::Next(next) => {
+                    self.disconnect.begin(&next);
+                    (turn, since) = (next, Since::Run);
+                }
             }
         }
     }
@@ -73,6 +77,7 @@ impl Run {
         self.sync(before.into_iter().chain(own.clone()).collect(), truth.all).await;
         let mut events = self.events(turn, since, &truth).await?;
         let (mut fold, mut telling) = (Fold::default(), Telling::default());
+        let shows_thinking = native_view(&self.shared, &self.chat, &self.asked.thread).await?.thinking;
         let mut narrated = self.narrated();
         loop {
             let event = tokio::select! {
@@ -84,7 +89,13 @@ impl Run {
                 }
             };
             let Some(event) = event else { break };
-            for piece in fold.event(&event?) {
+            let event = event?;
+            if shows_thinking {
+                for event in telling.thinking(&event) {
+                    self.tell(event).await;
+                }
+            }
+            for piece in fold.event(&event) {
                 if let Piece::TurnEnd { outcome, .. } = piece {
                     while let Some(Some(said)) = narrated.next().now_or_never() {
                         self.tell(said).await;
@@ -183,11 +194,6 @@ impl Run {
         }
         // What failed is no part of the transcript (D11); the client keeps what it wanted to say, to say it again.
         self.restate(own.as_slice()).await?;
-        if errored.error_category == "chat_session_suspended"
-            && let end @ End::Interrupt(_) = self.interrupted().await?
-        {
-            return Ok(end);
-        }
         Err(errored.into())
     }
 }

@@ -15,6 +15,7 @@
 mod calls;
 mod mark;
 mod piece;
+mod thoughts;
 mod tool_answer;
 mod way;
 
@@ -31,6 +32,7 @@ use singletree_llm::{ChatMessage, Role};
 use calls::Calls;
 pub(crate) use mark::Mark;
 pub(crate) use piece::{Piece, Showing, ToolAnswer};
+pub(crate) use thoughts::Thoughts;
 pub(crate) use tool_answer::success;
 use way::Way;
 
@@ -87,7 +89,7 @@ impl Fold {
             }
             // Its call was told with the message that makes it; where that is not recorded yet, nobody can say which one it is.
             ChatEventKind::ToolStarted { .. } => {}
-            // Whoever shows them does so without the messages.
+            // Whoever shows them does so without the messages; thinking by `Thoughts`.
             ChatEventKind::TurnStarted
             | ChatEventKind::TurnRestarted
             | ChatEventKind::TurnRetrying { .. }

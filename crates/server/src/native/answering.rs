@@ -11,13 +11,14 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use futures_core::Stream;
 use futures_util::{StreamExt, stream};
-use singletree_harness::{Chat, ChatEvent, ChatTurnOutcome, Error, EventId, Turn};
+use singletree_harness::{Chat, ChatEvent, ChatTurnOutcome, Error, EventId, OnDisconnect, Turn};
 use singletree_protocol::native;
 
 use super::ask::Manner;
 use super::convert::{self, View};
 use super::place::turn_place;
 use crate::caller::{By, Caller};
+use crate::disconnect::{DisconnectGuard, guarded, on_disconnect};
 use crate::problem::Problem;
 use crate::section::Asked;
 use crate::shared::Shared;
@@ -39,6 +40,8 @@ pub(crate) struct Telling {
     pub(crate) shared: Arc<Shared>,
     pub(crate) caller: Caller,
     pub(crate) headers: HeaderMap,
+    /// What happens to the turn that it begins when its client goes away, where it says so (D31).
+    pub(crate) on_disconnect: Option<OnDisconnect>,
     asked: Asked,
 }
 
@@ -49,7 +52,8 @@ impl FromRequestParts<Arc<Shared>> for Telling {
         let By(caller) = By::from_request_parts(parts, shared).await?;
         let asked = parts.extensions.get::<Asked>().cloned();
         let asked = asked.unwrap_or_else(|| Asked { request_id: String::new() });
-        Ok(Self { shared: shared.clone(), caller, headers: parts.headers.clone(), asked })
+        let on_disconnect = on_disconnect(&parts.headers)?;
+        Ok(Self { shared: shared.clone(), caller, headers: parts.headers.clone(), on_disconnect, asked })
     }
 }
 
@@ -94,10 +98,13 @@ impl Telling {
             Manner::Events => {
                 let view = self.view(turn.session()).await?;
                 let events = unseen(turn.events(), self.seen());
-                Ok(sse::resumable_stream(&self.shared, framed(events, self.framing(view))))
+                let frames = guarded(framed(events, self.framing(view)), self.disconnect_guard(turn));
+                Ok(sse::resumable_stream(&self.shared, frames))
             }
             Manner::Outcome => {
+                let mut guard = self.disconnect_guard(turn);
                 let outcome = turn.outcome().await;
+                guard.iter_mut().for_each(DisconnectGuard::finish);
                 self.ended(turn, &outcome).await
             }
             Manner::Accepted(patience) => match self.soon(turn, patience).await {
@@ -105,6 +112,11 @@ impl Telling {
                 None => self.accepted(turn).await,
             },
         }
+    }
+
+    /// Returns what cancels a turn when its client goes away, where this request has begun it.
+    pub(crate) fn disconnect_guard(&self, turn: &Turn) -> Option<DisconnectGuard> {
+        DisconnectGuard::of((&self.shared, &self.chat()), self.on_disconnect, turn)
     }
 
     /// Waits for the outcome, but no longer than somebody wants to.

@@ -22,7 +22,7 @@ mod tenant_events;
 mod turns;
 mod usage;
 
-pub(crate) use answering::{Telling, mark_replayed};
+pub(crate) use answering::{Telling, mark_replayed, view};
 pub(crate) use ask::{Params, is_session_id, limit, wants_events};
 pub(crate) use convert::{View, bucket, suspended, time, wait};
 pub(crate) use problem::render;

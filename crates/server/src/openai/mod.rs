@@ -30,6 +30,7 @@ use tokio::time::timeout;
 
 use crate::body::Sent;
 use crate::caller::{By, Scope};
+use crate::disconnect::on_disconnect;
 use crate::problem::Problem;
 use crate::section::{Route, Section};
 use crate::shared::Shared;
@@ -68,12 +69,13 @@ async fn complete(
     headers: HeaderMap,
     Sent(request): Sent<CompletionRequest>,
 ) -> Result<Response, Problem> {
+    let on_disconnect = on_disconnect(&headers)?;
     // Beside the runtime: schemas of clients are compiled, which takes time, however small they are.
     let reading = spawn_blocking(move || asked::read(&headers, request));
     let too_long = |_| Problem::invalid("the schemas of `tools` take too long to compile").field("tools");
     let asked = timeout(READ_TIME, reading).await.map_err(too_long)?;
     let asked = asked.map_err(|_panicked| Problem::invalid("the request cannot be read"))??;
     let chat = shared.chat(&caller);
-    let running = running::begin(&shared, &chat, asked).await?;
+    let running = running::begin(&shared, &chat, asked, on_disconnect).await?;
     running.answer(&shared).await
 }

@@ -13,8 +13,8 @@ use singletree_agent::ClientTools;
 use singletree_durable::{Timestamp, TurnStatus};
 use singletree_engine::Extensions;
 use singletree_harness::{
-    Chat, ChatEvent, ChatEventKind, ChatTurnOutcome, Error, ErroredTurn, SendOptions, StatelessRequest,
-    StatelessRun, SuspendedTurn, Turn,
+    Chat, ChatEvent, ChatEventKind, ChatTurnOutcome, Error, ErroredTurn, OnDisconnect, SendOptions,
+    StatelessRequest, StatelessRun, SuspendedTurn, Turn,
 };
 use singletree_llm::ChatMessage;
 use singletree_protocol::openai::{FinishReason, FunctionCall, ToolCall, ToolKind};
@@ -25,6 +25,7 @@ use super::models;
 use super::problem;
 use super::reasoning::{Reasoning, ThoughtPiece};
 use super::speech::{Added, Speech};
+use crate::disconnect::DisconnectGuard;
 use crate::fold::Fold;
 use crate::native::{View, mark_replayed};
 use crate::pictures;
@@ -52,6 +53,8 @@ pub(super) struct Running {
     fold: Fold,
     /// What was told and not handed out.
     ready: std::collections::VecDeque<Added>,
+    /// Cancels the turn when its client goes away, where that is asked for (D31).
+    disconnect: Option<DisconnectGuard>,
 }
 
 /// Where an answer comes from.
@@ -66,7 +69,12 @@ enum Source {
 ///
 /// # Errors
 /// What is refused before anything runs.
-pub(super) async fn begin(shared: &Shared, chat: &Chat, asked: Asked) -> Result<Running, Problem> {
+pub(super) async fn begin(
+    shared: &Arc<Shared>,
+    chat: &Chat,
+    asked: Asked,
+    on_disconnect: Option<OnDisconnect>,
+) -> Result<Running, Problem> {
     let Asked { agent, what, streams, tells_usage } = asked;
     if let Some(agent) = agent.as_deref().filter(|name| chat.agents().all(|it| it != *name)) {
         return Err(models::unknown(agent));
@@ -109,7 +117,11 @@ pub(super) async fn begin(shared: &Shared, chat: &Chat, asked: Asked) -> Result<
     let head = Head { id: format!("chatcmpl-{id}"), created, model, tells_usage };
     let (speech, reasoning, fold) = (Speech::default(), Reasoning::default(), Fold::default());
     let ready = std::collections::VecDeque::new();
-    Ok(Running { source, head, streams, ignored, speech, reasoning, fold, ready })
+    let disconnect = match &source {
+        Source::Turn(turn, _) => DisconnectGuard::of((shared, chat), on_disconnect, turn),
+        Source::Run(..) => None,
+    };
+    Ok(Running { source, head, streams, ignored, speech, reasoning, fold, ready, disconnect })
 }
 
 /// Finds the turn that an SDK's own retry asks for: the newest one of the session, if it answers the same message and the client does
@@ -251,6 +263,7 @@ impl Running {
 
     /// Returns how the answer ends, and what is said of that.
     async fn ending(&mut self, outcome: &ChatTurnOutcome) -> Result<(Option<String>, Ending), Problem> {
+        self.disconnect.iter_mut().for_each(DisconnectGuard::finish);
         match outcome {
             ChatTurnOutcome::Completed(_) => Ok((None, self.completed().await)),
             ChatTurnOutcome::Suspended(suspended) => {

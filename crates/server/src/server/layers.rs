@@ -9,7 +9,9 @@ use tower_http::CompressionLevel;
 use tower_http::compression::{CompressionLayer, Predicate};
 use tower_http::cors::CorsLayer;
 
+use crate::disconnect::ON_DISCONNECT;
 use crate::request_id;
+use crate::ui_stream::AI_SDK_VERSION;
 
 /// Bytes of the smallest answer that is worth it.
 const COMPRESSED_FROM: u64 = 1024;
@@ -82,7 +84,8 @@ pub(super) fn cors(origins: &[String]) -> Option<CorsLayer> {
         return None;
     }
     let header = HeaderName::from_static;
-    let sent = SENT.iter().chain(STAINLESS).copied().chain([request_id::HEADER]).map(header);
+    let ours = [request_id::HEADER, ON_DISCONNECT, AI_SDK_VERSION];
+    let sent = SENT.iter().chain(STAINLESS).copied().chain(ours).map(header);
     let cors = CorsLayer::new()
         .allow_origin(origins)
         .allow_methods([Method::GET, Method::POST, Method::PUT, Method::DELETE])

@@ -18,6 +18,7 @@ use singletree_protocol::steerable::{SendBody, SentMessage, SentPart, SseEvent};
 use super::wire::Wire;
 use crate::body::Sent;
 use crate::caller::Scope;
+use crate::disconnect::guarded;
 use crate::fold::Fold;
 use crate::native::Telling;
 use crate::problem::Problem;
@@ -136,7 +137,7 @@ fn blocks(parts: Vec<SentPart>) -> Result<Vec<SendBlock>, Problem> {
 fn stream(telling: &Telling, turn: &Turn) -> Response {
     let wire = Wire::new(telling.shared.clone(), turn.session());
     let frames = frames(turn.events(), wire).chain(futures_util::stream::iter([Frame::data("[DONE]")]));
-    sse::stream(&telling.shared, frames)
+    sse::stream(&telling.shared, guarded(frames, telling.disconnect_guard(turn)))
 }
 
 /// Writes the events of a turn as frames: data only, one line each.

@@ -6,11 +6,12 @@ use axum::Json;
 use axum::extract::Path;
 use serde::Deserialize;
 use singletree_durable::InvocationId;
-use singletree_harness::{Chat, Error, TranscriptEntry, TurnId, WaitSpan};
+use singletree_harness::{Chat, Error, FailedTurn, TranscriptEntry, TurnId, WaitSpan};
 use singletree_protocol::ui_stream::{UiMessage, UiMessagePage};
 
 use super::branch::session_of;
-use super::project::{Origins, Waits, messages};
+use super::project::{OpenTurn, Origins, Shown, Waits, messages};
+use super::sdk::Dialect;
 use crate::native::{Params, Telling};
 use crate::problem::Problem;
 
@@ -33,14 +34,69 @@ pub(super) async fn list(
     let limit = crate::native::limit(query.limit.or(Some(NEWEST)))?;
     let session_id = session_of(&telling, &chat).await?;
     let all = telling.chat();
+    let dialect = Dialect::of(&telling, &session_id).await?;
     let read = async {
-        let entries = newest(&all, &session_id, limit).await?;
+        let (open, entries) = open_and_newest(&all, &session_id, limit).await?;
+        let failed = failed(&all, &session_id, &entries).await?;
         let waits = waits(&all, &session_id, &entries).await?;
         let origins = origins(&all, &session_id).await?;
-        Ok::<_, Error>(messages(&session_id, &origins, &entries, &waits))
+        let (session, origins, waits) = (session_id.as_str(), &origins, &waits);
+        let (entries, failed, open) = (&entries[..], &failed[..], &open[..]);
+        let shown = Shown { session, origins, entries, waits, failed, open, dialect };
+        Ok::<_, Error>(messages(&shown))
     };
     let messages = read.await.map_err(|it| Problem::of(&it))?;
     Ok(Json(UiMessagePage { messages, session_id }))
+}
+
+/// How often the messages are read again because a turn has begun or ended meanwhile.
+const ATTEMPTS: usize = 8;
+
+/// Reads the messages of open turns, and the newest ones of the history as of the same moment: what ends in between would be in
+/// both or in neither.
+async fn open_and_newest(
+    chat: &Chat,
+    session: &str,
+    limit: u64,
+) -> Result<(Vec<OpenTurn>, Vec<TranscriptEntry>), Error> {
+    let (mut open, mut entries) = (open(chat, session).await?, newest(chat, session, limit).await?);
+    for _ in 0..ATTEMPTS {
+        let again = self::open(chat, session).await?;
+        if again.iter().map(|open| &open.turn).eq(open.iter().map(|open| &open.turn)) {
+            break;
+        }
+        (open, entries) = (again, newest(chat, session, limit).await?);
+    }
+    Ok((open, entries))
+}
+
+/// How many failed turns are read at most, the newest.
+const FAILED: usize = 100;
+
+/// Reads the turns that failed and stand among some messages of a history, or behind them.
+async fn failed(chat: &Chat, session: &str, entries: &[TranscriptEntry]) -> Result<Vec<FailedTurn>, Error> {
+    let first = entries.first().map_or(0, |entry| entry.seq);
+    match chat.failed_turns(session, first..u64::MAX, FAILED).await {
+        Err(Error::SessionUnknown { .. }) => Ok(Vec::new()),
+        failed => failed,
+    }
+}
+
+/// Reads the turns that have not ended, with their messages.
+async fn open(chat: &Chat, session: &str) -> Result<Vec<OpenTurn>, Error> {
+    let turns = match chat.open_turns(session).await {
+        Err(Error::SessionUnknown { .. }) => return Ok(Vec::new()),
+        turns => turns?,
+    };
+    let mut open = Vec::new();
+    for info in turns {
+        let turn = match chat.turn(&info.id).await {
+            Err(Error::TurnUnknown { .. }) => continue,
+            turn => turn?,
+        };
+        open.push(OpenTurn { turn: info.id, message: turn.message().await? });
+    }
+    Ok(open)
 }
 
 /// Reads the newest messages of a history.
@@ -97,8 +153,13 @@ async fn ended(chat: &Chat, invocation: &InvocationId) -> Result<Vec<WaitSpan>, 
     }
 }
 
-/// Reads what the turns of an invocation before this one have said, as the beginning of its message.
-pub(super) async fn before(chat: &Chat, session: &str, turn: &TurnId) -> Result<Option<UiMessage>, Error> {
+/// Reads what the turns of an invocation before this one have said, as the beginning of its message, and about which calls people
+/// were asked.
+pub(super) async fn before(
+    chat: &Chat,
+    (session, dialect): (&str, Dialect),
+    turn: &TurnId,
+) -> Result<Option<(UiMessage, Vec<String>)>, Error> {
     if turn.ordinal == 0 {
         return Ok(None);
     }
@@ -110,8 +171,20 @@ pub(super) async fn before(chat: &Chat, session: &str, turn: &TurnId) -> Result<
     });
     let mut ended = ended(chat, &turn.invocation).await?;
     ended.truncate(turn.ordinal as usize);
+    let asked = ended.iter().filter_map(|wait| wait.metadata.as_ref()?.get("call_id")?.as_str());
+    let asked = asked.map(str::to_owned).collect();
     let mut waits = Waits::default();
     waits.ended.insert(turn.invocation.clone(), ended);
     let id = turn.invocation.to_string();
-    Ok(messages(session, &Origins::of(session), &entries, &waits).into_iter().find(|it| it.id == id))
+    let shown = Shown {
+        session,
+        origins: &Origins::of(session),
+        entries: &entries,
+        waits: &waits,
+        failed: &[],
+        open: &[],
+        dialect,
+    };
+    let message = messages(&shown).into_iter().find(|message| message.id == id);
+    Ok(message.map(|message| (message, asked)))
 }

@@ -5,18 +5,23 @@
 //! history, `posted` settles what a body asks for. What the page's chat is called, and which session that is, is settled in
 //! `branch`. How to use it: docs/ui-stream.md.
 
+mod approvals;
 mod branch;
 mod messages;
 mod post;
 mod posted;
 mod project;
 mod resume;
+mod sdk;
+mod stop;
 mod wire;
 
 #[cfg(test)]
 mod tests;
 
 use singletree_protocol::ui_stream::{Cause, StreamPart};
+
+pub(crate) use sdk::AI_SDK_VERSION;
 
 use crate::caller::Scope;
 use crate::native;
@@ -29,6 +34,7 @@ pub(crate) fn section() -> Section {
     let routes = vec![
         Route::post("/v1/ui", post::post).needs(Scope::Write).streams(),
         Route::get("/v1/ui/{session}/stream", resume::resume).needs(Scope::Read).streams(),
+        Route::delete("/v1/ui/{session}/stream", stop::stop).needs(Scope::Write),
         Route::get("/v1/ui/{session}/messages", messages::list).needs(Scope::Read),
     ];
     Section::new("ui_stream", native::render, routes).failing_streams(stream_failure)

@@ -7,19 +7,24 @@ use axum::response::Response;
 use futures_core::Stream;
 use futures_util::StreamExt;
 use futures_util::stream::unfold;
+use serde_json::Map;
 use singletree_durable::InvocationId;
 use singletree_harness::{
-    Answer, ChatEvent, Error, ErroredTurn, MessageAt, MessageId, SendOptions, SignalAddress, Turn, TurnId,
+    Answer, Chat, ChatEvent, Error, ErroredTurn, MessageAt, MessageId, SendOptions, SignalAddress, Turn,
+    TurnId,
 };
 use singletree_protocol::ui_stream::{GivenAnswer, HEADER, Posted, StreamPart, VERSION};
 
 use super::branch::{go_on_in, session_of};
 use super::messages::before;
-use super::posted::{Asked, Named, Said, asked};
+use super::posted::{Asked, GivenApproval, Named, Said, asked};
+use super::sdk::{Dialect, speaks_approvals};
 use super::wire::Wire;
 use crate::body::Sent;
 use crate::caller::Scope;
+use crate::disconnect::{DisconnectGuard, guarded};
 use crate::fold::Fold;
+use crate::named_wait::NamedWait;
 use crate::native::Telling;
 use crate::problem::Problem;
 use crate::sse::{self, Frame};
@@ -31,6 +36,9 @@ pub(super) async fn post(telling: Telling, Sent(posted): Sent<Posted>) -> Result
     let session = session_of(&telling, &chat_id).await?;
     let agent = posted.agent.clone();
     let chat = telling.chat();
+    // What is wrong with the request is told before anything is accepted.
+    speaks_approvals(&telling.headers)?;
+    let mut disconnect = DisconnectGuard::new(telling.shared.clone(), chat.clone(), telling.on_disconnect);
     let turn = match asked(&telling, &session, posted).await? {
         Asked::Send(said) => {
             let key = said.id.as_ref().map(|it| format!("ui:{it}"));
@@ -47,14 +55,39 @@ pub(super) async fn post(telling: Telling, Sent(posted): Sent<Posted>) -> Result
             telling.caller.may(Scope::Read)?;
             chat.regenerate(&session, at(named)?, None).await
         }
-        Asked::Answer(given) => return answer(&telling, &session, given).await,
+        Asked::Answer(given) => return answer(&telling, &session, given, disconnect).await,
+        Asked::Approvals(given) => {
+            let given = pending_one(&chat, &session, given).await?;
+            return answer(&telling, &session, given, disconnect).await;
+        }
     };
     let turn = turn.map_err(refused)?;
+    if turn.is_new() {
+        disconnect.begin(&turn);
+    }
     if turn.session() != session {
         go_on_in(&telling, &chat_id, turn.session()).await?;
     }
-    let wire = Wire::new(telling.shared.clone(), turn.session(), turn.id().clone());
-    Ok(stream(&telling, &turn, wire, Vec::new()))
+    let dialect = Dialect::of(&telling, turn.session()).await?;
+    let wire = Wire::new(telling.shared.clone(), turn.session(), turn.id().clone()).speaking(dialect);
+    Ok(stream(&telling, &turn, wire, (Vec::new(), Some(disconnect))))
+}
+
+/// Returns the answer to what is pending, of all that a person has said about the calls of a message; where nothing of it is, the
+/// last one, of which the chat knows whether it was taken.
+async fn pending_one(
+    chat: &Chat,
+    session: &str,
+    mut given: Vec<GivenApproval>,
+) -> Result<GivenAnswer, Problem> {
+    let pending = chat.pending(Some(session), 1).await.map_err(|error| Problem::of(&error))?;
+    let is_pending = |approval: &GivenApproval| pending.iter().any(|wait| approval.named.is(wait));
+    let at = given.iter().position(is_pending).unwrap_or(given.len().saturating_sub(1));
+    let GivenApproval { named, approved, reason } = given.swap_remove(at);
+    let mut payload = Map::from_iter([("approved".to_owned(), approved.into())]);
+    payload.extend(reason.map(|reason| ("reason".to_owned(), reason.into())));
+    let NamedWait { wait, action, signal } = named;
+    Ok(GivenAnswer { signal, payload, wait: Some(wait), action: Some(action) })
 }
 
 fn refused(errored: Box<ErroredTurn>) -> Problem {
@@ -81,7 +114,12 @@ fn at(named: Option<Named>) -> Result<Option<MessageAt>, Problem> {
 }
 
 /// Answers what waits: the page's message goes on with what comes of it.
-async fn answer(telling: &Telling, session: &str, given: GivenAnswer) -> Result<Response, Problem> {
+async fn answer(
+    telling: &Telling,
+    session: &str,
+    given: GivenAnswer,
+    mut disconnect: DisconnectGuard,
+) -> Result<Response, Problem> {
     telling.caller.may(Scope::Approve)?;
     let answer = Answer::new(given.payload).from(telling.caller.name.as_str());
     let answer = match (given.wait, given.action) {
@@ -94,16 +132,23 @@ async fn answer(telling: &Telling, session: &str, given: GivenAnswer) -> Result<
     let chat = telling.chat();
     let address = SignalAddress::Session { session: session.to_owned(), signal: given.signal };
     let turn = chat.answer(address, answer).await.map_err(refused)?;
-    let before = before(&chat, session, turn.id()).await.map_err(|it| Problem::of(&it))?;
-    let wire = Wire::new(telling.shared.clone(), session, turn.id().clone());
-    let wire = before.iter().fold(wire, Wire::going_on);
-    Ok(stream(telling, &turn, wire, Vec::new()))
+    disconnect.begin(&turn);
+    let dialect = Dialect::of(telling, session).await?;
+    let before = before(&chat, (session, dialect), turn.id()).await.map_err(|it| Problem::of(&it))?;
+    let wire = Wire::new(telling.shared.clone(), session, turn.id().clone()).speaking(dialect);
+    let wire = before.iter().fold(wire, |wire, (message, asked)| wire.going_on(message, asked));
+    Ok(stream(telling, &turn, wire, (Vec::new(), Some(disconnect))))
 }
 
-/// Streams a turn up to its end, behind these parts.
-pub(super) fn stream(telling: &Telling, turn: &Turn, wire: Wire, first: Vec<StreamPart>) -> Response {
-    let frames =
-        frames(turn.events(), wire, first).chain(futures_util::stream::iter([Frame::data("[DONE]")]));
+/// Streams a turn up to its end, behind these parts; with what cancels it when its client goes away, where the request began it.
+pub(super) fn stream(
+    telling: &Telling,
+    turn: &Turn,
+    wire: Wire,
+    (first, disconnect): (Vec<StreamPart>, Option<DisconnectGuard>),
+) -> Response {
+    let frames = guarded(frames(turn.events(), wire, first), disconnect)
+        .chain(futures_util::stream::iter([Frame::data("[DONE]")]));
     let mut response = sse::stream(&telling.shared, frames);
     let version = (HeaderName::from_static(HEADER), HeaderValue::from_static(VERSION));
     response.headers_mut().insert(version.0, version.1);
@@ -120,6 +165,7 @@ fn frames(
         while ready.is_empty() {
             match events.next().await? {
                 Ok(event) => {
+                    ready.extend(wire.thinking(&event));
                     let pieces = fold.event(&event);
                     ready.extend(pieces.into_iter().flat_map(|it| wire.piece(it)).collect::<Vec<_>>());
                 }

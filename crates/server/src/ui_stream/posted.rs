@@ -1,13 +1,16 @@
 //! What a body asks for. Of all that a page posts the newest message of the user is taken, and nothing else: the messages before
 //! it are the page's picture of what is kept here (D16).
 
+use serde_json::Value;
 use singletree_harness::{Chat, Error};
-use singletree_llm::{ChatMessage, Role};
-use singletree_protocol::native::{SendBlock, SendContent, SendImageSource};
+use singletree_llm::{ChatMessage, Content, ContentBlock, ImageSource, Role};
 use singletree_protocol::ui_stream::{GivenAnswer, GivenMessage, GivenPart, Posted, Trigger};
 
+use super::approvals::APPROVAL_PREFIX;
 use super::project::id_of;
+use crate::named_wait::NamedWait;
 use crate::native::Telling;
+use crate::pictures;
 use crate::problem::Problem;
 
 /// How many messages of a history are looked at for the one that is said otherwise, or answered again.
@@ -28,6 +31,17 @@ pub(super) enum Asked {
     Regenerate(Option<Named>),
     /// That what waits goes on.
     Answer(GivenAnswer),
+    /// The same, in the library's own words: what was said about calls of the last message.
+    Approvals(Vec<GivenApproval>),
+}
+
+/// What a person has said about a call.
+#[derive(Debug)]
+pub(super) struct GivenApproval {
+    /// What it answers.
+    pub(super) named: NamedWait,
+    pub(super) approved: bool,
+    pub(super) reason: Option<String>,
 }
 
 /// A message that is named.
@@ -51,6 +65,14 @@ pub(super) async fn asked(telling: &Telling, session: &str, posted: Posted) -> R
         return Ok(Asked::Answer(answer));
     }
     let newest = posted.message.or_else(|| posted.messages.into_iter().next_back());
+    if posted.trigger == Trigger::SubmitMessage
+        && let Some(last) = newest.as_ref().filter(|message| message.role == "assistant")
+    {
+        let approvals: Vec<_> = last.parts.iter().filter_map(approval).collect();
+        if !approvals.is_empty() {
+            return Ok(Asked::Approvals(approvals));
+        }
+    }
     let newest = newest.filter(|it| it.role == "user");
     let chat = telling.chat();
     match (posted.trigger, newest) {
@@ -90,6 +112,18 @@ pub(super) async fn asked(telling: &Telling, session: &str, posted: Posted) -> R
     }
 }
 
+/// Reads what was said about a call; none where nothing was, or the question was not ours.
+fn approval(part: &GivenPart) -> Option<GivenApproval> {
+    let is_call = part.kind == "dynamic-tool" || part.kind.starts_with("tool-");
+    if !is_call || part.state.as_deref() != Some("approval-responded") {
+        return None;
+    }
+    let approval = part.approval.as_ref()?;
+    let named = NamedWait::read(APPROVAL_PREFIX, approval.get("id")?.as_str()?)?;
+    let reason = approval.get("reason").and_then(Value::as_str).map(str::to_owned);
+    Some(GivenApproval { named, approved: approval.get("approved")?.as_bool()?, reason })
+}
+
 /// Finds a user's message of the history by its id in the page.
 async fn find(chat: &Chat, session: &str, id: &str) -> Result<Option<u64>, Problem> {
     let len = match chat.session(session).await {
@@ -115,25 +149,29 @@ async fn find(chat: &Chat, session: &str, id: &str) -> Result<Option<u64>, Probl
 async fn said(telling: &Telling, session: &str, given: GivenMessage) -> Result<Said, Problem> {
     let mut blocks = Vec::new();
     for (at, part) in given.parts.into_iter().enumerate() {
-        blocks.extend(block(part).map_err(|it| it.field(format!("message.parts[{at}]")))?);
+        blocks.extend(block(part).map_err(|problem| problem.field(format!("message.parts[{at}]")))?);
     }
     let content = match blocks.as_mut_slice() {
         [] => return Err(Problem::invalid("there is nothing said").field("message.parts")),
-        [SendBlock::Text { text }] => SendContent::Text(std::mem::take(text)),
-        _ => SendContent::Blocks(blocks),
+        [ContentBlock::Text { text, .. }] => Content::Text(std::mem::take(text)),
+        _ => Content::from_blocks(blocks),
     };
-    let message = telling.said(session, content).await?;
+    let message = pictures::kept(&telling.chat(), session, ChatMessage::user(content)).await;
+    let message = message.map_err(|problem| match problem.field {
+        None => problem.field("message.parts"),
+        Some(_) => problem,
+    })?;
     Ok(Said { message, id: given.id })
 }
 
 /// Reads a part; none of what is the page's own, and of no text.
-fn block(part: GivenPart) -> Result<Option<SendBlock>, Problem> {
+fn block(part: GivenPart) -> Result<Option<ContentBlock>, Problem> {
     let is_picture = part.media_type.as_ref().is_some_and(|it| it.starts_with("image/"));
     match (part.kind.as_str(), part.text, part.url) {
-        ("text", Some(text), _) => Ok((!text.is_empty()).then_some(SendBlock::Text { text })),
+        ("text", Some(text), _) => Ok((!text.is_empty()).then(|| ContentBlock::text_of(text))),
         ("file", _, Some(url)) if is_picture => {
-            let (source, media_type) = (SendImageSource::Url { url }, part.media_type);
-            Ok(Some(SendBlock::Image { source, media_type, detail: None }))
+            let source = ImageSource::Url { url };
+            Ok(Some(ContentBlock::Image { source, media_type: part.media_type, detail: None }))
         }
         ("text" | "file", _, _) => Err(Problem::invalid(
             "a part is a `text` with its `text`, or a `file` that is a picture, with its `url`",

@@ -1,15 +1,21 @@
 //! A history as a page keeps it: what its client would have of all its streams.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 use singletree_durable::InvocationId;
-use singletree_harness::{MessageId, PendingWait, TranscriptEntry, TurnId, WaitSpan};
+use singletree_harness::{
+    ErroredTurn, FailedTurn, MessageId, PendingWait, TranscriptEntry, TurnId, WaitSpan,
+};
 use singletree_llm as llm;
 use singletree_protocol::native::Wait;
-use singletree_protocol::ui_stream::{Metadata, UiMessage, UiPart, UiRole};
+use singletree_protocol::ui_stream::{MessageStatus, Metadata, UiMessage, UiPart, UiRole};
 
+use super::approvals::mark_approvals;
+use super::sdk::Dialect;
 use crate::fold::success;
+use crate::native::bucket;
 
 /// The waits of the invocations of a history.
 #[derive(Debug, Default)]
@@ -47,6 +53,33 @@ impl Origins {
     }
 }
 
+/// What a page is shown of a session.
+pub(super) struct Shown<'a> {
+    pub(super) session: &'a str,
+    pub(super) origins: &'a Origins,
+    pub(super) entries: &'a [TranscriptEntry],
+    pub(super) waits: &'a Waits,
+    /// The turns that failed and stand among the entries.
+    pub(super) failed: &'a [FailedTurn],
+    /// The turns that have not ended, in the order of acceptance.
+    pub(super) open: &'a [OpenTurn],
+    pub(super) dialect: Dialect,
+}
+
+/// A turn that has not ended.
+#[derive(Debug)]
+pub(super) struct OpenTurn {
+    pub(super) turn: TurnId,
+    /// The message that it answers, with what is known beside it; none for one that goes on after a wait.
+    pub(super) message: Option<(Arc<llm::ChatMessage>, Option<Value>)>,
+}
+
+impl OpenTurn {
+    fn client_id(&self) -> Option<&str> {
+        self.message.as_ref().and_then(|(_, side)| client_id(side.as_ref()))
+    }
+}
+
 /// Writes the messages of a session.
 pub(super) struct Projection<'a> {
     session: &'a str,
@@ -54,21 +87,25 @@ pub(super) struct Projection<'a> {
     /// Where the last message was said.
     origin: &'a str,
     waits: &'a Waits,
+    thinking: bool,
     messages: Vec<UiMessage>,
     /// The invocation that the last message is, if it is one's, and how many of its waits were told.
     last: Option<(InvocationId, usize)>,
 }
 
-/// Writes a history.
-pub(super) fn messages(
-    session: &str,
-    origins: &Origins,
-    entries: &[TranscriptEntry],
-    waits: &Waits,
-) -> Vec<UiMessage> {
-    let (messages, last) = (Vec::new(), None);
-    let mut projection = Projection { session, origins, origin: session, waits, messages, last };
-    entries.iter().for_each(|it| projection.entry(it));
+/// Writes a history, with what failed and what is not answered yet.
+pub(super) fn messages(shown: &Shown<'_>) -> Vec<UiMessage> {
+    let Shown { session, origins, entries, waits, .. } = *shown;
+    let (messages, last, thinking) = (Vec::new(), None, shown.dialect.thinking);
+    let mut projection = Projection { session, origins, origin: session, waits, thinking, messages, last };
+    let mut failed = shown.failed.iter().filter(|failed| is_told(failed, shown)).peekable();
+    for entry in entries {
+        while let Some(failed) = failed.next_if(|failed| failed.place <= entry.seq) {
+            projection.failed(failed);
+        }
+        projection.entry(entry);
+    }
+    failed.for_each(|failed| projection.failed(failed));
     projection.tell_waits(usize::MAX);
     let mut messages = projection.messages;
     // One that waits before it has said anything is a message, too.
@@ -84,7 +121,47 @@ pub(super) fn messages(
             });
         }
     }
+    for open in shown.open {
+        open_message(session, open, &mut messages);
+    }
+    if let Some(running) = shown.open.last() {
+        // The stream of the turn tells all of it, from its beginning: a page that goes on with what it has would have it twice.
+        let id = running.turn.invocation.to_string();
+        messages.retain(|message| message.id != id);
+    }
+    if shown.dialect.approvals {
+        messages.iter_mut().for_each(|message| mark_approvals(message, waits));
+    }
     messages
+}
+
+/// Tells whether a page is told of a failed turn: not where the message was said again, under its id or by a retry.
+fn is_told(failed: &FailedTurn, shown: &Shown<'_>) -> bool {
+    let said_again = |id: &str| {
+        let in_history = shown.entries.iter().any(|entry| client_id(entry.side.as_ref()) == Some(id));
+        let open = shown.open.iter().any(|open| open.client_id() == Some(id));
+        let later = shown.failed.iter().any(|other| {
+            let other_id = other.message.as_ref().and_then(|(_, side)| client_id(side.as_ref()));
+            other.turn.no > failed.turn.no && other_id == Some(id)
+        });
+        in_history || open || later
+    };
+    let id = failed.message.as_ref().and_then(|(_, side)| client_id(side.as_ref()));
+    failed.retried_by.is_none() && !id.is_some_and(said_again)
+}
+
+/// Marks the message of an open turn, which is part of the history once a step of the turn is committed.
+fn open_message(session: &str, open: &OpenTurn, messages: &mut Vec<UiMessage>) {
+    let Some((message, _)) = &open.message else { return };
+    let id = open.client_id().map_or_else(|| first_message(&open.turn), str::to_owned);
+    let marked = Metadata { status: Some(MessageStatus::Open), ..metadata(session, Some(&open.turn)) };
+    match messages.iter_mut().rev().find(|message| message.role == UiRole::User && message.id == id) {
+        Some(known) => known.metadata = Some(marked),
+        None => {
+            let (role, parts) = (UiRole::User, said(message));
+            messages.push(UiMessage { id, role, metadata: Some(marked), parts });
+        }
+    }
 }
 
 impl Projection<'_> {
@@ -106,18 +183,50 @@ impl Projection<'_> {
                 });
             }
             llm::Role::Assistant => {
-                self.part(entry, UiPart::StepStart);
-                let text = entry.message.text();
-                if !text.is_empty() {
-                    self.part(entry, text_part(&text));
-                }
-                for call in &entry.message.tool_calls {
-                    self.part(entry, call_part(call));
+                for part in spoken(&entry.message, self.thinking) {
+                    self.part(entry, part);
                 }
             }
-            llm::Role::Tool => self.answer(entry),
+            llm::Role::Tool => {
+                self.enter(entry);
+                if let Some(message) = self.messages.last_mut() {
+                    answer(&mut message.parts, &entry.message, side);
+                }
+            }
             llm::Role::System => {}
         }
+    }
+
+    /// Adds a turn that failed: its message and what it made, where these are no part of the history, and why it failed.
+    fn failed(&mut self, failed: &FailedTurn) {
+        self.tell_waits(usize::MAX);
+        self.last = None;
+        let turn = &failed.turn.id;
+        let marked = Metadata { status: Some(MessageStatus::Failed), ..metadata(self.session, Some(turn)) };
+        let id = turn.invocation.to_string();
+        if let Some((message, side)) = &failed.message {
+            let id = client_id(side.as_ref()).map_or_else(|| first_message(turn), str::to_owned);
+            let (metadata, parts) = (Some(marked.clone()), said(message));
+            self.messages.push(UiMessage { id, role: UiRole::User, metadata, parts });
+        }
+        let known = self.messages.iter().rposition(|message| message.id == id);
+        let at = known.unwrap_or_else(|| {
+            let (metadata, parts) = (None, Vec::new());
+            self.messages.push(UiMessage { id: id.clone(), role: UiRole::Assistant, metadata, parts });
+            self.messages.len() - 1
+        });
+        let message = &mut self.messages[at];
+        for (made, side) in &failed.made {
+            match made.role {
+                llm::Role::Assistant => message.parts.extend(spoken(made, self.thinking)),
+                llm::Role::Tool => answer(&mut message.parts, made, side.as_ref()),
+                llm::Role::User | llm::Role::System => {}
+            }
+        }
+        message.metadata = Some(marked);
+        let mut data = error_data(&failed.error, turn);
+        data["message"] = failed.error.reply.text().into();
+        message.parts.push(UiPart::DataError { id: turn.to_string(), data });
     }
 
     /// Adds a part to the message of the entry's invocation.
@@ -176,25 +285,61 @@ impl Projection<'_> {
             *told += 1;
         }
     }
+}
 
-    /// Writes what a call gave into the call's part: the last of its id in the message.
-    fn answer(&mut self, entry: &TranscriptEntry) {
-        self.enter(entry);
-        let call = entry.message.tool_call_id.as_deref().unwrap_or_default();
-        let answer = Answer::of(success(&entry.message, entry.side.as_ref()), &entry.message.text());
-        let Some(message) = self.messages.last_mut() else { return };
-        for part in message.parts.iter_mut().rev() {
-            if let UiPart::DynamicTool { tool_call_id, state, output, error_text, .. } = part
-                && tool_call_id == call
-            {
-                match answer {
-                    Answer::Gave(value) => (*state, *output) = ("output-available".into(), Some(value)),
-                    Answer::Failed(why) => (*state, *error_text) = ("output-error".into(), Some(why)),
-                }
-                return;
+/// Writes what a call gave into the call's part: the last of its id in the message.
+fn answer(parts: &mut [UiPart], message: &llm::ChatMessage, side: Option<&Value>) {
+    let call = message.tool_call_id.as_deref().unwrap_or_default();
+    let answer = Answer::of(success(message, side), &message.text());
+    for part in parts.iter_mut().rev() {
+        if let UiPart::DynamicTool { tool_call_id, state, output, error_text, .. } = part
+            && tool_call_id == call
+        {
+            match answer {
+                Answer::Gave(value) => (*state, *output) = ("output-available".into(), Some(value)),
+                Answer::Failed(why) => (*state, *error_text) = ("output-error".into(), Some(why)),
             }
+            return;
         }
     }
+}
+
+/// Returns the parts of a message of the model.
+fn spoken(message: &llm::ChatMessage, thinking: bool) -> Vec<UiPart> {
+    let mut parts = vec![UiPart::StepStart];
+    let thoughts = message.content.blocks().iter().filter(|_| thinking).filter_map(|block| match block {
+        llm::ContentBlock::Thinking { text, .. } if !text.is_empty() => Some(text),
+        _ => None,
+    });
+    parts.extend(
+        thoughts.map(|text| UiPart::Reasoning { text: text.clone(), state: Some("done".to_owned()) }),
+    );
+    let text = message.text();
+    if !text.is_empty() {
+        parts.push(text_part(&text));
+    }
+    parts.extend(message.tool_calls.iter().map(call_part));
+    parts
+}
+
+/// Tells programs why a turn failed.
+pub(super) fn error_data(errored: &ErroredTurn, turn: &TurnId) -> Value {
+    json!({
+        "category": errored.error_category,
+        "bucket": bucket(errored.error_bucket),
+        "retrySafe": errored.retry_safe,
+        "turnId": turn.to_string(),
+    })
+}
+
+/// Returns the id that a client gave its message.
+fn client_id(side: Option<&Value>) -> Option<&str> {
+    side?.get("client_id")?.as_str()
+}
+
+/// Names the message of a turn.
+fn first_message(turn: &TurnId) -> String {
+    MessageId { turn: turn.clone(), k: 0 }.to_string()
 }
 
 /// What a call gave.
@@ -216,7 +361,7 @@ impl Answer {
 
 /// Returns the id of a user's message: the client's own where it gave one.
 pub(super) fn id_of(session: &str, entry: &TranscriptEntry) -> String {
-    let given = entry.side.as_ref().and_then(|it| it.get("client_id")).and_then(Value::as_str);
+    let given = client_id(entry.side.as_ref());
     let ours = || entry.id.as_ref().map_or_else(|| place(session, entry.seq), ToString::to_string);
     given.map_or_else(ours, str::to_owned)
 }
@@ -227,7 +372,7 @@ fn place(session: &str, seq: u64) -> String {
 
 pub(super) fn metadata(session: &str, turn: Option<&TurnId>) -> Metadata {
     let turn_id = turn.map(ToString::to_string);
-    Metadata { session_id: Some(session.to_owned()), turn_id }
+    Metadata { session_id: Some(session.to_owned()), turn_id, status: None }
 }
 
 fn text_part(text: &str) -> UiPart {
@@ -242,6 +387,7 @@ fn call_part(call: &llm::ToolCall) -> UiPart {
         input: Value::Object(call.arguments.clone().unwrap_or_default()),
         output: None,
         error_text: None,
+        approval: None,
         provider_executed: true,
     }
 }
@@ -258,7 +404,7 @@ pub(super) fn steered_data(
     side: Option<&Value>,
 ) -> (String, Value) {
     let id = id.map(ToString::to_string).unwrap_or_default();
-    let given = side.and_then(|it| it.get("client_id")).and_then(Value::as_str).unwrap_or(&id).to_owned();
+    let given = client_id(side).unwrap_or(&id).to_owned();
     (id, json!({ "id": given, "role": "user", "parts": said(message) }))
 }
 

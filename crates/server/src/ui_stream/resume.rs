@@ -9,6 +9,7 @@ use singletree_harness::{Error, TurnInfo};
 use super::branch::session_of;
 use super::messages::before;
 use super::post::stream;
+use super::sdk::Dialect;
 use super::wire::Wire;
 use crate::native::{Params, Telling};
 use crate::problem::Problem;
@@ -29,6 +30,7 @@ pub(super) async fn resume(
     Params(query): Params<ResumeQuery>,
 ) -> Result<Response, Problem> {
     let session = session_of(&telling, &chat).await?;
+    let dialect = Dialect::of(&telling, &session).await?;
     let found = match newest(&telling, &session, query.last).await {
         Err(Error::SessionUnknown { .. }) => None,
         found => found.map_err(|it| Problem::of(&it))?,
@@ -36,10 +38,10 @@ pub(super) async fn resume(
     let Some(info) = found else { return Ok(StatusCode::NO_CONTENT.into_response()) };
     let chat = telling.chat();
     let turn = chat.turn(&info.id).await.map_err(|it| Problem::of(&it))?;
-    let before = before(&chat, &session, turn.id()).await.map_err(|it| Problem::of(&it))?;
-    let mut wire = Wire::new(telling.shared.clone(), session, turn.id().clone());
-    let first = before.map(|it| wire.replay(it)).unwrap_or_default();
-    Ok(stream(&telling, &turn, wire, first))
+    let before = before(&chat, (&session, dialect), turn.id()).await.map_err(|it| Problem::of(&it))?;
+    let mut wire = Wire::new(telling.shared.clone(), session, turn.id().clone()).speaking(dialect);
+    let first = before.map(|(message, _)| wire.replay(message)).unwrap_or_default();
+    Ok(stream(&telling, &turn, wire, (first, None)))
 }
 
 async fn newest(telling: &Telling, session: &str, last: bool) -> Result<Option<TurnInfo>, Error> {

@@ -74,6 +74,11 @@ impl Page {
             StreamPart::DataSuspended { .. }
             | StreamPart::DataSteered { .. }
             | StreamPart::DataError { .. } => {}
+            StreamPart::ToolApprovalRequest { .. }
+            | StreamPart::ToolOutputDenied { .. }
+            | StreamPart::ReasoningStart { .. }
+            | StreamPart::ReasoningDelta { .. }
+            | StreamPart::ReasoningEnd { .. } => panic!("the page was not said to know {part:?}"),
             StreamPart::Error { .. } => self.errors += 1,
             StreamPart::Finish { .. } => self.finished += 1,
         }

@@ -4,12 +4,14 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use singletree_harness::{ChatTurnOutcome, ErroredTurn, TurnId};
-use singletree_protocol::ui_stream::{Cause, StreamPart, UiMessage, UiPart};
+use singletree_harness::{ChatEvent, ChatTurnOutcome, ErroredTurn, MessageId, TurnId};
+use singletree_protocol::ui_stream::{Cause, StreamPart, ToolApproval, UiMessage, UiPart};
 
-use super::project::{Answer, ended_data, metadata, pending_data, steered_data, wait_id};
-use crate::fold::{Piece, Showing, ToolAnswer};
-use crate::native::{bucket, suspended};
+use super::approvals::{DENIED, approval_of, is_denial};
+use super::project::{Answer, ended_data, error_data, metadata, pending_data, steered_data, wait_id};
+use super::sdk::Dialect;
+use crate::fold::{Piece, Showing, Thoughts, ToolAnswer};
+use crate::native::suspended;
 use crate::shared::Shared;
 
 /// Makes parts of pieces.
@@ -20,22 +22,55 @@ pub(super) struct Wire {
     begun: bool,
     /// Whether a step is open.
     stepping: bool,
+    /// The message whose step was begun last.
+    stepped: Option<MessageId>,
     /// The text that is open.
     text: Option<String>,
+    thoughts: Thoughts,
+    /// The thinking that is open.
+    thinking: Option<String>,
     /// The calls that the page knows: what another one gave would break it.
     calls: HashSet<String>,
+    /// Those of them about which a person was asked, in a dialect that says so.
+    asked: HashSet<String>,
+    dialect: Dialect,
+    /// Why the last message of the model ended, where that is not as usual.
+    cause: Option<Cause>,
 }
 
 impl Wire {
     /// Begins the message of a turn's invocation.
     pub(super) fn new(shared: Arc<Shared>, session: impl Into<String>, turn: TurnId) -> Self {
-        let (session, calls) = (session.into(), HashSet::new());
-        Self { shared, session, turn, begun: false, stepping: false, text: None, calls }
+        let (session, calls, asked) = (session.into(), HashSet::new(), HashSet::new());
+        Self {
+            shared,
+            session,
+            turn,
+            begun: false,
+            stepping: false,
+            stepped: None,
+            text: None,
+            thoughts: Thoughts::default(),
+            thinking: None,
+            calls,
+            asked,
+            dialect: Dialect::default(),
+            cause: None,
+        }
     }
 
-    /// Goes on with a message that the page has.
-    pub(super) fn going_on(mut self, before: &UiMessage) -> Self {
+    /// Sets which parts the page knows.
+    pub(super) fn speaking(mut self, dialect: Dialect) -> Self {
+        self.dialect = dialect;
+        self
+    }
+
+    /// Goes on with a message that the page has, and in which it was asked about these calls.
+    pub(super) fn going_on(mut self, before: &UiMessage, asked: &[String]) -> Self {
         self.know(before);
+        if self.dialect.approvals {
+            self.asked.extend(asked.iter().cloned());
+        }
         self
     }
 
@@ -50,14 +85,12 @@ impl Wire {
     }
 
     fn know(&mut self, before: &UiMessage) {
-        self.calls.extend(before.parts.iter().filter_map(|it| match it {
-            UiPart::DynamicTool { tool_call_id, .. } => Some(tool_call_id.clone()),
-            UiPart::StepStart
-            | UiPart::Text { .. }
-            | UiPart::File { .. }
-            | UiPart::DataSuspended { .. }
-            | UiPart::DataSteered { .. } => None,
-        }));
+        for part in &before.parts {
+            if let UiPart::DynamicTool { tool_call_id, approval, .. } = part {
+                self.calls.insert(tool_call_id.clone());
+                self.asked.extend(approval.as_ref().map(|_| tool_call_id.clone()));
+            }
+        }
     }
 
     fn replay_part(&mut self, at: usize, part: UiPart, parts: &mut Vec<StreamPart>) {
@@ -69,22 +102,67 @@ impl Wire {
                 parts.push(StreamPart::TextDelta { id: id.clone(), delta });
                 parts.push(StreamPart::TextEnd { id, provider_metadata: None });
             }
-            UiPart::DynamicTool { tool_name, tool_call_id, input, output, error_text, .. } => {
+            UiPart::DynamicTool {
+                tool_name,
+                tool_call_id,
+                state,
+                input,
+                output,
+                error_text,
+                approval,
+                ..
+            } => {
                 parts.push(call(&tool_call_id, tool_name, input));
+                if let Some(ToolApproval { id: approval_id, .. }) = approval {
+                    let tool_call_id = tool_call_id.clone();
+                    parts.push(StreamPart::ToolApprovalRequest { approval_id, tool_call_id });
+                }
                 let answer = output.map(Answer::Gave).or_else(|| error_text.map(Answer::Failed));
-                parts.extend(answer.map(|it| answered(&tool_call_id, it)));
+                match answer {
+                    Some(answer) => parts.push(answered(&tool_call_id, answer)),
+                    None if state == DENIED => parts.push(StreamPart::ToolOutputDenied { tool_call_id }),
+                    None => {}
+                }
+            }
+            UiPart::Reasoning { text: delta, .. } => {
+                let id = format!("{}#{at}", self.turn.invocation);
+                parts.push(StreamPart::ReasoningStart { id: id.clone() });
+                parts.push(StreamPart::ReasoningDelta { id: id.clone(), delta });
+                parts.push(StreamPart::ReasoningEnd { id });
             }
             UiPart::DataSuspended { id, data } => parts.push(StreamPart::DataSuspended { id, data }),
             UiPart::DataSteered { id, data } => parts.push(StreamPart::DataSteered { id, data }),
-            // The assistant sends no files.
-            UiPart::File { .. } => {}
+            // The assistant sends no files, and an invocation that goes on has not failed.
+            UiPart::File { .. } | UiPart::DataError { .. } => {}
         }
+    }
+
+    /// Returns the parts of what an event adds to the model's thinking; before those of its pieces.
+    pub(super) fn thinking(&mut self, event: &ChatEvent) -> Vec<StreamPart> {
+        if !self.dialect.thinking || event.turn != self.turn {
+            return Vec::new();
+        }
+        let Some(thought) = self.thoughts.event(event) else { return Vec::new() };
+        let mut parts = self.begin();
+        self.step_of(&thought.message, &mut parts);
+        let id = thought.id();
+        if self.thinking.as_ref() != Some(&id) {
+            self.close(None, &mut parts);
+            parts.push(StreamPart::ReasoningStart { id: id.clone() });
+            self.thinking = Some(id.clone());
+        }
+        parts.push(StreamPart::ReasoningDelta { id, delta: thought.delta });
+        parts
     }
 
     /// Returns the parts of a piece.
     pub(super) fn piece(&mut self, piece: Piece) -> Vec<StreamPart> {
         let mut parts = match piece {
-            Piece::TurnBegin { .. } | Piece::End { .. } | Piece::Recorded(_) => return Vec::new(),
+            Piece::End { ref side, .. } => {
+                self.cause = cause(side.as_ref());
+                return Vec::new();
+            }
+            Piece::TurnBegin { .. } | Piece::Recorded(_) => return Vec::new(),
             Piece::TurnEnd { ref turn, .. } if *turn != self.turn => return Vec::new(),
             Piece::Begin { .. }
             | Piece::Text { .. }
@@ -103,7 +181,7 @@ impl Wire {
             Piece::Begin { showing, .. } => {
                 // What is shown again is the same step.
                 if showing.attempt == 1 {
-                    self.step(&mut parts);
+                    self.step_of(&showing.message, &mut parts);
                 }
             }
             Piece::Text { showing, delta } => self.say(&showing, delta, &mut parts),
@@ -118,7 +196,9 @@ impl Wire {
                 }
             }
             Piece::Answer(ToolAnswer { call, success, content, .. }) => {
-                if self.calls.contains(&call) {
+                if self.asked.contains(&call) && is_denial(&content) {
+                    parts.push(StreamPart::ToolOutputDenied { tool_call_id: call });
+                } else if self.calls.contains(&call) {
                     parts.push(answered(&call, Answer::of(success, &content)));
                 }
             }
@@ -157,6 +237,14 @@ impl Wire {
         vec![StreamPart::Start { message_id, message_metadata }]
     }
 
+    /// Begins the step of a message, unless its thinking has.
+    fn step_of(&mut self, message: &MessageId, parts: &mut Vec<StreamPart>) {
+        if self.stepped.as_ref() != Some(message) {
+            self.stepped = Some(message.clone());
+            self.step(parts);
+        }
+    }
+
     fn step(&mut self, parts: &mut Vec<StreamPart>) {
         self.leave_step(parts);
         self.stepping = true;
@@ -180,8 +268,11 @@ impl Wire {
         parts.push(StreamPart::TextDelta { id, delta });
     }
 
-    /// Ends the text that is open.
+    /// Ends the text or the thinking that is open.
     fn close(&mut self, provider_metadata: Option<Value>, parts: &mut Vec<StreamPart>) {
+        if let Some(id) = self.thinking.take() {
+            parts.push(StreamPart::ReasoningEnd { id });
+        }
         if let Some(id) = self.text.take() {
             parts.push(StreamPart::TextEnd { id, provider_metadata });
         }
@@ -190,8 +281,13 @@ impl Wire {
     fn end(&mut self, outcome: &ChatTurnOutcome, parts: &mut Vec<StreamPart>) {
         self.leave_step(parts);
         let cause = match outcome {
-            ChatTurnOutcome::Completed(_) => Cause::Stop,
+            ChatTurnOutcome::Completed(_) => self.cause.unwrap_or(Cause::Stop),
             ChatTurnOutcome::Suspended(it) => {
+                let asked = approval_of(&it.wait, &it.signal_descriptor).filter(|_| self.dialect.approvals);
+                if let Some((tool_call_id, approval)) = asked.filter(|(call, _)| self.calls.contains(call)) {
+                    self.asked.insert(tool_call_id.clone());
+                    parts.push(StreamPart::ToolApprovalRequest { approval_id: approval.id, tool_call_id });
+                }
                 let (id, data) = pending_data(&suspended(&self.session, it));
                 parts.push(StreamPart::DataSuspended { id, data });
                 Cause::ToolCalls
@@ -210,12 +306,16 @@ impl Wire {
 impl Wire {
     /// Tells programs why the turn failed.
     fn failed(&self, turn: &ErroredTurn) -> Value {
-        json!({
-            "category": turn.error_category,
-            "bucket": bucket(turn.error_bucket),
-            "retrySafe": turn.retry_safe,
-            "turnId": self.turn.to_string(),
-        })
+        error_data(turn, &self.turn)
+    }
+}
+
+/// Reads why a message of the model ended, where that is not as usual.
+fn cause(side: Option<&Value>) -> Option<Cause> {
+    match side?.get("finish_reason")?.as_str()? {
+        "length" => Some(Cause::Length),
+        "content_filter" => Some(Cause::ContentFilter),
+        _ => None,
     }
 }
 

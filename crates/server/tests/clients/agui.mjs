@@ -1,11 +1,12 @@
-// A front end made of the protocol's own client: `node agui.mjs TOOLS URL`. Prints what it came to hold, as one JSON object.
+// A front end made of the protocol's own client: `node agui.mjs TOOLS PACKAGE URL`. Prints what it came to hold, as one JSON
+// object.
 //
-// TOOLS is where node_modules is, URL the server. What the client's own strictness warns of is printed, too. A line `pace N`
+// TOOLS is where node_modules is, PACKAGE the version of the client there, URL the server. What the client's own strictness warns of is printed, too. A line `pace N`
 // before that lets the model speak for so many pauses.
 import { createRequire } from 'node:module';
 
-const [tools, url] = process.argv.slice(2);
-const { HttpAgent, buildResumeArray } = createRequire(`${tools}/clients.js`)('@ag-ui/client');
+const [tools, name, url] = process.argv.slice(2);
+const { HttpAgent, buildResumeArray } = createRequire(`${tools}/clients.js`)(name);
 
 const warnings = [];
 for (const level of ['warn', 'error']) console[level] = (...said) => warnings.push(said.map(String).join(' '));
@@ -78,6 +79,15 @@ told.halfway = structuredClone(broken.messages);
 console.log('pace 100');
 told.again = await run(broken, { runId: 'run-1' });
 told.reconnectMessages = broken.messages;
+
+// A turn that somebody else cancels in the middle of its answer.
+const cancelled = open('cancelled');
+says(cancelled, `slow ${Array(400).fill('word').join(' ')}`);
+let cancelling;
+told.cancelled = await run(cancelled, {}, {
+  onTextMessageContentEvent: () =>
+    void (cancelling ??= fetch(`${url}/v1/agui/threads/cancelled/run`, { method: 'DELETE' })),
+});
 
 // A page that is opened anew.
 const anew = open('reconnect');

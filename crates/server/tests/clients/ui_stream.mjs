@@ -1,34 +1,18 @@
-// A page made of Vercel's ai: `node ui_stream.mjs TOOLS URL`. Prints what it came to hold, as one JSON object.
+// A page made of Vercel's ai: `node ui_stream.mjs TOOLS PACKAGE URL`. Prints what it came to hold, as one JSON object.
 //
-// TOOLS is where node_modules is, URL the server. The chat is the library's own, over a state without a framework; so is the
+// TOOLS is where node_modules is, PACKAGE the version of the library there, URL the server. The chat is the library's own, over a state without a framework; so is the
 // transport. A line `pace N` lets the model speak for so many pauses.
-import { createRequire } from 'node:module';
-import { pathToFileURL } from 'node:url';
+import { State, library } from './ui_library.mjs';
 
-const [tools, url] = process.argv.slice(2);
-const require = createRequire(`${tools}/clients.js`);
+const [tools, name, url] = process.argv.slice(2);
 const { AbstractChat, DefaultChatTransport, readUIMessageStream, validateUIMessages, uiMessageChunkSchema } =
-  await import(pathToFileURL(require.resolve('ai')));
+  await library(tools, name);
 
 const api = `${url}/v1/ui`;
 const told = {};
 const until = async (reached) => {
   while (!reached()) await new Promise((again) => setTimeout(again, 2));
 };
-
-/** A state that nobody watches. */
-class State {
-  constructor(messages) {
-    this.messages = messages;
-    this.status = 'ready';
-    this.error = undefined;
-  }
-  pushMessage = (message) => void (this.messages = [...this.messages, message]);
-  popMessage = () => void (this.messages = this.messages.slice(0, -1));
-  replaceMessage = (index, message) =>
-    void (this.messages = [...this.messages.slice(0, index), this.snapshot(message), ...this.messages.slice(index + 1)]);
-  snapshot = (value) => structuredClone(value);
-}
 
 /** As the documentation says, to send only what is needed. */
 const short = {
@@ -68,12 +52,12 @@ async function hold(name, page) {
 }
 
 // A turn with tools, for both forms of posting.
-for (const [name, options] of Object.entries({ whole: {}, short })) {
-  const page = new Page({ id: name, options });
+for (const [id, options] of Object.entries({ whole: {}, short })) {
+  const page = new Page({ id, options });
   await page.sendMessage({ text: 'say hello' });
   await page.sendMessage({ text: 'both' });
   await page.sendMessage({ text: 'think' });
-  await hold(name, page);
+  await hold(id, page);
 }
 
 // A page that was left and is opened again.
@@ -115,7 +99,7 @@ told.failed = { status: failing.status, view: failing.view(), ...structuredClone
 failing.messages = await kept('errors').catch(() => []);
 await failing.sendMessage({ text: 'fail halfway' });
 told.halfway = failing.view();
-await failing.sendMessage({ text: 'say it', messageId: failing.messages.find((it) => it.role === 'user').id });
+await failing.sendMessage({ text: 'say it', messageId: failing.messages.findLast((it) => it.role === 'user').id });
 await hold('errors', failing);
 await failing.sendMessage({ files: [{ type: 'file', mediaType: 'text/plain', url: 'https://x.example/y' }] });
 told.refused = { status: failing.status, errors: failing.seen.errors };

@@ -1,6 +1,7 @@
 //! Other people's clients against the server: what they come to hold is what the server says that there is.
 
 use std::io::Write as _;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
@@ -32,17 +33,34 @@ pub(crate) fn installed(test: &str, file: &str) -> Option<(PathBuf, PathBuf)> {
 
 /// Runs a client to its end and returns what it printed last. Where it prints `pace N`, the model may go on for so many pauses.
 pub(crate) async fn run(rig: &Rig, program: &Path, arguments: &[&std::ffi::OsStr], script: &str) -> Value {
+    let obey = |line: &str| match line.strip_prefix("pace ") {
+        Some(pauses) => {
+            rig.pace.pass(pauses.parse().unwrap());
+            true
+        }
+        None => false,
+    };
+    drive(rig.at, program, arguments, script, obey).await
+}
+
+/// Runs a client to its end and returns what it printed last, of the lines that `obey` does not take for a wish.
+pub(crate) async fn drive(
+    at: SocketAddr,
+    program: &Path,
+    arguments: &[&std::ffi::OsStr],
+    script: &str,
+    mut obey: impl FnMut(&str) -> bool,
+) -> Value {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients").join(script);
     let mut command = Command::new(program);
-    command.arg(script).args(arguments).arg(format!("http://{}", rig.at));
+    command.arg(script).args(arguments).arg(format!("http://{at}"));
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let talking = async {
         let mut last = String::new();
         while let Some(line) = lines.next_line().await.unwrap() {
-            match line.strip_prefix("pace ") {
-                Some(pauses) => rig.pace.pass(pauses.parse().unwrap()),
-                None => last = line,
+            if !obey(&line) {
+                last = line;
             }
         }
         last
@@ -82,10 +100,21 @@ async fn transcript(rig: &Rig, session: &str) -> Vec<Value> {
 
 #[tokio::test]
 async fn the_protocols_own_client_of_ag_ui_holds_the_transcript() {
-    let test = "the_protocols_own_client_of_ag_ui_holds_the_transcript";
-    let Some((tools, _)) = installed(test, "node_modules/@ag-ui/client/package.json") else { return };
+    the_client_of_ag_ui_holds_the_transcript("@ag-ui/client").await;
+}
+
+// W6
+#[tokio::test]
+async fn the_last_client_of_ag_ui_before_its_version_1_holds_the_transcript() {
+    the_client_of_ag_ui_holds_the_transcript("@ag-ui/client-0").await;
+}
+
+async fn the_client_of_ag_ui_holds_the_transcript(package: &str) {
+    let file = format!("node_modules/{package}/package.json");
+    let Some((tools, _)) = installed("a client of AG-UI holds the transcript", &file) else { return };
     let rig = Rig::start().await;
-    let told = run(&rig, Path::new("node"), &[tools.as_os_str()], "agui.mjs").await;
+    let arguments = [tools.as_os_str(), package.as_ref()];
+    let told = run(&rig, Path::new("node"), &arguments, "agui.mjs").await;
     // The client strips what the protocol does not know, with a warning, and fails at what is malformed. What it warns of here
     // is that a run was aborted, which the test did.
     let warnings: Vec<_> = told["warnings"].as_array().unwrap().iter().map(ToString::to_string).collect();
@@ -98,6 +127,8 @@ async fn the_protocols_own_client_of_ag_ui_holds_the_transcript() {
     for name in ["said", "tools", "refused", "givenUp", "recovered", "again", "anew"] {
         assert_eq!(outcome(name), "success", "{name}");
     }
+    let ended = told["cancelled"]["types"].as_array().unwrap().last().unwrap().clone();
+    assert_eq!((ended, &told["cancelled"]["error"]), (json!("RUN_FINISHED"), &Value::Null));
     assert_eq!((outcome("asked"), outcome("approved")), ("interrupt".to_owned(), "interrupt".to_owned()));
     assert_eq!(told["interrupts"][0]["responseSchema"]["required"], json!(["approved"]));
     assert_eq!(told["leftPending"], json!([]));

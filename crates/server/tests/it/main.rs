@@ -10,6 +10,7 @@ mod canary;
 mod clients;
 mod closed_connections;
 mod closing;
+mod disconnecting;
 mod frame;
 mod keys;
 mod narration;

@@ -76,6 +76,14 @@ impl Front {
         self.post(input).await
     }
 
+    /// Runs without saying anything that the session may not know.
+    pub(crate) async fn look(&mut self) -> Ran {
+        self.runs += 1;
+        let mut input = self.input(&format!("run-{}", self.runs));
+        input["messages"] = json!([]);
+        self.post(input).await
+    }
+
     /// Answers all that it waits for.
     pub(crate) async fn resume(&mut self, status: &str, payload: Value) -> Ran {
         self.runs += 1;
@@ -131,7 +139,12 @@ impl Reader {
         assert_eq!(kind == "RUN_STARTED", !self.begun, "a run begins with its start, once: {event}");
         self.begun = true;
         match kind {
-            "RUN_STARTED" | "CUSTOM" => {}
+            "RUN_STARTED" | "CUSTOM" | "REASONING_START" | "REASONING_END" => {}
+            "REASONING_MESSAGE_START" => {
+                assert!(self.texts.insert(text(event, "messageId").to_owned()), "{event}")
+            }
+            "REASONING_MESSAGE_CONTENT" => assert!(self.texts.contains(text(event, "messageId")), "{event}"),
+            "REASONING_MESSAGE_END" => assert!(self.texts.remove(text(event, "messageId")), "{event}"),
             "TEXT_MESSAGE_START" => {
                 let (id, role) = (text(event, "messageId"), text(event, "role"));
                 assert!(self.texts.insert(id.to_owned()), "begun twice: {event}");

@@ -20,7 +20,7 @@ async fn an_approval_interrupts_and_its_answer_goes_on() {
     let interrupt = front.interrupts[0].clone();
     assert_eq!(
         (&interrupt["reason"], &interrupt["message"]),
-        (&json!("approval"), &json!("May the tool `send` be run?"))
+        (&json!("tool_call"), &json!("May the tool `send` be run?"))
     );
     assert_eq!(interrupt["toolCallId"], front.messages[1]["toolCalls"][0]["id"]);
     assert_eq!(interrupt["responseSchema"]["required"], json!(["approved"]));
@@ -146,10 +146,13 @@ async fn a_message_while_something_waits_is_kept_by_the_front_end_and_sent_with_
     let rig = Rig::start().await;
     let mut front = Front::new(rig.client(), "t");
     front.send("u1", "send").await;
-    let interrupts = std::mem::take(&mut front.interrupts);
+    let interrupts = front.interrupts.clone();
+    // The protocol has it so: who says something while an interrupt is open is told that it failed.
     let ran = front.send("u2", "say later").await;
-    assert_eq!(ran.end(), "interrupt");
+    assert_eq!(ran.end(), "chat_session_suspended");
     assert_eq!(front.interrupts, interrupts);
+    // Who only looks is told of the interrupt again.
+    assert_eq!(front.clone().look().await.end(), "interrupt");
     assert_eq!(front.messages.last().unwrap()["id"], "u2");
     let ran = front.resume("resolved", yes()).await;
     assert_eq!(ran.end(), "success");

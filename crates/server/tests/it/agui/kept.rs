@@ -146,6 +146,48 @@ async fn a_turn_that_somebody_cancels_ends_cancelled_with_what_was_shown() {
     rig.stop().await;
 }
 
+// W6: versions before 1.0 have no word for it, and their clients fail at one that they do not know.
+#[tokio::test]
+async fn a_client_of_an_older_version_is_told_of_no_outcome_that_it_does_not_know() {
+    let rig = Rig::start().await;
+    let mut front = Front::new(rig.client(), "t");
+    front.send("u1", "send").await;
+    let mut input = front.input("given-up");
+    input.as_object_mut().unwrap().remove("protocolVersion");
+    input["resume"] = json!([{ "interruptId": front.interrupts[0]["id"], "status": "cancelled" }]);
+    let ran = front.post(input).await;
+    assert_eq!((&ran.last()["type"], ran.last().get("outcome")), (&json!("RUN_FINISHED"), None));
+    in_step(&front, &rig.chat).await;
+    rig.stop().await;
+}
+
+// W4: the kin of the page's own Stop.
+#[tokio::test]
+async fn a_run_is_stopped_by_its_thread_and_what_was_shown_is_kept() {
+    let rig = Rig::start().await;
+    let mut front = Front::new(rig.client(), "t");
+    let stop = "/v1/agui/threads/t/run";
+    assert_eq!(rig.client().delete(stop).await.status, 204, "nothing runs");
+    front.says("u1", "slow one two three");
+    let mut events = front.open(&front.input("r")).await;
+    rig.pace.pass(2);
+    let mut reader = Reader::default();
+    let mut pieces = 0;
+    while pieces < 2 {
+        let event = within(events.json()).await.unwrap();
+        pieces += usize::from(event["type"] == "TEXT_MESSAGE_CONTENT");
+        reader.take(&mut front, &event);
+    }
+    assert_eq!(rig.client().delete(stop).await.status, 204);
+    while !reader.over {
+        let event = within(events.json()).await.unwrap();
+        reader.take(&mut front, &event);
+    }
+    in_step(&front, &rig.chat).await;
+    assert_eq!(front.messages.len(), 2);
+    rig.stop().await;
+}
+
 // D1: a message that is kept behind a wait.
 #[tokio::test]
 async fn a_message_that_the_session_keeps_behind_a_wait_is_answered_after_it_once() {

@@ -11,6 +11,7 @@
 //! | `sends` | two calls of `send` in one message: two approvals |
 //! | `slow TEXT` | as `say`, each word waits for the test's [`HandPace`](super::HandPace) |
 //! | `wait and look` | some words, each of which waits for the pace, with a call of `look`; then `All done.` |
+//! | `cut` | an answer that was cut for its length |
 //! | `think` | thinks, which nobody may see, then answers |
 //! | `fail retryable` | `provider_unavailable` |
 //! | `fail correctable` | `provider_invalid_request` |
@@ -118,6 +119,7 @@ pub(crate) fn script() -> Script {
         rule("slow {what}", json!({ "reply": "You said: {what}", "delay_ms": 1 })),
         rule("wait and look", json!({ "reply": "One moment please", "delay_ms": 1,
             "calls": [{ "tool": "look", "arguments": { "what": "a" } }] })),
+        rule("cut", json!({ "reply": "As far as it", "finish": "length" })),
         rule("think", json!({ "thinking": "Nobody may see this.", "reply": "I have thought." })),
         rule("look", calls(&[("look", "a")])),
         rule("act", calls(&[("act", "a")])),
@@ -172,6 +174,24 @@ pub(crate) fn listed() -> Vec<ChatAgent> {
         ..ChatAgent::new(SCRIPTED, "Scripted", made)
     };
     vec![scripted, ChatAgent::new(BRIEF, "Brief", made)]
+}
+
+/// The name of the agent whose model's thinking people see.
+pub(crate) const THINKER: &str = "thinker";
+
+/// Makes the agent whose model's thinking people see; it has to be listed by [`listed_thinking`], too.
+pub(crate) fn thinker() -> Agent {
+    let thinker = AgentLoop::builder(Arc::new(ScriptedProvider::new(script())));
+    thinker.show_thinking(true).agent(THINKER).unwrap()
+}
+
+/// Returns how the agents are listed with that one.
+pub(crate) fn listed_thinking() -> Vec<ChatAgent> {
+    let mut thinker = ChatAgent::new(THINKER, "Thinker", "2026-01-01T00:00:00Z");
+    thinker.other.insert("showThinking".into(), json!(true));
+    let mut listed = listed();
+    listed.push(thinker);
+    listed
 }
 
 /// Makes an agent whose approvals expire.

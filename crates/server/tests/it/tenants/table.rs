@@ -125,6 +125,7 @@ pub(crate) const TABLE: &[Entry] = &[
     of("POST", "/v1/agui").body(AGUI_ANSWERS),
     of("POST", "/v1/agui").body(AGUI_GIVES_UP),
     of("POST", "/v1/agui/{agent}").body(AGUI_LOOKS),
+    of("DELETE", "/v1/agui/threads/{session}/run").alike(),
     // OpenAI.
     of("POST", "/v1/chat/completions").body(OPENAI_SAYS),
     of("GET", "/v1/models").alike(),
@@ -168,6 +169,7 @@ pub(crate) const TABLE: &[Entry] = &[
         r#"{"id": "{session}", "answer": {"signal": "{signal}", "payload": {"approved": true}, "wait": 0, "action": "{action}"}}"#,
     ),
     of("GET", "/v1/ui/{session}/stream").query("?last=true"),
+    of("DELETE", "/v1/ui/{session}/stream").alike(),
     of("GET", "/v1/ui/{session}/messages"),
 ];
 

@@ -1,10 +1,12 @@
 //! The library itself: its chat, its transport, its reader.
 
 use std::path::Path;
+use std::time::Duration;
 
 use serde_json::{Value, json};
+use singletree_server::ServerLimits;
 
-use crate::clients::{installed, run};
+use crate::clients::{drive, installed, run};
 use crate::support::Rig;
 
 fn texts(view: &Value) -> Vec<&str> {
@@ -14,10 +16,25 @@ fn texts(view: &Value) -> Vec<&str> {
 
 #[tokio::test]
 async fn the_librarys_own_chat_holds_what_is_kept() {
-    let test = "the_librarys_own_chat_holds_what_is_kept";
-    let Some((tools, _)) = installed(test, "node_modules/ai/package.json") else { return };
+    holds_what_is_kept("ai").await;
+}
+
+#[tokio::test]
+async fn the_librarys_chat_of_version_6_holds_what_is_kept() {
+    holds_what_is_kept("ai-6").await;
+}
+
+#[tokio::test]
+async fn the_librarys_chat_of_version_7_holds_what_is_kept() {
+    holds_what_is_kept("ai-7").await;
+}
+
+async fn holds_what_is_kept(package: &str) {
+    let file = format!("node_modules/{package}/package.json");
+    let Some((tools, _)) = installed("the library's chat holds what is kept", &file) else { return };
     let rig = Rig::start().await;
-    let told = run(&rig, Path::new("node"), &[tools.as_os_str()], "ui_stream.mjs").await;
+    let arguments = [tools.as_os_str(), package.as_ref()];
+    let told = run(&rig, Path::new("node"), &arguments, "ui_stream.mjs").await;
     for name in ["whole", "short", "approval", "elsewhere", "errors", "branch", "edited", "reconnect"] {
         let page = &told[name];
         assert_eq!(page["view"], page["kept"], "{name}");
@@ -51,9 +68,9 @@ async fn the_librarys_own_chat_holds_what_is_kept() {
     let failed = &told["failed"];
     assert_eq!((&failed["status"], failed["view"].as_array().unwrap().len()), (&json!("error"), 1));
     assert_eq!(failed["finished"][0]["isError"], true);
-    let halfway = &told["halfway"][1]["parts"][1];
+    let halfway = &told["halfway"][3]["parts"][1];
     assert_eq!(halfway["providerMetadata"], json!({ "singletree": { "retracted": true } }));
-    assert_eq!(texts(&told["errors"]["view"]), ["say it", "You said: it"]);
+    assert_eq!(texts(&told["errors"]["view"]), ["fail retryable", "say it", "You said: it"]);
     let refused = told["refused"]["errors"].as_array().unwrap().last().unwrap().as_str().unwrap();
     assert!(refused.contains("server_request_invalid"), "{refused}");
 
@@ -72,5 +89,84 @@ async fn the_librarys_own_chat_holds_what_is_kept() {
     assert_ne!(texts(&told["cut"]["view"]), whole);
     assert_eq!(rig.chat.turns("reconnect", 0, 9).await.unwrap().items.len(), 1);
     assert_eq!(told["nothing"], 204);
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn a_page_of_version_5_that_is_reloaded_stopped_and_cut_off_knows_it() {
+    is_told_all("ai").await;
+}
+
+#[tokio::test]
+async fn a_page_of_version_6_that_is_reloaded_stopped_and_cut_off_knows_it() {
+    is_told_all("ai-6").await;
+}
+
+#[tokio::test]
+async fn a_page_of_version_7_that_is_reloaded_stopped_and_cut_off_knows_it() {
+    is_told_all("ai-7").await;
+}
+
+// W1, W3, W4, W5, D29, D33
+async fn is_told_all(package: &str) {
+    let file = format!("node_modules/{package}/package.json");
+    let Some((tools, _)) = installed("a page that is reloaded, stopped and cut off", &file) else { return };
+    let limits = ServerLimits { grace: Duration::from_millis(50), ..ServerLimits::default() };
+    let mut rig = Rig::builder().limits(limits).start().await;
+    let (at, pace) = (rig.at, rig.pace.clone());
+    let obey = |line: &str| {
+        match line.strip_prefix("pace ") {
+            Some(pauses) => pace.pass(pauses.parse().unwrap()),
+            None if line == "stop" => rig.begin_stop(),
+            None => return false,
+        }
+        true
+    };
+    let arguments = [tools.as_os_str(), package.as_ref()];
+    let told = drive(at, Path::new("node"), &arguments, "ui_page.mjs", obey).await;
+
+    let question = json!([{ "type": "text", "text": "slow one two three" }]);
+    assert_eq!((&told["reloaded"][0]["parts"], told["reloaded"].as_array().unwrap().len()), (&question, 1));
+    assert_eq!(told["reloaded"][0]["metadata"]["status"], "open");
+    assert_eq!(told["reload"]["texts"], json!(["slow one two three", "You said: one two three"]));
+    assert_eq!(
+        (&told["reload"]["roles"], &told["reload"]["status"]),
+        (&json!(["user", "assistant"]), &json!("ready"))
+    );
+
+    assert_eq!(
+        (&told["stopped"]["status"], &told["stopped"]["outcome"]["status"]),
+        (&json!("ready"), &json!("errored"))
+    );
+
+    assert_eq!(told["failed"]["status"], "error");
+    let kept = told["failed"]["kept"].as_array().unwrap();
+    assert_eq!(texts(&told["failed"]["kept"])[0], "fail halfway");
+    assert_eq!(
+        (kept.len(), &kept[1]["parts"].as_array().unwrap().last().unwrap()["type"]),
+        (2, &json!("data-error"))
+    );
+
+    if package != "ai" {
+        assert!(told["asked"]["approval"]["id"].as_str().unwrap().starts_with("apr_"), "{}", told["asked"]);
+        let states = |of: &str| {
+            let parts = told["approval"][of][1]["parts"].as_array().unwrap();
+            let calls = parts.iter().filter(|part| part["type"] == "dynamic-tool");
+            calls
+                .map(|part| (part["state"].clone(), part["approval"]["approved"].clone()))
+                .collect::<Vec<_>>()
+        };
+        let expected = [(json!("output-available"), json!(true)), (json!("output-denied"), json!(false))];
+        assert_eq!(
+            (states("view"), states("kept")),
+            (expected.to_vec(), expected.to_vec()),
+            "{}",
+            told["approval"]
+        );
+        assert_eq!(rig.world.done().iter().filter(|done| done.starts_with("send")).count(), 1);
+    }
+
+    assert_eq!(told["cut"]["status"], "error");
+    assert!(told["cut"]["error"].as_str().unwrap().contains("stopped"), "{}", told["cut"]);
     rig.stop().await;
 }

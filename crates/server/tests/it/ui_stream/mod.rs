@@ -1,8 +1,10 @@
 //! The UI message stream over its wire. What a client makes of the streams is held against what the server says that it has.
 
+mod approvals;
 mod library;
 mod page;
 mod posting;
+mod reading;
 mod resuming;
 
 use serde_json::{Value, json};

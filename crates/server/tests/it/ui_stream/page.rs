@@ -50,17 +50,21 @@ impl Page {
             }
             "start-step" => self.parts().push(json!({ "type": "step-start" })),
             "finish-step" => open.clear(),
+            "reasoning-start" => {
+                open.insert(id, self.parts().len().into());
+                self.parts().push(json!({ "type": "reasoning", "text": "", "state": "streaming" }));
+            }
             "text-start" => {
                 open.insert(id, self.parts().len().into());
                 self.parts().push(json!({ "type": "text", "text": "", "state": "streaming" }));
             }
-            "text-delta" => {
+            "text-delta" | "reasoning-delta" => {
                 let at = usize::try_from(open[&id].as_u64().unwrap()).unwrap();
                 let text =
                     self.parts()[at]["text"].as_str().unwrap().to_owned() + part["delta"].as_str().unwrap();
                 self.parts()[at]["text"] = text.into();
             }
-            "text-end" => {
+            "text-end" | "reasoning-end" => {
                 let at = usize::try_from(open.remove(&id).unwrap().as_u64().unwrap()).unwrap();
                 self.parts()[at]["state"] = "done".into();
                 if let Some(metadata) = part.get("providerMetadata") {
@@ -82,6 +86,12 @@ impl Page {
                 let call = self.call(&part["toolCallId"]);
                 (call["state"], call["errorText"]) = ("output-error".into(), part["errorText"].clone());
             }
+            "tool-approval-request" => {
+                let call = self.call(&part["toolCallId"]);
+                call["state"] = "approval-requested".into();
+                call["approval"] = json!({ "id": part["approvalId"] });
+            }
+            "tool-output-denied" => self.call(&part["toolCallId"])["state"] = "output-denied".into(),
             "error" => self.errors.push(part["errorText"].as_str().unwrap().to_owned()),
             "finish" => self.metadata(&part["messageMetadata"]),
             data if data.starts_with("data-") && part["transient"] == true => {}

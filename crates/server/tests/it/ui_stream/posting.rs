@@ -107,7 +107,7 @@ async fn what_is_no_message_of_a_user_is_refused() {
     .await;
     check(
         part(json!({ "type": "file", "mediaType": "image/png", "url": "data:image/png;base64,AA" })),
-        json!("content[0].source.url"),
+        json!("message.parts"),
     )
     .await;
     check(json!({ "id": "s", "trigger": "resume-stream" }), json!("trigger")).await;
@@ -142,7 +142,12 @@ async fn an_error_is_told_and_what_was_shown_before_it_is_void() {
     let page = Page::of(&halfway);
     let text = &page.message["parts"][1];
     assert_eq!(text["providerMetadata"], json!({ "singletree": { "retracted": true } }));
-    assert_eq!(messages(&rig.client(), "s").await, Vec::<Value>::new());
+    // Nothing of it is part of the conversation; the list shows all of it, marked.
+    assert!(rig.chat.history("s", 0, 10).await.unwrap().is_empty());
+    let kept = messages(&rig.client(), "s").await;
+    assert_eq!(kept.len(), 8);
+    assert!(kept.iter().all(|message| message["metadata"]["status"] == "failed"), "{kept:?}");
+    assert!(!json!(kept).to_string().contains(CANARY));
 }
 
 #[tokio::test]

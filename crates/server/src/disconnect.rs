@@ -1,0 +1,172 @@
+//! Cancelling a turn whose client has gone away, where its request or its agent asks for it (D31).
+//!
+//! Each handler that answers with the stream of a turn which it began holds a [`DisconnectGuard`] in that stream. A stream that is
+//! dropped before its end was closed by its client; whether the turn is then cancelled is decided ten seconds later, so that a
+//! page that loads again, or a network that comes back, loses nothing.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::HeaderMap;
+use futures_core::Stream;
+use futures_util::StreamExt;
+use futures_util::stream::unfold;
+use singletree_durable::TurnStatus;
+use singletree_harness::{Chat, Error, OnDisconnect, Turn, TurnId};
+
+use crate::problem::Problem;
+use crate::shared::Shared;
+
+/// The header in which a request says what happens to its turn when its client goes away: `cancel` or `continue`.
+pub(crate) const ON_DISCONNECT: &str = "x-on-disconnect";
+
+/// How long a client may be away.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Reads what a request says; none where it leaves that to the agent.
+///
+/// # Errors
+/// `server_request_invalid`.
+pub(crate) fn on_disconnect(headers: &HeaderMap) -> Result<Option<OnDisconnect>, Problem> {
+    match headers.get(ON_DISCONNECT).map(|value| value.as_bytes()) {
+        None => Ok(None),
+        Some(b"cancel") => Ok(Some(OnDisconnect::Cancel)),
+        Some(b"continue") => Ok(Some(OnDisconnect::Continue)),
+        Some(_) => {
+            Err(Problem::invalid("X-On-Disconnect is `cancel` or `continue`").field("X-On-Disconnect"))
+        }
+    }
+}
+
+/// Held by the stream of the request that began a turn: dropped before [`DisconnectGuard::finish`], it cancels the turn later,
+/// unless somebody else follows it then.
+pub(crate) struct DisconnectGuard {
+    shared: Arc<Shared>,
+    chat: Chat,
+    /// What the request says.
+    policy: Option<OnDisconnect>,
+    /// The turn that the request began, with its session.
+    begun: Option<(String, TurnId)>,
+}
+
+impl DisconnectGuard {
+    /// Makes the guard of a request that has begun no turn yet.
+    pub(crate) fn new(shared: Arc<Shared>, chat: Chat, policy: Option<OnDisconnect>) -> Self {
+        Self { shared, chat, policy, begun: None }
+    }
+
+    /// Notes the turn that the request has begun; of several, one after the other, the last one.
+    pub(crate) fn begin(&mut self, turn: &Turn) {
+        self.begun = Some((turn.session().to_owned(), turn.id().clone()));
+    }
+
+    /// Notes that the stream has come to its end.
+    pub(crate) fn finish(&mut self) {
+        self.begun = None;
+    }
+
+    /// Makes the guard of a request that has begun this turn; none where the turn was there before.
+    pub(crate) fn of(
+        (shared, chat): (&Arc<Shared>, &Chat),
+        policy: Option<OnDisconnect>,
+        turn: &Turn,
+    ) -> Option<Self> {
+        turn.is_new().then(|| {
+            let mut guard = Self::new(shared.clone(), chat.clone(), policy);
+            guard.begin(turn);
+            guard
+        })
+    }
+
+    fn may_cancel(&self) -> bool {
+        let by_agent =
+            |name| self.chat.on_disconnect(name).is_ok_and(|policy| policy == OnDisconnect::Cancel);
+        match self.policy {
+            Some(policy) => policy == OnDisconnect::Cancel,
+            None => self.chat.agents().any(by_agent),
+        }
+    }
+}
+
+/// Holds a guard as long as a stream has not come to its end.
+pub(crate) fn guarded<T: Send>(
+    stream: impl Stream<Item = T> + Send + 'static,
+    guard: Option<DisconnectGuard>,
+) -> impl Stream<Item = T> + Send + 'static {
+    unfold((Box::pin(stream), guard), |(mut stream, mut guard)| async move {
+        match stream.next().await {
+            Some(item) => Some((item, (stream, guard))),
+            None => {
+                guard.iter_mut().for_each(DisconnectGuard::finish);
+                None
+            }
+        }
+    })
+}
+
+impl Drop for DisconnectGuard {
+    fn drop(&mut self) {
+        // The stop of the server closes streams, too, and cancels nothing (D33).
+        let is_stopping = *self.shared.closing.borrow();
+        let Some((session, turn)) = self.begun.take().filter(|_| !is_stopping && self.may_cancel()) else {
+            return;
+        };
+        let absence = Absence {
+            shared: self.shared.clone(),
+            chat: self.chat.clone(),
+            policy: self.policy,
+            session,
+            turn,
+        };
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(absence.watch());
+        }
+    }
+}
+
+/// A turn whose client has gone away.
+struct Absence {
+    shared: Arc<Shared>,
+    chat: Chat,
+    policy: Option<OnDisconnect>,
+    session: String,
+    turn: TurnId,
+}
+
+impl Absence {
+    /// Cancels the turn as soon as nobody follows it, unless it ends before.
+    async fn watch(self) {
+        let mut closing = self.shared.closing.subscribe();
+        loop {
+            tokio::select! {
+                biased;
+                _ = closing.wait_for(|closing| *closing) => return,
+                () = self.shared.pace.pause(PATIENCE) => {}
+            }
+            match self.is_over().await {
+                Ok(true) => return,
+                Ok(false) => {}
+                // The store may come back.
+                Err(_) => continue,
+            }
+            if self.chat.followers(&self.session).is_ok_and(|followers| followers == 0) {
+                // A turn that cannot be cancelled now has ended, or its session has.
+                drop(self.chat.cancel(&self.turn).await);
+                return;
+            }
+        }
+    }
+
+    /// Tells whether the turn has ended, or is one that goes on.
+    async fn is_over(&self) -> Result<bool, Error> {
+        let info = match self.chat.turn_info(&self.session, &self.turn).await {
+            Err(Error::TurnUnknown { .. } | Error::SessionUnknown { .. }) => return Ok(true),
+            info => info?,
+        };
+        let policy = match self.policy {
+            Some(policy) => policy,
+            None => self.chat.on_disconnect(&info.agent).unwrap_or_default(),
+        };
+        Ok(info.status != TurnStatus::Accepted || policy == OnDisconnect::Continue)
+    }
+}

@@ -1,0 +1,188 @@
+//! What a model thinks, as wires that only append can show it: beside the messages, whose text is none of it (D19).
+
+use singletree_harness::{ChatEvent, ChatEventKind, MessageId};
+use singletree_llm::{ChatMessage, ContentBlock, Role};
+
+/// A piece of what a model thinks about a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Thought {
+    /// The message.
+    pub(crate) message: MessageId,
+    /// Which time it is thought about, from 1: what was thought before a message was tried again is void.
+    pub(crate) attempt: u32,
+    /// What is new of it; never empty.
+    pub(crate) delta: String,
+}
+
+impl Thought {
+    /// Names the thinking that this is a piece of, apart from the message and its other showings.
+    pub(crate) fn id(&self) -> String {
+        match self.attempt {
+            1 => format!("{}#thinking", self.message),
+            attempt => format!("{}~{attempt}#thinking", self.message),
+        }
+    }
+}
+
+/// What is known of a model's thinking so far. One for each stream, beside its [`Fold`](super::Fold) and told before it.
+#[derive(Debug, Default)]
+pub(crate) struct Thoughts {
+    current: Option<Thinking>,
+}
+
+#[derive(Debug)]
+struct Thinking {
+    message: MessageId,
+    attempt: u32,
+    run: u32,
+    /// The number of the next piece.
+    next: u64,
+    /// Whether a piece is missing: then only everything so far, or the record, says more.
+    holed: bool,
+    shown: String,
+}
+
+impl Thoughts {
+    /// Returns what an event adds to the thinking that is shown.
+    pub(crate) fn event(&mut self, event: &ChatEvent) -> Option<Thought> {
+        match &event.what {
+            ChatEventKind::ThinkingDelta { id, run, n, text, so_far } => {
+                self.piece(id, (*run, *n, *so_far), text)
+            }
+            ChatEventKind::MessageAppended { id, message, .. } if message.role == Role::Assistant => {
+                let thought = self.of(id).show_all(&thinking(message));
+                self.current = None;
+                thought
+            }
+            _ => None,
+        }
+    }
+
+    fn of(&mut self, id: &MessageId) -> &mut Thinking {
+        let known = self.current.take().filter(|thinking| thinking.message == *id);
+        self.current.insert(known.unwrap_or_else(|| Thinking {
+            message: id.clone(),
+            attempt: 1,
+            run: 0,
+            next: 0,
+            holed: false,
+            shown: String::new(),
+        }))
+    }
+
+    fn piece(&mut self, id: &MessageId, (run, n, so_far): (u32, u64, bool), text: &str) -> Option<Thought> {
+        let thinking = self.of(id);
+        if run < thinking.run || (run == thinking.run && n < thinking.next && !thinking.holed) {
+            return None;
+        }
+        if run > thinking.run {
+            if !thinking.shown.is_empty() {
+                thinking.attempt = thinking.attempt.saturating_add(1);
+                thinking.shown.clear();
+            }
+            (thinking.run, thinking.next, thinking.holed) = (run, 0, false);
+        }
+        if so_far {
+            (thinking.next, thinking.holed) = (n + 1, false);
+            return thinking.show_all(text);
+        }
+        thinking.holed |= n != thinking.next;
+        if thinking.holed {
+            return None;
+        }
+        thinking.next = n + 1;
+        thinking.show(text)
+    }
+}
+
+impl Thinking {
+    fn show(&mut self, text: &str) -> Option<Thought> {
+        self.shown.push_str(text);
+        let (message, attempt) = (self.message.clone(), self.attempt);
+        (!text.is_empty()).then(|| Thought { message, attempt, delta: text.to_owned() })
+    }
+
+    /// Shows the rest of what is everything so far; where something else was shown, all of it under another name.
+    fn show_all(&mut self, text: &str) -> Option<Thought> {
+        match text.strip_prefix(self.shown.as_str()) {
+            Some(rest) => self.show(&rest.to_owned()),
+            // A record without thoughts takes none back.
+            None if text.is_empty() => None,
+            None => {
+                self.attempt = self.attempt.saturating_add(1);
+                self.shown.clear();
+                self.show(text)
+            }
+        }
+    }
+}
+
+/// Returns what a model thought about a message.
+fn thinking(message: &ChatMessage) -> String {
+    let thoughts = message.content.blocks().iter().filter_map(|block| match block {
+        ContentBlock::Thinking { text, .. } => Some(text.as_str()),
+        ContentBlock::Text { .. } | ContentBlock::Image { .. } | ContentBlock::RedactedThinking { .. } => {
+            None
+        }
+    });
+    thoughts.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    use singletree_durable::{InvocationId, SessionId, Timestamp};
+    use singletree_harness::TurnId;
+    use singletree_llm::Content;
+
+    fn id(k: u64) -> MessageId {
+        MessageId { turn: TurnId::new(InvocationId::parse("i").unwrap(), 0), k }
+    }
+
+    fn event(what: ChatEventKind) -> ChatEvent {
+        let (session, turn) = (SessionId::parse("s").unwrap(), id(0).turn);
+        ChatEvent { id: None, session, turn, at: Timestamp::from_millis(0), what }
+    }
+
+    fn delta(run: u32, n: u64, text: &str, so_far: bool) -> ChatEvent {
+        event(ChatEventKind::ThinkingDelta { id: id(1), run, n, text: text.into(), so_far })
+    }
+
+    fn recorded(text: &str) -> ChatEvent {
+        let block = ContentBlock::Thinking { text: text.into(), signature: None };
+        let message = ChatMessage { content: Content::Blocks(vec![block]), ..ChatMessage::assistant("") };
+        event(ChatEventKind::MessageAppended { id: id(1), message: Arc::new(message), side: None })
+    }
+
+    fn told(events: &[ChatEvent]) -> Vec<(u32, String)> {
+        let mut thoughts = Thoughts::default();
+        let told = events.iter().filter_map(|event| thoughts.event(event));
+        told.map(|thought| (thought.attempt, thought.delta)).collect()
+    }
+
+    fn of(expected: &[(u32, &str)]) -> Vec<(u32, String)> {
+        expected.iter().map(|(attempt, text)| (*attempt, (*text).to_owned())).collect()
+    }
+
+    // W10
+    #[test]
+    fn each_piece_is_told_once_and_the_record_tells_the_rest() {
+        let pieces = [delta(1, 0, "so", false), delta(1, 1, " and", false), delta(1, 1, " and", false)];
+        assert_eq!(told(&pieces), of(&[(1, "so"), (1, " and")]));
+        let late = [delta(1, 4, "so and so", true), delta(1, 3, "so", false), delta(1, 5, "!", false)];
+        assert_eq!(told(&late), of(&[(1, "so and so"), (1, "!")]));
+        let holed = [delta(1, 0, "so", false), delta(1, 2, " so", false), recorded("so and so")];
+        assert_eq!(told(&holed), of(&[(1, "so"), (1, " and so")]));
+        assert_eq!(told(&[recorded("so")]), of(&[(1, "so")]));
+    }
+
+    #[test]
+    fn what_is_thought_again_has_another_name() {
+        let again = [delta(1, 0, "so", false), delta(2, 0, "no", false), recorded("no")];
+        assert_eq!(told(&again), of(&[(1, "so"), (2, "no")]));
+        let other = [delta(1, 0, "so", false), recorded("else")];
+        assert_eq!(told(&other), of(&[(1, "so"), (2, "else")]));
+    }
+}

@@ -1,0 +1,52 @@
+//! Which version of the library a page is made with: a client gives up on a stream with a part that its version does not have.
+
+use axum::http::HeaderMap;
+
+use crate::native::{Telling, view};
+use crate::problem::Problem;
+
+/// The header in which a page says the major version of `ai`. Nothing else that a client sends tells it.
+pub(crate) const AI_SDK_VERSION: &str = "x-ai-sdk-version";
+
+/// The first version that has parts for approvals.
+const APPROVALS_SINCE: u32 = 6;
+
+/// What a page is told of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Dialect {
+    /// Approvals in the library's own parts, beside ours.
+    pub(super) approvals: bool,
+    /// What models thought, where the session's agent shows it (D19).
+    pub(super) thinking: bool,
+}
+
+impl Dialect {
+    /// Settles what the page of a request is told of a session.
+    ///
+    /// # Errors
+    /// `server_request_invalid`; those of reading a session.
+    pub(super) async fn of(telling: &Telling, session: &str) -> Result<Self, Problem> {
+        let approvals = speaks_approvals(&telling.headers)?;
+        let view = view(&telling.shared, &telling.chat(), session).await?;
+        Ok(Self { approvals, thinking: view.thinking })
+    }
+}
+
+/// Tells whether the library of a page has parts for approvals; without the header it is version 5.
+///
+/// # Errors
+/// `server_request_invalid`.
+pub(super) fn speaks_approvals(headers: &HeaderMap) -> Result<bool, Problem> {
+    Ok(version(headers)?.is_some_and(|version| version >= APPROVALS_SINCE))
+}
+
+/// Reads the major version of the library.
+fn version(headers: &HeaderMap) -> Result<Option<u32>, Problem> {
+    let Some(version) = headers.get(AI_SDK_VERSION) else { return Ok(None) };
+    let text = version.to_str().unwrap_or_default();
+    let major = text.split('.').next().and_then(|major| major.parse().ok());
+    let wrong = || {
+        Problem::invalid("X-AI-SDK-Version is the major version of `ai`, such as 6").field("X-AI-SDK-Version")
+    };
+    major.map(Some).ok_or_else(wrong)
+}

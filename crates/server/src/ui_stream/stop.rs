@@ -1,0 +1,16 @@
+//! Stopping what runs: what a page does whose user presses Stop.
+
+use axum::extract::Path;
+use axum::http::StatusCode;
+
+use super::branch::session_of;
+use crate::native::Telling;
+use crate::problem::Problem;
+use crate::running;
+
+/// Cancels the turn that runs in a chat, if one does. What was shown of its answer is kept.
+pub(super) async fn stop(telling: Telling, Path(chat): Path<String>) -> Result<StatusCode, Problem> {
+    let session = session_of(&telling, &chat).await?;
+    running::cancel(&telling.chat(), &session).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
