@@ -105,7 +105,7 @@ impl Thinking {
     /// Shows the rest of what is everything so far; where something else was shown, all of it under another name.
     fn show_all(&mut self, text: &str) -> Option<Thought> {
         match text.strip_prefix(self.shown.as_str()) {
-            Some(rest) => self.show(&rest.to_owned()),
+            Some(rest) => self.show(rest),
             // A record without thoughts takes none back.
             None if text.is_empty() => None,
             None => {
