@@ -39,9 +39,10 @@ pub(crate) async fn kept_each(
             ContentBlock::Image { source: ImageSource::Url { url }, media_type, detail }
                 if is_data_url(&url) =>
             {
-                let (declared, base64_data) = data_url(&url)?;
+                let (declared, base64_data) = data_url(&url).map_err(placed)?;
                 let declared = media_type.or(declared);
-                let (source, media_type) = keep(chat, session, base64_data, declared.as_deref()).await?;
+                let source = keep(chat, session, base64_data, declared.as_deref()).await;
+                let (source, media_type) = source.map_err(placed)?;
                 ContentBlock::Image { source, media_type, detail }
             }
             ContentBlock::Image { source: ImageSource::Url { url }, media_type, detail } => {
