@@ -18,6 +18,7 @@ pub(crate) use outbox::{Mcp, Outbox};
 pub(crate) use picture::{Graph, GraphFormat, Turn, TurnFormat};
 pub(crate) use serving::{Health, Keys, KeysOf, ScopeName, Serve, Shell, Switch};
 
+use crate::served::ServerAddress;
 use crate::who::Who;
 
 /// Durable chat in a terminal: conversations that never lose a turn.
@@ -168,13 +169,15 @@ pub(crate) struct Chat {
     #[command(flatten)]
     pub(crate) who: Who,
     #[command(flatten)]
+    pub(crate) server: ServerAddress,
+    #[command(flatten)]
     pub(crate) db: Db,
 }
 
 /// `singletree send`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Send {
-    /// What to say.
+    /// What to say; `-` reads it from the standard input.
     #[arg(value_name = "TEXT")]
     pub(crate) text: String,
     /// Which conversation; by default the last one.
@@ -188,6 +191,8 @@ pub(crate) struct Send {
     pub(crate) agent: Option<String>,
     #[command(flatten)]
     pub(crate) who: Who,
+    #[command(flatten)]
+    pub(crate) server: ServerAddress,
     #[command(flatten)]
     pub(crate) common: Common,
 }
@@ -207,12 +212,13 @@ pub(crate) struct Pending {
 
 /// `singletree answer`.
 #[derive(Debug, clap::Args)]
+#[command(allow_missing_positional = true)]
 pub(crate) struct Answer {
-    /// The id of what waits, as `pending` prints it.
+    /// The id of what waits, as `pending` prints it; not needed where one thing waits.
     #[arg(value_name = "SIGNAL")]
-    pub(crate) signal: String,
+    pub(crate) signal: Option<String>,
     /// `approve`, `reject`, or a JSON object.
-    #[arg(value_name = "ANSWER", value_parser = clap::value_parser!(Reply))]
+    #[arg(value_name = "ANSWER", required = true, value_parser = clap::value_parser!(Reply))]
     pub(crate) reply: Reply,
     /// In which conversation, where more than one waits for this id.
     #[arg(long, value_name = "ID", value_parser = session)]
@@ -223,6 +229,8 @@ pub(crate) struct Answer {
     #[command(flatten)]
     pub(crate) who: Who,
     #[command(flatten)]
+    pub(crate) server: ServerAddress,
+    #[command(flatten)]
     pub(crate) common: Common,
 }
 
@@ -232,8 +240,13 @@ pub(crate) struct Cancel {
     /// The id of the turn.
     #[arg(value_name = "TURN", value_parser = clap::value_parser!(TurnId))]
     pub(crate) turn: TurnId,
+    /// In which conversation; needed with --url.
+    #[arg(long, value_name = "ID", value_parser = session)]
+    pub(crate) session: Option<String>,
     #[command(flatten)]
     pub(crate) who: Who,
+    #[command(flatten)]
+    pub(crate) server: ServerAddress,
     #[command(flatten)]
     pub(crate) common: Common,
 }
@@ -250,6 +263,8 @@ pub(crate) struct Fork {
     /// The id of the new conversation; by default one is drawn.
     #[arg(long, value_name = "ID", value_parser = session)]
     pub(crate) to: Option<String>,
+    #[command(flatten)]
+    pub(crate) server: ServerAddress,
     #[command(flatten)]
     pub(crate) common: Common,
 }
@@ -292,6 +307,8 @@ pub(crate) enum Sessions {
         /// Which session.
         #[arg(value_name = "ID", value_parser = session)]
         session: String,
+        #[command(flatten)]
+        server: ServerAddress,
         #[command(flatten)]
         common: Common,
     },

@@ -19,10 +19,21 @@ pub(crate) const WAITS_MAX: u64 = 1000;
 
 /// Shows what waits: for an approval the tool, its effect and the exact arguments.
 pub(crate) fn show(wait: &PendingWait, screen: &mut Screen) -> io::Result<()> {
-    let known = |name: &str| wait.descriptor.metadata.as_ref().and_then(|it| it.get(name));
+    let is_action = wait.wait.action.is_some();
+    let about = (wait.descriptor.signal_id.as_str(), wait.descriptor.metadata.as_ref(), is_action);
+    show_parts(about, wait.wait.deadline.map(json::time), screen)
+}
+
+/// As [`show`], by its parts: the signal, what the agent says of it, and whether it is about an action.
+pub(crate) fn show_parts(
+    (signal, metadata, is_action): (&str, Option<&Value>, bool),
+    deadline: Option<String>,
+    screen: &mut Screen,
+) -> io::Result<()> {
+    let known = |name: &str| metadata.and_then(|metadata| metadata.get(name));
     let tool = known("tool").and_then(Value::as_str);
-    match (tool, &wait.wait.action) {
-        (Some(tool), Some(_)) => {
+    match (tool, is_action) {
+        (Some(tool), true) => {
             let effect = known("effect").and_then(Value::as_str).unwrap_or("unknown");
             let (tool, effect) = (one_line(tool), one_line(effect));
             screen.styled(Style::Strong, &format!("approval wanted: {tool} (effect: {effect})"))?;
@@ -33,8 +44,7 @@ pub(crate) fn show(wait: &PendingWait, screen: &mut Screen) -> io::Result<()> {
                 Some(other) => field("arguments", other, screen)?,
                 None => {}
             }
-            let metadata = wait.descriptor.metadata.as_ref().and_then(Value::as_object);
-            for (name, value) in metadata.into_iter().flatten() {
+            for (name, value) in metadata.and_then(Value::as_object).into_iter().flatten() {
                 if !["kind", "tool", "effect", "arguments", "call_id", "description", "place", "server"]
                     .contains(&name.as_str())
                 {
@@ -45,17 +55,16 @@ pub(crate) fn show(wait: &PendingWait, screen: &mut Screen) -> io::Result<()> {
                 screen.styled(Style::Wrong, &format!("    {notice}"))?;
             }
         }
-        (Some(_), None) | (None, _) => {
-            let kind = if wait.wait.action.is_some() { "approval" } else { "answer" };
-            screen
-                .styled(Style::Strong, &format!("{kind} wanted: {}", one_line(&wait.descriptor.signal_id)))?;
-            if let Some(metadata) = &wait.descriptor.metadata {
+        (Some(_), false) | (None, _) => {
+            let kind = if is_action { "approval" } else { "answer" };
+            screen.styled(Style::Strong, &format!("{kind} wanted: {}", one_line(signal)))?;
+            if let Some(metadata) = metadata {
                 screen.line(&format!("    {}", visible_value(&metadata.to_string())))?;
             }
         }
     }
-    match wait.wait.deadline {
-        Some(deadline) => screen.styled(Style::Dim, &format!("    until {}", json::time(deadline))),
+    match deadline {
+        Some(deadline) => screen.styled(Style::Dim, &format!("    until {deadline}")),
         None => Ok(()),
     }
 }

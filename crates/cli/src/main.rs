@@ -13,6 +13,7 @@ mod operator;
 mod place;
 mod ports;
 mod print;
+mod served;
 mod serving;
 mod shell_word;
 mod system;

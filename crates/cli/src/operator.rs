@@ -115,6 +115,11 @@ impl Remote {
     }
 }
 
+/// Returns where the server is that says that it has a database open.
+pub(crate) fn served_at(place: &Place) -> Option<String> {
+    Some(read(&place.served())?.url)
+}
+
 fn read(path: &Path) -> Option<Left> {
     serde_json::from_str(&fs::read_to_string(path).ok()?).ok()
 }

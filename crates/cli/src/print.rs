@@ -5,6 +5,7 @@ use std::io::{self, IsTerminal, Write};
 
 use singletree::config::Report;
 use singletree::draw::{visible_json, visible_text};
+use unicode_width::UnicodeWidthStr as _;
 
 /// How many columns are used where nobody says how many there are.
 const COLUMNS: usize = 100;
@@ -41,7 +42,65 @@ pub(crate) struct Screen {
     columns: usize,
     /// Whether the last line has not ended yet.
     open: bool,
+    /// How text that comes by pieces is broken into lines, where a person reads on.
+    wrap: Option<Wrap>,
+    /// Whether a sign of life stands on the current line, to be replaced by whatever comes next.
+    has_status: bool,
 }
+
+/// Breaks text between words, by the width that they take on the screen.
+#[derive(Debug, Default)]
+struct Wrap {
+    /// How far the line is.
+    column: usize,
+    /// The word that has not ended yet.
+    word: String,
+}
+
+impl Wrap {
+    /// Returns what is to be written of a text now; a word is kept until it ends.
+    fn push(&mut self, text: &str, columns: usize) -> String {
+        let mut written = String::new();
+        for letter in text.chars() {
+            match letter {
+                '\n' => {
+                    self.end_word(&mut written, columns);
+                    written.push('\n');
+                    self.column = 0;
+                }
+                ' ' => {
+                    self.end_word(&mut written, columns);
+                    // One at the edge would begin the next line.
+                    if self.column < columns {
+                        written.push(' ');
+                        self.column += 1;
+                    }
+                }
+                letter => self.word.push(letter),
+            }
+        }
+        written
+    }
+
+    /// Writes the word, on the next line where it does not fit. One that fits on no line is left to the terminal.
+    fn end_word(&mut self, written: &mut String, columns: usize) {
+        let word = std::mem::take(&mut self.word);
+        let width = word.width();
+        if self.column > INDENT.len() && self.column + width > columns {
+            written.push('\n');
+            written.push_str(INDENT);
+            self.column = INDENT.len();
+        }
+        self.column += width;
+        written.push_str(&word);
+    }
+}
+
+/// What stands before the later lines of a text, so that none of them looks like a line of ours.
+const INDENT: &str = "    ";
+
+/// Takes a sign of life off the current line.
+const CLEAR: &str = "\r\x1b[K";
 
 impl Screen {
     /// The standard output.
@@ -49,20 +108,48 @@ impl Screen {
         let out = io::stdout();
         let colours = colours(out.is_terminal());
         let columns = columns().unwrap_or(COLUMNS);
-        Self { out: Box::new(out), colours, columns, open: false }
+        Self { out: Box::new(out), colours, columns, open: false, wrap: None, has_status: false }
     }
 
     /// The standard error.
     pub(crate) fn err() -> Self {
         let err = io::stderr();
         let colours = colours(err.is_terminal());
-        Self { out: Box::new(err), colours, columns: COLUMNS, open: false }
+        Self { out: Box::new(err), colours, columns: COLUMNS, open: false, wrap: None, has_status: false }
     }
 
     /// Anything else.
     #[cfg(test)]
     pub(crate) fn over(out: Box<dyn Write>, colours: bool) -> Self {
-        Self { out, colours, columns: COLUMNS, open: false }
+        Self { out, colours, columns: COLUMNS, open: false, wrap: None, has_status: false }
+    }
+
+    /// Returns the same screen for somebody who reads on: lines are broken between words, and a sign of life is shown while
+    /// nothing else is.
+    pub(crate) fn live(self) -> Self {
+        Self { wrap: Some(Wrap::default()), ..self }
+    }
+
+    /// Tells whether somebody reads on.
+    pub(crate) fn is_live(&self) -> bool {
+        self.wrap.is_some()
+    }
+
+    /// Shows a sign of life until something else is written; nothing where nobody reads on.
+    pub(crate) fn status(&mut self, text: &str) -> io::Result<()> {
+        if !self.is_live() || self.open {
+            return Ok(());
+        }
+        self.clear_status()?;
+        let text = visible_text(text);
+        let painted = self.paint(Style::Dim, &text).unwrap_or_else(|| text.to_string());
+        write!(self.out, "{painted}")?;
+        self.has_status = true;
+        self.out.flush()
+    }
+
+    fn clear_status(&mut self) -> io::Result<()> {
+        if std::mem::take(&mut self.has_status) { self.out.write_all(CLEAR.as_bytes()) } else { Ok(()) }
     }
 
     /// Returns how many columns there are: as the user says in `COLUMNS`, else as the terminal does, else 100.
@@ -75,13 +162,25 @@ impl Screen {
         if text.is_empty() {
             return Ok(());
         }
-        self.out.write_all(visible_text(text).as_bytes())?;
+        self.clear_status()?;
+        let text = visible_text(text);
+        match &mut self.wrap {
+            Some(wrap) => self.out.write_all(wrap.push(&text, self.columns).as_bytes())?,
+            None => self.out.write_all(text.as_bytes())?,
+        }
         self.open = !text.ends_with('\n');
         self.out.flush()
     }
 
     /// Ends the line that was begun by pieces, if one was.
     pub(crate) fn end(&mut self) -> io::Result<()> {
+        self.clear_status()?;
+        if let Some(wrap) = &mut self.wrap {
+            let mut word = String::new();
+            wrap.end_word(&mut word, self.columns);
+            wrap.column = 0;
+            self.out.write_all(word.as_bytes())?;
+        }
         if std::mem::take(&mut self.open) { writeln!(self.out) } else { Ok(()) }
     }
 

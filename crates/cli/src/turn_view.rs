@@ -10,7 +10,11 @@ use singletree::llm::{Role, ToolCall};
 use singletree::{ChatEvent, ChatEventKind, ChatMessage, ChatTurnOutcome};
 
 use crate::hint::hint;
+use crate::json;
 use crate::print::{Screen, Style, one_line};
+
+/// The sign of life while a model thinks.
+const THINKING: &str = "  ...";
 
 /// How many lines of a tool's result are shown.
 const RESULT_LINES_MAX: usize = 12;
@@ -45,6 +49,8 @@ struct Piece {
     /// The number of the next delta.
     next: u64,
     text: String,
+    /// What stands on the screen of a lower run, while this one says the same again.
+    again: Option<String>,
 }
 
 /// A tool call of the turn. Ids are unique within their message only: one that ended may begin anew.
@@ -78,7 +84,7 @@ impl TurnView {
             }
             ChatEventKind::Delta { id, .. } if id.k < self.recorded => Ok(()),
             ChatEventKind::Delta { id, run, n, text, so_far, side: _, unrecorded: _ } => {
-                let delta = Piece { id: id.clone(), run: *run, next: n + 1, text: text.clone() };
+                let delta = Piece { id: id.clone(), run: *run, next: n + 1, text: text.clone(), again: None };
                 if *so_far { self.so_far(delta, screen) } else { self.delta(delta, screen) }
             }
             ChatEventKind::MessageAppended { id, message, side } => {
@@ -97,10 +103,20 @@ impl TurnView {
             ChatEventKind::SignalReceived { signal, how, .. } if *how != "consumed" => {
                 screen.styled(Style::Dim, &format!("  {signal}: {how}"))
             }
-            ChatEventKind::TurnStarted
-            | ChatEventKind::TurnRestarted
-            | ChatEventKind::TurnRetrying { .. }
-            | ChatEventKind::ThinkingDelta { .. } => Ok(()),
+            ChatEventKind::TurnStarted | ChatEventKind::ThinkingDelta { .. } => screen.status(THINKING),
+            ChatEventKind::TurnRestarted if screen.is_live() => {
+                screen.styled(Style::Dim, "  (it runs again, from the last step that was kept)")?;
+                screen.status(THINKING)
+            }
+            ChatEventKind::TurnRetrying { attempt, until, category } if screen.is_live() => {
+                let text = format!(
+                    "  ({category}: attempt {attempt} failed, the next one is at {})",
+                    json::time(*until)
+                );
+                screen.styled(Style::Dim, &text)?;
+                screen.status(THINKING)
+            }
+            ChatEventKind::TurnRestarted | ChatEventKind::TurnRetrying { .. } => Ok(()),
             ChatEventKind::TurnAccepted { .. }
             | ChatEventKind::SignalReceived { .. }
             | ChatEventKind::TurnSuspended { .. }
@@ -130,7 +146,9 @@ impl TurnView {
             Role::Assistant => {
                 let text = message.text().into_owned();
                 match id {
-                    Some(id) => self.reach(Piece { id: id.clone(), run: 0, next: 0, text }, screen)?,
+                    Some(id) => {
+                        self.reach(Piece { id: id.clone(), run: 0, next: 0, text, again: None }, screen)?
+                    }
                     None => self.say(&text, screen)?,
                 }
                 self.end_text(screen)?;
@@ -182,11 +200,19 @@ impl TurnView {
                 }
                 piece.next = delta.next;
                 piece.text.push_str(&delta.text);
-                self.say(&delta.text, screen)
+                match piece.again.take() {
+                    None => self.say(&delta.text, screen),
+                    Some(shown) => self.say_again(shown, screen),
+                }
             }
             Some(piece) if piece.id == delta.id && piece.run > delta.run => Ok(()),
+            Some(piece) if piece.id == delta.id => {
+                // A higher run takes back what a lower one said, unless it says the same.
+                let shown = piece.again.take().unwrap_or_else(|| std::mem::take(&mut piece.text));
+                self.piece = Some(delta);
+                self.say_again(shown, screen)
+            }
             Some(_) | None => {
-                // A higher run takes back what a lower one said.
                 self.end_text(screen)?;
                 let said = self.say(&delta.text, screen);
                 self.piece = Some(delta);
@@ -195,10 +221,29 @@ impl TurnView {
         }
     }
 
+    /// Shows of a run that was begun anew only what is not on the screen yet: nothing while it says the same as the one
+    /// before, and all of it once it says something else.
+    fn say_again(&mut self, shown: String, screen: &mut Screen) -> io::Result<()> {
+        let Some(piece) = &mut self.piece else { return Ok(()) };
+        if shown.starts_with(piece.text.as_str()) {
+            piece.again = Some(shown);
+            return Ok(());
+        }
+        let text = piece.text.clone();
+        match text.strip_prefix(shown.as_str()) {
+            Some(missing) => self.say(missing, screen),
+            None => {
+                self.end_text(screen)?;
+                self.say(&text, screen)
+            }
+        }
+    }
+
     /// Brings a message on the screen to this text: by what is missing, or anew where it is another one.
     fn reach(&mut self, all: Piece, screen: &mut Screen) -> io::Result<()> {
-        let before = self.piece.as_ref().filter(|it| it.id == all.id);
-        match before.and_then(|it| all.text.strip_prefix(it.text.as_str())) {
+        let before = self.piece.as_ref().filter(|piece| piece.id == all.id);
+        let shown = before.map(|piece| piece.again.as_deref().unwrap_or(&piece.text));
+        match shown.and_then(|shown| all.text.strip_prefix(shown)) {
             Some(missing) => {
                 let missing = missing.to_owned();
                 self.say(&missing, screen)?;

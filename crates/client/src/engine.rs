@@ -78,9 +78,9 @@ impl EngineClient {
         if !answer.protocol_version.is_supported() {
             return Err(wrong(format!("it is of the version {}", answer.protocol_version)));
         }
-        // Who never read the request cannot bring its id back.
-        let refused = !(200..300).contains(&status) && answer.request_id.is_none();
-        if answer.request_id != request.request_id && !refused {
+        // An answer on this line is to this request, also where it does not name it; with another id it is to another one.
+        let is_other = answer.request_id.is_some() && answer.request_id != request.request_id;
+        if is_other {
             return Err(wrong("it is to another request".to_owned()));
         }
         Ok(answer)

@@ -10,13 +10,21 @@ use crate::error::{Error, Result};
 use crate::follow::{Interrupt, follow};
 use crate::place::Place;
 use crate::print::Screen;
+use crate::served::{self, Reached};
 use crate::turn_view::TurnView;
 use crate::wire::House;
 
 /// Runs the command.
 pub(crate) async fn run(args: Answer) -> Result<u8> {
     let place = Place::of(args.common.db.db.as_deref())?;
-    let house = House::open(&place, &args.who, "answer").await?;
+    let open = House::open(&place, &args.who, "answer");
+    let house = match served::reach(&place, &args.server, open).await? {
+        Reached::Here(house) => *house,
+        Reached::There(served) => {
+            let (waits, mut screen) = ((args.signal, args.session), Screen::out());
+            return served.answer(waits, args.reply, (args.common.json, &mut screen)).await;
+        }
+    };
     let code = answer(args, &place, &house).await;
     let code = house.clean(code);
     house.close().await;
@@ -24,7 +32,7 @@ pub(crate) async fn run(args: Answer) -> Result<u8> {
 }
 
 async fn answer(args: Answer, place: &Place, house: &House) -> Result<u8> {
-    let Answer { signal, reply, session, from, who: _, common } = args;
+    let Answer { signal, reply, session, from, who: _, server: _, common } = args;
     house.chat.sweep().await?;
     let turn = take(house, (signal, session), reply, from).await.map_err(|it| searched(it, place))?;
     let mut screen = Screen::out();
@@ -50,12 +58,22 @@ fn searched(error: Error, place: &Place) -> Error {
 /// what that means.
 async fn take(
     house: &House,
-    (signal, session): (String, Option<String>),
+    (signal, session): (Option<String>, Option<String>),
     reply: Reply,
     from: Option<String>,
 ) -> Result<Turn> {
     let mut waits = ask::waiting(&house.chat, session.as_deref()).await?;
-    waits.retain(|it| it.descriptor.signal_id == signal);
+    let Some(signal) = signal else {
+        let [wait] = waits.as_slice() else {
+            let text = match waits.len() {
+                0 => "nothing waits for an answer".to_owned(),
+                _ => format!("{}; name one of them: singletree pending", ask::count(&waits, "")),
+            };
+            return Err(Error::Usage(text));
+        };
+        return ask::answer(&house.chat, wait, reply, from).await;
+    };
+    waits.retain(|wait| wait.descriptor.signal_id == signal);
     if let [wait] = waits.as_slice() {
         return ask::answer(&house.chat, wait, reply, from).await;
     }

@@ -3,17 +3,31 @@
 use singletree::ChatTurnOutcome;
 
 use crate::args::Cancel;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::exit::{COMPLETED, ERRORED};
 use crate::json;
 use crate::place::Place;
 use crate::print::Screen;
+use crate::served::{self, Reached};
 use crate::wire::House;
 
 /// Runs the command: it succeeds when the turn ended by it, or by an earlier one.
 pub(crate) async fn run(args: Cancel) -> Result<u8> {
     let place = Place::of(args.common.db.db.as_deref())?;
-    let house = House::open(&place, &args.who, "cancel").await?;
+    let open = House::open(&place, &args.who, "cancel");
+    let house = match served::reach(&place, &args.server, open).await? {
+        Reached::Here(house) => *house,
+        Reached::There(served) => {
+            let session = match (&args.session, &args.server.url) {
+                (Some(session), _) => session.clone(),
+                (None, None) => House::look(&place).await?.chat.turn(&args.turn).await?.session().to_owned(),
+                (None, Some(_)) => return Err(Error::Usage("with --url, name the --session".to_owned())),
+            };
+            let turn = args.turn.to_string();
+            let mut screen = Screen::out();
+            return served.cancel((&session, &turn), (args.common.json, &mut screen)).await;
+        }
+    };
     let code = cancel(&args, &house).await;
     let code = house.clean(code);
     house.close().await;

@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal};
 use singletree::harness::PendingWait;
 use singletree::{Chat, ChatMessage, ChatTurnOutcome, SendOptions, Turn};
 
-use super::{piped, sessions, slash};
+use super::{chat_there, piped, sessions, slash};
 use crate::args::{self, Reply};
 use crate::ask::{self, Here};
 use crate::error::{Error, Result};
@@ -14,13 +14,14 @@ use crate::follow::{Interrupt, follow};
 use crate::place::Place;
 use crate::print::{Screen, Style};
 use crate::prompt::{Prompt, Said};
+use crate::served::{self, Reached};
 use crate::turn_view::{PROMPT, TurnView};
 use crate::wire::House;
 
 /// What is asked about an action.
-const QUESTION: &str = "approve, reject or later? ";
+pub(super) const QUESTION: &str = "approve, reject or later? ";
 /// What is asked about anything else.
-const OPEN_QUESTION: &str = "a JSON object, or later? ";
+pub(super) const OPEN_QUESTION: &str = "a JSON object, or later? ";
 /// Who answers at a terminal, as it is recorded.
 const FROM: &str = "terminal";
 
@@ -38,7 +39,11 @@ pub(super) struct Conversation<'a> {
 /// Runs the command.
 pub(crate) async fn run(args: args::Chat) -> Result<u8> {
     let place = Place::of(args.db.db.as_deref())?;
-    let house = House::open(&place, &args.who, "chat").await?;
+    let open = House::open(&place, &args.who, "chat");
+    let house = match served::reach(&place, &args.server, open).await? {
+        Reached::Here(house) => *house,
+        Reached::There(served) => return chat_there::run(args, &place, &served).await,
+    };
     let code = talk(args, &place, &house).await;
     let code = house.clean(code);
     house.close().await;
@@ -51,7 +56,8 @@ async fn talk(args: args::Chat, place: &Place, house: &House) -> Result<u8> {
     let session = house.session(args.session.clone(), last, args.agent.as_deref()).await?;
     place.remember(&session)?;
     let typed = io::stdin().is_terminal() && io::stdout().is_terminal();
-    let (chat, screen) = (&house.chat, Screen::out());
+    let screen = if typed { Screen::out().live() } else { Screen::out() };
+    let chat = &house.chat;
     let (agent, here) = (args.agent.as_deref(), &house.here);
     let mut talk = Conversation { chat, session: &session, agent, here, screen };
     // From a pipe the output is the conversation's alone.
@@ -158,6 +164,8 @@ impl Conversation<'_> {
     async fn follow(&mut self, turn: &Turn) -> Result<bool> {
         let view = TurnView::indenting();
         let outcome = follow(self.chat, turn, view, &mut self.screen, Interrupt::CancelsTurn).await?;
+        // A turn stands apart from the next one.
+        self.screen.line("")?;
         Ok(matches!(outcome.as_ref(), ChatTurnOutcome::Suspended(_)))
     }
 
@@ -166,7 +174,10 @@ impl Conversation<'_> {
         loop {
             let waits = ask::waiting(self.chat, Some(self.session)).await?;
             let mut again = false;
-            for wait in &waits {
+            for (at, wait) in waits.iter().enumerate() {
+                if waits.len() > 1 {
+                    self.screen.styled(Style::Dim, &format!("{} of {}:", at + 1, waits.len()))?;
+                }
                 match self.ask(prompt, wait).await {
                     Ok(suspended) => again |= suspended,
                     // It expired meanwhile, or somebody else answered.
@@ -192,7 +203,8 @@ impl Conversation<'_> {
             match decision(&line) {
                 Decision::Later => break None,
                 Decision::Now(reply) => break Some(reply),
-                Decision::Unclear => {}
+                Decision::Unclear if line.is_empty() => {}
+                Decision::Unclear => self.screen.styled(Style::Dim, "  one of the words, or y or n")?,
             }
         };
         let Some(reply) = reply else {
@@ -206,17 +218,26 @@ impl Conversation<'_> {
 
 /// What a person decided.
 #[derive(Debug, PartialEq)]
-enum Decision {
+pub(super) enum Decision {
     Now(Reply),
     Later,
     Unclear,
 }
 
-/// Reads a decision. Only whole words count: an approval is not a matter of a slipped key.
-fn decision(line: &str) -> Decision {
-    match line.to_lowercase().as_str() {
-        "later" => Decision::Later,
-        word @ ("approve" | "reject") => word.parse().map_or(Decision::Unclear, Decision::Now),
+/// Reads a decision: a word or its first letter, `reject` also with a reason behind it, or an object. Whatever else stands
+/// behind a word makes it unclear.
+pub(super) fn decision(line: &str) -> Decision {
+    let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+    let rest = rest.trim();
+    match (word.to_lowercase().as_str(), rest) {
+        ("later" | "l", "") => Decision::Later,
+        ("approve" | "a" | "yes" | "y", "") => Decision::Now(Reply::Approved(true)),
+        ("reject" | "r" | "no" | "n", "") => Decision::Now(Reply::Approved(false)),
+        ("reject", reason) => {
+            let reason = reason.strip_prefix("because ").unwrap_or(reason).trim();
+            let fields = [("approved".to_owned(), false.into()), ("reason".to_owned(), reason.into())];
+            Decision::Now(Reply::Fields(fields.into_iter().collect()))
+        }
         _ => line.parse().map_or(Decision::Unclear, Decision::Now),
     }
 }
@@ -226,13 +247,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_whole_words_and_objects_are_decisions() {
+    fn words_their_first_letters_and_objects_are_decisions() {
         let check = |line: &str, expect: Decision| assert_eq!(decision(line), expect, "{line}");
         check("approve", Decision::Now(Reply::Approved(true)));
         check("Reject", Decision::Now(Reply::Approved(false)));
         check("later", Decision::Later);
         check("{\"a\": 1}", Decision::Now("{\"a\": 1}".parse().unwrap()));
-        for unclear in ["", "y", "a", "yes", "approve it", "1", "[]"] {
+        for yes in ["y", "a", "Yes", "A"] {
+            check(yes, Decision::Now(Reply::Approved(true)));
+        }
+        for no in ["n", "r", "no"] {
+            check(no, Decision::Now(Reply::Approved(false)));
+        }
+        let reason = "{\"approved\": false, \"reason\": \"Bob left\"}".parse().unwrap();
+        check("reject because Bob left", Decision::Now(reason));
+        for unclear in ["", "approve it", "yes but later", "no way", "1", "[]"] {
             check(unclear, Decision::Unclear);
         }
     }

@@ -4,6 +4,7 @@ mod answer;
 mod backup;
 mod cancel;
 mod chat;
+mod chat_there;
 mod check;
 mod completions;
 mod doctor;

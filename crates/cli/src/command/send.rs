@@ -1,27 +1,59 @@
 //! `singletree send`: one message, for scripts.
 
+use std::io;
+
 use singletree::{ChatMessage, SendOptions};
 
 use crate::args::Send;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::follow::{Interrupt, follow};
 use crate::place::Place;
 use crate::print::Screen;
+use crate::served::{self, Reached, ServedChat};
 use crate::turn_view::TurnView;
-use crate::wire::House;
+use crate::wire::{House, fresh};
 
 /// Runs the command.
 pub(crate) async fn run(args: Send) -> Result<u8> {
     let place = Place::of(args.common.db.db.as_deref())?;
-    let house = House::open(&place, &args.who, "send").await?;
+    let open = House::open(&place, &args.who, "send");
+    let house = match served::reach(&place, &args.server, open).await? {
+        Reached::Here(house) => *house,
+        Reached::There(served) => return send_there(args, &place, &served).await,
+    };
     let code = send(args, &place, &house).await;
     let code = house.clean(code);
     house.close().await;
     code
 }
 
+async fn send_there(args: Send, place: &Place, served: &ServedChat) -> Result<u8> {
+    let text = said(args.text).await?;
+    let last = place.last_session().filter(|_| args.server.url.is_none());
+    let session = args.session.or(last).unwrap_or_else(fresh);
+    let mut screen = Screen::out();
+    let message = (text, args.agent, args.key.as_deref());
+    let code = served.send(&session, message, (args.common.json, &mut screen)).await?;
+    if args.server.url.is_none() {
+        place.remember(&session)?;
+    }
+    Ok(code)
+}
+
+/// Returns what is to be said: the argument, or the standard input to its end where that is `-`.
+async fn said(text: String) -> Result<String> {
+    if text != "-" {
+        return Ok(text);
+    }
+    let reading = tokio::task::spawn_blocking(|| io::read_to_string(io::stdin()));
+    let text = reading.await.unwrap_or_else(|error| Err(error.into()));
+    let text = text.map_err(|source| Error::Input { source })?;
+    Ok(text.strip_suffix('\n').map(str::to_owned).unwrap_or(text))
+}
+
 async fn send(args: Send, place: &Place, house: &House) -> Result<u8> {
     house.check_agent(args.agent.as_deref())?;
+    let text = said(args.text).await?;
     let session = house.session(args.session, place.last_session(), args.agent.as_deref()).await?;
     // What a process that died has left runs first.
     house.chat.sweep().await?;
@@ -32,7 +64,7 @@ async fn send(args: Send, place: &Place, house: &House) -> Result<u8> {
     if let Some(agent) = args.agent {
         options = options.agent(agent);
     }
-    let turn = house.chat.submit(&session, ChatMessage::user(args.text), options).await?;
+    let turn = house.chat.submit(&session, ChatMessage::user(text), options).await?;
     place.remember(&session)?;
     let mut screen = Screen::out();
     let outcome = if args.common.json {

@@ -14,6 +14,7 @@ use crate::exit::COMPLETED;
 use crate::json::{self, Done, Session, Shown};
 use crate::place::Place;
 use crate::print::{Screen, Style};
+use crate::served::{self, Reached};
 use crate::turn_view::{TurnView, hung};
 use crate::wire::House;
 
@@ -43,11 +44,16 @@ pub(crate) async fn run(args: Sessions) -> Result<u8> {
             let house = House::look(&place).await?;
             json::print(&mut screen, &house.chat.export_session(&session).await?)?;
         }
-        Sessions::Delete { session, common } => {
-            let house = House::open_empty(&place, "sessions delete").await?;
-            let deleted = house.chat.delete_session(&session, None).await;
-            house.close().await;
-            deleted?;
+        Sessions::Delete { session, server, common } => {
+            let open = House::open_empty(&place, "sessions delete");
+            match served::reach(&place, &server, open).await? {
+                Reached::There(served) => served.delete(&session).await?,
+                Reached::Here(house) => {
+                    let deleted = house.chat.delete_session(&session, None).await;
+                    house.close().await;
+                    deleted?;
+                }
+            }
             place.forget(&session)?;
             match common.json {
                 true => json::print(&mut screen, &Done::Deleted(&session))?,

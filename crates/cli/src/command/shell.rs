@@ -74,7 +74,9 @@ fn key(name: &str) -> Result<Secret> {
 
 fn shell(args: &args::Shell) -> Shell {
     let profile = ShellProfile::text("dev.singletree.cli", env!("CARGO_PKG_VERSION"));
-    let shell = Shell::new(profile, args.session.clone());
+    // Without one, an engine may take each line for a conversation of its own.
+    let session = args.session.clone().unwrap_or_else(|| format!("shell-{}", RandomIds.uuid()));
+    let shell = Shell::new(profile, Some(session));
     let shell = match &args.conversation {
         Some(id) => shell.conversation(id),
         None => shell,

@@ -101,6 +101,72 @@ fn a_higher_run_takes_back_what_a_lower_one_said() {
     check(&[one(), whole()], "one\ntwo\n");
 }
 
+// U18
+#[test]
+fn a_run_that_says_the_same_again_is_not_shown_twice() {
+    let piece = |run: u32, n: u64, text: &str| delta((0, run, n), text, false);
+    let whole = || appended(0, 9, ChatMessage::assistant("one two three"));
+    let first = || [piece(1, 0, "one "), piece(1, 1, "two")];
+    let again = |events: &[ChatEvent], expect: &str| {
+        check(&[first().as_slice(), events].concat(), expect);
+    };
+    again(&[piece(2, 0, "one two"), piece(2, 1, " three"), whole()], "one two three\n");
+    again(&[piece(2, 0, "one "), piece(2, 1, "two three"), whole()], "one two three\n");
+    again(&[piece(2, 0, "one "), whole()], "one two three\n");
+    again(&[piece(2, 0, "one "), piece(3, 0, "one two t"), whole()], "one two three\n");
+    // Another text is a text of its own.
+    let other = appended(0, 9, ChatMessage::assistant("one and all"));
+    again(&[piece(2, 0, "one "), piece(2, 1, "and all"), other], "one two\none and all\n");
+}
+
+// U18
+#[test]
+fn while_a_model_thinks_or_is_asked_again_a_live_screen_says_so() {
+    let what = ChatEventKind::TurnRetrying {
+        attempt: 1,
+        until: Timestamp::from_millis(61_000),
+        category: "provider_rate_limit".to_owned(),
+    };
+    let begun = || event(1, false, ChatEventKind::TurnStarted);
+    let events = [begun(), event(2, false, what), delta((0, 1, 0), "hi", false)];
+    let paper = Paper::default();
+    let mut screen = Screen::over(Box::new(paper.clone()), false).live();
+    let mut view = TurnView::indenting();
+    for event in &events {
+        view.show(event, &mut screen).unwrap();
+    }
+    screen.end().unwrap();
+    let retrying = "  (provider_rate_limit: attempt 1 failed, the next one is at 1970-01-01T00:01:01Z)\n";
+    let expect = format!("  ...\r\x1b[K{retrying}  ...\r\x1b[Khi\n");
+    assert_eq!(String::from_utf8(paper.0.borrow().clone()).unwrap(), expect);
+    // Scripts read the texts alone.
+    check(&[begun(), appended(0, 9, ChatMessage::assistant("hi"))], "hi\n");
+}
+
+// U18
+#[test]
+fn a_live_screen_breaks_lines_between_words_by_their_width() {
+    let shown = |pieces: &[&str]| {
+        let paper = Paper::default();
+        let mut screen = Screen::over(Box::new(paper.clone()), false).live();
+        for piece in pieces {
+            screen.piece(piece).unwrap();
+        }
+        screen.end().unwrap();
+        String::from_utf8(paper.0.borrow().clone()).unwrap()
+    };
+    let nine_tens = "123456789 ".repeat(9);
+    // The screen has 100 columns.
+    assert_eq!(shown(&[&nine_tens, "0123456789"]), format!("{nine_tens}0123456789\n"));
+    let broken = format!("{nine_tens}\n    01234567890 and\n");
+    assert_eq!(shown(&[&nine_tens, "0123", "4567890", " and"]), broken);
+    // Two columns each.
+    let wide = "\u{6f22}".repeat(6);
+    assert_eq!(shown(&[&nine_tens, &wide]), format!("{nine_tens}\n    {wide}\n"));
+    let long = "x".repeat(150);
+    assert_eq!(shown(&[&long]), format!("{long}\n"));
+}
+
 #[test]
 fn a_call_and_its_result_stand_once_however_they_came() {
     let result = || appended(1, 7, ChatMessage::tool("c", "noon"));

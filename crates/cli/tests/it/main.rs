@@ -14,6 +14,7 @@ mod agents_file;
 mod agents_together;
 mod api_guide;
 mod bare_model;
+mod beside;
 mod branches;
 mod colours;
 mod commands;

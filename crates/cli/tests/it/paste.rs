@@ -64,7 +64,7 @@ fn a_usage_error_shows_no_option_as_if_it_had_to_be_there() {
     assert_eq!(ran.code, 2);
     assert!(ran.err.contains("\nUsage: singletree turn show [OPTIONS] [TURN]\n"), "{}", ran.err);
     let ran = desk.run(&["answer", "--db", "x.db"]);
-    assert!(ran.err.contains("\nUsage: singletree answer [OPTIONS] <SIGNAL> <ANSWER>\n"), "{}", ran.err);
+    assert!(ran.err.contains("\nUsage: singletree answer [OPTIONS] [SIGNAL] <ANSWER>\n"), "{}", ran.err);
 }
 
 #[test]

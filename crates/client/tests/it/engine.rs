@@ -116,6 +116,12 @@ async fn an_answer_that_is_none_to_the_request_does_nothing() {
     check(Reply::Bytes(200, "<html>"), "client_answer_invalid").await;
     check(Reply::Bytes(502, ""), "client_answer_invalid").await;
     check(Reply::Gone, "http_unreachable").await;
+    // W12: the id may be left out; the line says to which request the answer is.
+    let Reply::Message(status, mut unnamed) = success(json!([])) else { unreachable!() };
+    unnamed.as_object_mut().unwrap().remove("request_id");
+    let engine = Engine::of([Reply::Message(status, unnamed)]);
+    let ended = say(&engine, &mut Decider::default(), 1).await.unwrap();
+    assert_eq!(ended.failed, None);
     // Who refuses before the message is read cannot bring its id back.
     let refusal =
         r#"{"protocol_version":"1.0.0","response":{"status":"error","error":{"code":"unauthorized"}}}"#;

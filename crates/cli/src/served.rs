@@ -1,0 +1,271 @@
+//! Commands beside a server that has the database open, and at a server elsewhere: over its native API, with the output that they
+//! have alone.
+
+use std::io;
+
+use serde_json::{Value, json};
+use singletree::ChatMessage;
+use singletree::durable::Error as StoreError;
+use singletree::http::{HttpClient, HttpLimits, Secret};
+use singletree_client::{Answered, Client, Connection};
+use singletree_protocol::native::{
+    ForkSession, Message, Outcome, SendContent, SendMessage, SenderRole, SignalAnswer, Wait,
+};
+
+use crate::args::Reply;
+use crate::error::{Error, Result};
+use crate::exit::{COMPLETED, ERRORED, SUSPENDED};
+use crate::json;
+use crate::operator;
+use crate::place::Place;
+use crate::print::{Screen, Style};
+use crate::shell_word::quoted;
+use crate::turn_view::TurnView;
+use crate::who::variable;
+use crate::wire::House;
+
+/// Which server is spoken to instead of a database.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(crate) struct ServerAddress {
+    /// A server instead of a database. A server that has the database open is found without.
+    #[arg(long, value_name = "URL", conflicts_with = "db")]
+    pub(crate) url: Option<String>,
+    /// The environment variable of the server's key; by default SINGLETREE_KEY.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) server_key_env: Option<String>,
+}
+
+/// Where a command finds its conversations.
+pub(crate) enum Reached {
+    /// In a database that nobody else writes to.
+    Here(Box<House>),
+    /// Behind a server.
+    There(ServedChat),
+}
+
+/// The variable of the server's key where none is named.
+const KEY: &str = "SINGLETREE_KEY";
+
+/// A server's conversations.
+pub(crate) struct ServedChat {
+    client: Client,
+    url: String,
+    /// What to add to a command so that it reaches the same conversations.
+    again: String,
+}
+
+/// Finds the conversations: behind the server that is named; else in the database; else behind the server that has it open.
+///
+/// # Errors
+/// Of opening the database, where no server says that it has it.
+pub(crate) async fn reach(
+    place: &Place,
+    address: &ServerAddress,
+    open: impl Future<Output = Result<House>>,
+) -> Result<Reached> {
+    let key = key(address)?;
+    if let Some(url) = &address.url {
+        let again = format!(" --url {}", quoted(url));
+        return Ok(Reached::There(ServedChat::at(url, key, again)?));
+    }
+    match open.await {
+        Ok(house) => Ok(Reached::Here(Box::new(house))),
+        Err(Error::Open { source: source @ StoreError::Locked { .. } }) => match operator::served_at(place) {
+            Some(url) => Ok(Reached::There(ServedChat::at(&url, key, place.again())?)),
+            None => Err(Error::Open { source }),
+        },
+        Err(error) => Err(error),
+    }
+}
+
+fn key(address: &ServerAddress) -> Result<Option<Secret>> {
+    let name = address.server_key_env.as_deref();
+    let value = variable(name.unwrap_or(KEY)).filter(|value| !value.trim().is_empty());
+    if name.is_some() && value.is_none() {
+        // It may be the key itself: its name is not told.
+        return Err(Error::Usage("the variable that --server-key-env names is not set".to_owned()));
+    }
+    Ok(value.map(|value| Secret::new(value.trim())))
+}
+
+impl ServedChat {
+    fn at(url: &str, key: Option<Secret>, again: String) -> Result<Self> {
+        let transport = std::sync::Arc::new(HttpClient::new(HttpLimits::standard())?);
+        let connection = Connection::new(transport, url, key)?;
+        Ok(Self { client: Client::new(connection), url: url.to_owned(), again })
+    }
+
+    /// Returns where the server is.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Says something, and tells what comes of it.
+    pub(crate) async fn send(
+        &self,
+        session: &str,
+        (text, agent, key): (String, Option<String>, Option<&str>),
+        (as_json, screen): (bool, &mut Screen),
+    ) -> Result<u8> {
+        let content = SendContent::Text(text);
+        let message = SendMessage { role: SenderRole::User, content, agent, prompt_policy: None };
+        screen.status("  ...")?;
+        let outcome = self.client.send_message(session, &message, key).await?;
+        self.tell(session, &outcome, (as_json, screen))
+    }
+
+    /// Answers what waits: the wait of this name, or the only one there is.
+    pub(crate) async fn answer(
+        &self,
+        (signal, session): (Option<String>, Option<String>),
+        reply: Reply,
+        (as_json, screen): (bool, &mut Screen),
+    ) -> Result<u8> {
+        let mut waits = self.client.pending(session.as_deref()).await?.items;
+        waits.retain(|wait| signal.as_ref().is_none_or(|signal| wait.signal == *signal));
+        let [wait] = waits.as_slice() else {
+            let text = match waits.len() {
+                0 => format!("nothing waits for this answer at {}", self.url),
+                count => format!("{count} wait for an answer; name one of them: singletree pending"),
+            };
+            return Err(Error::Usage(text));
+        };
+        self.answer_wait(wait, reply, (as_json, screen)).await
+    }
+
+    async fn answer_wait(
+        &self,
+        wait: &Wait,
+        reply: Reply,
+        (as_json, screen): (bool, &mut Screen),
+    ) -> Result<u8> {
+        let answer =
+            SignalAnswer { payload: reply.payload(), wait: Some(wait.number), action: wait.action.clone() };
+        match self.client.answer(&wait.session, &wait.signal, &answer).await? {
+            Answered::Ended(outcome) => self.tell(&wait.session, &outcome, (as_json, screen)),
+            Answered::Kept(kept) => {
+                screen.line(&format!("kept until something waits for it: {}", kept.signal))?;
+                Ok(COMPLETED)
+            }
+        }
+    }
+
+    /// Cancels a turn of a session.
+    pub(crate) async fn cancel(
+        &self,
+        (session, turn): (&str, &str),
+        (as_json, screen): (bool, &mut Screen),
+    ) -> Result<u8> {
+        let ended = self.client.cancel(session, turn).await?;
+        let is_cancelled = matches!(
+            &ended.outcome,
+            Some(Outcome::Errored(errored)) if errored.category == "chat_turn_cancelled"
+        );
+        match (&ended.outcome, as_json) {
+            (Some(outcome), true) => json::print(screen, &document(session, outcome))?,
+            _ if is_cancelled => screen.line(&format!("cancelled: {turn}"))?,
+            _ => screen.line(&format!("had ended already: {turn}"))?,
+        }
+        Ok(if is_cancelled { COMPLETED } else { ERRORED })
+    }
+
+    /// Makes a session with the beginning of another one, and returns its id.
+    pub(crate) async fn fork(&self, session: &str, at: Option<u64>, to: Option<String>) -> Result<String> {
+        Ok(self.client.fork(session, &ForkSession { at, id: to }).await?.id)
+    }
+
+    /// Deletes a session.
+    pub(crate) async fn delete(&self, session: &str) -> Result<()> {
+        Ok(self.client.delete_session(session).await?)
+    }
+
+    /// Returns what waits in a session.
+    pub(crate) async fn waiting(&self, session: &str) -> Result<Vec<Wait>> {
+        Ok(self.client.pending(Some(session)).await?.items)
+    }
+
+    /// Answers a wait at a terminal.
+    pub(crate) async fn decide(&self, wait: &Wait, reply: Reply, screen: &mut Screen) -> Result<u8> {
+        screen.status("  ...")?;
+        self.answer_wait(wait, reply, (false, screen)).await
+    }
+
+    /// Tells how a turn ended, as the command does that runs it itself.
+    fn tell(&self, session: &str, outcome: &Outcome, (as_json, screen): (bool, &mut Screen)) -> Result<u8> {
+        let code = match outcome {
+            Outcome::Completed(_) => COMPLETED,
+            Outcome::Suspended(_) => SUSPENDED,
+            Outcome::Errored(_) => ERRORED,
+        };
+        if as_json {
+            json::print(screen, &document(session, outcome))?;
+            return Ok(code);
+        }
+        match outcome {
+            Outcome::Completed(turn) => show_messages(&turn.replies, screen)?,
+            Outcome::Suspended(turn) => {
+                show_messages(&turn.pending, screen)?;
+                show_wait(&turn.wait, screen)?;
+                if !screen.is_live() {
+                    let forms = if turn.wait.action.is_some() {
+                        ["approve", "reject"].as_slice()
+                    } else {
+                        &["'JSON'"]
+                    };
+                    let (signal, session) = (quoted(&turn.wait.signal), quoted(session));
+                    for form in forms {
+                        let line =
+                            format!("singletree answer {signal} {form} --session {session}{}", self.again);
+                        screen.styled(Style::Dim, &format!("    {line}"))?;
+                    }
+                }
+            }
+            Outcome::Errored(turn) => {
+                screen.styled(Style::Wrong, &turn.reply)?;
+                screen.styled(Style::Dim, &format!("  ({}: {})", turn.category, turn.diagnostic))?;
+            }
+        }
+        Ok(code)
+    }
+}
+
+/// Shows messages as a turn that runs here shows them.
+fn show_messages(messages: &[Message], screen: &mut Screen) -> Result<()> {
+    let mut view = TurnView::default();
+    for message in messages {
+        let shown = serde_json::to_value(message).map_err(io::Error::other)?;
+        let message = ChatMessage::from_json(shown).map_err(io::Error::other)?;
+        view.message(None, &message, None, screen)?;
+    }
+    Ok(screen.end()?)
+}
+
+/// Shows what waits, with every argument of an action.
+pub(crate) fn show_wait(wait: &Wait, screen: &mut Screen) -> io::Result<()> {
+    crate::ask::show_parts(
+        (&wait.signal, wait.metadata.as_ref(), wait.action.is_some()),
+        wait.deadline.as_ref().map(|deadline| deadline.0.clone()),
+        screen,
+    )
+}
+
+/// What `--json` prints: the same as of a turn that ran here.
+fn document(session: &str, outcome: &Outcome) -> Value {
+    match outcome {
+        Outcome::Completed(turn) => json!({
+            "session": session, "turn": turn.turn, "outcome": "completed", "replies": turn.replies,
+        }),
+        Outcome::Suspended(turn) => json!({
+            "session": session, "turn": turn.turn, "outcome": "suspended",
+            "invocation": turn.wait.invocation, "signal": turn.wait.signal, "wait": turn.wait.number,
+            "action": turn.wait.action, "metadata": turn.wait.metadata,
+            "deadline": turn.wait.deadline, "payload_schema": turn.wait.payload_schema,
+            "pending_messages": turn.pending, "resumed_by": turn.resumed_by,
+        }),
+        Outcome::Errored(turn) => json!({
+            "session": session, "turn": turn.turn, "outcome": "errored", "bucket": turn.bucket,
+            "category": turn.category, "reply": turn.reply, "diagnostic": turn.diagnostic,
+            "retry_safe": turn.retry_safe, "recorded": true,
+        }),
+    }
+}
