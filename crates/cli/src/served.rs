@@ -139,8 +139,11 @@ impl ServedChat {
         reply: Reply,
         (as_json, screen): (bool, &mut Screen),
     ) -> Result<u8> {
-        let answer =
-            SignalAnswer { payload: reply.payload(), wait: Some(wait.number), action: wait.action.clone() };
+        let answer = SignalAnswer {
+            payload: reply.payload(),
+            wait: wait.action.is_some().then_some(wait.number),
+            action: wait.action.clone(),
+        };
         match self.client.answer(&wait.session, &wait.signal, &answer).await? {
             Answered::Ended(outcome) => self.tell(&wait.session, &outcome, (as_json, screen)),
             Answered::Kept(kept) => {
