@@ -12,7 +12,7 @@ use crate::message::ChatMessage;
 use crate::pace::Pace;
 use crate::provider::{Provider, complete_streaming};
 use crate::request::Request;
-use crate::response::Response;
+use crate::response::{FinishReason, Response};
 use crate::retry::{Retry, RetryReason};
 
 /// What is shown of a streamed call.
@@ -122,6 +122,9 @@ impl<'a> Ask<'a> {
 
     /// Asks for one answer, whole and validated. The request is not changed, whatever the attempts change.
     ///
+    /// A response that finished with `error` and has no calls is asked for again as an error that may go away; the last one is
+    /// returned as it is.
+    ///
     /// # Errors
     ///
     /// The last attempt's: any category of [`Error`]. `provider_invalid_request` for a retry without attempts.
@@ -174,12 +177,20 @@ impl<'a> Ask<'a> {
                 is_streamed: show.is_some(),
             };
             let mut shown = false;
-            let error = match self.attempt(&attempt, show.as_mut(), &mut shown).await {
+            let (error, degraded) = match self.attempt(&attempt, show.as_mut(), &mut shown).await {
+                Ok(response) if broke_off(&response) => {
+                    let what = "the provider failed in the middle of its answer";
+                    (Error::Unavailable(Detail::new(what)), Some(response))
+                }
                 Ok(response) => return Ok(response),
-                Err(error) => error,
+                Err(error) => (error, None),
             };
-            let Some(retrying) = self.retrying.filter(|_| attempts - index > 1) else { return Err(error) };
-            let Some((why, pair)) = retrying.retry.decide(&error) else { return Err(error) };
+            // A degraded response that is not asked for again is the answer all the same (llm-provider §6).
+            let given_up = |error: Error, degraded: Option<Response>| degraded.ok_or(error);
+            let Some(retrying) = self.retrying.filter(|_| attempts - index > 1) else {
+                return given_up(error, degraded);
+            };
+            let Some((why, pair)) = retrying.retry.decide(&error) else { return given_up(error, degraded) };
             reason = Some(why);
             if let Some((output, correction)) = pair {
                 let messages = transcript.get_or_insert_with(|| request.messages.clone());
@@ -190,7 +201,7 @@ impl<'a> Ask<'a> {
                 show(Shown::Void);
             }
             if let ControlFlow::Break(()) = retrying.retry.hear(&error, index).await {
-                return Err(error);
+                return given_up(error, degraded);
             }
             let wait = retrying.retry.backoff_of().wait(index, &error, retrying.fraction);
             if let Some(observer) = self.observer {
@@ -248,6 +259,12 @@ impl<'a> Ask<'a> {
         }
         Some(changed)
     }
+}
+
+/// Tells whether a response is half an answer that the same call may give whole: it finished with `error` and asks for no
+/// tool (spec: llm-provider §7). Its calls, where there are some, are for the caller to look at (§3).
+fn broke_off(response: &Response) -> bool {
+    response.finish_reason == FinishReason::Error && response.message.tool_calls.is_empty()
 }
 
 impl fmt::Debug for Ask<'_> {

@@ -100,9 +100,16 @@ impl Assembler {
         let Some((reason, usage, raw)) = self.finish else {
             return Err(Error::Unavailable(Detail::new("the stream ended before the response was complete")));
         };
+        let texts: Vec<String> = self.calls.iter().map(|call| call.arguments.clone()).collect();
         let calls = self.calls.into_iter().map(PartialCall::finish);
         let message = ChatMessage::assistant(Content::from_blocks(self.blocks)).with_tool_calls(calls);
-        Ok(Response::new(message, reason, usage, raw))
+        let unread: Vec<(usize, &String)> = texts
+            .iter()
+            .enumerate()
+            .filter(|(at, _)| message.tool_calls.get(*at).is_some_and(|call| call.arguments.is_none()))
+            .collect();
+        let response = Response::new(message, reason, usage, raw);
+        Ok(unread.into_iter().fold(response, |response, (at, text)| response.with_unread_arguments(at, text)))
     }
 
     fn text(&mut self, more: String, sign: Option<String>) {

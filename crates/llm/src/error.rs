@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::{FinishReason, Usage};
+use crate::{FinishReason, Response, Usage};
 
 /// An error of anyone, kept as the source of ours.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -124,6 +124,14 @@ impl Error {
         }
     }
 
+    /// Returns the response that was read and refused, where there is one: of `provider_invalid_response`, a message that breaks
+    /// the rules of its role, or whose calls do not fit the request. Nobody has checked it: whoever goes on with it looks at
+    /// each of its parts.
+    #[must_use]
+    pub fn response(&self) -> Option<&Response> {
+        self.detail().and_then(|detail| detail.response.as_ref()).map(|refused| refused.0.as_ref())
+    }
+
     fn detail(&self) -> Option<&Detail> {
         match self {
             Self::Authentication(detail)
@@ -148,15 +156,28 @@ pub struct Detail {
     diagnostic: String,
     status: Option<u16>,
     retry_after: Option<Duration>,
+    response: Option<RefusedResponse>,
     #[source]
     source: Option<BoxError>,
+}
+
+/// A response that was read and is not what the request asked for.
+struct RefusedResponse(Box<Response>);
+
+impl fmt::Debug for RefusedResponse {
+    // Without the content: it is the model's text, and errors are logged.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RefusedResponse")
+            .field("finish_reason", &self.0.finish_reason)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Detail {
     /// Makes a detail from what a person can act on: a lowercase fragment without secrets.
     #[must_use]
     pub fn new(diagnostic: impl Into<String>) -> Self {
-        Self { diagnostic: diagnostic.into(), status: None, retry_after: None, source: None }
+        Self { diagnostic: diagnostic.into(), status: None, retry_after: None, response: None, source: None }
     }
 
     /// Keeps the HTTP status that the error was read from.
@@ -170,6 +191,13 @@ impl Detail {
     #[must_use]
     pub fn with_retry_after(mut self, retry_after: Duration) -> Self {
         self.retry_after = Some(retry_after);
+        self
+    }
+
+    /// Keeps the response that was read and refused.
+    #[must_use]
+    pub fn with_response(mut self, response: Response) -> Self {
+        self.response = Some(RefusedResponse(Box::new(response)));
         self
     }
 

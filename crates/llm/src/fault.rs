@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::error::{Detail, Error};
+use crate::response::Response;
 
 /// One mistake: the path of the field, and what is wrong there.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,9 +42,9 @@ impl Fault {
         Error::InvalidRequest(Detail::new(self.to_string()))
     }
 
-    /// Calls it a mistake of the response.
-    pub(crate) fn in_response(self) -> Error {
-        Error::InvalidResponse(Detail::new(format!("response {self}")))
+    /// Calls it a mistake of the response, which the error carries.
+    pub(crate) fn in_response(self, response: Response) -> Error {
+        Error::InvalidResponse(Detail::new(format!("response {self}")).with_response(response))
     }
 }
 

@@ -68,7 +68,7 @@ pub use pace::{NoPause, Pace};
 pub use pictures::{Picture, Pictures};
 pub use provider::{BoxFuture, BoxStream, Provider, complete_streaming};
 pub use request::Request;
-pub use response::{FinishReason, Response, Usage};
+pub use response::{FinishReason, Response, UNREAD_ARGUMENTS_MAX, Usage, is_too_deep};
 pub use retry::{Retry, RetryReason};
 pub use schema::{Mismatch, Schema, count_patterns};
 pub use script::{Script, ScriptedProvider};

@@ -1,10 +1,12 @@
 //! What came back from a model, and whether it may be believed.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::Map;
 use crate::error::{Error, InvalidOutput, Result};
 use crate::fault::Fault;
 use crate::message::{ChatMessage, Role, ToolCall};
@@ -77,15 +79,29 @@ pub struct Response {
     pub usage: Usage,
     /// The structured value, when the request had a response schema and the model kept to it.
     pub parsed: Option<Value>,
+    /// What the model wrote as the arguments of calls whose [`arguments`](ToolCall::arguments) are `None`, by the index of the
+    /// call: each cut to [`UNREAD_ARGUMENTS_MAX`] bytes. Empty where the provider did not say.
+    pub unread_arguments: BTreeMap<usize, String>,
     /// What the provider returned, with everything that we do not normalize.
     pub raw: Value,
 }
+
+/// How many bytes are kept of what a model wrote as arguments and nobody can read.
+pub const UNREAD_ARGUMENTS_MAX: usize = 2048;
 
 impl Response {
     /// Makes a response that nobody has validated yet.
     #[must_use]
     pub fn new(message: ChatMessage, finish_reason: FinishReason, usage: Usage, raw: Value) -> Self {
-        Self { message, finish_reason, usage, parsed: None, raw }
+        Self { message, finish_reason, usage, parsed: None, unread_arguments: BTreeMap::new(), raw }
+    }
+
+    /// Keeps what the model wrote as the arguments of the call at an index, where that is no JSON object.
+    #[must_use]
+    pub fn with_unread_arguments(mut self, call: usize, text: &str) -> Self {
+        let end = (0..=UNREAD_ARGUMENTS_MAX.min(text.len())).rev().find(|at| text.is_char_boundary(*at));
+        self.unread_arguments.insert(call, text[..end.unwrap_or(0)].to_owned());
+        self
     }
 
     /// Checks the response against its request and fills in `parsed`. Every provider calls this
@@ -98,7 +114,7 @@ impl Response {
     /// # Errors
     ///
     /// - `provider_invalid_response`: the message is malformed, a call names a tool that was not
-    ///   offered, or its arguments do not fit.
+    ///   offered, or its arguments do not fit. The error carries the response ([`Error::response`]).
     /// - `structured_output_invalid`: the content is no JSON, or does not fit the response schema.
     pub fn validated(mut self, request: &Request) -> Result<Self> {
         self.parsed = None;
@@ -111,8 +127,10 @@ impl Response {
         {
             self.parsed = Some(self.structured(schema)?);
         }
-        self.shape(request).map_err(Fault::in_response)?;
-        Ok(self)
+        match self.shape(request) {
+            Ok(()) => Ok(self),
+            Err(fault) => Err(fault.in_response(self)),
+        }
     }
 
     fn shape(&self, request: &Request) -> Result<(), Fault> {
@@ -155,6 +173,12 @@ impl Response {
 /// chats store (64 levels).
 const ARGUMENT_LEVELS: usize = 60;
 
+/// Tells whether the arguments of a call have more levels of arrays and objects than a chat can keep.
+#[must_use]
+pub fn is_too_deep(arguments: &Map) -> bool {
+    arguments.values().any(|value| is_deeper(value, ARGUMENT_LEVELS - 1))
+}
+
 /// Tells whether a value has more levels than this.
 fn is_deeper(value: &Value, levels: usize) -> bool {
     match value {
@@ -171,7 +195,7 @@ fn check_call(call: &ToolCall, request: &Request) -> Result<(), Fault> {
     let Some(arguments) = &call.arguments else {
         return Err(Fault::at("arguments", "are no JSON object"));
     };
-    if arguments.values().any(|it| is_deeper(it, ARGUMENT_LEVELS - 1)) {
+    if is_too_deep(arguments) {
         return Err(Fault::at("arguments", format!("have more than {ARGUMENT_LEVELS} levels")));
     }
     tool.schema().check_map(arguments).map_err(|it| Fault::at("arguments", it.to_string()))

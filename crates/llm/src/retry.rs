@@ -15,7 +15,8 @@ type Reask = Arc<dyn Fn(&InvalidOutput) -> String + Send + Sync>;
 
 /// How one call to a model is tried again (spec: llm-provider §7.1). [`Ask`](crate::Ask) performs it.
 ///
-/// Only errors are retried: a response that finished with `error` is one. Cancellation is the drop of the call's future, so
+/// What is retried are errors, and responses that finished with `error` and have no calls: the classifier is asked about those
+/// as `provider_unavailable`. Cancellation is the drop of the call's future, so
 /// it is never retried. A node's own retry is around this one: each of its attempts begins with a fresh budget, and the two
 /// budgets multiply.
 #[derive(Clone)]

@@ -381,3 +381,74 @@ fn a_dropped_call_is_not_made_again() {
     assert_eq!(provider.left(), 1);
     assert_eq!(*told.0.lock().unwrap(), ["0 none", "0 provider_unavailable"]);
 }
+
+/// Plays answers that finish for a reason.
+#[derive(Debug)]
+struct Finishes(Mutex<VecDeque<Response>>);
+
+impl Finishes {
+    fn of(answers: &[(&str, FinishReason)]) -> Self {
+        let answer = |(text, reason): &(&str, FinishReason)| {
+            Response::new(ChatMessage::assistant(*text), *reason, Usage::default(), Value::Null)
+        };
+        Self(Mutex::new(answers.iter().map(answer).collect()))
+    }
+}
+
+impl Provider for Finishes {
+    fn model(&self) -> &'static str {
+        "finishes"
+    }
+
+    fn ready(&self) -> BoxFuture<'_, Result<()>> {
+        async { Ok(()) }.boxed()
+    }
+
+    fn complete<'a>(&'a self, _: &'a Request) -> BoxFuture<'a, Result<Response>> {
+        async move { Ok(self.0.lock().unwrap().pop_front().expect("the test says what comes")) }.boxed()
+    }
+
+    fn streams(&self) -> bool {
+        false
+    }
+
+    fn stream<'a>(&'a self, _: &'a Request) -> BoxFuture<'a, Result<BoxStream<'a, Result<Delta>>>> {
+        unreachable!("it is asked for whole answers")
+    }
+}
+
+// Finding F20; spec: llm-provider §7, §7.1
+#[test]
+fn an_answer_that_finished_with_error_is_asked_for_again_and_the_last_one_stands() {
+    use FinishReason::{Error as Failed, Length, Stop};
+
+    let plain = Retry::new().max_attempts(2);
+    let never = Retry::new().classifier(|_| false);
+    for (retry, answers, expected, left) in [
+        (Some(&plain), vec![("half", Failed), ("whole", Stop)], ("whole", Stop), 0),
+        (Some(&plain), vec![("half", Failed), ("more", Failed), ("unasked", Stop)], ("more", Failed), 1),
+        (Some(&plain), vec![("cut", Length), ("unasked", Stop)], ("cut", Length), 1),
+        (Some(&never), vec![("half", Failed), ("unasked", Stop)], ("half", Failed), 1),
+        (None, vec![("half", Failed), ("unasked", Stop)], ("half", Failed), 1),
+    ] {
+        let provider = Finishes::of(&answers);
+        let ask = Ask::of(&provider);
+        let ask = match retry {
+            Some(retry) => ask.retrying(retry, &NoPause, &|| 0.5),
+            None => ask,
+        };
+        let request = Request::new(vec![Arc::new(ChatMessage::user("u"))]);
+        let response = ask.complete(&request).now_or_never().unwrap().unwrap();
+        assert_eq!((response.message.text().as_ref(), response.finish_reason), expected);
+        assert_eq!(provider.0.lock().unwrap().len(), left, "{answers:?}");
+    }
+    // Its calls are for the caller to look at.
+    let call = crate::ToolCall { arguments: None, ..crate::ToolCall::new("c", "t", Map::new()) };
+    let provider = Finishes::of(&[]);
+    let message = ChatMessage::assistant("").with_tool_calls([call]);
+    let called = Response::new(message, Failed, Usage::default(), Value::Null);
+    provider.0.lock().unwrap().push_back(called.clone());
+    let ask = Ask::of(&provider).retrying(&plain, &NoPause, &|| 0.5);
+    let request = Request::new(vec![Arc::new(ChatMessage::user("u"))]);
+    assert_eq!(ask.complete(&request).now_or_never().unwrap().unwrap(), called);
+}

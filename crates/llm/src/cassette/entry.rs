@@ -1,5 +1,6 @@
 //! The lines of a cassette.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -62,6 +63,8 @@ pub(super) struct Answer {
     usage: Usage,
     #[serde(default)]
     parsed: Option<Value>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    unread_arguments: BTreeMap<usize, String>,
     #[serde(default)]
     raw: Value,
 }
@@ -114,6 +117,9 @@ pub(super) struct Failure {
     status: Option<u16>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     retry_after_ms: Option<u64>,
+    /// What was read and refused, of `provider_invalid_response`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    response: Option<Box<Answer>>,
     /// What did not fit, of `structured_output_invalid`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     output: Option<Output>,
@@ -132,13 +138,13 @@ struct Output {
 
 impl Answer {
     pub(super) fn of(response: &Response) -> Self {
-        let Response { message, finish_reason, usage, parsed, raw } = response.clone();
-        Self { message, finish_reason, usage, parsed, raw }
+        let Response { message, finish_reason, usage, parsed, unread_arguments, raw } = response.clone();
+        Self { message, finish_reason, usage, parsed, unread_arguments, raw }
     }
 
     pub(super) fn response(&self) -> Response {
-        let Self { message, finish_reason, usage, parsed, raw } = self.clone();
-        Response { message, finish_reason, usage, parsed, raw }
+        let Self { message, finish_reason, usage, parsed, unread_arguments, raw } = self.clone();
+        Response { message, finish_reason, usage, parsed, unread_arguments, raw }
     }
 }
 
@@ -186,6 +192,7 @@ impl Failure {
             message: error.to_string(),
             status: error.status(),
             retry_after_ms: wait,
+            response: error.response().map(|response| Box::new(Answer::of(response))),
             output,
         }
     }
@@ -201,6 +208,9 @@ impl Failure {
         }
         if let Some(wait) = self.retry_after_ms {
             detail = detail.with_retry_after(Duration::from_millis(wait));
+        }
+        if let Some(response) = &self.response {
+            detail = detail.with_response(response.response());
         }
         Ok(match (self.category.as_str(), &self.output) {
             ("provider_authentication", None) => Error::Authentication(detail),

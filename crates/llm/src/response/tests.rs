@@ -107,3 +107,17 @@ fn structured_output_is_parsed_or_refused_with_what_was_said() {
         assert_eq!(*found, expected);
     }
 }
+
+// Ruling D30
+#[test]
+fn an_error_carries_the_response_that_was_refused_and_shows_nothing_of_it() {
+    let response = answer(calling("secret-name", None), FinishReason::ToolCalls);
+    let response = response.with_unread_arguments(0, &"é".repeat(2000));
+    let error = response.clone().validated(&request()).expect_err("it is refused");
+    assert_eq!(error.response(), Some(&response));
+    assert_eq!(response.unread_arguments[&0].len(), crate::UNREAD_ARGUMENTS_MAX);
+    assert!(!format!("{error:?}").contains("ééé"), "{error:?}");
+    let redacted = error.map_diagnostic(|text| text.replace("secret-name", "***"));
+    assert!(!redacted.to_string().contains("secret-name"));
+    assert_eq!(redacted.response(), Some(&response));
+}

@@ -21,8 +21,9 @@ pub(super) fn read(body: Value, composed: &Composed) -> Result<Response> {
     for delta in out {
         assembler.push(delta)?;
     }
-    let response = assembler.finish()?;
-    Ok(Response::new(response.message, response.finish_reason, response.usage, raw))
+    let mut response = assembler.finish()?;
+    response.raw = raw;
+    Ok(response)
 }
 
 /// Reads the chunks of a stream. Its end is the end of the body: nothing in it says so, and usage may follow the finish.

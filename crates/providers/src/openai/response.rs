@@ -18,17 +18,20 @@ pub(super) fn read(body: Value) -> Result<Response> {
     let message =
         choice.get("message").and_then(Value::as_object).ok_or_else(|| invalid("has no message"))?;
     let (content, refused) = content(message)?;
-    let calls = match message.get("tool_calls") {
+    let read = match message.get("tool_calls") {
         None | Some(Value::Null) => Vec::new(),
         Some(Value::Array(calls)) => {
             calls.iter().enumerate().map(|(at, it)| call(at, it)).collect::<Result<_>>()?
         }
         Some(_) => return Err(invalid("has tool_calls that are no list")),
     };
+    let (calls, texts): (Vec<ToolCall>, Vec<String>) = read.into_iter().unzip();
+    let unread: Vec<usize> = (0..calls.len()).filter(|at| calls[*at].arguments.is_none()).collect();
     let reason = finish_reason(choice.get("finish_reason"), refused);
     let usage = usage(body.get("usage"));
     let message = ChatMessage::assistant(content).with_tool_calls(calls);
-    Ok(Response::new(message, reason, usage, body))
+    let response = Response::new(message, reason, usage, body);
+    Ok(unread.into_iter().fold(response, |response, at| response.with_unread_arguments(at, &texts[at])))
 }
 
 /// Returns what was said, and whether it is a refusal.
@@ -68,7 +71,8 @@ pub(super) fn text(content: &Value) -> Option<String> {
     }
 }
 
-fn call(at: usize, call: &Value) -> Result<ToolCall> {
+/// Reads a call, and the text of its arguments.
+fn call(at: usize, call: &Value) -> Result<(ToolCall, String)> {
     let function = call.get("function").ok_or_else(|| invalid("has a tool call without a function"))?;
     let name = function.get("name").and_then(Value::as_str).unwrap_or_default();
     let id = match call.get("id").and_then(Value::as_str) {
@@ -76,7 +80,8 @@ fn call(at: usize, call: &Value) -> Result<ToolCall> {
         _ => made_up_id(at),
     };
     let arguments = function.get("arguments").map(arguments_text).unwrap_or_default();
-    Ok(ToolCall { id, name: name.to_owned(), arguments: parse_arguments(&arguments), signature: None })
+    let read = parse_arguments(&arguments);
+    Ok((ToolCall { id, name: name.to_owned(), arguments: read, signature: None }, arguments))
 }
 
 /// Names a call that the server did not name. Unique within its message, and that is all an id must be.

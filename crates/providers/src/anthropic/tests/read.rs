@@ -62,7 +62,9 @@ fn calls_leave_the_content_and_keep_their_order() {
         odd,
     ];
     let message = ChatMessage::assistant("See.").with_tool_calls(calls);
-    check(content, "tool_use", message, FinishReason::ToolCalls);
+    let body = body(content, "tool_use");
+    let response = Response::new(message, FinishReason::ToolCalls, USAGE, body.clone());
+    assert_eq!(read(body).unwrap(), response.with_unread_arguments(2, "\"no object\""));
 }
 
 // spec: llm-provider §3.1.4, §3.1.5

@@ -62,7 +62,9 @@ fn a_call_without_arguments_has_none_and_odd_ones_are_unreadable() {
     let with = |id: &str, arguments| ToolCall { arguments, ..call(id, None) };
     let calls = [with("a", Some(Map::new())), with("b", Some(Map::new())), with("c", None)];
     let message = ChatMessage::assistant(Content::Text(String::new())).with_tool_calls(calls);
-    check(content, "STOP", message, FinishReason::ToolCalls);
+    let body = parts(content, "STOP");
+    let response = Response::new(message, FinishReason::ToolCalls, USAGE, body.clone());
+    assert_eq!(read(body).unwrap(), response.with_unread_arguments(2, "[1]"));
 }
 
 #[test]
