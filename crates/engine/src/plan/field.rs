@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -75,17 +76,30 @@ fn one(slot: &Slot) -> Result<&Item, String> {
 }
 
 fn check_by<T: Serialize + DeserializeOwned + Send + Sync + 'static>() -> Option<Check> {
-    Some(Arc::new(check_item::<T>))
+    let reads_back = AtomicBool::new(false);
+    Some(Arc::new(move |item: &Item| check_item::<T>(item, &reads_back)))
 }
 
-/// Checks that an item is a `T`, and that what was made as one can be stored.
-fn check_item<T>(item: &Item) -> Result<(), String>
+/// Checks that an item is a `T`, and that what was made as one can be stored. The first value that is written is read back:
+/// a type that does not read what it writes would be found by the next process only.
+fn check_item<T>(item: &Item, reads_back: &AtomicBool) -> Result<(), String>
 where
     T: Serialize + DeserializeOwned + Send + Sync + 'static,
 {
     match item.typed_ref::<T>() {
         Some(_) if item.is_encoded() => Ok(()),
-        Some(value) => finite::check(value).map_err(|it| it.to_string()),
+        Some(value) => {
+            finite::check(value).map_err(|it| it.to_string())?;
+            if !reads_back.load(Ordering::Relaxed) {
+                let text = item.text().map_err(|it| it.to_string())?;
+                // What is nested too deep for the reader is a matter of this value, not of the type.
+                if let Some(error) = serde_json::from_str::<T>(text).err().filter(|error| error.is_data()) {
+                    return Err(format!("its type does not read what it writes: {error}"));
+                }
+                reads_back.store(true, Ordering::Relaxed);
+            }
+            Ok(())
+        }
         None => decode::<T>(item).map(drop),
     }
 }

@@ -175,3 +175,36 @@ async fn a_long_list_crosses_into_a_subgraph_shared() {
     let ended = outer.compile().unwrap().invoke(initial, InvokeOptions::new()).await.unwrap();
     assert_eq!(ended.state().long.len(), 1);
 }
+
+/// A type that leaves out what it needs to be read.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Forgetful {
+    #[serde(skip_serializing)]
+    needed: u64,
+}
+
+#[derive(Debug, State)]
+#[state(engine = singletree_engine)]
+struct Memory {
+    known: Json<Option<Forgetful>>,
+    #[state(append)]
+    all: ListOf<Forgetful>,
+}
+
+// Such a type works until another process reads what was stored.
+#[tokio::test]
+async fn a_type_that_does_not_read_what_it_writes_is_found_at_its_first_write() {
+    type Written = fn() -> MemoryUpdate;
+    let writes: [Written; 2] = [
+        || Memory::update().known(Json(Some(Forgetful { needed: 1 }))),
+        || Memory::update().all([Forgetful { needed: 1 }]),
+    ];
+    for write in writes {
+        let builder = Graph::<Memory>::builder().node("a", move |_: Ctx<Memory>| async move { Ok(write()) });
+        let graph = builder.edge("a", END).entry("a").compile().unwrap();
+        let failed = graph.invoke(Update::new(), InvokeOptions::new()).await.unwrap_err();
+        assert_eq!(failed.category(), "state_validation_error");
+        let told = chain(&failed);
+        assert!(told.contains("its type does not read what it writes"), "{told}");
+    }
+}
