@@ -15,6 +15,7 @@ use crate::error::Result;
 use crate::graph::{graph_of, stateless_graph_of};
 use crate::member::{Member, Retrying};
 use crate::parts::Parts;
+use crate::repair::REPAIRS_MAX;
 use crate::state::AgentState;
 
 /// How often a model is asked in one invocation, unless something else is said.
@@ -60,6 +61,7 @@ impl AgentLoop {
                 model_time_max: MODEL_TIME_MAX,
                 retrying: Retrying::default(),
                 reply_schema: None,
+                repairs_max: REPAIRS_MAX,
                 shows_thinking: false,
             },
             compaction: None,
@@ -141,6 +143,16 @@ impl AgentLoopBuilder {
             let only_unfit = |it: &singletree_llm::Error| it.category() == "structured_output_invalid";
             self.member.retrying.retry = Some(Retry::new().classifier(only_unfit).reask(correction));
         }
+        self
+    }
+
+    /// Bounds how many answers of the model in a row may need a repair; 3 otherwise (D30). An answer needs one when it calls a
+    /// tool that there is not, or with arguments that are no JSON object or do not fit the tool's schema: the calls that fit
+    /// run, the others are answered with what is wrong, and the model is asked again. One more such answer ends the turn with
+    /// its category, `provider_invalid_response`; with 0 the first one does.
+    #[must_use]
+    pub fn repairs(mut self, answers: u64) -> Self {
+        self.member.repairs_max = answers;
         self
     }
 

@@ -57,6 +57,21 @@ impl<'a> Kit<'a> {
         named.definition.schema().check_map(arguments).ok().map(|()| named)
     }
 
+    fn is_hand_off(&self, name: &str) -> bool {
+        self.member.hand_offs.iter().any(|hand_off| hand_off.definition.name() == name)
+    }
+
+    /// Says why a call hands nothing over.
+    fn misfit(&self, call: &ToolCall) -> Error {
+        let named = self.member.hand_offs.iter().find(|hand_off| hand_off.definition.name() == call.name);
+        let schema = named.map(|hand_off| hand_off.definition.schema());
+        let fits = schema.zip(call.arguments.as_ref()).map(|(schema, arguments)| schema.check_map(arguments));
+        match fits {
+            Some(Err(mismatch)) => Error::Mismatched { mismatch },
+            Some(Ok(())) | None => Error::Unreadable,
+        }
+    }
+
     /// Returns the tool that a call would run: none when the agent may not use it, it is not there, or its arguments do not
     /// fit.
     pub(crate) fn runnable(&self, call: &ToolCall) -> Option<&dyn Tool> {
@@ -101,6 +116,7 @@ impl<'a> Kit<'a> {
     ) -> Output {
         match &self.toolbox {
             Some(toolbox) if self.may_use(&call.name) => toolbox.call_in(call, key, origin).await,
+            Some(_) | None if self.is_hand_off(&call.name) => Output::failed(&self.misfit(call)),
             Some(_) | None => {
                 let known: Vec<_> = self.definitions().iter().map(|it| it.name().to_owned()).collect();
                 Output::failed(&Error::Unknown { name: call.name.clone(), known: known.join(", ") })

@@ -55,6 +55,7 @@ mod asking;
 mod parts;
 mod place;
 mod prompt;
+mod repair;
 mod state;
 
 mod agent_loop;
@@ -82,7 +83,7 @@ pub use command::{
 pub use compaction::Compaction;
 pub use document_pins::DocumentPins;
 pub use error::{Error, Result};
-pub use state::{AgentState, AgentStateUpdate, Decision, Decisions};
+pub use state::{AgentState, AgentStateUpdate, Decision, Decisions, UnreadCall};
 pub use summary::Summary;
 pub use team::{Team, TeamBuilder};
 pub use tool_documents::{ToolDocumentLimits, ToolDocuments, WaitingMessage};

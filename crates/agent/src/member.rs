@@ -35,6 +35,8 @@ pub(crate) struct Member {
     pub(crate) model_time_max: Duration,
     pub(crate) retrying: Retrying,
     pub(crate) reply_schema: Option<Arc<Schema>>,
+    /// How many answers in a row may need a repair (D30).
+    pub(crate) repairs_max: u64,
     /// Whether people are shown what its model thinks (D19).
     pub(crate) shows_thinking: bool,
 }

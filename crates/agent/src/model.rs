@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use singletree_engine::{Ctx, Json, NodeError, NodeResult};
-use singletree_harness::{Narrator, SideRecords, Steering, TurnBudget, TurnPictures, TurnStream};
+use singletree_harness::{
+    EMPTY_ANSWER, Narrator, SideRecords, Steering, TurnBudget, TurnPictures, TurnStream,
+};
 use singletree_llm::{
     Ask, Attempt, AttemptObserver, ChatMessage, Delta, Detail, Error, FinishReason, Request, Response, Shown,
     ToolCall,
@@ -19,16 +21,14 @@ use crate::member::Member;
 use crate::parts::Parts;
 use crate::place::{is_outermost, scope};
 use crate::prompt;
+use crate::repair::{Usable, is_empty, usable};
 use crate::state::{AgentState, Decisions};
 
 /// Asks the model for the next message, with what has come to steer the turn. Whatever was decided about an earlier message is
 /// forgotten with it; what a person must decide about this one is settled here, by the tools as they are now.
 pub(crate) async fn model(parts: Arc<Parts>, cx: Ctx<AgentState>) -> NodeResult<AgentState> {
     let state = cx.state();
-    if state.answers >= parts.model_calls_max {
-        let what = format!("the limit max_model_calls of {} was reached", parts.model_calls_max);
-        return Err(NodeError::new(what).with_category("chat_budget_exhausted"));
-    }
+    within_calls(&parts, state.answers)?;
     let member = parts.owner(&cx)?;
     let kit = parts.kit(member).await;
     let is_outermost = is_outermost(&cx);
@@ -48,49 +48,67 @@ pub(crate) async fn model(parts: Arc<Parts>, cx: Ctx<AgentState>) -> NodeResult<
         Some(clients) => clients.offered(request, state.answers == 0),
         None => request,
     };
-    let request = match cx.extension::<CallOptions>().filter(|_| parts.stateless) {
-        Some(options) => options.applied(request),
-        None => request,
-    };
-    let request = match cx.extension::<TurnPictures>() {
-        Some(pictures) => request.with_pictures(pictures),
-        None => request,
-    };
+    let request = with_options(&cx, request, parts.stateless);
     let stream = cx.extension::<TurnStream>().filter(|_| is_outermost);
     let sides = cx.extension::<SideRecords>().filter(|_| is_outermost);
     if let (Some(sides), Some(id)) = (&sides, &member.id) {
         // Before the first piece, so that who reads along knows who speaks.
         sides.note(position, "agent", id.as_str());
     }
-    let asking = ask(member, &request, stream.as_deref(), position);
-    let answered = tokio::time::timeout(member.model_time_max, asking).await;
-    let response = answered.unwrap_or_else(|_| {
-        let seconds = member.model_time_max.as_secs();
-        Err(Error::Unavailable(Detail::new(format!("the model did not answer within {seconds} s"))))
-    })?;
-    if let Some(budget) = cx.extension::<TurnBudget>() {
-        budget.model_call(member.provider.model(), &response.usage)?;
+    let budget = cx.extension::<TurnBudget>();
+    let call = ModelCall {
+        member,
+        request: &request,
+        stream: stream.as_deref(),
+        position,
+        budget: budget.as_deref(),
+    };
+    let (usable, asked) = call.usable(&parts, state.answers).await?;
+    let Usable { response, unread, problem } = usable;
+    let (message, ended) = (response.message, response.finish_reason);
+    if let Some(sides) = &sides {
+        note(sides, position, ended);
     }
-    let ended = response.finish_reason;
-    let message = sound(response)?;
-    if let Some(sides) = sides {
-        note(&sides, position, ended);
+    let update = AgentState::update().approved(None).reason(None).answers(state.answers + asked);
+    let update = if state.answers == 0 { update.scope(scope(&cx)) } else { update };
+    let update = if parts.is_team() { update.agent(member.id.clone()) } else { update };
+    if message.tool_calls.is_empty() && message.text().trim().is_empty() {
+        // Nothing is said at this place; the turn says so when it ends.
+        if let Some(sides) = &sides {
+            sides.note(position, EMPTY_ANSWER, true);
+        }
+        return Ok(update.decisions(Json(Decisions::default())).messages(steered));
+    }
+    let repairs = if problem.is_some() { state.decisions.0.repairs + 1 } else { 0 };
+    let theirs = |it: &ToolCall| clients.as_ref().is_some_and(|clients| clients.runs(it));
+    // Who runs a tool of its own is not here to be told what is wrong with a call.
+    let is_repaired = repairs <= member.repairs_max && !message.tool_calls.iter().any(theirs);
+    if let Some(problem) = problem.filter(|_| !is_repaired) {
+        return Err(member.provider.redact(problem).into());
     }
     let verdict = cycle.is_some().then(|| Verdict::of(&message, &kit));
     if let Some(verdict) = verdict {
         explain(&cx, verdict, &message, position);
     }
     let carried_out = verdict.is_none_or(|it| it.rejection().is_none());
-    let theirs = |it: &ToolCall| clients.as_ref().is_some_and(|clients| clients.runs(it));
     let held = (0..)
         .zip(&message.tool_calls)
         .filter(|(_, it)| carried_out && (kit.needs_approval(it) || theirs(it)));
-    let decisions = Json(Decisions::holding(position, held.map(|(at, _)| at).collect()));
-    let update = AgentState::update().approved(None).reason(None).decisions(decisions);
-    let update = update.answers(state.answers + 1);
-    let update = if state.answers == 0 { update.scope(scope(&cx)) } else { update };
-    let update = if parts.is_team() { update.agent(member.id.clone()) } else { update };
-    Ok(update.said(steered, message))
+    let decisions = Decisions::holding(position, held.map(|(at, _)| at).collect());
+    let decisions = Json(Decisions { unread, repairs, ..decisions });
+    Ok(update.decisions(decisions).said(steered, message))
+}
+
+/// Adds what the run was given beside its messages: the caller's options where it is in no session, and pictures.
+fn with_options(cx: &Ctx<AgentState>, request: Request, is_stateless: bool) -> Request {
+    let request = match cx.extension::<CallOptions>().filter(|_| is_stateless) {
+        Some(options) => options.applied(request),
+        None => request,
+    };
+    match cx.extension::<TurnPictures>() {
+        Some(pictures) => request.with_pictures(pictures),
+        None => request,
+    }
 }
 
 fn request(member: &Member, kit: &Kit<'_>, messages: impl Iterator<Item = Arc<ChatMessage>>) -> Request {
@@ -183,17 +201,63 @@ async fn ask(
     ask.stream(request, show).await
 }
 
-/// Takes the message of a response, if it can be part of a conversation.
-///
-/// A provider that failed on the way may have left calls that do not read: the tools say so to the model. Without any
-/// call, what there is would be half an answer that looks whole (spec: llm-provider §3, §6).
-fn sound(response: Response) -> Result<ChatMessage, Error> {
-    let Response { message, finish_reason, .. } = response;
-    if finish_reason == FinishReason::Error && message.tool_calls.is_empty() {
+/// What one run of the node asks, and of whom.
+struct ModelCall<'a> {
+    member: &'a Member,
+    request: &'a Request,
+    stream: Option<&'a TurnStream>,
+    position: u64,
+    budget: Option<&'a TurnBudget>,
+}
+
+impl ModelCall<'_> {
+    /// Asks for an answer that the loop can go on with; one without a word is asked for once more (D30). Returns how often the
+    /// model was asked, too; what it answered counts in any case.
+    async fn usable(&self, parts: &Parts, answers: u64) -> Result<(Usable, u64), NodeError> {
+        let mut asked = 0;
+        loop {
+            within_calls(parts, answers + asked)?;
+            asked += 1;
+            let answered = self.answer().await;
+            let response = match &answered {
+                Ok(response) => Some(response),
+                Err(error) => error.response(),
+            };
+            if let (Some(budget), Some(response)) = (self.budget, response) {
+                budget.model_call(self.member.provider.model(), &response.usage)?;
+            }
+            let usable = usable(answered.and_then(whole), self.request)?;
+            if asked > 1 || !is_empty(&usable.response) {
+                return Ok((usable, asked));
+            }
+        }
+    }
+
+    /// Asks within the time that one answer may take.
+    async fn answer(&self) -> Result<Response, Error> {
+        let asking = ask(self.member, self.request, self.stream, self.position);
+        let answered = tokio::time::timeout(self.member.model_time_max, asking).await;
+        answered.unwrap_or_else(|_| {
+            let seconds = self.member.model_time_max.as_secs();
+            Err(Error::Unavailable(Detail::new(format!("the model did not answer within {seconds} s"))))
+        })
+    }
+}
+
+/// Refuses half an answer that looks whole: one that finished with `error` and has no calls (spec: llm-provider §3, §6). One
+/// with calls is repaired.
+fn whole(response: Response) -> Result<Response, Error> {
+    if response.finish_reason == FinishReason::Error && response.message.tool_calls.is_empty() {
         return Err(Error::Unavailable(Detail::new("the provider failed in the middle of its answer")));
     }
-    message.validate().map_err(|it| {
-        Error::InvalidResponse(Detail::new("the provider's message is malformed").with_source(it))
-    })?;
-    Ok(message)
+    Ok(response)
+}
+
+/// Checks that the model may be asked once more (D13).
+fn within_calls(parts: &Parts, answers: u64) -> Result<(), NodeError> {
+    if answers < parts.model_calls_max {
+        return Ok(());
+    }
+    let what = format!("the limit max_model_calls of {} was reached", parts.model_calls_max);
+    Err(NodeError::new(what).with_category("chat_budget_exhausted"))
 }

@@ -59,6 +59,26 @@ pub struct Decisions {
     pub held: Vec<u64>,
     /// The decisions, in call order.
     pub calls: Vec<Decision>,
+    /// What the model wrote as arguments of calls of this message that nobody can read.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unread: Vec<UnreadCall>,
+    /// How many answers of the model in a row have needed a repair, with this one (D30).
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub repairs: u64,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+/// What a model wrote as the arguments of a call, where that is no JSON object.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UnreadCall {
+    /// The index of the call in its message.
+    pub call: u64,
+    /// The text, cut to length.
+    pub text: String,
 }
 
 /// What was decided about one call.
@@ -77,7 +97,13 @@ pub struct Decision {
 impl Decisions {
     /// Holds these calls of the message at this position back, until somebody decides.
     pub(crate) fn holding(message: u64, held: Vec<u64>) -> Self {
-        Self { message, held, calls: Vec::new() }
+        Self { message, held, ..Self::default() }
+    }
+
+    /// Returns what was written as the arguments of a call of the message at this position, where nobody can read it.
+    pub(crate) fn unread(&self, message: u64, call: u64) -> Option<&str> {
+        let unread = self.unread.iter().filter(|_| self.message == message);
+        unread.into_iter().find(|unread| unread.call == call).map(|unread| unread.text.as_str())
     }
 
     /// Returns the decision about a call of the message at this position. Decisions about another message do not count.

@@ -179,6 +179,10 @@ impl Running<'_> {
         }
         let key = self.asking.key(self.cx.identity(), index);
         let output = self.kit.call(call, &key, self.origin.as_ref()).await;
+        let mut output = output;
+        if let Some(written) = self.cx.state().decisions.0.unread(self.asking.position, index) {
+            output.text.push_str(&format!("; what was written: {written}"));
+        }
         if let Some(stream) = &self.stream {
             stream.tool_finished(&call.id, &call.name, output.success, &output.text);
         }

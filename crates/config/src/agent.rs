@@ -7,6 +7,7 @@ use singletree_harness::{Budget, Durability, OnDisconnect, WhileSuspended};
 
 use crate::approval::Approval;
 use crate::compaction::CompactionTable;
+use crate::replies::RepliesTable;
 use crate::report::MistakeKind;
 use crate::section::Section;
 use crate::spot::At;
@@ -37,6 +38,9 @@ pub(crate) struct AgentTable {
     pub(crate) while_suspended: Option<WhileSuspended>,
     pub(crate) on_disconnect: Option<OnDisconnect>,
     pub(crate) hidden: bool,
+    /// How many answers of its model in a row may need a repair.
+    pub(crate) repairs: Option<u64>,
+    pub(crate) replies: Option<RepliesTable>,
     /// Whether people see what its model thought.
     pub(crate) show_thinking: bool,
 }
@@ -85,6 +89,8 @@ impl AgentTable {
             while_suspended: None,
             on_disconnect: None,
             hidden: false,
+            repairs: None,
+            replies: None,
             show_thinking: false,
         }
     }
@@ -128,6 +134,8 @@ impl AgentTable {
             while_suspended: section.choice("while_suspended", WHILE_SUSPENDED).map(|it| it.value),
             on_disconnect: section.choice("on_disconnect", ON_DISCONNECT).map(|policy| policy.value),
             hidden: section.flag("hidden").unwrap_or(false),
+            repairs: section.count("repairs", 0).map(|it| it.value),
+            replies: section.section("replies").map(RepliesTable::read),
             show_thinking: section.flag("show_thinking").unwrap_or(false),
         };
         if let (Some(compaction), Some(_)) = (&agent.compaction, agent.window) {

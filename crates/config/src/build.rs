@@ -29,6 +29,7 @@ use crate::approval::Approval;
 use crate::check::model_of;
 use crate::config::Config;
 use crate::error::{Error, Result};
+use crate::replies::RepliesTable;
 use crate::report::{Faults, MistakeKind};
 use crate::selector::Selector;
 use crate::unoffered::OnUnoffered;
@@ -88,6 +89,7 @@ impl Config {
         for name in self.agents() {
             let Some(table) = self.file.agents.iter().find(|it| it.name.value == name) else { continue };
             let mut agent = self.chat_agent(table, &models, (&shared, means))?.budget(table.budget);
+            agent = agent.replies(RepliesTable::made(self.file.replies.as_ref(), table.replies.as_ref()));
             if let Some(policy) = table.while_suspended {
                 agent = agent.while_suspended(policy);
             }
@@ -141,6 +143,9 @@ impl Config {
             agent = agent.toolbox(toolbox);
         }
         agent = agent.show_thinking(table.show_thinking);
+        if let Some(repairs) = table.repairs {
+            agent = agent.repairs(repairs);
+        }
         if let Some(window) = table.window {
             agent = agent.window(window);
         }

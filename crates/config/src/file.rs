@@ -11,6 +11,7 @@ use crate::approval::Approval;
 use crate::limits;
 use crate::model::Model;
 use crate::notify::NotifyTable;
+use crate::replies::RepliesTable;
 use crate::report::{Faults, MistakeKind};
 use crate::retention;
 use crate::section::Section;
@@ -36,6 +37,7 @@ pub(crate) struct File {
     pub(crate) prompts: Option<At<PathBuf>>,
     pub(crate) limits: Limits,
     pub(crate) serving: Serving,
+    pub(crate) replies: Option<RepliesTable>,
     pub(crate) retention: Option<Retention>,
     pub(crate) notify: Vec<NotifyTable>,
     pub(crate) default_agent: Option<At<String>>,
@@ -77,6 +79,7 @@ fn read(table: &Spanned<DeTable<'_>>, folder: &Path, faults: &Faults) -> File {
         prompts: section.path("prompts"),
         limits: section.section("limits").map(limits::read).unwrap_or_default(),
         serving: serving::read(&mut section, folder),
+        replies: section.section("replies").map(RepliesTable::read),
         retention: section.section("retention").map(retention::read),
         notify: section.named("notify").into_iter().map(NotifyTable::read).collect(),
         default_agent: section.text("default_agent"),

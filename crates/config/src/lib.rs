@@ -40,6 +40,7 @@
 
 mod error;
 
+mod replies;
 mod report;
 mod spot;
 mod suggest;

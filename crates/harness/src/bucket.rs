@@ -73,6 +73,7 @@ const RETRYABLE: &[&str] = &[
     "chat_mailbox_full",
     "chat_queue_full",
     "chat_sessions_full",
+    "chat_shutting_down",
     "chat_subscriptions_full",
     "checkpoint_save_failed",
     "harness_signal_subscription_failed",
@@ -112,7 +113,9 @@ const CORRECTABLE: &[&str] = &[
     "chat_signal_conflict",
     "chat_signal_expired",
     "chat_signal_mismatch",
+    "chat_turn_abandoned",
     "chat_turn_cancelled",
+    "chat_turn_crashed",
     "chat_turn_unknown",
     "harness_path_classification_ambiguous",
     "harness_signal_correlation_failed",
@@ -134,6 +137,7 @@ const CORRECTABLE: &[&str] = &[
 /// Retryable categories of which the same attempt may have had an effect already.
 const UNSAFE_TO_RETRY: &[&str] = &[
     "chat_accept_unknown",
+    "chat_shutting_down",
     "checkpoint_save_failed",
     "session_write_conflict",
     "store_commit_unknown",
@@ -148,6 +152,13 @@ impl BucketTable {
     pub fn with(mut self, category: impl Into<String>, bucket: Bucket) -> Self {
         self.overrides.insert(category.into(), bucket);
         self
+    }
+
+    /// Returns all categories that are listed, whatever their bucket.
+    pub fn categories() -> impl Iterator<Item = &'static str> {
+        let of_both = ["harness_session_id_unresolved", "session_save_failed"];
+        let lists = [TERMINATING, RETRYABLE, CORRECTABLE].into_iter().flatten().copied();
+        lists.chain(of_both)
     }
 
     /// Looks a category up. One that is not listed gets the text of the retryable bucket, and is never safe to retry.
@@ -204,6 +215,17 @@ mod tests {
         let all: Vec<_> = [TERMINATING, RETRYABLE, CORRECTABLE].concat();
         let unique: std::collections::BTreeSet<_> = all.iter().collect();
         assert_eq!(all.len(), unique.len());
+    }
+
+    // Finding W8
+    #[test]
+    fn what_will_not_pass_by_itself_is_not_told_to_be_tried_again() {
+        for category in
+            ["chat_session_unknown", "chat_agent_unknown", "chat_turn_crashed", "chat_turn_abandoned"]
+        {
+            let expected = Disposition { bucket: Bucket::UserCorrectable, retry_safe: false };
+            assert_eq!(BucketTable::default().look_up(category, Surface::Chat), expected, "{category}");
+        }
     }
 
     // Finding W8

@@ -68,6 +68,11 @@ impl Messages {
         open.into_iter().flatten().map(|(_, call)| call).collect()
     }
 
+    /// Tells whether a tool message answers one of them (harness-chat §10.4).
+    pub(crate) fn has_open_call(&self, id: Option<&str>) -> bool {
+        self.open_calls().iter().any(|call| Some(call.id.as_str()) == id)
+    }
+
     /// As [`Messages::open_calls`], with the position of the message and the index of each call in it.
     pub(crate) fn open_calls_at(&self) -> Option<(u64, Vec<(u64, ToolCall)>)> {
         let mut after = Vec::new();

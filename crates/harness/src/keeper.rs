@@ -1,5 +1,6 @@
 //! Keeps one turn's run over the journal: the engine's port, with a transition behind each call.
 
+mod entry;
 mod record_end;
 
 use std::ops::Range;
@@ -8,26 +9,25 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use singletree_durable::{BoxFuture, TurnKind, TurnRow, WaitRow};
 use singletree_engine::{
-    Ending, Entered, Error as RunError, Item, Persist, Progress, SessionState, Slot, Snapshot, Update, Watch,
+    Ending, Entered, Error as RunError, Item, Persist, Progress, SessionState, Snapshot, Watch,
 };
 use tokio::sync::watch;
 
 use crate::budget::TurnBudget;
-use crate::calls::{Closing, Records, closings};
-use crate::history::HISTORY;
 use crate::hot::{Answering, Hot};
 use crate::house::{House, Served};
 use crate::made::Made;
 use crate::outcome::{ChatTurnOutcome, ErroredTurn};
-use crate::policy::{COMMAND, PromptPolicy};
+use crate::policy::PromptPolicy;
 use crate::record::TurnRowExt;
 use crate::side::SideRecords;
 use crate::stopped_run::{KeptPart, StoppedRun};
 use crate::stream::TurnStream;
 use crate::transition::suspend::Left;
-use crate::turning::{Turning, history as history_of};
+use crate::turning::Turning;
 use crate::writing::Writing;
 use crate::{Durability, Error, stored, transition, waits};
+pub(crate) use entry::Entering;
 
 /// Keeps one turn.
 pub(crate) struct Keeper {
@@ -60,14 +60,6 @@ pub(crate) struct Claim {
     pub(crate) suspended: TurnRow,
     pub(crate) wait: WaitRow,
     pub(crate) answering: Answering,
-}
-
-/// What a turn begins with.
-pub(crate) struct Entering {
-    /// The user's message; none for a turn that retries one over the history, in which it stands.
-    pub(crate) message: Option<Item>,
-    /// Its text, where it is a command.
-    pub(crate) command: Option<String>,
 }
 
 /// The parts of a keeper.
@@ -161,32 +153,6 @@ impl Keeper {
     pub(crate) fn unclaimed(&self) -> Option<(Claim, Option<Error>)> {
         let claim = lock(&self.claim).take()?;
         Some((claim, lock(&self.unclaimed).take()))
-    }
-
-    /// Closes open calls and appends the user's message: what the engine calls between load and merge (R3, INV-6).
-    pub(crate) fn entry(
-        self: &Arc<Self>,
-        entering: Entering,
-    ) -> impl FnOnce(&Snapshot) -> Update + Send + use<> {
-        let keeper = self.clone();
-        let Entering { message, command } = entering;
-        move |state| {
-            let loaded = history_of(state);
-            let reason = "the turn that called this ended before it answered";
-            let closing = Closing { status: "unknown", reason };
-            let closed = closings(&loaded, &Records::new(), closing);
-            let first = loaded.len();
-            let boundary = first + closed.len() as u64 + u64::from(message.is_some());
-            let mut turning = lock(&keeper.turning);
-            turning.marks = crate::position::Marks { first, boundary, announced: first };
-            keeper.stream.begin_at(turning.marks);
-            let messages = closed.into_iter().chain(message).collect();
-            let update = Update::new().with(HISTORY, Slot::Many(messages));
-            match command {
-                Some(command) => update.with(COMMAND, Slot::One(Item::from_typed(command))),
-                None => update,
-            }
-        }
     }
 
     /// Commits a transition of this turn. What it changes of the turn counts only when it has landed.

@@ -4,12 +4,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use singletree_durable::{InvocationId, Timestamp};
 use singletree_engine::{Descriptor, Snapshot};
-use singletree_llm::ChatMessage;
+use singletree_llm::{ChatMessage, FinishReason};
 
 use crate::bucket::Bucket;
+use crate::side::{EMPTY_ANSWER, FINISH_REASON, SideRecords};
 use crate::turn_id::TurnId;
 
 /// Which way a transmission took (harness §3).
@@ -49,6 +51,37 @@ pub struct CompletedTurn {
     pub final_state: Option<Snapshot>,
     /// Which way it came (harness-chat §6).
     pub path: DispatchPath,
+    /// How the turn's last answer ended.
+    pub answer: AnswerEnd,
+}
+
+/// How the last answer of a model ended, where its node said so beside the message ([`SideRecords`](crate::SideRecords)).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AnswerEnd {
+    /// Why the model stopped: `length`, `content_filter` or `error`; none where it ended as usual, or nobody said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finish_reason: Option<FinishReason>,
+    /// Whether the model twice gave an answer without a word: then the turn ends without that message (D30).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub empty_answer: bool,
+}
+
+impl AnswerEnd {
+    /// Tells whether the answer ended as usual.
+    #[must_use]
+    pub fn is_usual(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Reads what was said beside the message at the end of a history, or beside the one that was not appended.
+    pub(crate) fn of(sides: &SideRecords, len: u64) -> Self {
+        let unsaid = sides.of(len).filter(|side| side[EMPTY_ANSWER] == true);
+        let empty_answer = unsaid.is_some();
+        let side = unsaid.or_else(|| sides.of(len.checked_sub(1)?)).unwrap_or_default();
+        let finish_reason = FinishReason::deserialize(&side[FINISH_REASON]).ok();
+        Self { finish_reason, empty_answer }
+    }
 }
 
 /// What a suspended turn waits for, beside the descriptor (D2).
@@ -105,6 +138,19 @@ pub struct ErroredTurn {
 }
 
 impl ErroredTurn {
+    /// Returns what happened, for whoever runs or calls the agent; end users are shown the reply (D32). Redacted and cut to
+    /// length.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.diagnostic
+    }
+
+    /// Returns what whoever runs or calls the agent can do about it, where that fits a sentence.
+    #[must_use]
+    pub fn hint(&self) -> Option<&'static str> {
+        crate::hint::hint(&self.error_category)
+    }
+
     /// Returns which budget was exhausted, when that is what ended the turn and the diagnostic, which is cut to length, still
     /// says it (D13).
     #[must_use]

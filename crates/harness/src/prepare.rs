@@ -27,6 +27,7 @@ use crate::side::SideRecords;
 use crate::steer::{Taken, TakenAt};
 use crate::stored::{self, StoredFields, corrupt};
 use crate::stream::TurnStream;
+use crate::tool_message;
 use crate::turning::Turning;
 use crate::usage::Used;
 use crate::window::Window;
@@ -175,6 +176,9 @@ impl Preparing<'_> {
         let own = appended.as_ref().map_or(0, |it| it.text().map_or(0, str::len) as u64);
         let added = u64::from(appended.is_some());
         self.served.bounds.history(held.saturating_add(added), bytes.saturating_add(own))?;
+        if let Some(message) = &appended {
+            tool_message::check(&turning.committed(), record::message(message)?.as_ref())?;
+        }
         let existing = held > 0;
         let command = match turning.policy {
             PromptPolicy::Conversation => None,

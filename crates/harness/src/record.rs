@@ -12,7 +12,9 @@ use singletree_llm::ChatMessage;
 use crate::Error;
 use crate::bucket::Bucket;
 use crate::history::HISTORY;
-use crate::outcome::{ChatTurnOutcome, CompletedTurn, DispatchPath, ErroredTurn, SuspendedTurn, Wait};
+use crate::outcome::{
+    AnswerEnd, ChatTurnOutcome, CompletedTurn, DispatchPath, ErroredTurn, SuspendedTurn, Wait,
+};
 use crate::stored::corrupt;
 use crate::turn_id::TurnId;
 use crate::usage::Used;
@@ -51,6 +53,9 @@ pub(crate) struct Tail {
     /// Whether the session had a history before the turn (harness-chat §6).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) existing: bool,
+    /// How its last answer ended.
+    #[serde(default, skip_serializing_if = "AnswerEnd::is_usual")]
+    pub(crate) answer: AnswerEnd,
 }
 
 /// An outcome, and what its turn has used of models.
@@ -148,6 +153,7 @@ pub(crate) async fn read_outcome(
             replies: read_tail(journal, key, tail).await?,
             final_state: None,
             path: path(tail),
+            answer: tail.answer,
         }),
         Recorded::Suspended { tail, wait } => {
             let waits = WaitQuery::Invocation(key.tenant.clone(), row.invocation.clone());

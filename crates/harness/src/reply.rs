@@ -1,8 +1,12 @@
 //! What people are shown when a turn fails (harness-chat §10, D15).
 
+mod texts;
+
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use singletree_llm::ChatMessage;
+use singletree_narration::Locale;
 
 use crate::Error;
 use crate::bucket::{Bucket, BucketTable, Surface};
@@ -12,7 +16,11 @@ use crate::turn_id::TurnId;
 /// Takes secrets out of a text before anybody sees it (INV-16).
 pub type Redact = Arc<dyn Fn(&str) -> String + Send + Sync>;
 
-/// The texts of the three buckets. `{diagnostic}` stands for what went wrong.
+/// The texts that end users are shown for errors: of the three buckets, and of single categories (D32). `{diagnostic}` stands for
+/// what went wrong.
+///
+/// The default has the specification's three texts and none of a category. Where the message is not the cause, as at a wrong key
+/// of the model, it leaves "Please adjust your message" out.
 #[derive(Clone)]
 pub struct Replies {
     /// For conversations that cannot continue.
@@ -21,32 +29,68 @@ pub struct Replies {
     pub retryable_transient: String,
     /// For what the user can mend.
     pub user_correctable: String,
+    /// For single categories, in place of their bucket's.
+    pub by_category: BTreeMap<String, String>,
     /// The redactor that every diagnostic passes.
     pub redact: Redact,
 }
 
 impl Default for Replies {
     fn default() -> Self {
+        let [terminating, transient, correctable] = texts::of_buckets(Locale::English);
         Self {
-            session_terminating: "This conversation can't continue. Please start a new one.".into(),
-            retryable_transient: "I had trouble responding. Try again in a moment.".into(),
-            user_correctable:
-                "That request couldn't be processed: {diagnostic}. Please adjust your message and try \
-                               again."
-                    .into(),
+            session_terminating: terminating.into(),
+            retryable_transient: transient.into(),
+            user_correctable: correctable.into(),
+            by_category: BTreeMap::new(),
             redact: Arc::new(str::to_owned),
         }
     }
 }
 
 impl Replies {
-    /// Returns what people are shown of an error in a bucket.
-    pub(crate) fn shown(&self, bucket: Bucket, diagnostic: &str) -> ChatMessage {
-        let template = match bucket {
-            Bucket::SessionTerminating => &self.session_terminating,
-            Bucket::RetryableTransient => &self.retryable_transient,
-            Bucket::UserCorrectable => &self.user_correctable,
+    /// Returns the built-in texts of a language, with one for each category about which more can be said than about its bucket.
+    #[must_use]
+    pub fn of_language(language: Locale) -> Self {
+        let [terminating, transient, correctable] = texts::of_buckets(language);
+        let own = |(category, text): (&str, &str)| (category.to_owned(), text.to_owned());
+        Self {
+            session_terminating: terminating.into(),
+            retryable_transient: transient.into(),
+            user_correctable: correctable.into(),
+            by_category: texts::of_categories(language).map(own).collect(),
+            ..Self::default()
+        }
+    }
+
+    /// Sets the text of a bucket, by the specification's word for it, or of a single category.
+    #[must_use]
+    pub fn with(mut self, of: &str, text: impl Into<String>) -> Self {
+        let buckets = [
+            (Bucket::SessionTerminating, &mut self.session_terminating),
+            (Bucket::RetryableTransient, &mut self.retryable_transient),
+            (Bucket::UserCorrectable, &mut self.user_correctable),
+        ];
+        match buckets.into_iter().find(|(bucket, _)| bucket.as_str() == of) {
+            Some((_, place)) => *place = text.into(),
+            None => drop(self.by_category.insert(of.to_owned(), text.into())),
+        }
+        self
+    }
+
+    /// Returns what people are shown of an error.
+    pub(crate) fn shown(&self, (bucket, category): (Bucket, &str), diagnostic: &str) -> ChatMessage {
+        let of_bucket = match bucket {
+            Bucket::SessionTerminating => self.session_terminating.as_str(),
+            Bucket::RetryableTransient => self.retryable_transient.as_str(),
+            Bucket::UserCorrectable
+                if self.user_correctable == texts::CORRECTABLE && texts::has_other_cause(category) =>
+            {
+                texts::NOT_THE_MESSAGE
+            }
+            Bucket::UserCorrectable => self.user_correctable.as_str(),
         };
+        let template = self.by_category.get(category).map_or(of_bucket, String::as_str);
         ChatMessage::system(template.replace("{diagnostic}", diagnostic))
     }
 }
@@ -74,7 +118,7 @@ impl Reporting<'_> {
             turn,
             error_bucket: disposition.bucket,
             error_category: category.to_owned(),
-            reply: self.replies.shown(disposition.bucket, &diagnostic),
+            reply: self.replies.shown((disposition.bucket, category), &diagnostic),
             diagnostic,
             retry_safe: disposition.retry_safe,
             recorded: true,
@@ -106,6 +150,41 @@ pub(crate) fn cut(text: &str, max: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // Finding U14; D32: texts by category and reader
+    #[test]
+    fn a_mistake_of_whoever_runs_the_agent_is_not_told_as_one_of_the_message() {
+        let shown = |replies: &Replies, category: &str| {
+            let bucket = BucketTable::default().look_up(category, Surface::Chat).bucket;
+            replies.shown((bucket, category), "it went wrong").text().into_owned()
+        };
+        let plain = Replies::default();
+        for (category, english, german) in [
+            ("provider_authentication", "no access to its model", "keinen Zugang zu seinem Modell"),
+            ("provider_invalid_model", "model is not there", "Modell des Assistenten gibt es nicht"),
+            ("provider_invalid_response", "can't be used", "unbrauchbare Antwort"),
+            ("chat_turn_cancelled", "Stopped", "Abgebrochen"),
+            ("chat_session_unknown", "no such conversation", "Dieses Gespräch gibt es nicht"),
+            ("chat_agent_unknown", "is not there", "gibt es nicht"),
+            ("chat_turn_crashed", "does not try again", "versucht es nicht wieder"),
+            ("chat_turn_abandoned", "Send it again", "noch einmal"),
+        ] {
+            // The library's own texts are those of the buckets (harness-chat §10), less what is not true.
+            assert_eq!(shown(&plain, category), "That request couldn't be processed: it went wrong.");
+            for (language, word) in [(Locale::English, english), (Locale::German, german)] {
+                let text = shown(&Replies::of_language(language), category);
+                assert!(text.contains(word) && text.contains("it went wrong"), "{category}: {text}");
+            }
+        }
+        let adjust =
+            "That request couldn't be processed: it went wrong. Please adjust your message and try again.";
+        assert_eq!(shown(&plain, "chat_message_shape_invalid"), adjust);
+        let own = Replies::of_language(Locale::German)
+            .with("provider_rate_limit", "Kurz warten.")
+            .with("user_correctable", "So nicht.");
+        assert_eq!(shown(&own, "provider_rate_limit"), "Kurz warten.");
+        assert_eq!(shown(&own, "chat_message_shape_invalid"), "So nicht.");
+    }
 
     // spec: harness-chat §10, D15, INV-16
     #[test]

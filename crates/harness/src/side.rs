@@ -5,6 +5,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Map, Value};
 
+/// Names what a side record says about the reason why a model stopped, where that is not as usual.
+pub const FINISH_REASON: &str = "finish_reason";
+
+/// Names what is said at the place of an answer without a word, which is not appended (D30).
+pub const EMPTY_ANSWER: &str = "empty_answer";
+
 /// What is known about the messages of the running turn beside their content: which agent made one, why a model stopped.
 /// Kept with the message when that is recorded, told in its event and by [`Chat::history`](crate::Chat::history). Nodes of the
 /// outermost graph get it by `cx.extension::<SideRecords>()`; outside of chat there is none.

@@ -21,7 +21,7 @@ use crate::feed::Feed;
 use crate::history::HISTORY;
 use crate::house::Served;
 use crate::listen::Live;
-use crate::outcome::{ChatTurnOutcome, CompletedTurn, DispatchPath, ErroredTurn};
+use crate::outcome::{AnswerEnd, ChatTurnOutcome, CompletedTurn, DispatchPath, ErroredTurn};
 use crate::position::Marks;
 use crate::side::SideRecords;
 use crate::stream::TurnStream;
@@ -242,7 +242,11 @@ impl Teller {
                 HarnessOutcome::Suspended(_) => Err(self.errored(&self.waits())),
                 HarnessOutcome::Errored(failure) => {
                     let errored = self.errored(&failure.error);
-                    let reply = self.served.agent.replies.shown(failure.bucket, &errored.diagnostic);
+                    let reply = self
+                        .served
+                        .agent
+                        .replies
+                        .shown((failure.bucket, &errored.error_category), &errored.diagnostic);
                     Err(ErroredTurn { error_bucket: failure.bucket, reply, ..errored })
                 }
             },
@@ -261,7 +265,8 @@ impl Teller {
         });
         let mut events: Vec<_> = appended.collect();
         let (turn, path) = (self.turn.clone(), DispatchPath::Stateless);
-        let outcome = CompletedTurn { turn, replies, final_state: Some(state.clone()), path };
+        let answer = AnswerEnd::of(&self.sides, self.given + replies.len() as u64);
+        let outcome = CompletedTurn { turn, replies, final_state: Some(state.clone()), path, answer };
         let outcome = Arc::new(ChatTurnOutcome::Completed(outcome));
         events.push(self.event(ChatEventKind::TurnCompleted { outcome }));
         Ok(events)

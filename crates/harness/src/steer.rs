@@ -20,7 +20,7 @@ use crate::chat::Chat;
 use crate::event::ChatEventKind;
 use crate::history::Messages;
 use crate::hot::{Desk, Hot, Queued, Work};
-use crate::outcome::{ChatTurnOutcome, CompletedTurn, DispatchPath, ErroredTurn};
+use crate::outcome::{AnswerEnd, ChatTurnOutcome, CompletedTurn, DispatchPath, ErroredTurn};
 use crate::record::{self, Recorded, Tail, TurnRowExt};
 use crate::stream::TurnStream;
 use crate::submit::SendOptions;
@@ -223,6 +223,7 @@ impl Turning {
         errored: Option<&ErroredTurn>,
     ) -> Result<(), Error> {
         let messages = self.committed();
+        let answer = AnswerEnd::of(&self.sides, messages.len());
         for Taken { row, position, .. } in std::mem::take(&mut self.taken) {
             writing.require(Require::Turn { no: row.no, status: TurnStatus::Accepted });
             let turn = row.id();
@@ -233,9 +234,10 @@ impl Turning {
                 }
                 None => {
                     let replies = messages_from(&messages, position + 1)?;
-                    let tail = Tail { from: position + 1, existing: true, ..self.tail(messages.len()) };
+                    let tail =
+                        Tail { from: position + 1, existing: true, answer, ..self.tail(messages.len()) };
                     let path = DispatchPath::ExistingSession;
-                    let completed = CompletedTurn { turn, replies, final_state: None, path };
+                    let completed = CompletedTurn { turn, replies, final_state: None, path, answer };
                     (Recorded::Completed(tail), ChatTurnOutcome::Completed(completed))
                 }
             };

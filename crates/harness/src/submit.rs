@@ -214,6 +214,7 @@ impl Chat {
                     return Ok(turn);
                 }
                 let served = self.answering(&hot, options.agent.as_deref())?;
+                self.check_tool_message(&hot, &served, &valid.message).await?;
                 match self
                     .accept(
                         &hot,

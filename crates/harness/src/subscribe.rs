@@ -6,7 +6,7 @@ use futures_core::Stream;
 use futures_util::StreamExt;
 
 use crate::chat::Chat;
-use crate::event::{ChatEvent, EventId};
+use crate::event::{ChatEvent, ChatEventKind, EventId};
 use crate::hot::{Hot, Listener};
 use crate::listen::{Begin, Events};
 use crate::outcome::ChatTurnOutcome;
@@ -32,8 +32,9 @@ impl Drop for Subscribed {
 }
 
 impl Chat {
-    /// Calls back with the outcome of each turn that resumes a suspended one, exactly once each, until the subscription is
-    /// dropped (harness-chat §8.2, D5). The turn that suspended is not told.
+    /// Calls back with the outcome of each turn that resumes a suspended one, completed or errored, exactly once each, until the
+    /// subscription is dropped (harness-chat §8.2, D5). A turn that suspends is not told, nor is one that resumes and suspends
+    /// again.
     ///
     /// The callback runs in the task of the session and delays its next turn; let it hand over and return.
     ///
@@ -100,7 +101,8 @@ impl Chat {
         Ok(hot.readers.count() + Arc::strong_count(&hot.waiting).saturating_sub(1))
     }
 
-    /// Returns the outcomes of the turns that resume or close a suspended one, each with the id of its event: those that were
+    /// Returns the outcomes, completed or errored, of the turns that resume or close a suspended one, each with the id of its
+    /// event: those that were
     /// missed since the event that was seen last, then those to come (D5). Once each in one stream; who asks again with the
     /// last id gets what it missed, also after a crash.
     ///
@@ -117,7 +119,8 @@ impl Chat {
         let events = self.events(session_id, after).await?;
         let resumed = events.filter_map(|event| {
             let resumed = event.map(|it| {
-                let outcome = it.what.outcome().filter(|_| it.turn.ordinal > 0).cloned();
+                let is_end = !matches!(it.what, ChatEventKind::TurnSuspended { .. });
+                let outcome = it.what.outcome().filter(|_| it.turn.ordinal > 0 && is_end).cloned();
                 it.id.zip(outcome)
             });
             std::future::ready(resumed.transpose())

@@ -13,7 +13,7 @@ use crate::event::ChatEventKind;
 use crate::history::HISTORY;
 use crate::made::Making;
 use crate::mail::Mailbox;
-use crate::outcome::{ChatTurnOutcome, DispatchPath, ErroredTurn};
+use crate::outcome::{AnswerEnd, ChatTurnOutcome, DispatchPath, ErroredTurn};
 use crate::policy::PromptPolicy;
 use crate::position::Marks;
 use crate::record::{self, Recorded, Tail, TurnRowExt};
@@ -212,7 +212,13 @@ impl Turning {
             Some(Kept::Value) | None => 0,
         };
         let existing = self.path == DispatchPath::ExistingSession;
-        Tail { generation, from: self.marks.boundary.min(len), to: len, existing }
+        Tail {
+            generation,
+            from: self.marks.boundary.min(len),
+            to: len,
+            existing,
+            answer: AnswerEnd::default(),
+        }
     }
 
     /// Returns what is stored of the end of a turn that failed.

@@ -7,12 +7,15 @@ use singletree_agent::{AgentLoop, Approve};
 use singletree_durable::{FailAt, Land, MemoryStore};
 use singletree_engine::{Ctx, END, Graph, NodeResult, Projection};
 use singletree_harness::{Agent, ChatEventKind, Durability, Messages};
-use singletree_llm::{ChatMessage, Role, Script};
+use singletree_llm::{ChatMessage, Provider, Role, Script};
 use singletree_macros::State;
 use singletree_tools::{Effect, Recovery};
 
+use crate::plays::{Plays, calls, fails, says};
 use crate::probe::World;
-use crate::rig::{completed, decide, open, probes, send, suspended, toolbox, transcript, watched};
+use crate::rig::{
+    SESSION, completed, decide, errored, open, probes, send, suspended, toolbox, transcript, watched,
+};
 use crate::watched::Watched;
 
 /// A conversation, and what two researchers found.
@@ -45,8 +48,12 @@ async fn report(cx: Ctx<Desk>) -> NodeResult<Desk> {
 
 /// A graph that lets the same loop work twice, on messages of its own.
 fn desk(model: &Arc<Watched>, world: &World, approve: Approve) -> Agent {
+    desk_of(model.clone(), world, approve)
+}
+
+fn desk_of(model: Arc<dyn Provider>, world: &World, approve: Approve) -> Agent {
     let tools = toolbox(probes(world, Recovery::Rerun));
-    let research = AgentLoop::builder(model.clone()).toolbox(tools).approve(approve).graph().unwrap();
+    let research = AgentLoop::builder(model).toolbox(tools).approve(approve).graph().unwrap();
     let own = |field| Projection::by_name().inputs([("messages", "question")]).outputs([(field, "messages")]);
     let graph = Graph::<Desk>::builder()
         .node("brief", brief)
@@ -132,4 +139,23 @@ async fn wherever_the_process_dies_an_agent_inside_has_each_effect_once() {
         }
         assert!(n > 5);
     }
+}
+
+// D29: what an agent inside of a graph has done is an effect of the turn, though its messages are no part of the history.
+#[tokio::test]
+async fn a_turn_that_fails_after_an_effect_inside_keeps_its_message_and_its_key() {
+    let act = || calls(&[("a", "act", "{\"what\":\"a\"}")]);
+    let plays = Plays::of([act(), says("Found."), fails(singletree_llm::Error::Unavailable)]);
+    let (world, store) = (World::default(), MemoryStore::new());
+    let chat = open(desk_of(plays, &world, Approve::default()), store);
+    let key = || singletree_harness::SendOptions::new().key("k");
+    let outcome = chat.send_with(SESSION, ChatMessage::user("act"), key()).await;
+    let error = errored(&outcome);
+    assert_eq!((error.error_category.as_str(), error.retry_safe), ("provider_unavailable", false));
+    assert_eq!(transcript(&chat).await, ["user: act"]);
+    let failed = chat.failed_turns(SESSION, 0..9, 9).await.unwrap();
+    assert!(failed[0].effects, "{failed:?}");
+    let again = chat.send_with(SESSION, ChatMessage::user("act"), key()).await;
+    assert_eq!(errored(&again).turn, error.turn);
+    assert_eq!(world.whats(), ["act a"]);
 }

@@ -117,20 +117,22 @@ async fn tools_that_change_something_and_those_that_need_approval_are_off() {
     let reads = replies(&told(&chat, asking("look")).await);
     assert_eq!(reads, ["assistant: [look{\"what\":\"a\"}]", "tool: did a", "assistant: All done."]);
     for off in ["act", "send", "mixed"] {
-        let ended = told(&chat, asking(off)).await;
-        let failed = errored(outcome(&ended));
-        // The model was not told of it.
-        assert_eq!(failed.error_category, "provider_invalid_response", "{failed:?}");
+        // The model was not told of it, and what it calls all the same is answered as what is not there (D30).
+        let ended = replies(&told(&chat, asking(off)).await);
+        assert!(ended.iter().any(|told| told.starts_with("tool: error: there is no tool \"")), "{ended:?}");
     }
     assert!(model.said().iter().all(|(_, tools, _)| tools == &["look"]));
-    assert_eq!(world.whats(), ["look a"]);
+    // Calls that only read run at once.
+    let mut seen = world.whats();
+    seen.sort();
+    assert_eq!(seen, ["look 1", "look 2", "look 3", "look a"]);
 
     let builder =
         small_with(model.clone(), &world, Recovery::Report).approve(Approve::nothing().asking("look"));
     let chat = open(builder.agent("small").unwrap(), MemoryStore::new());
     told(&chat, asking("look")).await;
     assert!(model.said().last().unwrap().1.is_empty());
-    assert_eq!(world.whats(), ["look a"]);
+    assert_eq!(world.whats().len(), 4);
 }
 
 #[tokio::test]

@@ -64,7 +64,10 @@ async fn calls_that_do_not_read_are_told_to_the_model_and_need_no_approval() {
     let (chat, world) = chat();
     completed(&send(&chat, "garble").await);
     let transcript = transcript(&chat).await;
-    assert_eq!(transcript[2], "tool: error: the arguments are not a JSON object");
+    assert_eq!(
+        transcript[2],
+        "tool: error: the arguments are not a JSON object; what was written: {\"what\":"
+    );
     assert_eq!(transcript[3], "tool: error: there is no tool \"fly\"; the tools are: look, act, send");
     assert!(transcript[4].starts_with("tool: error: the arguments do not fit the schema"), "{transcript:?}");
     assert_eq!(world.whats(), Vec::<String>::new());

@@ -7,6 +7,7 @@ mod names;
 mod notify;
 mod outside;
 mod property;
+mod replies;
 mod serving;
 mod sound;
 mod table;

@@ -51,7 +51,8 @@ fn errored(category: &str, reply: &str) -> ChatEventKind {
 
 fn completed() -> ChatEventKind {
     let (replies, path) = (Vec::new(), DispatchPath::NewSession);
-    let outcome = CompletedTurn { turn: turn(), replies, final_state: None, path };
+    let outcome =
+        CompletedTurn { turn: turn(), replies, final_state: None, path, answer: Default::default() };
     ChatEventKind::TurnCompleted { outcome: Arc::new(ChatTurnOutcome::Completed(outcome)) }
 }
 

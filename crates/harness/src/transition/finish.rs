@@ -6,8 +6,8 @@ use singletree_durable::{Require, TurnStatus};
 use singletree_engine::{SessionState, Snapshot};
 
 use crate::Error;
-use crate::outcome::{ChatTurnOutcome, CompletedTurn};
-use crate::record::{Recorded, TurnRowExt};
+use crate::outcome::{AnswerEnd, ChatTurnOutcome, CompletedTurn};
+use crate::record::{Recorded, Tail, TurnRowExt};
 use crate::turning::{Turning, history, messages_from};
 use crate::writing::Writing;
 
@@ -23,13 +23,15 @@ pub(crate) fn finish(
     if let Some(session) = session {
         turning.write_session(writing, session)?;
     }
+    let answer = AnswerEnd::of(&turning.sides, messages.len());
     let outcome = Arc::new(ChatTurnOutcome::Completed(CompletedTurn {
         turn: turning.row.id(),
         replies: messages_from(&messages, turning.marks.boundary)?,
         final_state: Some(state.clone()),
         path: turning.path,
+        answer,
     }));
-    let recorded = Recorded::Completed(turning.tail(messages.len()));
+    let recorded = Recorded::Completed(Tail { answer, ..turning.tail(messages.len()) });
     turning.write_end(writing, &recorded, outcome.clone())?;
     Ok(outcome)
 }

@@ -63,8 +63,7 @@ async fn the_controller_tells_what_is_recorded_in_its_language() {
         "default/s user status: m",
         "default/s system ask: Approval is needed: ok.",
         "default/s user status: yes",
-        "default/s system error: That request couldn't be processed: the conversation waits for an answer to: ok. \
-         Please adjust your message and try again.",
+        "default/s system error: That request couldn't be processed: the conversation waits for an answer to: ok.",
         "default/s system status: ok was answered; work goes on.",
         "default/s system status: Done.",
         "default/s user status: n",

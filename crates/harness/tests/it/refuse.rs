@@ -5,7 +5,9 @@ use singletree_engine::{Ctx, Graph};
 use singletree_harness::{Chat, ChatTurnOutcome, Limits, SendOptions};
 use singletree_llm::{ChatMessage, ToolCall};
 
-use crate::bench::{Door, Log, Talk, category, chain, chat_of, key, name, plain, says, user};
+use crate::bench::{
+    Door, Log, Talk, called, category, chain, chat_of, history, key, name, plain, says, user,
+};
 use crate::sky::Sky;
 
 // spec: harness-chat §3.1: no store is touched before the input is known to be valid.
@@ -106,4 +108,56 @@ async fn after_shutdown_nothing_is_accepted_and_what_was_waits_for_the_next_swee
     let swept = chat.sweep().await.unwrap();
     assert_eq!(swept.iter().map(|it| it.id()).collect::<Vec<_>>(), [second.id()]);
     assert_eq!(swept[0].outcome().await.as_str(), "completed");
+}
+
+/// A graph that leaves a call open for whoever sent the message, and goes on when its result is sent.
+fn leaving_a_call_open() -> Graph<Talk> {
+    let builder = Graph::builder().node("n", |cx: Ctx<Talk>| async move {
+        let last = cx.state().messages.last().unwrap();
+        Ok(match last.tool_call_id.as_deref() {
+            Some(_) => says(&format!("it gave {}", last.text())),
+            None => called("c1"),
+        })
+    });
+    chain(builder, &["n"])
+}
+
+// Finding F18; spec: harness-chat §10.4
+#[tokio::test]
+async fn a_tool_message_is_taken_where_it_answers_an_open_call_and_nowhere_else() {
+    let store = MemoryStore::new();
+    let chat = chat_of(&leaving_a_call_open()).open(store.clone()).unwrap();
+    let refused = async |id: &str, turns_before: usize| {
+        let outcome = chat.send("s", ChatMessage::tool(id, "4")).await;
+        assert_eq!(category(&outcome), "chat_message_shape_invalid", "{id}");
+        assert_eq!(turns(&store).await, turns_before, "refused before acceptance");
+    };
+    refused("c1", 0).await;
+    chat.send("s", user("m")).await;
+    refused("c2", 1).await;
+    chat.send("s", ChatMessage::tool("c1", "4")).await;
+    assert_eq!(history(&chat, "s").await, ["u:m", "a:(c1)", "t:c1=4", "a:it gave 4"]);
+    refused("c1", 2).await;
+}
+
+// Finding F18
+#[tokio::test]
+async fn a_tool_message_in_the_queue_is_looked_at_when_its_turn_comes() {
+    let door = Door::shut();
+    let at_door = door.clone();
+    let builder = Graph::builder().node("n", move |_: Ctx<Talk>| {
+        let door = at_door.clone();
+        async move {
+            door.pass().await;
+            Ok(says("x"))
+        }
+    });
+    let chat = chat_of(&chain(builder, &["n"])).open(MemoryStore::new()).unwrap();
+    let first = chat.submit("s", user("m"), SendOptions::new()).await.unwrap();
+    door.somebody().await;
+    let second = chat.submit("s", ChatMessage::tool("c1", "4"), SendOptions::new()).await.unwrap();
+    door.open();
+    first.outcome().await;
+    assert_eq!(category(second.outcome().await.as_ref()), "chat_message_shape_invalid");
+    assert_eq!(history(&chat, "s").await, ["u:m", "a:x"]);
 }

@@ -96,3 +96,29 @@ async fn waits_that_were_given_up_are_told_too_and_resumed_turns_that_wait_again
     assert_eq!(closing.resumed().await.unwrap(), [], "it answers no message");
     assert_eq!(send(&chat, "m3").await.0, ["errored chat_turn_cancelled"]);
 }
+
+// Finding F17; spec: harness-chat §8.2
+#[tokio::test]
+async fn a_resumed_turn_that_suspends_again_is_told_to_nobody_who_subscribed() {
+    let pausing =
+        |signal: &'static str| move |cx: Ctx<Talk>| async move { cx.suspend(Signal::new(signal)).await };
+    let builder = say(Graph::builder().node("one", pausing("one")), &Log::default(), "between");
+    let builder = say(builder.node("two", pausing("two")), &Log::default(), "done");
+    let graph = chain(builder, &["one", "between", "two", "done"]);
+    let chat = Chat::builder().agent(agent(&graph, Durability::Step)).open(MemoryStore::new()).unwrap();
+    let told: Arc<Mutex<Vec<String>>> = Arc::default();
+    let teller = told.clone();
+    let _subscribed = chat.subscribe("s", move |it| teller.lock().unwrap().push(line(it.as_ref()))).unwrap();
+    chat.send("s", user("m")).await;
+    let paused = chat.answer(at("s", "one"), approve(true)).await.unwrap().outcome().await;
+    assert_eq!(line(&paused), "suspended 3.3 two [a:between]");
+    assert_eq!(told.lock().unwrap().as_slice(), [] as [&str; 0]);
+    let last = chat.answer(at("s", "two"), approve(true)).await.unwrap().outcome().await;
+    let mut resumed = Box::pin(chat.resumed("s", None).await.unwrap());
+    let first = futures_util::StreamExt::next(&mut resumed).await.unwrap().unwrap().1;
+    assert_eq!(line(&first), line(&last));
+    while told.lock().unwrap().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(told.lock().unwrap().as_slice(), [line(&last)]);
+}

@@ -141,6 +141,12 @@ pub struct Completed {
     pub session: String,
     /// The messages that it added after the user's own, of all roles, in order; may be empty.
     pub replies: Vec<Message>,
+    /// Why the model of its last answer stopped, where that is not as usual: `length`, `content_filter` or `error`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finish_reason: Option<String>,
+    /// Whether the model gave no word of an answer, also when it was asked again: then there is no message of it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub empty_answer: bool,
 }
 
 /// A turn that waits for an answer.
@@ -173,7 +179,12 @@ pub struct Errored {
     pub category: String,
     /// What to show to the human. It is no part of the history.
     pub reply: String,
-    /// What happened, for people.
+    /// What happened, for whoever runs or calls the agent.
+    pub message: String,
+    /// What whoever runs or calls the agent can do about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+    /// The same as `message`.
     pub diagnostic: String,
     /// Whether sending the same again is known to do nothing twice.
     pub retry_safe: bool,

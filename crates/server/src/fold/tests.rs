@@ -27,7 +27,13 @@ pub(super) fn event(at: u64, durable: bool, turn: TurnId, what: ChatEventKind) -
 }
 
 pub(super) fn completed(turn: TurnId) -> ChatEventKind {
-    let done = CompletedTurn { turn, replies: Vec::new(), final_state: None, path: DispatchPath::NewSession };
+    let done = CompletedTurn {
+        turn,
+        replies: Vec::new(),
+        final_state: None,
+        path: DispatchPath::NewSession,
+        answer: Default::default(),
+    };
     ChatEventKind::TurnCompleted { outcome: Arc::new(ChatTurnOutcome::Completed(done)) }
 }
 

@@ -122,6 +122,8 @@ impl View {
                 turn: it.turn.to_string(),
                 session: session.to_owned(),
                 replies: messages(&it.replies),
+                finish_reason: it.answer.finish_reason.map(|reason| reason.as_str().to_owned()),
+                empty_answer: it.answer.empty_answer,
             }),
             ChatTurnOutcome::Suspended(it) => native::Outcome::Suspended(native::Suspended {
                 turn: it.turn.to_string(),
@@ -239,6 +241,8 @@ fn errored(session: &str, turn: &ErroredTurn) -> native::Errored {
         bucket: bucket(turn.error_bucket),
         category: turn.error_category.clone(),
         reply: turn.reply.text().into_owned(),
+        message: turn.message().to_owned(),
+        hint: turn.hint().map(str::to_owned),
         diagnostic: turn.diagnostic.clone(),
         retry_safe: turn.retry_safe,
     }

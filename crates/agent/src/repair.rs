@@ -1,0 +1,144 @@
+//! Answers of a model that are not what was asked for, and how the loop goes on with them (D30).
+
+use std::collections::BTreeSet;
+
+use singletree_llm::{Detail, Error, Request, Response, Role, ToolCall};
+
+use crate::state::UnreadCall;
+
+/// How many answers in a row may need a repair, unless something else is said.
+pub(crate) const REPAIRS_MAX: u64 = 3;
+
+/// An answer that the loop can go on with.
+#[derive(Debug)]
+pub(crate) struct Usable {
+    pub(crate) response: Response,
+    /// What the model wrote as arguments of calls that have none.
+    pub(crate) unread: Vec<UnreadCall>,
+    /// What is wrong with the answer, where the model has to be told so.
+    pub(crate) problem: Option<Error>,
+}
+
+/// Takes what a call of the model gave, if the loop can go on with it.
+///
+/// # Errors
+/// The call's own, where it has no response, or one whose mistake the model cannot mend by reading the results of its calls.
+pub(crate) fn usable(answered: Result<Response, Error>, request: &Request) -> Result<Usable, Error> {
+    let (response, refused) = match answered {
+        Ok(response) => (response, None),
+        Err(error) => match error.response() {
+            Some(response) => (response.clone(), Some(error)),
+            None => return Err(error),
+        },
+    };
+    if is_empty(&response) {
+        return Ok(Usable { response, unread: Vec::new(), problem: None });
+    }
+    let mut response = response;
+    let unread = forget_unusable(&mut response);
+    name_calls(&mut response.message.tool_calls);
+    let is_message = response.message.role == Role::Assistant && response.message.validate().is_ok();
+    match refused {
+        Some(error) if !is_message || response.message.tool_calls.is_empty() => Err(error),
+        None if !is_message => Err(malformed(&response)),
+        // What finished with `error` was not held to the request.
+        refused => {
+            let problem = refused.or_else(|| unsound(&response, request));
+            Ok(Usable { response, unread, problem })
+        }
+    }
+}
+
+/// Tells whether an answer says nothing and asks for nothing.
+pub(crate) fn is_empty(response: &Response) -> bool {
+    response.message.role == Role::Assistant
+        && response.message.tool_calls.is_empty()
+        && response.message.text().trim().is_empty()
+}
+
+/// Says what is wrong with the calls of a message, if something is.
+fn unsound(response: &Response, request: &Request) -> Option<Error> {
+    let calls = response.message.tool_calls.iter();
+    let problem = calls.filter_map(|call| {
+        let Some(tool) = request.tools.iter().find(|tool| tool.name() == call.name) else {
+            return Some(format!("{:?} is not a tool of this request", call.name));
+        };
+        let Some(arguments) = &call.arguments else {
+            return Some(format!("the arguments of {:?} are no JSON object", call.name));
+        };
+        let mismatch = tool.schema().check_map(arguments).err()?;
+        Some(format!("the arguments of {:?} do not fit: {mismatch}", call.name))
+    });
+    let detail = problem.map(Detail::new).next()?;
+    Some(Error::InvalidResponse(detail))
+}
+
+fn malformed(response: &Response) -> Error {
+    let problem = response.message.validate().err();
+    let detail = Detail::new("the provider's message is malformed");
+    Error::InvalidResponse(match problem {
+        Some(problem) => detail.with_source(problem),
+        None => detail,
+    })
+}
+
+/// Takes the arguments out of calls that are nested deeper than a chat can keep, and returns what was written as arguments of
+/// all calls that have none.
+fn forget_unusable(response: &mut Response) -> Vec<UnreadCall> {
+    let mut unread = Vec::new();
+    for (index, call) in response.message.tool_calls.iter_mut().enumerate() {
+        let too_deep = call.arguments.take_if(|arguments| singletree_llm::is_too_deep(arguments));
+        let text = match too_deep {
+            Some(arguments) => Some(cut(&serde_json::Value::Object(arguments).to_string())),
+            None => response.unread_arguments.get(&index).cloned(),
+        };
+        if let (None, Some(text)) = (&call.arguments, text) {
+            unread.push(UnreadCall { call: index as u64, text });
+        }
+    }
+    unread
+}
+
+fn cut(text: &str) -> String {
+    let end = (0..=singletree_llm::UNREAD_ARGUMENTS_MAX.min(text.len()))
+        .rev()
+        .find(|at| text.is_char_boundary(*at));
+    text[..end.unwrap_or(0)].to_owned()
+}
+
+/// Gives each call an id of its own: results find their calls by it.
+fn name_calls(calls: &mut [ToolCall]) {
+    let mut taken: BTreeSet<String> = BTreeSet::new();
+    for index in 0..calls.len() {
+        let is_taken = calls[index].id.is_empty() || taken.contains(&calls[index].id);
+        if is_taken {
+            let others: BTreeSet<&str> = calls.iter().map(|call| call.id.as_str()).collect();
+            let fresh = (index..).map(|at| format!("call_{at}"));
+            let fresh = fresh.into_iter().find(|id| !others.contains(id.as_str()) && !taken.contains(id));
+            calls[index].id = fresh.unwrap_or_default();
+        }
+        taken.insert(calls[index].id.clone());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Map, json};
+    use singletree_llm::{ChatMessage, FinishReason, Usage};
+
+    use super::*;
+
+    fn calling(ids: &[&str]) -> Response {
+        let calls = ids.iter().map(|id| ToolCall::new(*id, "t", Map::new()));
+        let message = ChatMessage::assistant("").with_tool_calls(calls);
+        Response::new(message, FinishReason::ToolCalls, Usage::default(), json!({}))
+    }
+
+    #[test]
+    fn calls_of_one_id_get_ids_of_their_own() {
+        let mut calls = calling(&["a", "a", "", "call_1", "a"]).message.tool_calls;
+        name_calls(&mut calls);
+        let ids: Vec<&str> = calls.iter().map(|call| call.id.as_str()).collect();
+        assert_eq!(ids, ["a", "call_2", "call_3", "call_1", "call_4"]);
+    }
+}

@@ -1,0 +1,133 @@
+//! A model that answers what a test says, in order, and keeps what it was asked.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use futures_util::{FutureExt, StreamExt, stream};
+use serde_json::Value;
+use singletree_llm::{
+    BoxFuture, BoxStream, Delta, Error, FinishReason, Provider, Request, Response, ResponseLimits, Result,
+    Usage, complete_streaming,
+};
+
+/// One answer, as the pieces in which it comes; or an error.
+pub(crate) type Play = Result<Vec<Delta>>;
+
+#[derive(Debug)]
+pub(crate) struct Plays {
+    plays: Mutex<VecDeque<Play>>,
+    asked: Mutex<Vec<Request>>,
+    streams: bool,
+}
+
+impl Plays {
+    pub(crate) fn of(plays: impl IntoIterator<Item = Play>) -> Arc<Self> {
+        let plays = Mutex::new(plays.into_iter().collect());
+        Arc::new(Self { plays, asked: Mutex::default(), streams: true })
+    }
+
+    /// The same, asked for whole answers only.
+    pub(crate) fn whole(plays: impl IntoIterator<Item = Play>) -> Arc<Self> {
+        let plays = Mutex::new(plays.into_iter().collect());
+        Arc::new(Self { plays, asked: Mutex::default(), streams: false })
+    }
+
+    pub(crate) fn asked(&self) -> usize {
+        self.asked.lock().unwrap().len()
+    }
+
+    pub(crate) fn last_request(&self) -> Request {
+        self.asked.lock().unwrap().last().unwrap().clone()
+    }
+}
+
+impl Provider for Plays {
+    fn model(&self) -> &'static str {
+        "plays"
+    }
+
+    fn ready(&self) -> BoxFuture<'_, Result<()>> {
+        async { Ok(()) }.boxed()
+    }
+
+    fn complete<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Response>> {
+        async move {
+            let once = Once(self);
+            complete_streaming(&once, request, ResponseLimits::standard(), |_| {}).await
+        }
+        .boxed()
+    }
+
+    fn streams(&self) -> bool {
+        self.streams
+    }
+
+    fn stream<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<BoxStream<'a, Result<Delta>>>> {
+        async move {
+            self.asked.lock().unwrap().push(request.clone());
+            let deltas = self.plays.lock().unwrap().pop_front().expect("the test says what comes")?;
+            Ok(stream::iter(deltas.into_iter().map(Ok)).boxed())
+        }
+        .boxed()
+    }
+}
+
+/// The same model, which streams.
+#[derive(Debug)]
+struct Once<'p>(&'p Plays);
+
+impl Provider for Once<'_> {
+    fn model(&self) -> &str {
+        self.0.model()
+    }
+
+    fn ready(&self) -> BoxFuture<'_, Result<()>> {
+        self.0.ready()
+    }
+
+    fn complete<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Response>> {
+        self.0.complete(request)
+    }
+
+    fn streams(&self) -> bool {
+        true
+    }
+
+    fn stream<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<BoxStream<'a, Result<Delta>>>> {
+        self.0.stream(request)
+    }
+}
+
+/// What each answer costs.
+pub(crate) fn usage() -> Usage {
+    Usage { prompt_tokens: Some(2), completion_tokens: Some(1), total_tokens: Some(3), ..Usage::default() }
+}
+
+/// An answer of text that ended for a reason.
+pub(crate) fn ended(text: &str, reason: FinishReason) -> Play {
+    Ok(vec![Delta::text(text), Delta::Finish { reason, usage: usage(), raw: Value::Null }])
+}
+
+pub(crate) fn says(text: &str) -> Play {
+    ended(text, FinishReason::Stop)
+}
+
+/// An answer that calls tools: (id, tool, the text of the arguments).
+pub(crate) fn calls(calls: &[(&str, &str, &str)]) -> Play {
+    let mut deltas: Vec<Delta> = (0..)
+        .zip(calls)
+        .map(|(index, (id, name, arguments))| Delta::ToolCall {
+            index,
+            id: Some((*id).to_owned()),
+            name: Some((*name).to_owned()),
+            arguments: Some((*arguments).to_owned()),
+            signature: None,
+        })
+        .collect();
+    deltas.push(Delta::Finish { reason: FinishReason::ToolCalls, usage: usage(), raw: Value::Null });
+    Ok(deltas)
+}
+
+pub(crate) fn fails(error: fn(singletree_llm::Detail) -> Error) -> Play {
+    Err(error(singletree_llm::Detail::new("said so")))
+}

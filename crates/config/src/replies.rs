@@ -1,0 +1,70 @@
+//! `[replies]`: what end users are shown when a turn fails.
+
+use singletree_harness::{Bucket, BucketTable, Replies};
+use singletree_narration::Locale;
+
+use crate::section::Section;
+
+/// Texts, as the file has them.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct RepliesTable {
+    language: Option<Locale>,
+    /// By bucket or category.
+    texts: Vec<(&'static str, String)>,
+}
+
+impl RepliesTable {
+    pub(crate) fn read(mut section: Section<'_>) -> Self {
+        let languages = Locale::ALL.map(|language| (language.as_str(), language));
+        let language = section.choice("language", &languages).map(|choice| choice.value);
+        let buckets = [Bucket::SessionTerminating, Bucket::RetryableTransient, Bucket::UserCorrectable];
+        let keys = buckets.map(Bucket::as_str).into_iter().chain(BucketTable::categories());
+        let texts = keys.filter_map(|key| Some((key, section.text(key)?.value))).collect();
+        section.end();
+        Self { language, texts }
+    }
+
+    /// Makes the texts of an agent: the built-in ones of a language, over them those for all agents, over them its own.
+    pub(crate) fn made(of_all: Option<&Self>, own: Option<&Self>) -> Replies {
+        let language = [own, of_all].into_iter().flatten().find_map(|table| table.language);
+        let texts = [of_all, own].into_iter().flatten().flat_map(|table| &table.texts);
+        let built_in = Replies::of_language(language.unwrap_or_default());
+        texts.fold(built_in, |replies, (key, text)| replies.with(key, text.as_str()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use crate::file::File;
+    use crate::report::Faults;
+
+    use super::*;
+
+    // Finding U14; D32
+    #[test]
+    fn replies_of_an_agent_go_over_those_of_all_and_those_over_the_built_in_ones() {
+        let text = "[replies]\nlanguage = \"de\"\nprovider_rate_limit = \"Kurz warten.\"\nuser_correctable = \"So nicht.\"\n\
+                    [agents.a]\ninstructions = \"x\"\n\
+                    [agents.a.replies]\nlanguage = \"en\"\nuser_correctable = \"Not so.\"\n\
+                    [agents.b]\ninstructions = \"x\"\n";
+        let faults = Faults::default();
+        let file = File::read(text, Path::new("."), &faults).expect("it reads");
+        let replies: Vec<Replies> = file
+            .agents
+            .iter()
+            .map(|agent| RepliesTable::made(file.replies.as_ref(), agent.replies.as_ref()))
+            .collect();
+        let told = |replies: &Replies| {
+            let of = |category: &str| replies.by_category[category].clone();
+            [of("provider_rate_limit"), of("provider_authentication"), replies.user_correctable.clone()]
+        };
+        let [english, german] = [Locale::English, Locale::German]
+            .map(|language| Replies::of_language(language).by_category["provider_authentication"].clone());
+        assert_eq!(told(&replies[0]), ["Kurz warten.".to_owned(), english, "Not so.".to_owned()]);
+        assert_eq!(told(&replies[1]), ["Kurz warten.".to_owned(), german, "So nicht.".to_owned()]);
+        let none = RepliesTable::made(None, None);
+        assert_eq!(none.by_category, Replies::of_language(Locale::English).by_category);
+    }
+}

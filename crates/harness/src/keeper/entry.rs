@@ -1,0 +1,50 @@
+//! What a turn adds to its session before its graph runs.
+
+use std::sync::Arc;
+
+use singletree_engine::{Item, Slot, Snapshot, Update};
+
+use super::{Keeper, lock};
+use crate::calls::{Closing, Records, closings};
+use crate::history::HISTORY;
+use crate::policy::COMMAND;
+use crate::position::Marks;
+use crate::tool_message;
+use crate::turning::history as history_of;
+
+/// What a turn begins with.
+pub(crate) struct Entering {
+    /// The user's message; none for a turn that retries one over the history, in which it stands.
+    pub(crate) message: Option<Item>,
+    /// Its text, where it is a command.
+    pub(crate) command: Option<String>,
+}
+
+impl Keeper {
+    /// Closes open calls and appends the user's message: what the engine calls between load and merge (R3, INV-6).
+    pub(crate) fn entry(
+        self: &Arc<Self>,
+        entering: Entering,
+    ) -> impl FnOnce(&Snapshot) -> Update + Send + use<> {
+        let keeper = self.clone();
+        let Entering { message, command } = entering;
+        move |state| {
+            let loaded = history_of(state);
+            let reason = "the turn that called this ended before it answered";
+            let closing = Closing { status: "unknown", reason };
+            let mut closed = closings(&loaded, &Records::new(), closing);
+            tool_message::leave_out_answered(&mut closed, message.as_ref());
+            let first = loaded.len();
+            let boundary = first + closed.len() as u64 + u64::from(message.is_some());
+            let mut turning = lock(&keeper.turning);
+            turning.marks = Marks { first, boundary, announced: first };
+            keeper.stream.begin_at(turning.marks);
+            let messages = closed.into_iter().chain(message).collect();
+            let update = Update::new().with(HISTORY, Slot::Many(messages));
+            match command {
+                Some(command) => update.with(COMMAND, Slot::One(Item::from_typed(command))),
+                None => update,
+            }
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! Messages of the role tool that somebody sends: they answer an open call, or are refused (harness-chat §10.4).
+
+use std::sync::Arc;
+
+use singletree_engine::{Item, List};
+use singletree_llm::{ChatMessage, Role};
+
+use crate::chat::Chat;
+use crate::history::{HISTORY, Messages};
+use crate::hot::Hot;
+use crate::house::Served;
+use crate::prepare::Preparing;
+use crate::runner::load_error;
+use crate::{Error, Result, record, stored};
+
+/// Checks that a tool message answers an open call of the history (harness-chat §10.4); any other message may come.
+pub(crate) fn check(history: &List, message: &ChatMessage) -> Result<()> {
+    let id = message.tool_call_id.as_deref();
+    if message.role != Role::Tool || Messages::of(history).has_open_call(id) {
+        return Ok(());
+    }
+    let why = format!("tool_call_id: {:?} is no open call of the conversation", id.unwrap_or_default());
+    Err(Error::MessageShape { why })
+}
+
+/// Leaves out of the messages that close open calls the one whose call a tool message answers itself.
+pub(crate) fn leave_out_answered(closed: &mut Vec<Item>, message: Option<&Item>) {
+    let message = message.and_then(|message| record::message(message).ok());
+    let Some(answer) = message.filter(|message| message.role == Role::Tool) else { return };
+    closed.retain(|item| !record::message(item).is_ok_and(|it| it.tool_call_id == answer.tool_call_id));
+}
+
+impl Chat {
+    /// Refuses a tool message that answers no open call, where nothing is under way that may still make one: such a message is
+    /// looked at when its turn comes.
+    pub(crate) async fn check_tool_message(
+        &self,
+        hot: &Arc<Hot>,
+        served: &Arc<Served>,
+        message: &ChatMessage,
+    ) -> Result<()> {
+        let is_idle = {
+            let desk = hot.desk();
+            desk.running.is_none() && desk.queue.is_empty()
+        };
+        if message.role != Role::Tool || !is_idle {
+            return Ok(());
+        }
+        let stored = Preparing { house: &self.house, hot, served }.fields().await.map_err(load_error)?;
+        let history = stored::list(&stored, HISTORY).cloned().unwrap_or_default();
+        check(&history, message)
+    }
+}
