@@ -96,7 +96,8 @@ where
                 if let Some(error) = serde_json::from_str::<T>(text).err().filter(|error| error.is_data()) {
                     return Err(format!("its type does not read what it writes: {error}"));
                 }
-                reads_back.store(true, Ordering::Relaxed);
+                // Null and what is empty prove nothing about the rest of the type.
+                reads_back.store(text.len() > 4, Ordering::Relaxed);
             }
             Ok(())
         }
