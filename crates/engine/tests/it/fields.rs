@@ -195,6 +195,7 @@ struct Memory {
 #[tokio::test]
 async fn a_type_that_does_not_read_what_it_writes_is_found_at_its_first_write() {
     type Written = fn() -> MemoryUpdate;
+    assert_eq!(Forgetful { needed: 1 }.needed, 1);
     let writes: [Written; 2] = [
         || Memory::update().known(Json(Some(Forgetful { needed: 1 }))),
         || Memory::update().all([Forgetful { needed: 1 }]),

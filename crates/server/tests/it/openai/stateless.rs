@@ -60,11 +60,6 @@ async fn tools_that_read_are_run_and_those_that_change_something_are_off() {
     let rig = Rig::start().await;
     ask(&rig.client(), &says("look")).await;
     assert_eq!(rig.world.done(), ["look a"]);
-    let refused = ask(&rig.client(), &says("act")).await;
-    assert_eq!(
-        (refused.status, &refused.json()["error"]["code"]),
-        (502, &json!("provider_invalid_response"))
-    );
     // What changes something is answered as a tool that there is not (D30).
     let off = ask(&rig.client(), &says("act")).await;
     assert_eq!((off.status, &off.json()["choices"][0]["message"]["content"]), (200, &json!("All done.")));
