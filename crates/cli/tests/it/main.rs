@@ -20,6 +20,7 @@ mod colours;
 mod commands;
 mod doctor;
 mod erase;
+mod erring;
 mod guide;
 mod health;
 mod page;

@@ -47,7 +47,7 @@ impl ModelServer {
     }
 }
 
-fn read(stream: &TcpStream) -> Option<Asked> {
+pub(crate) fn read(stream: &TcpStream) -> Option<Asked> {
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     let (mut head, mut length) = (String::new(), 0);
     loop {

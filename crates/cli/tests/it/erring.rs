@@ -1,0 +1,157 @@
+//! A model that errs in every way that models and their servers are known to err, over every wire that a client may use: the turn
+//! goes on or fails with words that help, effects happen once, and a client that reloads sees the transcript.
+
+mod model;
+mod wires;
+
+use std::fs;
+use std::process::Stdio;
+use std::sync::{Arc, Mutex};
+
+use serde_json::Value;
+
+use crate::home::{BINARY, Home};
+use crate::serving::Serving;
+use model::{Failing, WAYS, Way};
+use wires::{Seen, WIRES, Wire};
+
+const KEY: &str = "sk-erring-4711";
+
+fn agents(url: &str) -> String {
+    format!(
+        "[models.erring]\nwire = \"openai\"\nname = \"x\"\nbase_url = \"{url}\"\nkey = {{ env = \"ERRING_KEY\" }}\n\
+         [models.erring.retry]\nattempts = 3\npause = \"10ms\"\nlongest_pause = \"50ms\"\n\
+         [models.erring.time]\nfirst = \"5s\"\nidle = \"5s\"\n\
+         [agents.keeper]\ninstructions = \"Keep what you are told.\"\ntools = [\"outbox\", \"clock\"]\n\
+         [agents.other]\ninstructions = \"Another one.\"\ntools = [\"calculator\"]\n\
+         [approval]\nask = []\ntrust = [\"send_message\"]\n\
+         [limits]\nbusy_sessions = 1000\n"
+    )
+}
+
+/// What became of one way over one wire; `None` where everything is as it should be.
+fn judge(way: &Way, wire: &Wire, session: &str, server: &Serving, seen: &Seen) -> Option<String> {
+    let asked = |path: &str| server.ask("GET", &format!("/v1/sessions/{session}/{path}"), &Value::Null);
+    let turns = asked("turns");
+    let Some(turn) = turns["items"].as_array().and_then(|items| items.last()).cloned() else {
+        return Some(format!("there is no turn: {turns}; the client saw {seen:?}"));
+    };
+    let read = asked(&format!("turns/{}", turn["id"].as_str().unwrap_or_default()));
+    let outcome = &read["outcome"];
+    let status = outcome["status"].as_str().unwrap_or_default();
+    let end = outcome["category"].as_str().unwrap_or(status);
+    if !way.ends.contains(&end) {
+        return Some(format!("it ended with {end}, not one of {:?}", way.ends));
+    }
+    let history = asked("messages");
+    let said = |items: &Value| -> Vec<String> {
+        let items = items.as_array().cloned().unwrap_or_default();
+        items
+            .iter()
+            .filter(|item| item["role"] == "assistant")
+            .map(|item| wires::text_of(&item["content"]))
+            .collect()
+    };
+    if status == "completed" {
+        if seen.failed {
+            return Some(format!("the turn completed and the client was told of a failure: {seen:?}"));
+        }
+        let answer = said(&history["items"]).pop().unwrap_or_default();
+        if seen.text.as_deref().is_some_and(|text| text.trim() != answer.trim()) {
+            return Some(format!("the client saw {:?} and the transcript says {answer:?}", seen.text));
+        }
+        return None;
+    }
+    if !seen.failed {
+        return Some(format!("the turn failed and the client was not told: {seen:?}"));
+    }
+    if outcome["reply"].as_str().unwrap_or_default().trim().is_empty() {
+        return Some(format!("there are no words for the user: {outcome}"));
+    }
+    let shown = format!("{history}");
+    if !shown.contains(&way.text(wire)) {
+        return Some(format!("the message is in no list after a reload: {history}"));
+    }
+    shown.contains(KEY).then(|| "a list shows the key".to_owned())
+}
+
+// spec: llm-provider §7, harness-chat §10; D7, D29, D30, D32
+#[test]
+fn an_erring_model_is_repaired_or_told_and_acts_once_over_every_wire() {
+    let failing = Arc::new(Failing::default());
+    let url = failing.clone().serve();
+    let home = Home::new();
+    fs::write(home.path().join("singletree.toml"), agents(&url)).unwrap();
+    let mut command = home.command(BINARY);
+    command.current_dir(home.path()).args(["serve", "--listen", "127.0.0.1:0"]).env("ERRING_KEY", KEY);
+    let log = home.path().join("log.jsonl");
+    command.stdout(Stdio::piped()).stderr(fs::File::create(&log).unwrap());
+    let server = Serving::of(command.spawn().unwrap());
+    let wrong = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for wire in WIRES {
+            let (server, wrong) = (&server, &wrong);
+            scope.spawn(move || {
+                for way in WAYS {
+                    let session = format!("{}-{}", wire.name, way.name);
+                    let seen = (wire.say)(&server.url, &session, &way.text(wire));
+                    if let Some(why) = judge(way, wire, &session, server, &seen) {
+                        wrong.lock().unwrap().push(format!("{session}: {why}"));
+                    }
+                }
+            });
+        }
+    });
+    server.stop();
+    let listed = home.json(&["outbox", "list"]).1;
+    let sent: Vec<&str> = listed["messages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|message| message["body"].as_str())
+        .collect();
+    for (way, wire) in WAYS.iter().flat_map(|way| WIRES.iter().map(move |wire| (way, wire))) {
+        let times = sent.iter().filter(|body| **body == way.text(wire)).count();
+        if times != way.effects {
+            let session = format!("{}-{}", wire.name, way.name);
+            wrong.lock().unwrap().push(format!("{session}: it acted {times} times, not {}", way.effects));
+        }
+    }
+    let log = fs::read_to_string(log).unwrap();
+    assert!(!log.contains(KEY), "the log shows the key");
+    let wrong = wrong.into_inner().unwrap();
+    assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), WAYS.len() * WIRES.len(), wrong.join("\n"));
+}
+
+/// The same at a terminal, which opens the database itself.
+#[test]
+fn an_erring_model_is_repaired_or_told_at_a_terminal() {
+    let failing = Arc::new(Failing::default());
+    let url = failing.clone().serve();
+    let home = Home::new();
+    fs::write(home.path().join("singletree.toml"), agents(&url)).unwrap();
+    let wire = Wire { name: "terminal", say: |_, _, _| Seen::default() };
+    let mut wrong = Vec::new();
+    for way in WAYS {
+        let mut command = home.command(BINARY);
+        command.current_dir(home.path()).env("ERRING_KEY", KEY);
+        let ran = command.args(["send", &way.text(&wire), "--session", way.name]).output().unwrap();
+        let (out, err) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
+        let completes = way.ends.contains(&"completed");
+        let told = format!("{}: exit {:?}\n{out}{err}", way.name, ran.status.code());
+        match ran.status.code() {
+            Some(0) if completes => {}
+            Some(1) if way.ends.iter().any(|end| *end != "completed") => {
+                let words = out.lines().chain(err.lines()).any(|line| line.split(' ').count() > 4);
+                if !words {
+                    wrong.push(format!("no words: {told}"));
+                }
+            }
+            _ => wrong.push(told.clone()),
+        }
+        if told.contains(KEY) {
+            wrong.push(format!("the key is shown: {told}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), WAYS.len(), wrong.join("\n"));
+}
