@@ -151,3 +151,20 @@ fn thoughts_are_shown_of_the_agents_whose_table_says_so() {
     }
     server.stop();
 }
+
+#[test]
+fn a_running_server_forgets_turns_as_its_file_says() {
+    let home = home("[retention]\nturns = 2\n");
+    let server = Serving::start_in(&home, &[]);
+    for _ in 0..5 {
+        assert_eq!(say(&server, "s")["status"], "completed");
+    }
+    let kept = || server.ask("GET", "/v1/sessions/s/turns", &Value::Null)["items"].as_array().unwrap().len();
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while kept() > 2 {
+        assert!(std::time::Instant::now() < until, "{} turns are kept", kept());
+    }
+    let messages = server.ask("GET", "/v1/sessions/s/messages", &Value::Null);
+    assert_eq!(messages["items"].as_array().unwrap().len(), 10, "history is never forgotten");
+    server.stop();
+}

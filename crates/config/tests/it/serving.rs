@@ -4,6 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+use singletree_harness::Retention;
+
 use crate::table::{MODEL, check_in, read_in};
 
 const AGENT: &str = "agents.a = { instructions = \"x\" }\n";
@@ -147,4 +149,15 @@ fn what_is_wrong_about_tokens_is_told() {
             "9:1: `auth.tokens.leeway` must be 5m or less: a token is over when it is over",
         ],
     );
+}
+
+#[test]
+fn what_is_forgotten_is_read_and_without_the_table_nothing_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let read = |text: &str| read_in(folder.path(), &format!("{MODEL}{AGENT}{text}")).unwrap().retention();
+    assert_eq!(read(""), None);
+    let all = Retention { turns: Some(1000), events: Some(10_000), age: Some(Duration::from_hours(90 * 24)) };
+    assert_eq!(read("[retention]\nturns = 1000\nevents = 10000\nage = \"90d\"\n"), Some(all));
+    assert_eq!(read("[retention]\nturns = 1\n"), Some(Retention { turns: Some(1), ..Retention::default() }));
+    check("[retention]\nturns = 0\nlast = 3\n", &["retention.turns", "no key `last`"]);
 }
