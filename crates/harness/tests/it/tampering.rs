@@ -126,5 +126,5 @@ async fn every_kind_of_tampering_is_found_and_nothing_in_an_untouched_file() {
     }
     assert_eq!(missed, [&""; 0]);
     assert!(KINDS.len() >= 24);
-    println!("tampering: {} kinds", KINDS.len());
+    eprintln!("tampering: {} kinds", KINDS.len());
 }
