@@ -56,13 +56,8 @@ pub(crate) async fn model(parts: Arc<Parts>, cx: Ctx<AgentState>) -> NodeResult<
         sides.note(position, "agent", id.as_str());
     }
     let budget = cx.extension::<TurnBudget>();
-    let call = ModelCall {
-        member,
-        request: &request,
-        stream: stream.as_deref(),
-        position,
-        budget: budget.as_deref(),
-    };
+    let (stream, budget) = (stream.as_deref(), budget.as_deref());
+    let call = ModelCall { member, request: &request, stream, position, budget };
     let (usable, asked) = call.usable(&parts, state.answers).await?;
     let Usable { response, unread, problem } = usable;
     let (message, ended) = (response.message, response.finish_reason);

@@ -327,9 +327,9 @@ fn told(
     let clean = |text: &str| shared.redactor.redact(text).into_owned();
     let problem = Problem {
         message: clean(&problem.message),
-        hint: problem.hint.as_deref().map(clean),
-        field: problem.field.as_deref().map(clean),
-        reply: problem.reply.as_deref().map(clean),
+        hint: problem.hint.as_deref().map(clean).map(Into::into),
+        field: problem.field.as_deref().map(clean).map(Into::into),
+        reply: problem.reply.as_deref().map(clean).map(Into::into),
         ..problem.clone()
     };
     let mut response = render(&problem, asked);

@@ -27,13 +27,13 @@ pub(crate) struct Problem {
     /// What happened, for people; no secret, no raw text of others.
     pub(crate) message: String,
     /// What to do about it.
-    pub(crate) hint: Option<String>,
+    pub(crate) hint: Option<Box<str>>,
     /// After how many seconds to try again.
     pub(crate) retry_after: Option<u32>,
     /// Where in the body the mistake is, such as `context.session_id`.
-    pub(crate) field: Option<String>,
+    pub(crate) field: Option<Box<str>>,
     /// The text for the end user of a conversation, where that is not the message (D32).
-    pub(crate) reply: Option<String>,
+    pub(crate) reply: Option<Box<str>>,
     /// What of the conversation it names; few do.
     pub(crate) names: Option<Box<Names>>,
 }
@@ -72,7 +72,7 @@ impl Problem {
 
     /// Adds what to do about it.
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
+        self.hint = Some(hint.into().into());
         self
     }
 
@@ -84,7 +84,7 @@ impl Problem {
 
     /// Says where in the body the mistake is.
     pub(crate) fn field(mut self, field: impl Into<String>) -> Self {
-        self.field = Some(field.into());
+        self.field = Some(field.into().into());
         self
     }
 
@@ -144,7 +144,7 @@ impl Problem {
             Some(wait) => problem.retry_after(seconds_of(wait)),
             None => problem,
         };
-        Self { reply: Some(errored.reply.text().into_owned()), names, ..problem }
+        Self { reply: Some(errored.reply.text().into_owned().into()), names, ..problem }
     }
 
     /// Returns the text for the end user of a conversation.

@@ -160,10 +160,8 @@ fn a_running_server_forgets_turns_as_its_file_says() {
         assert_eq!(say(&server, "s")["status"], "completed");
     }
     let kept = || server.ask("GET", "/v1/sessions/s/turns", &Value::Null)["items"].as_array().unwrap().len();
-    let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
-    while kept() > 2 {
-        assert!(std::time::Instant::now() < until, "{} turns are kept", kept());
-    }
+    // It forgets beside its answers: it is asked until it has.
+    assert!((0..50_000).any(|_| kept() <= 2), "{} turns are kept", kept());
     let messages = server.ask("GET", "/v1/sessions/s/messages", &Value::Null);
     assert_eq!(messages["items"].as_array().unwrap().len(), 10, "history is never forgotten");
     server.stop();

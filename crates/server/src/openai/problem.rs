@@ -33,7 +33,14 @@ pub(super) fn body(problem: &Problem) -> ErrorBody {
         None => problem.message.clone(),
     };
     let (param, code) = (problem.field.clone(), Some(problem.category.clone()));
-    ErrorBody { error: ErrorDetail { message, kind: kind(problem.status).to_owned(), param, code } }
+    ErrorBody {
+        error: ErrorDetail {
+            message,
+            kind: kind(problem.status).to_owned(),
+            param: param.map(String::from),
+            code,
+        },
+    }
 }
 
 /// Returns OpenAI's word for what kind of error a status tells of.

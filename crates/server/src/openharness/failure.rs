@@ -87,11 +87,11 @@ pub(super) fn of_problem(problem: &Problem) -> ErrorObject {
         .detail("error_category", problem.category.as_str())
         .detail("error_bucket", problem.bucket.as_str());
     let error = match &problem.hint {
-        Some(hint) => error.detail("hint", hint.as_str()),
+        Some(hint) => error.detail("hint", hint.as_ref()),
         None => error,
     };
     match &problem.field {
-        Some(field) => error.detail("field", field.as_str()),
+        Some(field) => error.detail("field", field.as_ref()),
         None => error,
     }
 }

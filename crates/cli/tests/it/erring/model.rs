@@ -1,7 +1,7 @@
 //! The model's server, and the ways in which it errs.
 
 use std::collections::HashMap;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -104,10 +104,10 @@ pub(crate) const WAYS: &[Way] = &[
     }),
     way("closed-without-answer", When::FirstCall, |_, _| {}),
     way("stall", When::FirstAnswer, |out, _| {
-        std::thread::sleep(Duration::from_secs(3));
+        stall(out, 3);
         text(out, &["All done."], "stop");
     }),
-    way("stall-for-ever", When::FirstAnswer, |_, _| std::thread::sleep(Duration::from_secs(8))),
+    way("stall-for-ever", When::FirstAnswer, |out, _| stall(out, 8)),
     way("500-once", When::FirstAnswer, |out, _| {
         answer(out, "500 Oops", &json!({ "error": { "message": "oops" } }))
     }),
@@ -200,6 +200,12 @@ pub(crate) const WAYS: &[Way] = &[
         &["provider_response_too_large", "provider_invalid_response", "completed"],
     ),
 ];
+
+/// Says nothing until the reader gives up, or for so many seconds.
+fn stall(out: &mut TcpStream, seconds: u64) {
+    out.set_read_timeout(Some(Duration::from_secs(seconds))).unwrap();
+    out.read(&mut [0]).map(drop).unwrap_or_default();
+}
 
 const EVENT_STREAM: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
 
