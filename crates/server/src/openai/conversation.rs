@@ -112,7 +112,7 @@ mod tests {
 
     fn read(messages: Value) -> Result<Vec<Value>, (String, Option<String>)> {
         let messages = serde_json::from_value(messages).unwrap();
-        let read = super::read(messages).map_err(|it| (it.message, it.field))?;
+        let read = super::read(messages).map_err(|it| (it.message, it.field.map(String::from)))?;
         Ok(read.into_iter().map(|it| serde_json::to_value(it).unwrap()).collect())
     }
 
