@@ -38,9 +38,10 @@ impl<T> ProbeTransport<T> {
         Self { inner, limit, probe: Probe::Idle, link: Arc::clone(link) }
     }
 
-    /// Takes note of an answer; false when nobody may see it.
-    fn passes(&mut self, message: &RxJsonRpcMessage<RoleClient>) -> bool {
-        let answered = match message {
+    /// Takes note of an answer, and returns it unless nobody expects it any more. An older program may answer everything that
+    /// it does not know, such as with an empty result: that counts as not knowing the request.
+    fn judged(&mut self, message: RxJsonRpcMessage<RoleClient>) -> Option<RxJsonRpcMessage<RoleClient>> {
+        let answered = match &message {
             ServerJsonRpcMessage::Response(response) => Some(&response.id),
             ServerJsonRpcMessage::Error(error) => error.id.as_ref(),
             _ => None,
@@ -48,21 +49,32 @@ impl<T> ProbeTransport<T> {
         match &self.probe {
             Probe::Asked(id, _) if answered == Some(id) => {
                 self.link.probed();
+                let id = id.clone();
                 self.probe = Probe::Idle;
-                true
+                let is_unknown = matches!(&message, ServerJsonRpcMessage::Response(response)
+                    if !matches!(response.result, ServerResult::DiscoverResult(_)));
+                Some(if is_unknown {
+                    ServerJsonRpcMessage::error(unknown_method(), Some(id))
+                } else {
+                    message
+                })
             }
             Probe::GivenUp(id) if answered == Some(id) => {
-                if let ServerJsonRpcMessage::Response(response) = message
+                if let ServerJsonRpcMessage::Response(response) = &message
                     && matches!(response.result, ServerResult::DiscoverResult(_))
                 {
                     self.link.discovered_late();
                 }
                 self.probe = Probe::Idle;
-                false
+                None
             }
-            _ => true,
+            _ => Some(message),
         }
     }
+}
+
+fn unknown_method() -> ErrorData {
+    ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "server/discover", None)
 }
 
 impl<T: Transport<RoleClient>> Transport<RoleClient> for ProbeTransport<T> {
@@ -89,13 +101,12 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for ProbeTransport<T> {
                         let id = id.clone();
                         self.link.probed();
                         self.probe = Probe::GivenUp(id.clone());
-                        let unknown = ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "server/discover", None);
-                        return Some(ServerJsonRpcMessage::error(unknown, Some(id)));
+                        return Some(ServerJsonRpcMessage::error(unknown_method(), Some(id)));
                     }
                 },
                 Probe::Idle | Probe::GivenUp(_) => self.inner.receive().await?,
             };
-            if self.passes(&message) {
+            if let Some(message) = self.judged(message) {
                 return Some(message);
             }
         }

@@ -152,8 +152,8 @@ fn tools_of_a_server_are_those_that_are_listed_under_the_effects_that_the_file_d
     assert_eq!(ran.code, 0, "{ran:?}");
     assert_eq!(ran.out, "  * files__look {}\n  = mode ro, token of 15, other 0\nDone.\n");
     let ran = desk.run(&["send", "hidden", "--session", "s"]);
-    let unknown = r#""files__hidden" is not a tool of this request"#;
-    assert!(ran.code == 1 && ran.out.contains(unknown), "the model was not told of it: {ran:?}");
+    let told = "error: there is no tool \"files__hidden\"; the tools are: files__look, files__drop\nDone.\n";
+    assert!(ran.code == 0 && ran.out.ends_with(told), "the model was not told of it: {ran:?}");
     let (code, document) = desk.json(&["send", "drop", "--session", "s"]);
     assert_eq!((code, &document["metadata"]["effect"]), (3, &json!("destructive")), "{document}");
     let ran = desk.run(&["answer", document["signal"].as_str().unwrap(), "approve"]);

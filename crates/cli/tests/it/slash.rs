@@ -13,7 +13,7 @@ fn an_approval_can_wait_and_be_rejected_later() {
     terminal.say(PROMPT, "/pending");
     terminal.wait_for("nothing waits for an answer");
     terminal.say(PROMPT, "send hello to Bob");
-    terminal.say(QUESTION, "yes");
+    terminal.say(QUESTION, "perhaps");
     terminal.say(QUESTION, "later");
     terminal.say(PROMPT, "thanks");
     terminal.wait_for("chat_session_suspended");

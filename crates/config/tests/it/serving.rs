@@ -159,5 +159,10 @@ fn what_is_forgotten_is_read_and_without_the_table_nothing_is() {
     let all = Retention { turns: Some(1000), events: Some(10_000), age: Some(Duration::from_hours(90 * 24)) };
     assert_eq!(read("[retention]\nturns = 1000\nevents = 10000\nage = \"90d\"\n"), Some(all));
     assert_eq!(read("[retention]\nturns = 1\n"), Some(Retention { turns: Some(1), ..Retention::default() }));
-    check("[retention]\nturns = 0\nlast = 3\n", &["retention.turns", "no key `last`"]);
+    let told = [
+        "4:9: `retention.turns` must be a whole number, 1 or more, not this whole number",
+        "5:1: `retention` has no key `last`",
+        "hint: there is `turns`, `events`, `age`",
+    ];
+    check("[retention]\nturns = 0\nlast = 3\n", &told);
 }
