@@ -78,7 +78,7 @@ pub(crate) async fn model(parts: Arc<Parts>, cx: Ctx<AgentState>) -> NodeResult<
     let theirs = |it: &ToolCall| clients.as_ref().is_some_and(|clients| clients.runs(it));
     // Who runs a tool of its own is not here to be told what is wrong with a call.
     let is_repaired = repairs <= member.repairs_max && !message.tool_calls.iter().any(theirs);
-    refuse(problem, is_repaired, member)?;
+    refuse(problem, is_repaired, (&message, member))?;
     let verdict = cycle.is_some().then(|| Verdict::of(&message, &kit));
     if let Some(verdict) = verdict {
         explain(&cx, verdict, &message, position);
@@ -94,11 +94,18 @@ pub(crate) async fn model(parts: Arc<Parts>, cx: Ctx<AgentState>) -> NodeResult<
 
 /// Refuses an answer with a problem that the model is not told of: one beyond its repairs, and one that gives a secret of the
 /// provider back, which must not come to be history (INV-16).
-fn refuse(problem: Option<Error>, is_repaired: bool, member: &Member) -> Result<(), Error> {
+fn refuse(
+    problem: Option<Error>,
+    is_repaired: bool,
+    (message, member): (&ChatMessage, &Member),
+) -> Result<(), Error> {
     let Some(problem) = problem else { return Ok(()) };
-    let as_told = problem.to_string();
-    let problem = member.provider.redact(problem);
-    if is_repaired && problem.to_string() == as_told { Ok(()) } else { Err(problem) }
+    let tells_secret = |text: &String| {
+        let as_told = || Error::InvalidResponse(Detail::new(text.clone()));
+        member.provider.redact(as_told()).to_string() != as_told().to_string()
+    };
+    let mut names = message.tool_calls.iter().flat_map(|call| [&call.id, &call.name]);
+    if is_repaired && !names.any(tells_secret) { Ok(()) } else { Err(member.provider.redact(problem)) }
 }
 
 /// Adds what the run was given beside its messages: the caller's options where it is in no session, and pictures.
