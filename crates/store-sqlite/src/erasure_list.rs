@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::fs::{self, OpenOptions};
-use std::io::{ErrorKind, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
@@ -31,45 +31,32 @@ pub enum ErasedName {
     Key(TenantId, String),
 }
 
-/// The list of what was erased from one database.
+/// The list of one database, read: which names were erased, and when.
 #[derive(Debug)]
 pub struct ErasureList {
-    path: PathBuf,
     key: Option<String>,
     entries: HashMap<String, Timestamp>,
 }
 
 impl ErasureList {
-    /// Reads the list of a file; a file that is not there is an empty list. A line that is not whole, as a crash leaves it, is
-    /// skipped: what it stood for is added again when the erasure is finished.
+    /// Reads a list; a file that does not exist is an empty list. A line that a crash has cut is skipped: its erasure was not
+    /// committed either. The whole list is held in memory, about 150 bytes for each entry.
     ///
     /// # Errors
     /// `store_unavailable`.
-    pub fn read(path: impl Into<PathBuf>) -> Result<Self> {
-        let path = path.into();
-        let text = match fs::read_to_string(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
-            Err(error) => return Err(unavailable(DOING, error)),
-        };
-        let (mut key, mut entries) = (None, HashMap::new());
-        for line in text.lines() {
-            match line.split_once(' ') {
-                Some(("key", found)) if found.len() == KEY_LEN => key = Some(found.to_owned()),
-                Some((at, found)) if found.len() == HASH_LEN => {
-                    if let Ok(at) = at.parse() {
-                        let at = Timestamp::from_millis(at);
-                        let last = entries.entry(found.to_owned()).or_insert(at);
-                        *last = at.max(*last);
-                    }
-                }
-                Some(_) | None => {}
+    pub fn read(path: impl AsRef<Path>) -> Result<Self> {
+        let mut list = Self { key: None, entries: HashMap::new() };
+        for_each_line(path.as_ref(), |line| match line {
+            Line::Key(key) => list.key = Some(key.to_owned()),
+            Line::Entry(at, hash) => {
+                let last = list.entries.entry(hash.to_owned()).or_insert(at);
+                *last = at.max(*last);
             }
-        }
-        Ok(Self { path, key, entries })
+        })?;
+        Ok(list)
     }
 
-    /// Returns where the list of a database is: beside it, with `.erased` behind its name.
+    /// Returns the path of a database's list: beside it, with `.erased` behind its name.
     #[must_use]
     pub fn path_beside(database: &Path) -> PathBuf {
         let mut name = database.as_os_str().to_owned();
@@ -77,7 +64,7 @@ impl ErasureList {
         name.into()
     }
 
-    /// Returns when this was erased last; none if it was not.
+    /// Returns the time of the last erasure of this name; none if it was not erased.
     #[must_use]
     pub fn erased_at(&self, name: &ErasedName) -> Option<Timestamp> {
         self.entries.get(&hash_of(self.key.as_ref()?, name)).copied()
@@ -88,42 +75,92 @@ impl ErasureList {
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
+}
 
-    /// Adds what is erased now. The file (mode 0600 on Unix) is synced before this answers.
+/// Appends to the list of one database. It holds the key and no entries, so that its memory does not grow with the list.
+#[derive(Debug)]
+pub(crate) struct ErasureListWriter {
+    path: PathBuf,
+    key: Option<String>,
+}
+
+impl ErasureListWriter {
+    /// Opens a list to append to it. The file is made with the first entry.
+    ///
+    /// # Errors
+    /// `store_unavailable`.
+    pub(crate) fn open(path: PathBuf) -> Result<Self> {
+        let mut found = None;
+        for_each_line(&path, |line| {
+            if let Line::Key(key) = line {
+                found = Some(key.to_owned());
+            }
+        })?;
+        Ok(Self { path, key: found })
+    }
+
+    /// Adds names. The file (mode 0600 on Unix) is synced before this answers.
     ///
     /// # Errors
     /// `store_unavailable`: then nothing must be erased yet, or a backup would bring it back.
-    pub fn add<'a>(&mut self, names: impl IntoIterator<Item = &'a ErasedName>, at: Timestamp) -> Result<()> {
-        let mut text = String::new();
-        let key = match &self.key {
-            Some(key) => key.clone(),
-            None => {
-                let key = draw()?;
-                text.push_str(&format!("key {key}\n"));
-                key
-            }
+    pub(crate) fn add<'a>(
+        &mut self,
+        names: impl IntoIterator<Item = &'a ErasedName>,
+        at: Timestamp,
+    ) -> Result<()> {
+        let (key, is_new) = match &self.key {
+            Some(key) => (key.clone(), false),
+            None => (draw()?, true),
         };
-        // What a crash left of a line is ended.
+        // The line break ends a line that a crash has cut.
         let mut added = String::from("\n");
-        added.push_str(&text);
-        let mut hashes = Vec::new();
+        if is_new {
+            added.push_str(&format!("key {key}\n"));
+        }
         for name in names {
-            let hash = hash_of(&key, name);
-            added.push_str(&format!("{} {hash}\n", at.as_millis()));
-            hashes.push(hash);
+            added.push_str(&format!("{} {}\n", at.as_millis(), hash_of(&key, name)));
         }
         let failed = |error| unavailable(DOING, error);
         let mut file: OpenOptions = private();
         let mut file = file.append(true).create(true).open(&self.path).map_err(failed)?;
         file.write_all(added.as_bytes()).and_then(|()| file.sync_all()).map_err(failed)?;
         #[cfg(unix)]
-        if let Some(folder) = self.path.parent().filter(|it| !it.as_os_str().is_empty()) {
-            fs::File::open(folder).and_then(|it| it.sync_all()).map_err(failed)?;
+        if is_new && let Some(folder) = self.path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            fs::File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)?;
         }
         self.key = Some(key);
-        self.entries.extend(hashes.into_iter().map(|it| (it, at)));
         Ok(())
     }
+}
+
+/// A line of a list.
+enum Line<'a> {
+    Key(&'a str),
+    Entry(Timestamp, &'a str),
+}
+
+/// Reads a list line by line. Lines that are cut or damaged are passed over.
+fn for_each_line(path: &Path, mut take: impl FnMut(Line<'_>)) -> Result<()> {
+    let mut file = match fs::File::open(path) {
+        Ok(file) => BufReader::new(file),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(unavailable(DOING, error)),
+    };
+    let mut bytes = Vec::new();
+    while file.read_until(b'\n', &mut bytes).map_err(|error| unavailable(DOING, error))? > 0 {
+        let line = std::str::from_utf8(&bytes).ok().and_then(|line| line.trim_end().split_once(' '));
+        match line {
+            Some(("key", key)) if key.len() == KEY_LEN => take(Line::Key(key)),
+            Some((at, hash)) if hash.len() == HASH_LEN => {
+                if let Ok(at) = at.parse() {
+                    take(Line::Entry(Timestamp::from_millis(at), hash));
+                }
+            }
+            Some(_) | None => {}
+        }
+        bytes.clear();
+    }
+    Ok(())
 }
 
 /// The length of a key and of a hash, in hexadecimal digits.
@@ -162,15 +199,15 @@ mod tests {
     fn a_list_tells_what_was_erased_and_holds_no_name() {
         let folder = tempfile::tempdir().unwrap();
         let path = ErasureList::path_beside(&folder.path().join("chat.db"));
-        let mut list = ErasureList::read(&path).unwrap();
+        let list = ErasureList::read(&path).unwrap();
         let (ann, subject) = (key("about-ann"), SubjectId::parse("ann").unwrap());
         assert!(list.is_empty() && list.erased_at(&ErasedName::Session(ann.clone())).is_none());
-        list.add([&ErasedName::Session(ann.clone())], Timestamp::from_millis(5)).unwrap();
+        let open = || ErasureListWriter::open(path.clone()).unwrap();
+        open().add([&ErasedName::Session(ann.clone())], Timestamp::from_millis(5)).unwrap();
         // A crash in the middle of a line.
-        fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(b"7 12ab").unwrap();
-        let mut list = ErasureList::read(&path).unwrap();
+        fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(b"7 12ab\xff").unwrap();
         let whom = ErasedName::Subject(ann.tenant.clone(), subject);
-        list.add([&whom], Timestamp::from_millis(9)).unwrap();
+        open().add([&whom], Timestamp::from_millis(9)).unwrap();
 
         let list = ErasureList::read(&path).unwrap();
         assert_eq!(list.erased_at(&ErasedName::Session(ann.clone())), Some(Timestamp::from_millis(5)));
@@ -178,6 +215,6 @@ mod tests {
         assert_eq!(found, Some(Timestamp::from_millis(9)));
         assert_eq!(list.erased_at(&ErasedName::Session(key("ann"))), None);
         assert_eq!(list.erased_at(&ErasedName::Key(ann.tenant, "ann".to_owned())), None);
-        assert!(!fs::read_to_string(&path).unwrap().contains("ann"));
+        assert!(!String::from_utf8_lossy(&fs::read(&path).unwrap()).contains("ann"));
     }
 }

@@ -10,7 +10,7 @@ use rusqlite::Transaction;
 use singletree_durable::{BoxFuture, Error, JournalSessions, Result, Timestamp};
 use tokio::sync::{oneshot, watch};
 
-use crate::erasure_list::{ErasedName, ErasureList};
+use crate::erasure_list::{ErasedName, ErasureList, ErasureListWriter};
 use crate::error::{translate, unavailable};
 use crate::file_identity::FileIdentity;
 use crate::format::{self, Meta};
@@ -274,7 +274,7 @@ fn prepare(options: &Options, living: &watch::Receiver<()>) -> Result<Prepared> 
     let reads = Arc::new(Queue::new(reader::WAITING));
     let readers = reader::start(&path, &reads, living)?;
     let identity = FileIdentity::of(&path).map_err(|error| unavailable("find its file", error))?;
-    let list = || ErasureList::read(ErasureList::path_beside(&path));
+    let list = || ErasureListWriter::open(ErasureList::path_beside(&path));
     let erasures = options.lists_erasures.then(list).transpose()?;
     let writer = Writer {
         connection: Some(connection),

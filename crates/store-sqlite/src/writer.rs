@@ -13,7 +13,7 @@ use singletree_durable::{
 use tokio::sync::oneshot;
 
 use crate::apply::{self, blob, checkpoint, document, paused, probe};
-use crate::erasure_list::{ErasedName, ErasureList};
+use crate::erasure_list::{ErasedName, ErasureListWriter};
 use crate::error::{Failure, share, translate};
 use crate::file_identity::FileIdentity;
 use crate::format;
@@ -120,7 +120,7 @@ pub(crate) struct Writer {
     /// What a commit survives.
     pub(crate) durability: Durability,
     /// The list of what was erased, where one is kept.
-    pub(crate) erasures: Option<ErasureList>,
+    pub(crate) erasures: Option<ErasureListWriter>,
     /// The ids of names that were met.
     pub(crate) names: Names,
     /// Where commits are counted.
@@ -371,7 +371,7 @@ impl Work {
 }
 
 /// Lists the sessions that were deleted, and other names that were handed over, before any of it is committed.
-fn list_erasures(list: &mut ErasureList, jobs: &[Job], verdicts: &[Verdict]) -> Result<()> {
+fn list_erasures(list: &mut ErasureListWriter, jobs: &[Job], verdicts: &[Verdict]) -> Result<()> {
     let done = jobs.iter().zip(verdicts).filter(|(_, verdict)| verdict.is_ok());
     for (job, _) in done {
         match &job.work {

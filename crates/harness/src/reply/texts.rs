@@ -2,6 +2,8 @@
 
 use singletree_narration::Locale;
 
+use crate::bucket::correctable_categories;
+
 /// The text of the bucket user_correctable where the message may be the cause, as harness-chat §10 words it.
 pub(super) const CORRECTABLE: &str =
     "That request couldn't be processed: {diagnostic}. Please adjust your message and try again.";
@@ -9,45 +11,25 @@ pub(super) const CORRECTABLE: &str =
 /// The same where the message is not the cause.
 pub(super) const NOT_THE_MESSAGE: &str = "That request couldn't be processed: {diagnostic}.";
 
-/// The categories of the bucket user_correctable of which the message is not the cause.
-const OTHER_CAUSES: &[&str] = &[
-    "chat_agent_unknown",
-    "chat_budget_exhausted",
-    "chat_event_unknown",
-    "chat_events_expired",
-    "chat_idempotency_conflict",
-    "chat_message_unknown",
-    "chat_policy_unsupported",
-    "chat_retry_superseded",
-    "chat_session_exists",
-    "chat_session_required",
-    "chat_session_suspended",
-    "chat_session_unknown",
-    "chat_signal_conflict",
-    "chat_signal_expired",
-    "chat_signal_mismatch",
-    "chat_turn_abandoned",
-    "chat_turn_cancelled",
-    "chat_turn_crashed",
-    "chat_turn_unknown",
-    "harness_path_classification_ambiguous",
-    "harness_signal_correlation_failed",
-    "invocation_limit_exceeded",
-    "prompt_file_invalid",
-    "prompt_group_invalid",
-    "prompt_not_found",
-    "prompt_render_error",
-    "provider_authentication",
-    "provider_invalid_model",
-    "provider_invalid_response",
-    "structured_output_invalid",
-    "suspension_record_invalid",
-    "suspension_resume_payload_invalid",
+/// The categories of the bucket user_correctable that the message causes: its writer can change it and send it again.
+const CAUSED_BY_MESSAGE: &[&str] = &[
+    "chat_blob_refused",
+    "chat_blob_too_large",
+    "chat_blob_unknown",
+    "chat_blobs_full",
+    "chat_message_shape_invalid",
+    "provider_invalid_request",
+    "provider_unsupported_content_block",
 ];
+
+/// Returns the listed categories of the bucket user_correctable of which the message is not the cause.
+fn other_causes() -> impl Iterator<Item = &'static str> {
+    correctable_categories().filter(|category| !CAUSED_BY_MESSAGE.contains(category))
+}
 
 /// Tells whether somebody else than the writer of the message has to change something.
 pub(super) fn has_other_cause(category: &str) -> bool {
-    OTHER_CAUSES.contains(&category)
+    other_causes().any(|other| other == category)
 }
 
 /// The three texts of the buckets: session_terminating, retryable_transient, user_correctable.
@@ -159,7 +141,7 @@ pub(super) fn of_categories(language: Locale) -> impl Iterator<Item = (&'static 
         Locale::English => (*category, *english),
         Locale::German => (*category, *german),
     });
-    OTHER_CAUSES.iter().map(move |category| (*category, plain)).chain(listed)
+    other_causes().map(move |category| (category, plain)).chain(listed)
 }
 
 #[cfg(test)]
