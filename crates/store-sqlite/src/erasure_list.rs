@@ -1,7 +1,7 @@
-//! The list of what was erased: a file beside a database, for restored backups.
+//! The erasure list: a file beside a database, for restored backups.
 //!
-//! A backup holds what was erased after it was made. Whoever restores one applies this list to it. The list holds keyed hashes:
-//! it tells whether a name that somebody knows was erased, and tells no names. Its key stands in its first line.
+//! A backup still holds data that was erased after it was made. A restore applies this list to it. The list holds keyed
+//! hashes: it tells whether a known name was erased, but contains no names. Its key is in the file itself.
 
 use std::collections::HashMap;
 use std::fs::{self, OpenOptions};
@@ -15,7 +15,7 @@ use crate::error::{translate, unavailable};
 use crate::lock::private;
 use crate::name_hash::hash;
 
-/// What the operations of this file are called in errors.
+/// The name of these operations in errors.
 const DOING: &str = "keep the list of what was erased";
 
 /// Something that was erased, deleted or revoked.
@@ -31,7 +31,7 @@ pub enum ErasedName {
     Key(TenantId, String),
 }
 
-/// The list of what was erased from one database.
+/// The list of names that were erased from one database.
 #[derive(Debug)]
 pub struct ErasureList {
     path: PathBuf,
@@ -40,8 +40,8 @@ pub struct ErasureList {
 }
 
 impl ErasureList {
-    /// Reads the list of a file; a file that is not there is an empty list. A line that is not whole, as a crash leaves it, is
-    /// skipped: what it stood for is added again when the erasure is finished.
+    /// Reads the list of a file; a missing file is an empty list. An incomplete line, as a crash leaves it, is skipped:
+    /// its entry is added again when the erasure is finished.
     ///
     /// # Errors
     /// `store_unavailable`.
@@ -89,7 +89,7 @@ impl ErasureList {
         self.entries.is_empty()
     }
 
-    /// Adds what is erased now. The file (mode 0600 on Unix) is synced before this answers.
+    /// Adds names. The file (mode 0600 on Unix) is synced before this returns.
     ///
     /// # Errors
     /// `store_unavailable`: then nothing must be erased yet, or a backup would bring it back.
@@ -103,7 +103,7 @@ impl ErasureList {
                 key
             }
         };
-        // What a crash left of a line is ended.
+        // Ends the incomplete line that a crash may have left.
         let mut added = String::from("\n");
         added.push_str(&text);
         let mut hashes = Vec::new();

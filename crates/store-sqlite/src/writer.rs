@@ -79,7 +79,7 @@ pub(crate) enum Work {
     Keep { key: SessionKey, blob: Blob, holder: Option<String> },
     /// A commit that changes nothing, by the writer of this fence.
     Probe { held: Fence },
-    /// Names for the list of what was erased.
+    /// Names for the erasure list.
     List { names: Vec<ErasedName>, at: Timestamp },
 }
 
@@ -119,7 +119,7 @@ pub(crate) struct Writer {
     pub(crate) is_displaced: bool,
     /// What a commit survives.
     pub(crate) durability: Durability,
-    /// The list of what was erased, where one is kept.
+    /// The erasure list, where one is kept.
     pub(crate) erasures: Option<ErasureList>,
     /// The ids of names that were met.
     pub(crate) names: Names,
