@@ -1,7 +1,7 @@
-// The arguments of an action, as a person who decides about it must read them: all of them, texts as texts.
+// Shows all arguments of an action to the person who decides about it; strings are shown as text, not as JSON.
 //
-// Every value stands in a box of its own, so that no text can look like another argument. What cannot be seen is shown as an
-// escape (visible_text.js).
+// Every value has its own box, so that no text can look like another argument. Invisible characters are shown as
+// escapes (visible_text.js).
 
 import { h } from "./dom.js";
 import { visibleValue } from "./visible_text.js";
@@ -40,7 +40,7 @@ function textView(text) {
   return h("div", {}, h("pre", { className: "exactly" }, h("code", { dir: "auto" }, shown)), note && h("p", { className: "note" }, note));
 }
 
-/** Says what the box of a text does not show. */
+/** Describes blanks and line breaks that cannot be seen in the box of a text. */
 function noteOn(text) {
   if (text === "") return "(an empty text)";
   if (text.trim() === "") return `(only blanks and line breaks: ${text.length} characters)`;

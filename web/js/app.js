@@ -1,4 +1,4 @@
-// The page put together: which conversation is open, which events reach it, and what a person does with it.
+// The main module of the page: connects the open conversation, its events, and the actions of the user.
 
 import { Problem, api } from "./api.js";
 import { approvalCard } from "./approval.js";
@@ -36,7 +36,7 @@ const turnActions = {
   agentOf: () => state.agent ?? "agent",
   nameOf: (id) => state.agents.find((agent) => agent.id === id)?.name ?? id,
   imageUrl: (url) => (url.startsWith("blob:") ? api.blobUrl(state.session, url.slice(5)) : null),
-  // The card stays as long as its wait: what was read of it, and typed into it, is not lost.
+  // The card is kept as long as its wait, so that typed text and the record of the parts seen are not lost.
   approval: (turn) => (turn.wait.card ??= approvalCard(turn.wait, reasonFor(turn), (wait, payload) => answer(turn, wait, payload))),
   edit: ({ id, message }) => composer.beginEdit(id, textOf(message), imagesOf(message).map((url) => ({ url, name: "image" }))),
   regenerate: (entry) => openCopy(() => api.regenerate(state.session, { reply: entry.id })),
@@ -46,13 +46,13 @@ const turnActions = {
 };
 const list = new VirtualList($("scroller"), $("turns"), (item, element) => turnView(item.turn, turnActions, element));
 
-/** Shows a message below the composer. Screen readers are told it, too. */
+/** Shows a message below the composer and announces it to screen readers. */
 function tell(words) {
   $("status").className = "note";
   $("status").textContent = words;
 }
 
-/** Tells screen readers what everybody else sees in the conversation. */
+/** Announces to screen readers a change that others see in the conversation. */
 function announce(words) {
   $("status").className = "note unseen";
   $("status").textContent = words;
@@ -71,7 +71,7 @@ function titled(id, title) {
   $("title").title = id ?? "";
 }
 
-/** Shows what changed, once a frame; rendering takes no more of the time than it can bear. */
+/** Turns to render again. Rendering runs at most once per frame, and less often when layout is slow. */
 const changed = new Set();
 let frame = 0;
 function show(turn) {
@@ -82,14 +82,14 @@ function show(turn) {
 /** Messages that were accepted in the open conversation and of which no event has come yet. */
 let accepted = [];
 
-/** Whether an answer is awaited, and the turns that wait for another one, when the page was rendered last. */
+/** The queue as it was last rendered, to find out whether it changed. */
 let shownQueue = "";
 
 function render() {
   frame = 0;
   const { conversation } = state;
   const queue = JSON.stringify([Boolean(conversation.waiting), conversation.open.map((turn) => [turn.id, conversation.isQueued(turn)]), conversation.turns.at(-1)?.id]);
-  // What one turn says may depend on the others: that it is queued, or that it can be tried again.
+  // The view of a turn depends on other turns: it may be queued, or may be tried again.
   if (queue !== shownQueue) conversation.turns.filter((turn) => turn.status === "open" || turn.error).forEach((turn) => changed.add(turn));
   shownQueue = queue;
   for (const turn of changed) turn.version = (turn.version ?? 0) + 1;
@@ -113,7 +113,7 @@ const unsentTurn = ({ key, content }) => ({
 
 const agentInfo = () => state.agents.find((agent) => agent.id === (state.agent ?? $("pick").value));
 
-/** What happens to a message while the conversation waits for an answer of a person. */
+/** The agent's policy for messages that arrive while the conversation waits for a person. */
 const whileSuspended = () => agentInfo()?.whileSuspended ?? "reject";
 
 const ANSWER_FIRST = "Answer the question above first. Your message stays here.";
@@ -129,7 +129,7 @@ function examples() {
   return Array.isArray(suggested) ? suggested.map(String) : [];
 }
 
-/** Ends when the open conversation has been read: before that the page does not know whether it exists. */
+/** Resolves when the open conversation was read; until then the page does not know whether it exists. */
 let opened = Promise.resolve();
 const open = (id, isNew = false) => (opened = openSession(id, isNew));
 
@@ -171,7 +171,7 @@ async function openSession(id, isNew) {
   follow(id, after);
 }
 
-/** Shows from which conversation this one was copied, and the way back. */
+/** Shows a link to the conversation from which this one was copied. */
 function showOrigin(parent) {
   $("origin").hidden = !parent;
   if (parent) fill($("origin"), "This is a copy. ", h("a", { href: `#/s/${encodeURIComponent(parent.session)}` }, "Back to the original"));
@@ -182,7 +182,7 @@ function follow(id, after) {
   state.unfollow = api.follow(id, { after, onEvent: (event) => id === state.session && takeEvent(event), onState: (line, response) => id === state.session && lineChanged(line, response) });
 }
 
-/** Reads the end of a history. Only an unfollowed page says after which event to listen. */
+/** Reads the end of a history. Returns the id of the event after which to listen, taken from the last page. */
 async function readNewest(length) {
   const { conversation, session } = state;
   const [items, failed] = [[], []];
@@ -210,7 +210,10 @@ async function readOlder(before) {
 
 /** Reads the wait that began before this page was opened. */
 async function readPending(id) {
-  const pending = await api.pending(id).catch(() => ({ items: [] }));
+  const pending = await api.pending(id).catch((error) => {
+    fail(error);
+    return { items: [] };
+  });
   if (state.session !== id) return;
   for (const wait of pending.items) {
     const turn = state.conversation.turns.findLast((other) => other.id.startsWith(wait.invocation));
@@ -221,7 +224,7 @@ async function readPending(id) {
   }
 }
 
-/** Reads who decided about the calls of a turn, where that was before this page was opened. */
+/** Reads the decisions about the calls of a turn that were made before this page was opened. */
 function readDecisions(turn) {
   const { conversation, session } = state;
   if (!conversation.lacksDecisions(turn)) return;
@@ -305,7 +308,7 @@ function showCount({ waiting, begun }) {
 
 let isFollowingAll = false;
 
-/** Listens to all conversations of this sign-in: approvals that others wait for are counted at once. */
+/** Listens to all conversations of this sign-in, so that the count of pending approvals is up to date. */
 function followAll() {
   if (isFollowingAll) return;
   isFollowingAll = true;
@@ -320,7 +323,7 @@ async function lineChanged(line, response) {
   if (line !== "refused") return;
   if (response.status === 401) return signInAnew();
   if (response.status === 404) return tell("This conversation was deleted.");
-  // The event that was seen last is not kept any more: begin anew.
+  // The server no longer has the last seen event: load the conversation again.
   return open(state.session);
 }
 
@@ -339,7 +342,7 @@ async function send({ text, images, session: target = null, editing = null }) {
   if (state.agent === null) useSessionId();
   history.replaceState(null, "", `#/s/${encodeURIComponent(session)}`);
   outbox.add({ key: crypto.randomUUID(), at: Date.now(), session, content, steer: conversation.running, ...made });
-  // Whoever sends sees it at once, however long the conversation takes to render.
+  // The sender sees the message at once, however long the conversation takes to render.
   clearTimeout(frame);
   frame = requestAnimationFrame(render);
   return true;
@@ -378,7 +381,7 @@ async function makeSession(id, agent) {
   follow(id);
 }
 
-/** Stops what runs, or is about to: also a message that the server has not accepted yet. */
+/** Cancels the running turns, and messages that were just sent, also those that are not accepted yet. */
 async function stop() {
   const { conversation, session } = state;
   for (const item of outbox.of(session)) item.isStopped = true;
@@ -388,6 +391,9 @@ async function stop() {
 }
 
 async function retry(turn) {
+  // A second click must not send a second request.
+  if (turn.isRetrying) return;
+  turn.isRetrying = true;
   try {
     const made = await api.retry(state.session, turn.id, crypto.randomUUID());
     turn.retriedBy = made?.id ?? true;
@@ -395,12 +401,13 @@ async function retry(turn) {
   } catch (error) {
     fail(error);
   }
+  turn.isRetrying = false;
   show(turn);
 }
 
-async function upload(file) {
+async function upload(file, session) {
   try {
-    return (await api.upload(state.session, file)).blob;
+    return (await api.upload(session, file)).blob;
   } catch (error) {
     return fail(error), null;
   }
@@ -410,10 +417,13 @@ async function answer(turn, wait, payload) {
   const { conversation, session } = state;
   const which = wait.action ? { wait: wait.number, action: wait.action } : {};
   await api.answer(session, wait.signal, { payload, ...which });
-  if (wait.action) conversation.noteAnswer(wait, turn, payload);
+  if (!wait.action) return;
+  conversation.noteAnswer(wait, turn, payload);
+  // Its event may have been shown before.
+  [turn, ...conversation.related(turn)].forEach(show);
 }
 
-/** Opens the copy of the conversation that a request makes. */
+/** Sends a request that copies the conversation, and opens the copy. */
 async function openCopy(request) {
   try {
     const made = await request();

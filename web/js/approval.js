@@ -1,4 +1,4 @@
-// The card of an approval: what would be done, who asks for it and why, how long it can be answered.
+// The card of an approval: the action, its origin, the agent's reason, and the deadline.
 //
 // It depends on nothing that reads Markdown: whatever a conversation contains, the card is drawn.
 
@@ -11,7 +11,7 @@ import { visibleText, visibleValue } from "./visible_text.js";
 
 const RISK = { read: "It only reads.", safe_write: "It can be undone.", destructive: "It cannot be undone.", local: "It acts on this machine." };
 
-/** For so long a new card can only be read: a second click that was meant for the card before it decides nothing. */
+/** The buttons of a new card are disabled this long: a second click meant for the previous card decides nothing. */
 const READ_MS = 1000;
 /** A description or reason that is longer is folded. */
 const TEXT_MAX = 400;
@@ -19,12 +19,12 @@ const TEXT_MAX = 400;
 const UNSEEN = "Approve is locked until all of this has been in sight: scroll through it.";
 const EXPIRED = "The time to answer is over. Nothing is done.";
 
-/** What the card knows by name; everything else that the agent says about an action is shown as it is. */
+/** Metadata that has its own place on the card; all other metadata is shown as it is. */
 const KNOWN = ["kind", "tool", "effect", "notice", "call_id", "arguments", "description", "server", "place"];
 
 /**
- * Makes the card of a wait. `reason` is what the agent wrote when it asked for the action; `answer(wait, payload)` sends the
- * person's answer.
+ * Makes the card of a wait. `reason` is the agent's text beside the call; `answer(wait, payload)` sends the
+ * answer.
  */
 export function approvalCard(wait, reason, answer) {
   const about = Object(wait.metadata);
@@ -145,14 +145,16 @@ function explanation(className, label, text) {
 }
 
 function expiry(deadline, onExpired) {
-  const at = Date.parse(deadline);
-  const words = () => {
-    const left = (at - Date.now()) / 1000;
-    if (left <= 0) onExpired();
-    return left <= 0 ? "Expired." : `Expires ${relativeTime(left)} (${shortTime(at)}).`;
-  };
-  // The card has to be whole before it can expire.
   const element = h("time", { dateTime: deadline });
-  queueMicrotask(() => tick(element, words));
+  element.addEventListener("expired", onExpired);
+  // The card must be complete before it can expire.
+  queueMicrotask(() => tick(element, expiryWords(Date.parse(deadline))));
   return h("p", { className: "note expiry" }, element);
 }
+
+/** Returns the words for a deadline. They report the end by an event: a callback would keep the card in memory. */
+const expiryWords = (at) => (element) => {
+  const left = (at - Date.now()) / 1000;
+  if (left <= 0) element.dispatchEvent(new Event("expired"));
+  return left <= 0 ? "Expired." : `Expires ${relativeTime(left)} (${shortTime(at)}).`;
+};

@@ -28,7 +28,7 @@ export function callParts(call, { state, content, decision }, isOpen) {
 /** The reason that the server writes where a person gave none. */
 const NO_REASON = "a person said no; nothing was done";
 
-/** Whoever answers on a server that asks for no key. */
+/** The name of every caller on a server without authentication. */
 const NOBODY = "local";
 
 function decisionText({ how, approved, by, at, reason }) {

@@ -16,7 +16,7 @@ export class Composer {
   /** The message that is edited, and the draft that was there before. */
   #edit = null;
 
-  /** `actions`: `send({text, images, session, editing})`, `stop()`, `upload(file)`. */
+  /** `actions`: `send({text, images, session, editing})`, `stop()`, `upload(file, session)`. */
   constructor(actions) {
     this.actions = actions;
     this.#field = h("textarea", { rows: 1, placeholder: "Write a message", dir: "auto", aria: { label: "message" }, oninput: () => this.#changed(), onkeydown: (event) => this.#keyPressed(event) });
@@ -35,7 +35,7 @@ export class Composer {
     return this.#form;
   }
 
-  /** Shows the draft of a conversation; of the first one also what was typed before it was open. */
+  /** Shows the draft of a conversation; text typed before the first conversation was open is added to its draft. */
   open(session) {
     const typedBefore = this.#session === null ? this.#field.value : "";
     this.#edit = null;
@@ -126,7 +126,10 @@ export class Composer {
       return writeDraft(session, { text: joined(text, draft.text), images: [...images, ...draft.images] });
     }
     const before = this.#edit?.before;
-    if (before) return void Object.assign(before, { text: joined(text, before.text), images: [...images, ...before.images] });
+    if (before) {
+      Object.assign(before, { text: joined(text, before.text), images: [...images, ...before.images] });
+      return writeDraft(this.#session, before);
+    }
     this.#set(joined(text, this.#field.value), [...images, ...this.#attached]);
     this.#field.focus();
   }
@@ -140,7 +143,7 @@ export class Composer {
   async #attach(files) {
     const session = this.#session;
     for (const file of files) {
-      const url = await this.actions.upload(file);
+      const url = await this.actions.upload(file, session);
       if (!url) continue;
       if (session === this.#session) this.#attached = [...this.#attached, { url, name: file.name }];
       else this.giveBack(session, "", [{ url, name: file.name }]);

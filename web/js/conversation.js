@@ -9,7 +9,7 @@ export function textOf(message) {
   return (message.content ?? []).filter((block) => block.type === "text").map((block) => block.text).join("\n\n");
 }
 
-/** What the model thought before it wrote a message; empty unless its agent shows that. */
+/** The model's thinking before a message; empty unless the agent shows thinking. */
 export function thinkingOf(message) {
   const blocks = Array.isArray(message.content) ? message.content : [];
   return blocks.filter((block) => block.type === "thinking").map((block) => block.text).join("\n\n");
@@ -107,19 +107,19 @@ export class Conversation {
     }
     if (live) return { ...known, state: live.state };
     if (!turns.some((other) => other.status === "open")) return { ...known, state: "closed" };
-    // Who comes late is not told which calls have started.
+    // A page that was opened late has missed the events of calls that started before.
     const othersRun = turns.some((other) => [...other.calls.values()].some(({ state }) => state === "running"));
     return { ...known, state: othersRun ? "queued" : "running" };
   }
 
-  /** The message that asks for what a turn waits for. */
+  /** The message with the call that a turn waits for. */
   askingMessage(turn) {
     const asked = turn.wait?.metadata?.call_id;
     const entries = this.#invocation(turn).flatMap((other) => other.entries);
     return entries.findLast(({ message }) => (message.tool_calls ?? []).some(({ id }) => id === asked))?.message ?? null;
   }
 
-  /** Whether people decided about calls of a turn before this page was opened: then the timeline knows who and when. */
+  /** Whether decisions about calls of a turn may be missing here, since they were made before this page was opened. */
   lacksDecisions(turn) {
     const invocation = invocationOf(turn.id);
     if (this.#timelinesRead.has(invocation)) return false;
@@ -136,7 +136,7 @@ export class Conversation {
     }
   }
 
-  /** Notes what this page answered: the events do not tell an approval from a rejection. */
+  /** Stores an answer given on this page: the events do not distinguish an approval from a rejection. */
   noteAnswer(wait, turn, payload) {
     const call = wait.metadata?.call_id;
     if (call === undefined) return;
@@ -185,7 +185,7 @@ export class Conversation {
     const turn = this.turn(id, at);
     Object.assign(turn, { status: "errored", begun: true, error, retriedBy: retriedBy ?? turn.retriedBy });
     if (isNew || !known.includes(turn)) {
-      // What is no part of the history has no id there: it gets those that its events had.
+      // Messages outside of the history have no ids there: they get the ids from their events.
       if (message) this.#put(turn, `${id}/0`, { message, recorded: true });
       let k = Math.max(0, ...turn.entries.map((entry) => entry.k + 1));
       for (const shown of made) this.#put(turn, `${id}/${k++}`, { message: shown, recorded: true, partial: isPartial(shown) });
@@ -206,10 +206,10 @@ export class Conversation {
         if (event.message) this.#put(turn, `${event.turn}/0`, { message: event.message, recorded: true });
         break;
       case "turn.started":
-        this.#begin(turn);
+        this.#runs(turn);
         break;
       case "turn.restarted":
-        this.#begin(turn);
+        this.#runs(turn);
         this.#dropUnrecorded(turn);
         turn.thinking.clear();
         turn.calls.clear();
@@ -280,6 +280,12 @@ export class Conversation {
     this.#begin(turn);
   }
 
+  /** Begins a turn that runs now, also one whose first messages are history already. */
+  #runs(turn) {
+    if (turn.status === "completed") turn.status = "open";
+    this.#begin(turn);
+  }
+
   /** A turn that was queued is shown where it begins. */
   #begin(turn) {
     if (turn.begun) return;
@@ -294,7 +300,7 @@ export class Conversation {
     Object.assign(turn, { status, activity: null });
   }
 
-  /** Removes streamed text that was not recorded: the record says what became of it. */
+  /** Removes streamed text that was not recorded: the recorded messages replace it. */
   #dropUnrecorded(turn) {
     for (const entry of turn.entries.filter((one) => !one.recorded)) turn.byId.delete(entry.id);
     turn.entries = turn.entries.filter((entry) => entry.recorded);

@@ -9,7 +9,8 @@ const unstored = new Map();
 /** The draft of a conversation: its text and its images. */
 export function readDraft(session) {
   try {
-    return JSON.parse(sessionStorage.getItem(PLACE + session)) ?? unstored.get(session) ?? { text: "", images: [] };
+    // A draft that could not be stored is newer than the stored one.
+    return unstored.get(session) ?? JSON.parse(sessionStorage.getItem(PLACE + session)) ?? { text: "", images: [] };
   } catch {
     return unstored.get(session) ?? { text: "", images: [] };
   }
@@ -37,7 +38,7 @@ export function newSessionId() {
   }
 }
 
-/** Says that the id of a new conversation has been used. */
+/** Forgets the id for a new conversation: a conversation has it now. */
 export function useSessionId() {
   try {
     sessionStorage.removeItem(NEW);

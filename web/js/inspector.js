@@ -111,7 +111,7 @@ const note = (words) => h("p", { className: "note" }, words);
 const HEADINGS = { message: "Message", signal: "Answer of a person" };
 const STATES = { open: "in progress", suspended: "waits for an answer", completed: "finished", errored: "failed" };
 
-/** The node to light, and words for it. Which node works is stored when a step ends: before the first one none is known. */
+/** The node to highlight, and a text about it. The current node is stored when a step ends: the first step has none. */
 function position(timeline) {
   const turn = timeline?.turns.at(-1);
   if (!turn || (turn.status !== "open" && turn.status !== "suspended")) return { node: null, words: "The agent is not working." };

@@ -17,7 +17,7 @@ const ALLOWED = {
   ALLOWED_TAGS: TAGS,
   ALLOWED_ATTR: ["href", "align", "start"],
   ALLOWED_URI_REGEXP: /^(?:https?|mailto):/i,
-  // Otherwise their values would have to be such addresses.
+  // Otherwise their values would have to match ALLOWED_URI_REGEXP.
   ADD_URI_SAFE_ATTR: ["align", "start"],
   ALLOW_DATA_ATTR: false,
   ALLOW_ARIA_ATTR: false,

@@ -26,12 +26,12 @@ export class Outbox {
     return this.#items.filter((item) => item.session === session);
   }
 
-  /** Sends again what is left from before. */
+  /** Sends the items that were left in the browser's storage. */
   resume() {
     for (const session of new Set(this.#items.map((item) => item.session))) this.#run(session);
   }
 
-  /** Gives back what is left, unsent: whoever signs in now may be another person. */
+  /** Refuses all unsent items: the next sign-in may be of another person. */
   giveBack() {
     for (const item of this.#items.splice(0)) {
       forget(item);

@@ -1,13 +1,16 @@
-// Words that depend on the time: one clock for all of them, which stands still while nobody looks.
+// Texts that depend on the time, updated by one timer that does nothing while the page is hidden.
 
 const EACH_MS = 1000;
 
-/** Elements and their words; an element that is gone for good is not kept by this. */
+/** Elements, held weakly, and the functions that return their texts. */
 let ticking = [];
 
-/** Shows `words()` in an element, each second anew. Screen readers are not told of each second. */
+/**
+ * Shows `words(element)` in an element, each second anew. `words` is held strongly: it must not refer to the element in
+ * another way, or the element is never freed. Screen readers are not told of each second.
+ */
 export function tick(element, words) {
-  element.textContent = words();
+  element.textContent = words(element);
   ticking.push({ element: new WeakRef(element), words });
   return element;
 }
@@ -16,8 +19,10 @@ function update() {
   if (document.visibilityState !== "visible") return;
   ticking = ticking.filter(({ element }) => element.deref());
   for (const { element, words } of ticking) {
-    const [shown, now] = [element.deref(), words()];
-    if (shown && shown.textContent !== now) shown.textContent = now;
+    const shown = element.deref();
+    if (!shown) continue;
+    const now = words(shown);
+    if (shown.textContent !== now) shown.textContent = now;
   }
 }
 

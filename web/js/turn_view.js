@@ -20,7 +20,7 @@ export function colourOf(name) {
   return sum % COLOURS;
 }
 
-/** Makes or renews the element of a turn. `actions` is what the reader can do with it, and what the page knows of it. */
+/** Makes or renews the element of a turn. `actions` has the actions of the reader, and queries about the turn. */
 export function turnView(turn, actions, element) {
   const root = element ?? h("article", { className: "turn" });
   const open = new Set([...root.querySelectorAll("details[open]")].map((details) => details.dataset.call));
@@ -33,7 +33,7 @@ export function turnView(turn, actions, element) {
   for (const [id, thought] of turn.thinking) {
     if (!turn.byId.has(id)) parts.push(thinkingPart(id, thought.text, open, turn.status === "open"));
   }
-  parts.push(...endParts(turn, actions));
+  parts.push(...endParts(turn, actions, open));
   fill(root, parts);
   root.setAttribute("aria-busy", String(turn.status === "open"));
   if (hadFocus && !root.contains(document.activeElement)) actions.focusLost();
@@ -65,7 +65,7 @@ function userPart(entry, turn, actions) {
   );
 }
 
-/** Notes below an answer that is not whole, by the reason why the model ended it. */
+/** Notes below an incomplete answer, by the model's finish reason. */
 const UNFINISHED = {
   length: "This answer is cut off: it reached the model's length limit.",
   content_filter: "This answer is cut off: the model's provider withheld the rest (content filter).",
@@ -97,7 +97,7 @@ function agentParts(entry, turn, { actions, open, root }) {
   return parts;
 }
 
-/** What the model thinks, folded: it is no part of the answer. */
+/** The model's thinking, folded: it is not part of the answer. */
 function thinkingPart(id, text, open, isOpenEnded) {
   const key = `thinking ${id}`;
   return h(
@@ -121,7 +121,7 @@ function textPart(entry, text, answer) {
   return part;
 }
 
-function endParts(turn, actions) {
+function endParts(turn, actions, open) {
   const parts = [];
   const isStreaming = turn.entries.some((entry) => !entry.recorded);
   if (turn.activity?.state === "restarted") parts.push(h("p", { className: "note restarted", role: "status" }, "The server was restarted. This answer starts again."));
@@ -131,7 +131,7 @@ function endParts(turn, actions) {
   }
   if (turn.wait) parts.push(actions.approval(turn));
   if (turn.outcome?.empty_answer) parts.push(h("p", { className: "note" }, "The model gave no answer."));
-  if (turn.error) parts.push(...failureParts(turn, actions));
+  if (turn.error) parts.push(...failureParts(turn, actions, open));
   return parts;
 }
 
@@ -147,7 +147,8 @@ function retryingPart({ category, attempt, until }) {
   return h("p", { className: "note retrying", role: "status" }, `${RETRIED[category] ?? "The model did not answer."}${count} `, countdown, h("span", { className: "unseen" }, "It is tried again."));
 }
 
-function failureParts(turn, actions) {
+function failureParts(turn, actions, open) {
+  const key = `failure ${turn.id}`;
   const { category, reply, diagnostic, message = diagnostic, hint } = turn.error;
   const retry = actions.canRetry(turn) && button("again", "Try again", () => actions.retry(turn), "wordy");
   if (category === CANCELLED) {
@@ -165,7 +166,7 @@ function failureParts(turn, actions) {
       h("p", {}, visibleText(reply || "This message could not be answered.")),
       h(
         "details",
-        { data: { call: `failure ${turn.id}` } },
+        { data: { call: key }, open: open.has(key) },
         h("summary", {}, "Details"),
         h("p", { className: "note" }, h("code", {}, category ?? ""), message ? ` ${visibleText(message)}` : ""),
         hint && h("p", { className: "note" }, visibleText(hint)),

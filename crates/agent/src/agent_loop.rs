@@ -146,18 +146,18 @@ impl AgentLoopBuilder {
         self
     }
 
-    /// Bounds how many answers of the model in a row may need a repair; 3 otherwise (D30). An answer needs one when it calls a
-    /// tool that there is not, or with arguments that are no JSON object or do not fit the tool's schema: the calls that fit
-    /// run, the others are answered with what is wrong, and the model is asked again. One more such answer ends the turn with
-    /// its category, `provider_invalid_response`; with 0 the first one does.
+    /// Bounds how many answers of the model in a row may need a repair; 3 otherwise (D30). An answer needs one when it
+    /// calls a tool that there is not, or with arguments that are no JSON object or do not fit the tool's schema: the
+    /// calls that fit run, the others are answered with their error, and the model is asked again. One more such answer
+    /// ends the turn with its category, `provider_invalid_response`; with 0 the first one does.
     #[must_use]
     pub fn repairs(mut self, answers: u64) -> Self {
         self.member.repairs_max = answers;
         self
     }
 
-    /// Shows people what the model thinks while it does, by
-    /// [`ThinkingDelta`](singletree_harness::ChatEventKind::ThinkingDelta) (D19); otherwise nobody is shown it.
+    /// Shows the model's thinking to people while it is produced, as
+    /// [`ThinkingDelta`](singletree_harness::ChatEventKind::ThinkingDelta) (D19). By default it is not shown.
     #[must_use]
     pub fn show_thinking(mut self, shown: bool) -> Self {
         self.member.shows_thinking = shown;

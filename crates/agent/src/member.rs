@@ -37,7 +37,7 @@ pub(crate) struct Member {
     pub(crate) reply_schema: Option<Arc<Schema>>,
     /// How many answers in a row may need a repair (D30).
     pub(crate) repairs_max: u64,
-    /// Whether people are shown what its model thinks (D19).
+    /// Whether people are shown the thinking of its model (D19).
     pub(crate) shows_thinking: bool,
 }
 

@@ -76,7 +76,7 @@ pub(crate) async fn model(parts: Arc<Parts>, cx: Ctx<AgentState>) -> NodeResult<
     }
     let repairs = if problem.is_some() { state.decisions.0.repairs + 1 } else { 0 };
     let theirs = |it: &ToolCall| clients.as_ref().is_some_and(|clients| clients.runs(it));
-    // Who runs a tool of its own is not here to be told what is wrong with a call.
+    // A client that runs its own tools cannot answer a faulty call with its error.
     let is_repaired = repairs <= member.repairs_max && !message.tool_calls.iter().any(theirs);
     refuse(problem, is_repaired, (&message, member))?;
     let verdict = cycle.is_some().then(|| Verdict::of(&message, &kit));
@@ -92,8 +92,8 @@ pub(crate) async fn model(parts: Arc<Parts>, cx: Ctx<AgentState>) -> NodeResult<
     Ok(update.decisions(decisions).said(steered, message))
 }
 
-/// Refuses an answer with a problem that the model is not told of: one beyond its repairs, and one that gives a secret of the
-/// provider back, which must not come to be history (INV-16).
+/// Refuses an answer with a problem that cannot be repaired: one beyond the bound of repairs, and one that contains a
+/// secret of the provider, which must not become history (INV-16).
 fn refuse(
     problem: Option<Error>,
     is_repaired: bool,
@@ -108,7 +108,7 @@ fn refuse(
     if is_repaired && !names.any(tells_secret) { Ok(()) } else { Err(member.provider.redact(problem)) }
 }
 
-/// Adds what the run was given beside its messages: the caller's options where it is in no session, and pictures.
+/// Adds the caller's options, where the run is in no session, and the pictures.
 fn with_options(cx: &Ctx<AgentState>, request: Request, is_stateless: bool) -> Request {
     let request = match cx.extension::<CallOptions>().filter(|_| is_stateless) {
         Some(options) => options.applied(request),
@@ -172,8 +172,8 @@ impl AttemptObserver for RetryTeller<'_> {
     }
 }
 
-/// Asks, again where that may help, and shows the text as it comes where somebody may be looking. Thinking is shown where the
-/// agent wants it (D19).
+/// Asks, with retries, and shows the text as it comes where the turn has a stream. Thinking is shown only if the agent
+/// is set to (D19).
 async fn ask(
     member: &Member,
     request: &Request,
@@ -210,7 +210,7 @@ async fn ask(
     ask.stream(request, show).await
 }
 
-/// What one run of the node asks, and of whom.
+/// One request to the model of a member, with its budget and the stream to its listeners.
 struct ModelCall<'a> {
     member: &'a Member,
     request: &'a Request,
@@ -220,8 +220,8 @@ struct ModelCall<'a> {
 }
 
 impl ModelCall<'_> {
-    /// Asks for an answer that the loop can go on with; one without a word is asked for once more (D30). Returns how often the
-    /// model was asked, too; what it answered counts in any case.
+    /// Asks for an answer that the loop can go on with; one without a word is asked for once more (D30). Returns, too,
+    /// how often the model was asked; each answer counts for the budget, also an unusable one.
     async fn usable(&self, parts: &Parts, answers: u64) -> Result<(Usable, u64), NodeError> {
         let mut asked = 0;
         loop {

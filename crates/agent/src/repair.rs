@@ -1,4 +1,4 @@
-//! Answers of a model that are not what was asked for, and how the loop goes on with them (D30).
+//! Answers of a model that do not fit the request, and how the loop goes on with them (D30).
 
 use std::collections::BTreeSet;
 
@@ -13,13 +13,13 @@ pub(crate) const REPAIRS_MAX: u64 = 3;
 #[derive(Debug)]
 pub(crate) struct Usable {
     pub(crate) response: Response,
-    /// What the model wrote as arguments of calls that have none.
+    /// The argument texts of calls whose arguments could not be read.
     pub(crate) unread: Vec<UnreadCall>,
-    /// What is wrong with the answer, where the model has to be told so.
+    /// The fault of the answer, where the model has to be told of it.
     pub(crate) problem: Option<Error>,
 }
 
-/// Takes what a call of the model gave, if the loop can go on with it.
+/// Accepts the result of a call of the model, if the loop can go on with it.
 ///
 /// # Errors
 /// The call's own, where it has no response, or one whose mistake the model cannot mend by reading the results of its calls.
@@ -41,7 +41,7 @@ pub(crate) fn usable(answered: Result<Response, Error>, request: &Request) -> Re
     match refused {
         Some(error) if !is_message || response.message.tool_calls.is_empty() => Err(error),
         None if !is_message => Err(malformed(&response)),
-        // What finished with `error` was not held to the request.
+        // A response that finished with `error` was not checked against the request.
         refused => {
             let problem = refused.or_else(|| unsound(&response, request));
             Ok(Usable { response, unread, problem })
@@ -56,7 +56,7 @@ pub(crate) fn is_empty(response: &Response) -> bool {
         && response.message.text().trim().is_empty()
 }
 
-/// Says what is wrong with the calls of a message, if something is.
+/// Returns the first fault of a message's calls, if there is one.
 fn unsound(response: &Response, request: &Request) -> Option<Error> {
     let calls = response.message.tool_calls.iter();
     let problem = calls.filter_map(|call| {
@@ -82,8 +82,8 @@ fn malformed(response: &Response) -> Error {
     })
 }
 
-/// Takes the arguments out of calls that are nested deeper than a chat can keep, and returns what was written as arguments of
-/// all calls that have none.
+/// Removes arguments that are nested deeper than a chat can keep, and returns the argument texts of all calls without
+/// readable arguments.
 fn forget_unusable(response: &mut Response) -> Vec<UnreadCall> {
     let mut unread = Vec::new();
     for (index, call) in response.message.tool_calls.iter_mut().enumerate() {

@@ -59,7 +59,7 @@ pub struct Decisions {
     pub held: Vec<u64>,
     /// The decisions, in call order.
     pub calls: Vec<Decision>,
-    /// What the model wrote as arguments of calls of this message that nobody can read.
+    /// The argument texts of this message's calls that could not be read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unread: Vec<UnreadCall>,
     /// How many answers of the model in a row have needed a repair, with this one (D30).
@@ -71,7 +71,7 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// What a model wrote as the arguments of a call, where that is no JSON object.
+/// The argument text of a call that is no JSON object.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UnreadCall {
@@ -100,7 +100,7 @@ impl Decisions {
         Self { message, held, ..Self::default() }
     }
 
-    /// Returns what was written as the arguments of a call of the message at this position, where nobody can read it.
+    /// Returns the argument text of a call of the message at this position, if it could not be read.
     pub(crate) fn unread(&self, message: u64, call: u64) -> Option<&str> {
         let unread = self.unread.iter().filter(|_| self.message == message);
         unread.into_iter().find(|unread| unread.call == call).map(|unread| unread.text.as_str())

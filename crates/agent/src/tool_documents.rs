@@ -128,7 +128,7 @@ impl<T: Serialize> Versioned<T> {
 }
 
 impl ToolDocuments {
-    /// The kinds of the documents in which notes and messages are kept: whoever erases a tenant removes all of these.
+    /// The kinds of the documents that hold notes and messages. Erasing a tenant has to remove all of them.
     pub const KINDS: [&str; 3] = [MESSAGE_KIND, SESSION_KIND, TENANT_KIND];
 
     /// Keeps notes and messages in a store, with the default limits.

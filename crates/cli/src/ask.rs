@@ -24,7 +24,7 @@ pub(crate) fn show(wait: &PendingWait, screen: &mut Screen) -> io::Result<()> {
     show_parts(about, wait.wait.deadline.map(json::time), screen)
 }
 
-/// As [`show`], by its parts: the signal, what the agent says of it, and whether it is about an action.
+/// Shows a wait as [`show`] does, from its parts: the signal, the agent's metadata, and whether it concerns an action.
 pub(crate) fn show_parts(
     (signal, metadata, is_action): (&str, Option<&Value>, bool),
     deadline: Option<String>,

@@ -1,4 +1,4 @@
-//! Revoked keys in the list of what was erased, beside the database.
+//! Records revoked keys in the erasure list beside the database.
 
 use singletree::durable::{BoxFuture, Result, TenantId, Timestamp};
 use singletree::{ErasedName, SqliteStore};

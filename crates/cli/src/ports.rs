@@ -24,7 +24,7 @@ struct Port {
     listener: PlainListener,
 }
 
-/// What one server listens at.
+/// The listeners of one server.
 #[derive(Debug)]
 pub(crate) struct Listeners {
     pub(crate) main: TcpListener,
@@ -49,7 +49,11 @@ impl Ports {
         let admin = open(&mut self.admin, &served.server, &served.admin).await?;
         let metrics = match &served.metrics {
             Some(address) => Some(open(&mut self.metrics, &served.server, address).await?),
-            None => None,
+            None => {
+                // Nobody would answer at it any more.
+                self.metrics = None;
+                None
+            }
         };
         Ok(Listeners { main, admin, metrics })
     }

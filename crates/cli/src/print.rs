@@ -58,7 +58,7 @@ struct Wrap {
 }
 
 impl Wrap {
-    /// Returns what is to be written of a text now; a word is kept until it ends.
+    /// Takes the next piece of a text and returns the part to write now; a word is kept until it ends.
     fn push(&mut self, text: &str, columns: usize) -> String {
         let mut written = String::new();
         for letter in text.chars() {
@@ -96,7 +96,7 @@ impl Wrap {
     }
 }
 
-/// What stands before the later lines of a text, so that none of them looks like a line of ours.
+/// The indentation of later lines of a text, so that none of them looks like a line of the program.
 const INDENT: &str = "    ";
 
 /// Takes a sign of life off the current line.

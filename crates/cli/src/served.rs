@@ -50,7 +50,7 @@ const KEY: &str = "SINGLETREE_KEY";
 pub(crate) struct ServedChat {
     client: Client,
     url: String,
-    /// What to add to a command so that it reaches the same conversations.
+    /// The options that a suggested command needs to reach the same conversations.
     again: String,
 }
 
@@ -100,7 +100,7 @@ impl ServedChat {
         &self.url
     }
 
-    /// Says something, and tells what comes of it.
+    /// Sends a message and shows the outcome of its turn.
     pub(crate) async fn send(
         &self,
         session: &str,
@@ -114,7 +114,7 @@ impl ServedChat {
         self.tell(session, &outcome, (as_json, screen))
     }
 
-    /// Answers what waits: the wait of this name, or the only one there is.
+    /// Answers the pending wait of this signal, or the only pending wait where no signal is given.
     pub(crate) async fn answer(
         &self,
         (signal, session): (Option<String>, Option<String>),
@@ -182,7 +182,7 @@ impl ServedChat {
         Ok(self.client.delete_session(session).await?)
     }
 
-    /// Returns what waits in a session.
+    /// Returns the pending waits of a session.
     pub(crate) async fn waiting(&self, session: &str) -> Result<Vec<Wait>> {
         Ok(self.client.pending(Some(session)).await?.items)
     }
@@ -243,7 +243,7 @@ fn show_messages(messages: &[Message], screen: &mut Screen) -> Result<()> {
     Ok(screen.end()?)
 }
 
-/// Shows what waits, with every argument of an action.
+/// Shows a pending wait, with every argument of an action.
 pub(crate) fn show_wait(wait: &Wait, screen: &mut Screen) -> io::Result<()> {
     crate::ask::show_parts(
         (&wait.signal, wait.metadata.as_ref(), wait.action.is_some()),
@@ -252,7 +252,7 @@ pub(crate) fn show_wait(wait: &Wait, screen: &mut Screen) -> io::Result<()> {
     )
 }
 
-/// What `--json` prints: the same as of a turn that ran here.
+/// The document that `--json` prints: the same as for a turn that ran in this process.
 fn document(session: &str, outcome: &Outcome) -> Value {
     match outcome {
         Outcome::Completed(turn) => json!({

@@ -39,9 +39,9 @@ pub(crate) struct Served {
     pub(crate) admin: String,
     /// How many descriptors the process may open, where that is limited.
     pub(crate) descriptor_limit: Option<u64>,
-    /// Takes keys out of what is logged.
+    /// Removes keys from log lines.
     pub(crate) redactor: Redactor,
-    /// What is counted and logged.
+    /// The metrics and the log.
     pub(crate) telemetry: Telemetry,
     /// Where its metrics are to be had, if not beside everything else.
     pub(crate) metrics: Option<String>,

@@ -1,4 +1,4 @@
-//! What the process uses of the system, and how many descriptors it may open.
+//! The system resources that the process uses, and its limit of open descriptors.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use singletree_server::{SystemProbe, SystemUsage};
 
 use crate::log::ErrorLog;
 
-/// What a server and its database use of the system.
+/// Measures the system resources that a server and its database use.
 #[derive(Debug)]
 pub(crate) struct ServerUsage {
     database: PathBuf,
@@ -64,7 +64,7 @@ pub(crate) fn raise_descriptor_limit() -> Option<u64> {
     use rustix::process::{Resource, getrlimit, setrlimit};
 
     let before = getrlimit(Resource::Nofile);
-    // Some systems refuse what they allow: then it stays as it was.
+    // Some systems refuse their own maximum: then the limit stays unchanged.
     let wanted = rustix::process::Rlimit { current: before.maximum, maximum: before.maximum };
     setrlimit(Resource::Nofile, wanted).unwrap_or_default();
     getrlimit(Resource::Nofile).current
@@ -75,8 +75,8 @@ pub(crate) fn raise_descriptor_limit() -> Option<u64> {
     None
 }
 
-/// Returns how many connections may be open at once: what is configured, but at least a quarter of the descriptors is left for the
-/// database, for models and for the administration.
+/// Returns how many connections may be open at once: the configured number, but at most three quarters of the
+/// descriptors. The rest is for the database, the models and the administration.
 pub(crate) fn connections_within(configured: usize, descriptor_limit: Option<u64>) -> usize {
     let fitting = descriptor_limit.map_or(u64::MAX, |limit| (limit / 4).saturating_mul(3).max(1));
     configured.min(usize::try_from(fitting).unwrap_or(usize::MAX))

@@ -49,7 +49,7 @@ struct Piece {
     /// The number of the next delta.
     next: u64,
     text: String,
-    /// What stands on the screen of a lower run, while this one says the same again.
+    /// The text of a lower run that is on the screen, while this run repeats it.
     again: Option<String>,
 }
 
@@ -207,7 +207,7 @@ impl TurnView {
             }
             Some(piece) if piece.id == delta.id && piece.run > delta.run => Ok(()),
             Some(piece) if piece.id == delta.id => {
-                // A higher run takes back what a lower one said, unless it says the same.
+                // A higher run replaces the text of a lower one, unless it repeats it.
                 let shown = piece.again.take().unwrap_or_else(|| std::mem::take(&mut piece.text));
                 self.piece = Some(delta);
                 self.say_again(shown, screen)
@@ -221,8 +221,8 @@ impl TurnView {
         }
     }
 
-    /// Shows of a run that was begun anew only what is not on the screen yet: nothing while it says the same as the one
-    /// before, and all of it once it says something else.
+    /// Shows only the new text of a run that was restarted: nothing while it repeats the previous run, and all of it
+    /// once it differs.
     fn say_again(&mut self, shown: String, screen: &mut Screen) -> io::Result<()> {
         let Some(piece) = &mut self.piece else { return Ok(()) };
         if shown.starts_with(piece.text.as_str()) {

@@ -80,7 +80,7 @@ pub(crate) struct Cast {
     pub(crate) limits: Limits,
     /// How they are served, as far as their file says that.
     pub(crate) serving: Serving,
-    /// What is not kept for ever.
+    /// Which data is removed after a time; nothing where there is none.
     pub(crate) retention: Option<Retention>,
     /// Where people are told that something waits for them.
     pub(crate) notify: Vec<NotifySettings>,

@@ -173,7 +173,6 @@ fn no_agent<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Error {
 }
 
 /// Makes the id of a new session: short, for people type it.
-/// Draws the id of a new conversation.
 pub(crate) fn fresh() -> String {
     let uuid = RandomIds.uuid();
     let first = uuid.split('-').next().unwrap_or(&uuid);

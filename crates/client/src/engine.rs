@@ -78,7 +78,7 @@ impl EngineClient {
         if !answer.protocol_version.is_supported() {
             return Err(wrong(format!("it is of the version {}", answer.protocol_version)));
         }
-        // An answer on this line is to this request, also where it does not name it; with another id it is to another one.
+        // The id may be left out: the connection already ties the answer to the request. Another id is a mistake.
         let is_other = answer.request_id.is_some() && answer.request_id != request.request_id;
         if is_other {
             return Err(wrong("it is to another request".to_owned()));

@@ -22,7 +22,7 @@ pub(crate) struct AgentTable {
     pub(crate) prompt: Option<NamedPrompt>,
     pub(crate) title: Option<String>,
     pub(crate) description: Option<String>,
-    /// What people see beside its name.
+    /// For front ends: an emoji or a few letters.
     pub(crate) icon: Option<String>,
     pub(crate) color: Option<String>,
     /// What people may say to it first.
@@ -38,7 +38,7 @@ pub(crate) struct AgentTable {
     pub(crate) while_suspended: Option<WhileSuspended>,
     pub(crate) on_disconnect: Option<OnDisconnect>,
     pub(crate) hidden: bool,
-    /// How many answers of its model in a row may need a repair.
+    /// The maximum number of consecutive answers of its model that are sent back for a repair.
     pub(crate) repairs: Option<u64>,
     pub(crate) replies: Option<RepliesTable>,
     /// Whether people see what its model thought.

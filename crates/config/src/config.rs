@@ -178,7 +178,7 @@ impl Config {
         &self.file.serving
     }
 
-    /// Returns what is not kept for ever; everything is kept otherwise.
+    /// Returns the limits of kept turns and events; none: everything is kept.
     #[must_use]
     pub fn retention(&self) -> Option<Retention> {
         self.file.retention

@@ -12,7 +12,7 @@ pub struct QuotaSettings {
     pub tenant: ScopeQuotas,
     /// Sign-ins on the page an hour, of a tenant.
     pub sign_ins: Option<u64>,
-    /// Tokens of models since its first turn, of a tenant.
+    /// Model tokens of a tenant, counted from its first turn.
     pub tokens: Option<u64>,
 }
 

@@ -1,11 +1,11 @@
-//! `[replies]`: what end users are shown when a turn fails.
+//! `[replies]`: the texts for end users when a turn fails.
 
 use singletree_harness::{Bucket, BucketTable, Replies};
 use singletree_narration::Locale;
 
 use crate::section::Section;
 
-/// Texts, as the file has them.
+/// The texts of one `[replies]` table.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RepliesTable {
     language: Option<Locale>,
@@ -24,7 +24,8 @@ impl RepliesTable {
         Self { language, texts }
     }
 
-    /// Makes the texts of an agent: the built-in ones of a language, over them those for all agents, over them its own.
+    /// Makes the texts of an agent: its own go before those for all agents, and these before the built-in ones of its
+    /// language.
     pub(crate) fn made(of_all: Option<&Self>, own: Option<&Self>) -> Replies {
         let language = [own, of_all].into_iter().flatten().find_map(|table| table.language);
         let texts = [of_all, own].into_iter().flatten().flat_map(|table| &table.texts);

@@ -1,10 +1,10 @@
-//! `[retention]`: what a server forgets of sessions beside their state and history.
+//! `[retention]`: which turn records and events are kept. State and history are always kept.
 
 use singletree_harness::Retention;
 
 use crate::section::Section;
 
-/// Reads the bounds; what is absent bounds nothing.
+/// Reads the limits; an absent key sets no limit.
 pub(crate) fn read(mut section: Section<'_>) -> Retention {
     let retention = Retention {
         turns: section.count("turns", 1).map(|it| it.value),

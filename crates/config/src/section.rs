@@ -15,7 +15,7 @@ use crate::report::{Faults, MistakeKind};
 use crate::spot::At;
 use crate::suggest::did_you_mean;
 
-/// Characters of the longest icon: an emoji may be several.
+/// The maximum length of an icon in characters: an emoji may have several.
 const ICON_CHARS: usize = 16;
 
 /// A table that is being read.
@@ -103,14 +103,14 @@ impl<'t> Section<'t> {
         self.read(key, must, |it| it.as_str().filter(|it| !it.trim().is_empty()).map(str::to_owned))
     }
 
-    /// An emoji or a few letters.
+    /// Reads an icon: an emoji or a few letters.
     pub(crate) fn icon(&mut self, key: &'static str) -> Option<String> {
         let fits = |text: &&str| !text.trim().is_empty() && text.chars().count() <= ICON_CHARS;
         self.read(key, "an emoji or a few letters", |value| value.as_str().filter(fits).map(str::to_owned))
             .map(|value| value.value)
     }
 
-    /// A colour as pages have it.
+    /// Reads a colour in CSS notation, with three or six hexadecimal digits.
     pub(crate) fn color(&mut self, key: &'static str) -> Option<String> {
         let fits = |text: &&str| {
             let digits = text.strip_prefix('#').unwrap_or_default();

@@ -18,7 +18,8 @@ use crate::spot::At;
 pub struct Serving {
     /// Where to listen: a host and a port.
     pub listen: Option<String>,
-    /// Where health, keys and the audit are to be had besides: a host and a port; a free port of this machine otherwise.
+    /// The address of the additional listener for health, keys and the audit: a host and a port; otherwise a free port
+    /// of this machine.
     pub admin: Option<String>,
     /// Where metrics are to be had, if not beside everything else: a host and a port.
     pub metrics: Option<String>,

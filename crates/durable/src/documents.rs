@@ -111,7 +111,7 @@ pub struct BlobInfo {
     pub bytes: u64,
 }
 
-/// What the blobs of a tenant take, counted as they are kept and removed.
+/// The bytes of a tenant's blobs, counted as they are kept and removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BlobAccount {
     /// Bytes of all blobs of the tenant.
@@ -180,7 +180,7 @@ pub trait Documents: fmt::Debug + Send + Sync {
         self.keep_blob_for(key, blob, None)
     }
 
-    /// Returns what the blobs of a tenant take, and those of one holder. What it costs does not grow with their number.
+    /// Returns the bytes of a tenant's blobs, and of those of one holder. The cost should not grow with their number.
     fn blob_account<'a>(
         &'a self,
         tenant: &'a TenantId,

@@ -107,7 +107,7 @@ text_id! {
 
 text_id! {
     /// Names the person or program on whose behalf sessions are made, within a tenant: the id of an API key, the `sub` of a
-    /// token, or what a program says. Erasure goes by it.
+    /// token, or a name that a program sets. Erasure selects sessions by it.
     SubjectId
 }
 

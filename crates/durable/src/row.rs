@@ -55,8 +55,8 @@ pub struct Head {
     pub prompt_policy: String,
     /// Where it was forked from.
     pub parent: Option<Parent>,
-    /// The person or program on whose behalf it was made, when known; what is erased for them goes by it. A fork has that of
-    /// its source.
+    /// The person or program on whose behalf it was made, when known; erasure selects sessions by it. A fork has the
+    /// subject of its source.
     pub subject: Option<SubjectId>,
     /// When it was made.
     pub created_at: Timestamp,

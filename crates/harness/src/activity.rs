@@ -33,7 +33,7 @@ pub enum ActivityState {
         /// The category of the failure.
         category: String,
     },
-    /// It is parked behind the wait of its session (D1): somebody has to answer that first.
+    /// It is parked until the wait of its session is answered (D1).
     Waiting,
 }
 
@@ -50,7 +50,7 @@ impl ActivityState {
     }
 }
 
-/// What a running turn last announced.
+/// The last events of a running turn's activity.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Announced {
     /// That it was started or restarted.

@@ -41,12 +41,12 @@ pub trait Admission: fmt::Debug + Send + Sync {
     /// The quota that is used up; the call is refused as `server_quota_exceeded`.
     fn admit_session(&self) -> Result<(), QuotaExceeded>;
 
-    /// Tells whether there is a quota of tokens: only then is read what the tenant has used.
+    /// Tells whether there is a quota of tokens. The tenant's usage is read only if there is one.
     fn counts_tokens(&self) -> bool {
         false
     }
 
-    /// Admits another turn of a tenant that has used so many tokens since its first turn.
+    /// Admits another turn of a tenant, given the tokens that it has used since its first turn.
     ///
     /// # Errors
     /// The quota that is used up; the call is refused as `server_quota_exceeded`.
@@ -54,7 +54,7 @@ pub trait Admission: fmt::Debug + Send + Sync {
         Ok(())
     }
 
-    /// Returns under which name the caller keeps blobs, unique in its tenant: what its bytes are counted under.
+    /// Returns the name that the bytes of the caller's blobs are counted under, unique in its tenant.
     fn holder(&self) -> &str;
 
     /// Admits a blob of so many bytes, beside those that the account has. It is called with one blob at a time.

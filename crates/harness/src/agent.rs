@@ -23,8 +23,8 @@ pub enum WhileSuspended {
     Supersede,
 }
 
-/// What happens to a turn whose client goes away before its end (D31): the stream of the request that began it was closed, and
-/// nobody else follows the turn.
+/// The policy for turns whose client disconnects before their end (D31): the stream of the request that began the turn
+/// was closed, and nobody else follows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnDisconnect {
     /// It goes on.
@@ -113,8 +113,8 @@ impl Agent {
         self
     }
 
-    /// Sets what happens to its turns whose client goes away, where the request does not say (D31). The chat itself cancels
-    /// nothing: who serves it to clients reads this ([`Chat::on_disconnect`](crate::Chat::on_disconnect)).
+    /// Sets the policy for its turns whose client disconnects, where the request sets none (D31). The chat itself
+    /// cancels nothing: a server applies the policy ([`Chat::on_disconnect`](crate::Chat::on_disconnect)).
     #[must_use]
     pub fn on_disconnect(mut self, policy: OnDisconnect) -> Self {
         self.on_disconnect = policy;

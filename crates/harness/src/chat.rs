@@ -341,7 +341,7 @@ impl Chat {
         }
         let has_ended = tokio::time::timeout(grace, self.house.tasks.idle()).await.is_ok();
         drop(tokio::time::timeout(LEAVING, self.house.leave_turns()).await);
-        // Who waits for a turn that has not ended is told that it goes on after the next start (D33).
+        // Callers that wait for an open turn get `chat_shutting_down`: it goes on after the next start (D33).
         self.house.given_up.send_replace(true);
         has_ended
     }
@@ -370,7 +370,7 @@ impl Chat {
         &self.house.default_agent
     }
 
-    /// Returns what happens to the turns of an agent whose client goes away, where the request does not say (D31).
+    /// Returns an agent's policy for turns whose client disconnects, where the request sets none (D31).
     ///
     /// # Errors
     /// `chat_agent_unknown`.

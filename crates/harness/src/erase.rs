@@ -11,7 +11,7 @@ use crate::{Error, Result};
 /// How many rows are read at once.
 const PAGE: u64 = 256;
 
-/// What stands in an audit entry in place of a name that was erased.
+/// Replaces an erased name in an audit entry.
 const ERASED: &str = "(erased)";
 
 /// For whom is erased, within the tenant of the chat.
@@ -62,16 +62,16 @@ impl Chat {
             chosen.extend(found.into_iter().filter(|it| known.insert(it.clone())));
             next += 1;
         }
-        // A fork that is found only through its source goes first: whoever erases again finds what is left.
+        // A fork that is found only through its source goes first, so that erasing again finds the remaining sessions.
         chosen.reverse();
         Ok(chosen)
     }
 
     /// Deletes everything that is kept in sessions for a person or the tenant, and returns how many sessions that were.
     ///
-    /// Each session goes as [`Chat::delete_session`] says, with its documents, blobs and narration. Before, the names of the
-    /// sessions and of the subject are removed from the entries of the audit. Erasing again finishes what a process that died
-    /// has left, and changes nothing otherwise.
+    /// Each session goes as [`Chat::delete_session`] says, with its documents, blobs and narration. Before, the names
+    /// of the sessions and of the subject are removed from the entries of the audit. Erasing again finishes an erasure
+    /// that was interrupted, and changes nothing otherwise.
     ///
     /// # Errors
     /// `store_unavailable` and its kin.

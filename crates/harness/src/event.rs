@@ -73,9 +73,9 @@ pub enum ChatEventKind {
         /// The category of the failure.
         category: String,
     },
-    /// A piece of what the model thinks before or while it answers. Only of agents that show it, and never history by itself:
-    /// what the model thought stands in the message that is appended under the same name. A piece of a higher run takes all
-    /// earlier ones back.
+    /// A piece of the model's thinking before or during its answer. Only of agents that show it, and never history by
+    /// itself: the thinking is part of the message that is appended under the same name. A piece of a higher run takes
+    /// all earlier ones back.
     ThinkingDelta {
         /// The name that the message will have.
         id: MessageId,

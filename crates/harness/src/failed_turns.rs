@@ -34,10 +34,10 @@ pub struct FailedTurn {
     pub place: u64,
     /// Whether it had effects: then its messages are part of the history, and of prompts.
     pub effects: bool,
-    /// The message that it answers with what is known beside it, where that is no part of the history.
+    /// The message that it answers, with its side record, where that is no part of the history.
     pub message: Option<(Arc<ChatMessage>, Option<Value>)>,
-    /// What it had made or shown of an answer that is no part of the history, in order. The side record of a message that was
-    /// shown in part says `interrupted`.
+    /// Messages that it had made or shown and that are no part of the history, in order, with their side records. The
+    /// side record of a message that was shown in part says `interrupted`.
     pub made: Vec<(Arc<ChatMessage>, Option<Value>)>,
     /// The turn that retries it, when one does.
     pub retried_by: Option<TurnId>,
@@ -69,7 +69,9 @@ impl Chat {
             let is_last = (rows.len() as u64) < PAGE;
             for row in rows {
                 no = row.no + 1;
-                if let Some(failed) = found.iter_mut().find(|(failed, ..)| Some(failed.no) == row.retries) {
+                if let Some(retried) = row.retries
+                    && let Some(failed) = found.iter_mut().find(|(failed, ..)| failed.no == retried)
+                {
                     failed.3 = Some(row.id());
                 }
                 let ended = Ended::of(&row)?.map(|ended| ended.recorded);
@@ -77,6 +79,9 @@ impl Chat {
                     && places.contains(&place)
                 {
                     found.push((row, place, effects, None));
+                    if found.len() > limit {
+                        found.remove(0);
+                    }
                 }
             }
             if is_last || last.is_some_and(|last| no > last) {
@@ -84,7 +89,7 @@ impl Chat {
             }
         }
         let (mut failed, mut bytes) = (Vec::new(), 0);
-        for (row, place, effects, retried_by) in found.into_iter().rev().take(limit) {
+        for (row, place, effects, retried_by) in found.into_iter().rev() {
             if bytes >= self.house.limits.page_bytes {
                 break;
             }
@@ -120,7 +125,7 @@ impl Chat {
         Ok(rows.first().map(|row| row.turn))
     }
 
-    /// Reads the message of a turn and what it made, as far as they are no part of the history.
+    /// Reads the message of a turn and the messages that it made, as far as they are no part of the history.
     async fn beside_history(&self, key: &SessionKey, row: &TurnRow) -> Result<Vec<ItemRow>> {
         let mut items = self.house.read(self.house.journal.items(key, &ItemRange::Turn(row.no))).await?;
         items.retain(|item| item.placement.is_none());
@@ -128,7 +133,7 @@ impl Chat {
     }
 }
 
-/// A message, and what is known beside it.
+/// A message, and its side record.
 type Said = (Arc<ChatMessage>, Option<Value>);
 
 fn said(row: &ItemRow) -> Result<Said> {

@@ -1,7 +1,7 @@
-//! What whoever runs or calls an agent can do about an error (D32). End users are shown replies, never these.
+//! Advice about errors for operators and callers of an agent (D32). End users are shown replies, never these.
 
-/// Returns what to do about an error of a category, in one sentence; nothing where the page of the category in docs/errors has
-/// more to say than a sentence.
+/// Returns advice about an error of a category, in one sentence; none where the advice on the category's page in
+/// docs/errors does not fit one sentence.
 #[must_use]
 pub fn hint(category: &str) -> Option<&'static str> {
     Some(match category {

@@ -35,7 +35,7 @@ pub(crate) struct Hot {
     pub(crate) feed: Feed,
     /// How far those who listen have read.
     pub(crate) readers: Readers,
-    /// Cloned by each call that waits for the outcome of a turn, which is how these are counted.
+    /// Cloned by each call that waits for the outcome of a turn: its strong count is their number, plus one.
     pub(crate) waiting: Arc<()>,
     /// Held for writing while parts of the log are forgotten; who begins to listen looks at the log under it.
     pub(crate) forgetting: tokio::sync::RwLock<()>,

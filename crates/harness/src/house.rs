@@ -63,7 +63,7 @@ pub(crate) struct House {
     watcher: Option<Arc<dyn TurnWatcher>>,
     pub(crate) tasks: Tasks,
     pub(crate) closing: AtomicBool,
-    /// Becomes true when what still runs after a shutdown is waited for no longer (D33).
+    /// Becomes true when a shutdown stops waiting for the turns that still run (D33).
     pub(crate) given_up: watch::Sender<bool>,
     /// Rung when a wait with a deadline begins, and at shutdown.
     pub(crate) deadlines: Arc<Notify>,

@@ -346,7 +346,7 @@ impl Keeper {
         match result {
             Ok(_) => {
                 self.set_wait(None);
-                // The claim has given the turn its row: until then what runs has the number of the turn that was suspended.
+                // The claim has given the turn its row: until then it has the number of the suspended turn.
                 if let Some(running) = self.hot.desk().running.as_mut() {
                     running.no = Some(self.row().no);
                 }

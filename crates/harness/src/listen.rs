@@ -261,7 +261,7 @@ impl Events {
         Ok(())
     }
 
-    /// Tells whether a provisional event was part of what was told to who came late.
+    /// Tells whether a provisional event was part of the state so far that a late listener was given.
     fn has_shown(&self, event: &ChatEvent) -> bool {
         let shown = match &event.what {
             ChatEventKind::Delta { .. } => &self.shown,

@@ -59,7 +59,7 @@ pub struct CompletedTurn {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AnswerEnd {
-    /// Why the model stopped: `length`, `content_filter` or `error`; none where it ended as usual, or nobody said.
+    /// Why the model stopped: `length`, `content_filter` or `error`; none where it ended as usual or is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finish_reason: Option<FinishReason>,
     /// Whether the model twice gave an answer without a word: then the turn ends without that message (D30).
@@ -74,7 +74,7 @@ impl AnswerEnd {
         *self == Self::default()
     }
 
-    /// Reads what was said beside the message at the end of a history, or beside the one that was not appended.
+    /// Reads the side record of the last message of a history, or of the empty answer behind it that was not appended.
     pub(crate) fn of(sides: &SideRecords, len: u64) -> Self {
         let unsaid = sides.of(len).filter(|side| side[EMPTY_ANSWER] == true);
         let empty_answer = unsaid.is_some();
@@ -138,14 +138,14 @@ pub struct ErroredTurn {
 }
 
 impl ErroredTurn {
-    /// Returns what happened, for whoever runs or calls the agent; end users are shown the reply (D32). Redacted and cut to
-    /// length.
+    /// Returns the error message for operators and callers of the agent; end users are shown the reply (D32). Redacted
+    /// and cut to length.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.diagnostic
     }
 
-    /// Returns what whoever runs or calls the agent can do about it, where that fits a sentence.
+    /// Returns advice for operators and callers of the agent, where it fits one sentence.
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
         crate::hint::hint(&self.error_category)

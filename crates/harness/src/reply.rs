@@ -17,7 +17,7 @@ use crate::turn_id::TurnId;
 pub type Redact = Arc<dyn Fn(&str) -> String + Send + Sync>;
 
 /// The texts that end users are shown for errors: of the three buckets, and of single categories (D32). `{diagnostic}` stands for
-/// what went wrong.
+/// the error.
 ///
 /// The default has the specification's three texts and none of a category. Where the message is not the cause, as at a wrong key
 /// of the model, it leaves "Please adjust your message" out.
@@ -78,7 +78,7 @@ impl Replies {
         self
     }
 
-    /// Returns what people are shown of an error.
+    /// Returns the message that people are shown for an error.
     pub(crate) fn shown(&self, (bucket, category): (Bucket, &str), diagnostic: &str) -> ChatMessage {
         let of_bucket = match bucket {
             Bucket::SessionTerminating => self.session_terminating.as_str(),
@@ -169,7 +169,7 @@ mod tests {
             ("chat_turn_crashed", "does not try again", "versucht es nicht wieder"),
             ("chat_turn_abandoned", "Send it again", "noch einmal"),
         ] {
-            // The library's own texts are those of the buckets (harness-chat §10), less what is not true.
+            // The library's own texts are those of the buckets (harness-chat §10), without advice that does not fit.
             assert_eq!(shown(&plain, category), "That request couldn't be processed: it went wrong.");
             for (language, word) in [(Locale::English, english), (Locale::German, german)] {
                 let text = shown(&Replies::of_language(language), category);

@@ -1,4 +1,4 @@
-//! Retrying a turn that failed: a new turn that does what the failed one was to do (D29).
+//! Retries of failed turns: a new turn with the task of the failed one (D29).
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ const GENERATIONS: usize = 1024;
 /// How often a retry is tried again to be accepted whose place was taken in the meantime.
 const ATTEMPTS: u32 = 8;
 
-/// What a new turn retries.
+/// The failed turn that a new turn retries.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Retried {
     /// The number of the failed turn.
@@ -40,7 +40,7 @@ pub(crate) struct Retried {
 impl Chat {
     /// Retries a turn that ended errored, and returns the new turn (D29). Without effects the same message is sent again, with
     /// its images and notes. With effects, and wherever the message is part of the history already and awaits an answer, no
-    /// message is appended: the graph runs over the history, which says what was done.
+    /// message is appended: the graph runs over the history, which has the effects.
     ///
     /// It is allowed once, while the turn is the newest one of its session; that is decided in the transaction that accepts
     /// the new turn. Of the options the idempotency key and [`SendOptions::listen`] count: with the key of an earlier call for the
@@ -137,7 +137,7 @@ impl Chat {
         if said.placement.is_none() {
             return Ok(true);
         }
-        // A suspension, a save or a cancel has made it history: unless an answer follows, that is what is answered.
+        // A suspension, a save or a cancel has made it history: it awaits an answer, unless one follows.
         let served = self.house.served(&failed.agent)?;
         let fields = Preparing { house: &self.house, hot, served }.fields().await?;
         let history = stored::list(&fields, HISTORY).cloned().unwrap_or_default();

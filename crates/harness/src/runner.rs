@@ -390,7 +390,7 @@ impl House {
 
     /// A turn has ended: tells who waits, and lets the next one begin.
     pub(crate) fn over(&self, hot: &Hot, ticket: &Ticket, outcome: Arc<ChatTurnOutcome>, resumed: bool) {
-        // That a resumed turn waits again is no answer to anybody; what comes of it will be (harness-chat §8.2).
+        // A resumed turn that suspends again has no answer yet: subscribers are told a later one (harness-chat §8.2).
         let is_end = !matches!(outcome.as_ref(), ChatTurnOutcome::Suspended(_));
         let listeners = {
             let desk = hot.desk();

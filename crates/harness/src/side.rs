@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Map, Value};
 
-/// Names what a side record says about the reason why a model stopped, where that is not as usual.
+/// The key of a side record for the reason why a model stopped, where that is not the usual one.
 pub const FINISH_REASON: &str = "finish_reason";
 
-/// Names what is said at the place of an answer without a word, which is not appended (D30).
+/// The key of a side record that marks the position of an empty answer, which is not appended (D30).
 pub const EMPTY_ANSWER: &str = "empty_answer";
 
 /// What is known about the messages of the running turn beside their content: which agent made one, why a model stopped.

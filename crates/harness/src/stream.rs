@@ -68,7 +68,7 @@ struct OnItsWay {
     unrecorded: u64,
 }
 
-/// What is shown of a model's thinking.
+/// The part of a model's thinking that was shown.
 #[derive(Debug, Clone, Default)]
 struct Thinking {
     next: u64,
@@ -150,7 +150,7 @@ impl TurnStream {
         self.announce(ChatEventKind::TurnRetrying { attempt, until, category: category.to_owned() });
     }
 
-    /// Shows that the attempt begins for which [`TurnStream::retrying`] told the time.
+    /// Shows that the attempt begins that [`TurnStream::retrying`] announced.
     pub fn retried(&self) {
         let now = self.0.clock.now();
         self.shown().announced.attempt_begins(now);
@@ -160,11 +160,11 @@ impl TurnStream {
         let mut shown = self.shown();
         let event = self.event(what);
         shown.announced.note(&event);
-        // Under the lock, so that what a late listener is told and what it hears next do not contradict each other.
+        // Under the lock, so that the state that a late listener is given does not contradict the events that follow.
         self.0.feed.publish(event);
     }
 
-    /// Returns what was last told of how far the turn is.
+    /// Returns the last event of the turn's activity.
     pub(crate) fn announced(&self) -> Option<ChatEvent> {
         self.shown().announced.last().cloned()
     }
@@ -275,8 +275,8 @@ impl MessageStream<'_> {
 }
 
 impl MessageStream<'_> {
-    /// Shows the next piece of what the model thinks, within the same bound as [`MessageStream::delta`]. Whoever calls it has
-    /// settled that the agent shows what its model thinks (D19).
+    /// Shows the next piece of the model's thinking, within the same bound as [`MessageStream::delta`]. Callers check
+    /// first that the agent shows the thinking of its model (D19).
     pub fn thinking(&self, text: &str) {
         let mut shown = self.stream.shown();
         let first = shown.first;

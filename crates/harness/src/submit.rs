@@ -35,7 +35,7 @@ pub struct SendOptions {
     /// Whether the turn that runs may take it.
     pub(crate) steers: bool,
     notes: Map<String, Value>,
-    /// The turn that is retried: part of what the key stands for.
+    /// The turn that is retried: part of the key's digest.
     retries: Option<String>,
 }
 
@@ -71,7 +71,7 @@ impl SendOptions {
         self
     }
 
-    /// Keeps what counts for a retry of a turn: the key, and whether to listen.
+    /// Keeps the options that count for a retry of a turn: the key, and whether to listen.
     pub(crate) fn retrying(self, turn: &TurnId) -> Self {
         Self { key: self.key, listen: self.listen, retries: Some(turn.to_string()), ..Self::default() }
     }
@@ -110,7 +110,7 @@ pub(crate) struct Valid {
 }
 
 impl Valid {
-    /// Sets what is known beside the message.
+    /// Sets the message's side record.
     pub(crate) fn beside(self, side: Option<Value>) -> Self {
         Self { side, ..self }
     }
@@ -257,7 +257,7 @@ impl Chat {
         Ok(Valid { message, item, body, key, steers: options.steers, side, policy })
     }
 
-    /// Checks the idempotency key, and digests what it stands for: of a retry the turn, of a message its body and options.
+    /// Checks the idempotency key, and digests the request: for a retry the turn, for a message its body and options.
     fn key_of(&self, body: &Json, options: &SendOptions) -> Result<Option<(String, String)>> {
         let max = self.house.limits.key_bytes;
         match (&options.key, &options.retries) {

@@ -95,16 +95,15 @@ impl Chat {
     /// the outcome of a turn. Subscriptions do not count.
     ///
     /// # Errors
-    /// `harness_session_id_unresolved`, `chat_sessions_full`.
+    /// `harness_session_id_unresolved`, `chat_tenant_foreign`.
     pub fn followers(&self, session_id: &str) -> Result<usize> {
-        let hot = self.house.hot(&self.key(session_id)?)?;
+        let Some(hot) = self.house.loaded(&self.key(session_id)?) else { return Ok(0) };
         Ok(hot.readers.count() + Arc::strong_count(&hot.waiting).saturating_sub(1))
     }
 
-    /// Returns the outcomes, completed or errored, of the turns that resume or close a suspended one, each with the id of its
-    /// event: those that were
-    /// missed since the event that was seen last, then those to come (D5). Once each in one stream; who asks again with the
-    /// last id gets what it missed, also after a crash.
+    /// Returns the outcomes, completed or errored, of the turns that resume or close a suspended one, each with the id
+    /// of its event: those that were missed since the event that was seen last, then those to come (D5). Once each in
+    /// one stream; a caller that asks again with the last id gets the missed ones, also after a crash.
     ///
     /// # Errors
     /// As [`Chat::events`].

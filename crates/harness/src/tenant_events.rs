@@ -63,11 +63,11 @@ pub struct TenantEvent {
     pub at: Timestamp,
     /// The session; none of [`TenantEventKind::Missed`].
     pub session: Option<SessionId>,
-    /// What happened.
+    /// Its kind, with the details.
     pub kind: TenantEventKind,
 }
 
-/// What happened in a tenant.
+/// The kinds of tenant events.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TenantEventKind {
     /// A session was made.
@@ -88,9 +88,9 @@ pub enum TenantEventKind {
     WaitBegan {
         /// The turn that suspended.
         turn: TurnId,
-        /// What is awaited.
+        /// The signal that it waits for.
         awaited: Awaited,
-        /// The beginning of the action's arguments as JSON. It is cut to length: nobody should approve by it.
+        /// The beginning of the action's arguments as JSON. It is cut to length, so it is no basis for an approval.
         preview: Option<String>,
     },
     /// A wait ended.
@@ -136,7 +136,7 @@ impl SessionChange {
     }
 }
 
-/// The events of all tenants that somebody reads, or has read.
+/// The event channels of all tenants that have or had readers.
 #[derive(Debug, Default)]
 pub(crate) struct TenantEventHub {
     /// Held for a moment, never across an await.
@@ -176,7 +176,7 @@ impl TenantChannel {
             self.kept.pop_front();
         }
         self.kept.push_back(event.clone());
-        // Without readers there is nobody to tell.
+        // Without readers the send fails, which is no error here.
         drop(self.readers.send(event));
     }
 
@@ -247,13 +247,14 @@ impl TenantEventHub {
         }
         let channel = &state.tenants[tenant];
         let live = channel.readers.subscribe();
-        let missed =
-            |seq: u64| TenantEvent { id: channel.id(seq), at, session: None, kind: TenantEventKind::Missed };
         let backlog = match after {
             None => VecDeque::new(),
-            Some(after) => channel
-                .since(after)
-                .unwrap_or_else(|| VecDeque::from([Arc::new(missed(channel.next.saturating_sub(1)))])),
+            Some(after) => channel.since(after).unwrap_or_else(|| {
+                // A series without events has no position yet: with the old one a reader that comes again loses none.
+                let id = channel.next.checked_sub(1).map_or_else(|| after.clone(), |seq| channel.id(seq));
+                let kind = TenantEventKind::Missed;
+                VecDeque::from([Arc::new(TenantEvent { id, at, session: None, kind })])
+            }),
         };
         TenantEvents { backlog, live, lagged: false }
     }
@@ -274,7 +275,7 @@ impl TenantEventKind {
         }
     }
 
-    /// Returns what an event of a session tells its tenant.
+    /// Returns the events of the tenant that follow from an event of a session.
     fn of(event: &ChatEvent) -> Vec<Self> {
         let turn = event.turn.clone();
         if let ChatEventKind::SignalReceived { wait, signal, how, .. } = &event.what {
@@ -353,8 +354,8 @@ impl Chat {
     /// Reads the events of the chat's tenant: those after the one that was seen last, then those that happen. Without a last one
     /// it begins now. Events are told after the commit that made them; those of one session come in their order.
     ///
-    /// The last 512 events are kept in memory from the first reader of a tenant on. Where what comes after `after` is not
-    /// kept, the first event is [`TenantEventKind::Missed`].
+    /// The last 512 events are kept in memory from the first reader of a tenant on. Where the events after `after` are
+    /// not kept, the first event is [`TenantEventKind::Missed`].
     ///
     /// # Errors
     /// `chat_tenant_foreign`.
@@ -413,6 +414,18 @@ mod tests {
         assert_eq!(next(&mut late).await, (BACKLOG as u64 + 2, "events.missed"));
         deleted(&hub);
         assert_eq!(next(&mut late).await.0, BACKLOG as u64 + 3);
+    }
+
+    #[tokio::test]
+    async fn the_first_event_of_a_series_is_not_lost_behind_a_gap() {
+        let hub = TenantEventHub::default();
+        let other = TenantEventId { series: "e.0.1".into(), seq: 7 };
+        let missed = open(&hub, Some(&other)).next().await.unwrap();
+        deleted(&hub);
+        assert_eq!(next(&mut open(&hub, Some(&missed.id))).await, (0, "events.missed"));
+        deleted(&hub);
+        let first = TenantEventId { series: "e.1.1".into(), seq: 0 };
+        assert_eq!(next(&mut open(&hub, Some(&first))).await, (1, "session.deleted"));
     }
 
     #[tokio::test]

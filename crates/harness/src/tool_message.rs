@@ -1,4 +1,4 @@
-//! Messages of the role tool that somebody sends: they answer an open call, or are refused (harness-chat §10.4).
+//! Messages of the role tool that are sent to a session: they answer an open call, or are refused (harness-chat §10.4).
 
 use std::sync::Arc;
 

@@ -115,8 +115,9 @@ impl Turn {
         }
     }
 
-    /// Reads the message that the turn answers, and what is known beside it; none for a turn that answers a signal or closes a
-    /// wait. Also of a turn that failed, whose message is no part of the history.
+    /// Reads the message that the turn answers, and its side record; none for a turn that answers a signal, closes a
+    /// wait or retries another one over the history. Also of a turn that failed, whose message is no part of the
+    /// history.
     ///
     /// # Errors
     /// `chat_turn_unknown` when its record is not kept any more; `store_unavailable` and its kin.

@@ -33,7 +33,7 @@ pub struct TurnInfo {
     pub ended_at: Option<Timestamp>,
     /// The failed turn that it retries (D29), as long as the record of that is kept.
     pub retries: Option<TurnId>,
-    /// How far it is, while it has not ended and this process has it.
+    /// How far it is, while it has not ended and its session is in this process's memory.
     pub activity: Option<Activity>,
     /// What it has used of models, once it has ended.
     pub usage: Vec<ModelUsage>,

@@ -124,9 +124,9 @@ impl Error {
         }
     }
 
-    /// Returns the response that was read and refused, where there is one: of `provider_invalid_response`, a message that breaks
-    /// the rules of its role, or whose calls do not fit the request. Nobody has checked it: whoever goes on with it looks at
-    /// each of its parts.
+    /// Returns the response that was read and refused, where there is one: of `provider_invalid_response`, a message
+    /// that breaks the rules of its role, or whose calls do not fit the request. It is unchecked: callers that go on
+    /// with it have to check each of its parts.
     #[must_use]
     pub fn response(&self) -> Option<&Response> {
         self.detail().and_then(|detail| detail.response.as_ref()).map(|refused| refused.0.as_ref())
@@ -161,7 +161,7 @@ pub struct Detail {
     source: Option<BoxError>,
 }
 
-/// A response that was read and is not what the request asked for.
+/// A response that was read and does not fit its request.
 struct RefusedResponse(Box<Response>);
 
 impl fmt::Debug for RefusedResponse {

@@ -79,14 +79,14 @@ pub struct Response {
     pub usage: Usage,
     /// The structured value, when the request had a response schema and the model kept to it.
     pub parsed: Option<Value>,
-    /// What the model wrote as the arguments of calls whose [`arguments`](ToolCall::arguments) are `None`, by the index of the
-    /// call: each cut to [`UNREAD_ARGUMENTS_MAX`] bytes. Empty where the provider did not say.
+    /// The argument texts of calls whose [`arguments`](ToolCall::arguments) are `None`, by the index of the call: each
+    /// cut to [`UNREAD_ARGUMENTS_MAX`] bytes. Empty where the provider did not say.
     pub unread_arguments: BTreeMap<usize, String>,
     /// What the provider returned, with everything that we do not normalize.
     pub raw: Value,
 }
 
-/// How many bytes are kept of what a model wrote as arguments and nobody can read.
+/// How many bytes are kept of an argument text that cannot be read.
 pub const UNREAD_ARGUMENTS_MAX: usize = 2048;
 
 impl Response {
@@ -96,7 +96,7 @@ impl Response {
         Self { message, finish_reason, usage, parsed: None, unread_arguments: BTreeMap::new(), raw }
     }
 
-    /// Keeps what the model wrote as the arguments of the call at an index, where that is no JSON object.
+    /// Keeps the argument text of the call at an index, where that is no JSON object.
     #[must_use]
     pub fn with_unread_arguments(mut self, call: usize, text: &str) -> Self {
         let end = (0..=UNREAD_ARGUMENTS_MAX.min(text.len())).rev().find(|at| text.is_char_boundary(*at));

@@ -15,10 +15,9 @@ type Reask = Arc<dyn Fn(&InvalidOutput) -> String + Send + Sync>;
 
 /// How one call to a model is tried again (spec: llm-provider §7.1). [`Ask`](crate::Ask) performs it.
 ///
-/// What is retried are errors, and responses that finished with `error` and have no calls: the classifier is asked about those
-/// as `provider_unavailable`. Cancellation is the drop of the call's future, so
-/// it is never retried. A node's own retry is around this one: each of its attempts begins with a fresh budget, and the two
-/// budgets multiply.
+/// Errors are retried, and responses that finished with `error` and have no calls: the classifier is asked about those
+/// as `provider_unavailable`. Cancellation is the drop of the call's future, so it is never retried. A node's own retry
+/// is around this one: each of its attempts begins with a fresh budget, and the two budgets multiply.
 #[derive(Clone)]
 pub struct Retry {
     max_attempts: u32,

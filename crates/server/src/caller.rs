@@ -70,8 +70,8 @@ pub struct Caller {
     pub scopes: Vec<Scope>,
     /// Until when it is who it is: the end of its key, its token or its sign-in, whichever comes first.
     pub valid_until: Option<Timestamp>,
-    /// On whose behalf it makes sessions: the key's id, the subject of a token, or what a key that may write says in `X-Subject`;
-    /// none where nobody is asked and nothing is said.
+    /// The subject of the sessions that it creates: the id of its key, the `sub` of its token, or the value of
+    /// `X-Subject` if it may write. None without credentials and header.
     pub subject: Option<SubjectId>,
 }
 

@@ -1,8 +1,8 @@
 //! Cancelling a turn whose client has gone away, where its request or its agent asks for it (D31).
 //!
-//! Each handler that answers with the stream of a turn which it began holds a [`DisconnectGuard`] in that stream. A stream that is
-//! dropped before its end was closed by its client; whether the turn is then cancelled is decided ten seconds later, so that a
-//! page that loads again, or a network that comes back, loses nothing.
+//! A handler that begins a turn and streams it holds a [`DisconnectGuard`] in the stream. A stream that is dropped
+//! before its end was closed by its client. The turn is cancelled ten seconds later at the earliest, so that a page
+//! that loads again, or a network that comes back, loses nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,13 +17,13 @@ use singletree_harness::{Chat, Error, OnDisconnect, Turn, TurnId};
 use crate::problem::Problem;
 use crate::shared::Shared;
 
-/// The header in which a request says what happens to its turn when its client goes away: `cancel` or `continue`.
+/// The header with the policy of a request for a client that goes away: `cancel` or `continue`.
 pub(crate) const ON_DISCONNECT: &str = "x-on-disconnect";
 
 /// How long a client may be away.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Reads what a request says; none where it leaves that to the agent.
+/// Reads the policy of a request; none if the agent decides.
 ///
 /// # Errors
 /// `server_request_invalid`.
@@ -38,12 +38,12 @@ pub(crate) fn on_disconnect(headers: &HeaderMap) -> Result<Option<OnDisconnect>,
     }
 }
 
-/// Held by the stream of the request that began a turn: dropped before [`DisconnectGuard::finish`], it cancels the turn later,
-/// unless somebody else follows it then.
+/// Held by the stream of the request that began a turn: dropped before [`DisconnectGuard::finish`], it cancels the turn
+/// later, unless somebody else follows it then.
 pub(crate) struct DisconnectGuard {
     shared: Arc<Shared>,
     chat: Chat,
-    /// What the request says.
+    /// The policy of the request; none if the agent decides.
     policy: Option<OnDisconnect>,
     /// The turn that the request began, with its session.
     begun: Option<(String, TurnId)>,
@@ -55,7 +55,7 @@ impl DisconnectGuard {
         Self { shared, chat, policy, begun: None }
     }
 
-    /// Notes the turn that the request has begun; of several, one after the other, the last one.
+    /// Sets the turn that the request has begun; a later turn replaces an earlier one.
     pub(crate) fn begin(&mut self, turn: &Turn) {
         self.begun = Some((turn.session().to_owned(), turn.id().clone()));
     }
@@ -65,7 +65,7 @@ impl DisconnectGuard {
         self.begun = None;
     }
 
-    /// Makes the guard of a request that has begun this turn; none where the turn was there before.
+    /// Makes the guard of a request that has begun this turn; none if the turn existed before.
     pub(crate) fn of(
         (shared, chat): (&Arc<Shared>, &Chat),
         policy: Option<OnDisconnect>,
@@ -88,7 +88,7 @@ impl DisconnectGuard {
     }
 }
 
-/// Holds a guard as long as a stream has not come to its end.
+/// Holds a guard until a stream has come to its end.
 pub(crate) fn guarded<T: Send>(
     stream: impl Stream<Item = T> + Send + 'static,
     guard: Option<DisconnectGuard>,
@@ -106,7 +106,7 @@ pub(crate) fn guarded<T: Send>(
 
 impl Drop for DisconnectGuard {
     fn drop(&mut self) {
-        // The stop of the server closes streams, too, and cancels nothing (D33).
+        // The stop of the server closes streams too, and cancels nothing (D33).
         let is_stopping = *self.shared.closing.borrow();
         let Some((session, turn)) = self.begun.take().filter(|_| !is_stopping && self.may_cancel()) else {
             return;
@@ -149,15 +149,15 @@ impl Absence {
                 // The store may come back.
                 Err(_) => continue,
             }
-            if self.chat.followers(&self.session).is_ok_and(|followers| followers == 0) {
-                // A turn that cannot be cancelled now has ended, or its session has.
-                drop(self.chat.cancel(&self.turn).await);
+            let is_alone = self.chat.followers(&self.session).is_ok_and(|followers| followers == 0);
+            // A turn that cannot be cancelled now may be later: the store may come back.
+            if is_alone && self.chat.cancel(&self.turn).await.is_ok() {
                 return;
             }
         }
     }
 
-    /// Tells whether the turn has ended, or is one that goes on.
+    /// Tells whether the turn has ended or must not be cancelled.
     async fn is_over(&self) -> Result<bool, Error> {
         let info = match self.chat.turn_info(&self.session, &self.turn).await {
             Err(Error::TurnUnknown { .. } | Error::SessionUnknown { .. }) => return Ok(true),

@@ -34,7 +34,7 @@ use crate::trace;
 /// Characters of a path that the log shows.
 const PATH_SHOWN: usize = 512;
 
-/// Where the paths begin under which keys are managed.
+/// The prefix of the paths for the management of keys.
 const KEYS: &str = "/v1/keys";
 
 /// Where the paths begin that the operator may use.
@@ -264,7 +264,7 @@ pub(crate) async fn run(State(frame): State<Arc<Frame>>, mut request: Request, n
     response
 }
 
-/// Refuses a body that is compressed: nothing here would read it, and its JSON would be told as wrong.
+/// Refuses a compressed body: the server does not decompress, so it would be reported as malformed JSON.
 fn check_encoding(headers: &HeaderMap) -> Result<(), Problem> {
     let encodings = headers.get_all(CONTENT_ENCODING).iter();
     if encodings.into_iter().all(|encoding| encoding.as_bytes().eq_ignore_ascii_case(b"identity")) {
@@ -274,8 +274,8 @@ fn check_encoding(headers: &HeaderMap) -> Result<(), Problem> {
     Err(problem.hint("send the body as it is, without Content-Encoding"))
 }
 
-/// Sets the id of the request, and keeps the answer, which is somebody's own, out of caches and other sites, unless its handler has
-/// said otherwise.
+/// Sets the id of the request, and the headers that keep an answer out of caches and other sites, unless its handler
+/// has set them.
 fn set_usual(headers: &mut HeaderMap, id: &str, negotiates: bool) {
     if negotiates {
         headers.append(VARY, HeaderValue::from_static("accept, prefer"));

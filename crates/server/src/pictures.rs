@@ -1,5 +1,5 @@
-//! Pictures of a user's message: those that are in the message itself, as base64 or at a `data:` address, are kept for its session
-//! and named by what they are.
+//! Pictures of a user's message: inline pictures, as base64 or in a `data:` address, are stored with the session and
+//! named by their digest.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -17,7 +17,7 @@ pub(crate) async fn kept(chat: &Chat, session: &str, message: ChatMessage) -> Re
     kept_each(chat, session, message).await.map_err(|(_, problem)| problem)
 }
 
-/// As [`kept`]; a problem comes with the number of its block.
+/// As [`kept`]; a problem comes with the index of its block.
 ///
 /// # Errors
 /// As [`kept`].
@@ -57,12 +57,12 @@ pub(crate) async fn kept_each(
     Ok(ChatMessage { content: Content::from_blocks(kept), ..message })
 }
 
-/// Tells whether an address is the picture itself.
+/// Tells whether an address is a `data:` address.
 pub(crate) fn is_data_url(url: &str) -> bool {
     url.get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case("data:"))
 }
 
-/// Takes a `data:` address apart (RFC 2397): the media type, if it says one, and the base64 text.
+/// Parses a `data:` address (RFC 2397) into its media type, if it has one, and its base64 text.
 fn data_url(url: &str) -> Result<(Option<String>, &str), Problem> {
     let wrong = || Problem::invalid("a `data:` address is `data:MEDIA/TYPE;base64,…`");
     let (head, data) = url.get(5..).and_then(|rest| rest.split_once(',')).ok_or_else(wrong)?;

@@ -32,7 +32,7 @@ pub(crate) struct Problem {
     pub(crate) retry_after: Option<u32>,
     /// Where in the body the mistake is, such as `context.session_id`.
     pub(crate) field: Option<Box<str>>,
-    /// The text for the end user of a conversation, where that is not the message (D32).
+    /// The text for the end user of a conversation, if it differs from the message (D32).
     pub(crate) reply: Option<Box<str>>,
     /// What of the conversation it names; few do.
     pub(crate) names: Option<Box<Names>>,
@@ -242,7 +242,7 @@ pub(crate) fn status(category: &str, bucket: Bucket) -> StatusCode {
             | "server_quota_exceeded",
             _,
         ) => StatusCode::TOO_MANY_REQUESTS,
-        // Our key, our model or the vendor's answer is wrong; nothing that the caller could change (D32).
+        // The operator's key, the model or the provider's answer is wrong: the caller cannot change that (D32).
         (
             "provider_authentication"
             | "provider_invalid_model"

@@ -158,8 +158,8 @@ impl Server {
         door.open(&listener, std::future::pending()).await;
     }
 
-    /// Serves health, readiness, keys and the audit, and nothing else, until it is dropped: with connections of its own, so that
-    /// whoever runs the server gets through when all others are taken.
+    /// Serves health, readiness, keys and the audit, and nothing else, until it is dropped: with connections of its
+    /// own, so that whoever runs the server gets through when all others are taken.
     ///
     /// # Cancellation
     /// Dropping the future drops all its connections.
@@ -171,10 +171,11 @@ impl Server {
         door.open(&listener, std::future::pending()).await;
     }
 
-    /// Serves until `stop` is ready, or until another writer has taken over the store. On the way it takes over what processes that died have left, and lets go of documents whose
-    /// time is over. Then it accepts nothing more and lets turns and answers end, within
-    /// [`ServerLimits::grace`](crate::ServerLimits::grace); streams end with a hint to come again. Turns that were accepted are kept: what had no time is left
-    /// to the next start.
+    /// Serves until `stop` is ready, or until another writer has taken over the store. On the way it takes over the
+    /// work of processes that died, and deletes expired documents. Then it accepts nothing more and lets turns and
+    /// answers end, within [`ServerLimits::grace`](crate::ServerLimits::grace). Resumable streams that are still open
+    /// then end with a hint to come again, all others with a failure (D33). Accepted turns are kept: those without time
+    /// to end go on after the next start.
     ///
     /// # Errors
     /// `store_fenced` when another process has opened the store for writing: this one can never write again. The process should
@@ -185,7 +186,7 @@ impl Server {
     pub async fn serve(&self, listener: TcpListener, stop: impl Future<Output = ()> + Send) -> Result<()> {
         let metrics = self.shared.telemetry.metrics().clone();
         let mut door = Door::new(self.router(), &self.shared.limits, metrics);
-        // Dropped before the connections are: that they close with the server is no word of their clients (D31).
+        // Dropped before the connections, so that their end does not count as a disconnect of their clients (D31).
         let _closing = ClosingGuard(&self.shared);
         let post = Post::open(&self.shared);
         let ended = tokio::select! {

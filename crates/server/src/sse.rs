@@ -76,7 +76,7 @@ impl Frame {
 /// After how many milliseconds a reader comes again whose stream ended with the server's.
 const RETRY: u64 = 1000;
 
-/// How a stream ends that the server's stop cuts off (D33).
+/// The end of a stream that the stop of the server cuts off (D33).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EndAtStop {
     /// By the failure of its protocol: a clean end would pass for a whole answer.
@@ -95,14 +95,14 @@ impl EndAtStop {
     }
 }
 
-/// Answers with the stream of an answer, which is whole or has failed. While it is silent, a comment every so often says that it
-/// lives; when the server stops before its end, it ends with the section's `failing_streams`.
+/// Answers with a stream that ends whole or with a failure. While it is silent, comments keep it alive; when the server
+/// stops before its end, it ends with the section's `failing_streams`.
 pub(crate) fn stream(shared: &Shared, frames: impl Stream<Item = Frame> + Send + 'static) -> Response {
     ending(shared, frames, EndAtStop::Failure)
 }
 
-/// As [`stream`], for readers that come again with the id of the last event that they have seen: when the server stops, the last
-/// frame says when to do that.
+/// As [`stream`], for readers that come again with the id of the last event that they have seen: when the server stops,
+/// the last frame says when to come again.
 pub(crate) fn resumable_stream(
     shared: &Shared,
     frames: impl Stream<Item = Frame> + Send + 'static,

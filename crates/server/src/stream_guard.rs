@@ -1,4 +1,4 @@
-//! A stream ends with what it was opened by (a key that is revoked or expires, a token, a sign-in) and with the server.
+//! A stream ends with its credentials (a key that is revoked or expires, a token, a sign-in) and with the server.
 //!
 //! Who asks is settled anew, by the rules of any request: at once when a key or a sign-in changes in this process, at the moment
 //! at which the caller's time is over, and otherwise at each heartbeat, for what other processes or files decide.
@@ -30,8 +30,8 @@ const CHECKED_EVERY: Duration = Duration::from_secs(15);
 /// How long one look may take. A store that does not answer ends no stream.
 const CHECK_TIME: Duration = Duration::from_secs(5);
 
-/// How long a stream may be silent, once the server stops, before it is taken for one whose turn goes on: the last words of a turn
-/// that has just ended are still being read.
+/// How long a stream may be silent, once the server stops, before it is taken for one whose turn goes on: the last
+/// words of a turn that has just ended are still being read.
 const SETTLING: Duration = Duration::from_millis(100);
 
 /// How long a stream may go on in all, once the server stops.
@@ -142,7 +142,7 @@ impl Guarded {
                     }
                 }
                 () = sleep_until(self.check_at) => {}
-                // What is there goes first: the end is for those who wait.
+                // Frames that are ready go before the end.
                 frame = self.frames.next() => {
                     // A stream of ours does not fail.
                     let frame = frame?.ok()?;
@@ -163,7 +163,7 @@ impl Guarded {
         }
     }
 
-    /// Ends the stream of what goes on after the next start (D33).
+    /// Ends the stream of a turn that goes on after the next start of the server (D33).
     fn cut_off(self) -> Option<(Bytes, Option<Self>)> {
         let last = match self.end_at_stop.hint() {
             Some(hint) => Some(hint.bytes()),
@@ -179,7 +179,7 @@ impl Guarded {
 }
 
 impl StreamGuard {
-    /// Words a failure as the last frames of the stream, in a protocol that has a word for it.
+    /// Writes a failure as the last frames of the stream; none if its protocol has no failure.
     fn failure(&self, problem: &Problem) -> Option<Bytes> {
         let frames = (self.stream_failure)(problem, &self.asked);
         let last: Vec<u8> = frames.iter().flat_map(|frame| frame.bytes()).collect();

@@ -144,7 +144,7 @@ fn sums(snapshot: &Connection) -> Found<Vec<Damage>> {
     Ok(lines.into_iter().map(Damage::Changed).collect())
 }
 
-/// Accounts of blobs that do not say what the blobs have. The bytes themselves are not read.
+/// Blob accounts that differ from the sizes of their blobs. The bytes themselves are not read.
 const MISCOUNTED: &str = "SELECT 'blob_account: ' || tenant || ' ' || holder || ' says ' || sum(said) || ', and the blobs have ' \
     || sum(found) FROM (SELECT tenant, holder, bytes AS said, 0 AS found FROM blob_account \
     UNION ALL SELECT tenant, '', 0, length(bytes) FROM blob \

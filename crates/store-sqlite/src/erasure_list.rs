@@ -1,7 +1,7 @@
-//! The list of what was erased: a file beside a database, for restored backups.
+//! The erasure list: a file beside a database, for restored backups.
 //!
-//! A backup holds what was erased after it was made. Whoever restores one applies this list to it. The list holds keyed hashes:
-//! it tells whether a name that somebody knows was erased, and tells no names. Its key stands in its first line.
+//! A backup still holds data that was erased after it was made. A restore applies this list to it. The list holds keyed
+//! hashes: it tells whether a known name was erased, but contains no names. Its key is in the file itself.
 
 use std::collections::HashMap;
 use std::fs::{self, OpenOptions};
@@ -15,7 +15,7 @@ use crate::error::{translate, unavailable};
 use crate::lock::private;
 use crate::name_hash::hash;
 
-/// What the operations of this file are called in errors.
+/// The name of these operations in errors.
 const DOING: &str = "keep the list of what was erased";
 
 /// Something that was erased, deleted or revoked.

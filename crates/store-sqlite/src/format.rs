@@ -27,7 +27,7 @@ pub(crate) const SHELF: i32 = 3;
 /// The first version whose rows have checksums.
 pub(crate) const CHECKED: i32 = 4;
 
-/// The first version that counts what the blobs of a tenant take.
+/// The first version that counts the bytes of a tenant's blobs.
 pub(crate) const BLOB_ACCOUNTS: i32 = 4;
 
 /// What a file says of itself.

@@ -109,8 +109,8 @@ impl SqliteStore {
         JournalSessions::new(Arc::new(self.clone()))
     }
 
-    /// Adds names to the list of what was erased, which is synced when this answers. Sessions that are deleted are added by
-    /// themselves; this is for what the store does not know, such as revoked keys.
+    /// Adds names to the erasure list; it is synced when the future is ready. The store adds deleted sessions itself;
+    /// this is for names that it does not know, such as revoked keys.
     ///
     /// Without [`Options::list_erasures`] nothing is listed.
     ///

@@ -79,7 +79,7 @@ pub(crate) enum Work {
     Keep { key: SessionKey, blob: Blob, holder: Option<String> },
     /// A commit that changes nothing, by the writer of this fence.
     Probe { held: Fence },
-    /// Names for the list of what was erased.
+    /// Names for the erasure list.
     List { names: Vec<ErasedName>, at: Timestamp },
 }
 

@@ -141,7 +141,7 @@ async fn wherever_the_process_dies_an_agent_inside_has_each_effect_once() {
     }
 }
 
-// D29: what an agent inside of a graph has done is an effect of the turn, though its messages are no part of the history.
+// D29: effects of an agent inside of a graph are effects of the turn, though its messages are no part of the history.
 #[tokio::test]
 async fn a_turn_that_fails_after_an_effect_inside_keeps_its_message_and_its_key() {
     let act = || calls(&[("a", "act", "{\"what\":\"a\"}")]);

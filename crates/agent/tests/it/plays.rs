@@ -1,4 +1,4 @@
-//! A model that answers what a test says, in order, and keeps what it was asked.
+//! A model that gives the answers of a test, in order, and keeps its requests.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -98,7 +98,7 @@ impl Provider for Once<'_> {
     }
 }
 
-/// What each answer costs.
+/// The usage of each answer.
 pub(crate) fn usage() -> Usage {
     Usage { prompt_tokens: Some(2), completion_tokens: Some(1), total_tokens: Some(3), ..Usage::default() }
 }

@@ -1,4 +1,4 @@
-//! Answers of a model that are not what was asked for, and how a turn goes on with them (D30).
+//! Answers of a model that do not fit the request, and how a turn goes on with them (D30).
 
 use std::sync::Arc;
 use std::time::Duration;

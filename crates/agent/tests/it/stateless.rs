@@ -117,7 +117,7 @@ async fn tools_that_change_something_and_those_that_need_approval_are_off() {
     let reads = replies(&told(&chat, asking("look")).await);
     assert_eq!(reads, ["assistant: [look{\"what\":\"a\"}]", "tool: did a", "assistant: All done."]);
     for off in ["act", "send", "mixed"] {
-        // The model was not told of it, and what it calls all the same is answered as what is not there (D30).
+        // The model was not offered the tool; a call of it all the same is answered as one of an unknown tool (D30).
         let ended = replies(&told(&chat, asking(off)).await);
         assert!(ended.iter().any(|told| told.starts_with("tool: error: there is no tool \"")), "{ended:?}");
     }

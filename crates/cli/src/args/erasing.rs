@@ -1,4 +1,4 @@
-//! What is erased, and what a backup is restored to.
+//! Arguments of `erase` and `restore`.
 
 use std::path::PathBuf;
 

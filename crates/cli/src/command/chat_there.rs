@@ -84,7 +84,7 @@ impl Talk<'_> {
             match self.send(&line, screen).await {
                 Ok(code) => {
                     if code == SUSPENDED {
-                        self.decide_all(prompt, screen).await?;
+                        self.decide_all(true, prompt, screen).await?;
                     }
                     screen.line("")?;
                 }
@@ -94,35 +94,34 @@ impl Talk<'_> {
         }
     }
 
-    /// Shows everything that waits in this session, and asks about it.
+    /// Shows and asks about each pending wait of this session, until there is none or the user puts it off.
     async fn ask_all(&mut self, prompt: &mut Prompt, screen: &mut Screen) -> Result<()> {
-        let waits = match self.served.waiting(&self.session).await {
-            Ok(waits) => waits,
-            // The session does not exist yet.
-            Err(Error::Client(error)) if error.category() == "chat_session_unknown" => return Ok(()),
-            Err(error) => return Err(error),
-        };
-        for wait in &waits {
-            show_wait(wait, screen)?;
-        }
-        self.decide_all(prompt, screen).await
+        self.decide_all(false, prompt, screen).await
     }
 
-    /// Asks about what waits and stands on the screen, until nothing does or the user puts it off.
-    async fn decide_all(&mut self, prompt: &mut Prompt, screen: &mut Screen) -> Result<()> {
+    /// Asks about each pending wait, until there is none or the user puts it off. With `is_shown`, a single wait is
+    /// already on the screen; of several, each is shown before its question, so that nobody approves the wrong one.
+    async fn decide_all(&mut self, is_shown: bool, prompt: &mut Prompt, screen: &mut Screen) -> Result<()> {
+        let mut is_shown = is_shown;
         loop {
             let waits = match self.served.waiting(&self.session).await {
                 Ok(waits) => waits,
+                // The session does not exist yet.
                 Err(Error::Client(error)) if error.category() == "chat_session_unknown" => return Ok(()),
                 Err(error) => return Err(error),
             };
             let mut is_suspended_again = false;
             for wait in &waits {
+                if !is_shown || waits.len() > 1 {
+                    show_wait(wait, screen)?;
+                }
                 is_suspended_again |= self.decide(wait, prompt, screen).await? == SUSPENDED;
             }
             if !is_suspended_again {
                 return Ok(());
             }
+            // The outcome of the resumed turn has shown its wait.
+            is_shown = true;
         }
     }
 
@@ -136,7 +135,14 @@ impl Talk<'_> {
                     screen.styled(Style::Dim, "  later: /pending asks again")?;
                     return Ok(COMPLETED);
                 }
-                Decision::Now(reply) => return self.served.decide(wait, reply, screen).await,
+                Decision::Now(reply) => match self.served.decide(wait, reply, screen).await {
+                    // The wait may have expired, or somebody else answered it: the chat goes on.
+                    Err(error @ Error::Client(_)) => {
+                        screen.error(error.category(), &error.text())?;
+                        return Ok(COMPLETED);
+                    }
+                    decided => return decided,
+                },
                 Decision::Unclear => {}
             }
         }

@@ -27,10 +27,10 @@ pub(super) const BY: &str = "operator";
 /// How many tenants are read at once.
 const PAGE: u64 = 256;
 
-/// Runs the command. It wants the database for itself; erasing again finishes what a process that died has left.
+/// Runs the command. It needs exclusive access to the database; running it again finishes an interrupted erasure.
 pub(crate) async fn run(args: Erase) -> Result<u8> {
     let place = Place::of(args.common.db.db.as_deref())?;
-    // A file that cannot be read is told before anything is erased.
+    // An unreadable file is reported before anything is erased.
     let narration = narration_file(args.config.as_deref()).await?;
     let house = House::open_empty(&place, "erase").await?;
     let erased = erase(&house, &place, &narration, (args.tenant, args.subject)).await;
@@ -60,7 +60,7 @@ async fn erase(
     for tenant in &tenants {
         let chat = house.chat.of(tenant.clone());
         let sessions = chat.erasable_sessions(&scope).await?;
-        // First the list, then the deletion: whatever dies in between, no backup brings back what was to be erased.
+        // The list is written before the deletion: after a crash in between, a restored backup still omits the data.
         let keys: Vec<SessionKey> =
             sessions.into_iter().map(|it| SessionKey::new(tenant.clone(), it)).collect();
         let whom = match &scope {
@@ -87,8 +87,8 @@ async fn erase(
     Ok(count)
 }
 
-/// Opens the file of narration that the agents' file names, if it names one. A running server would write to it, and is not
-/// there: the database is open here.
+/// Opens the narration file that the agents' file names, if it names one. No running server writes to it: the
+/// database is open here.
 async fn narration_file(config: Option<&Path>) -> Result<NarrationLog> {
     let usual = Path::new(FILE);
     let Some(config) = config.or_else(|| usual.exists().then_some(usual)) else {
@@ -98,7 +98,7 @@ async fn narration_file(config: Option<&Path>) -> Result<NarrationLog> {
     narration(None, &serving, &Redactor::default())
 }
 
-/// Returns the tenants that have sessions or keys, and the one of those who use no tenants.
+/// Returns the tenants that have sessions, and the default tenant.
 pub(super) async fn all_tenants(store: &SqliteStore) -> StoreResult<BTreeSet<TenantId>> {
     let mut tenants = BTreeSet::from([TenantId::single()]);
     let mut past: Option<TenantId> = None;

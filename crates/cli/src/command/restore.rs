@@ -1,4 +1,4 @@
-//! `singletree restore`: a database made of a backup, without what was erased since.
+//! `singletree restore`: makes a database from a backup and removes data that was erased since.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -31,6 +31,10 @@ pub(crate) async fn run(args: Restore) -> Result<u8> {
     let place = Place::of(args.common.db.db.as_deref())?;
     if place.db().exists() {
         return Err(Error::Exists(place.db().to_owned()));
+    }
+    // A missing list beside a database is an empty one, but a named list must exist: without it, erased data returns.
+    if let Some(missing) = args.erased.iter().find(|list| !list.exists()) {
+        return Err(Error::Usage(format!("there is no list {}", missing.display())));
     }
     place.make()?;
     let draft = with_ending(place.db(), ".restoring");
@@ -65,8 +69,8 @@ pub(crate) async fn run(args: Restore) -> Result<u8> {
     Ok(COMPLETED)
 }
 
-/// Removes from a restored database what was erased since its backup was made, and returns how many conversations and keys
-/// that were.
+/// Removes from a restored database the data that was erased since its backup was made. Returns the number of removed
+/// conversations and keys.
 async fn apply(house: &House, lists: &[ErasureList]) -> Result<u64> {
     let erased_at = |name: ErasedName| lists.iter().filter_map(|list| list.erased_at(&name)).max();
     let mut tenants = all_tenants(&house.store).await.map_err(harness::Error::from)?;
@@ -130,7 +134,7 @@ fn with_ending(path: &Path, ending: &str) -> PathBuf {
     name.into()
 }
 
-/// Removes what a process that died has left.
+/// Removes the draft that a crashed process left.
 fn remove_draft(draft: &Path) -> Result<()> {
     let folder = draft.parent().unwrap_or(draft);
     let name = draft.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -144,7 +148,7 @@ fn remove_draft(draft: &Path) -> Result<()> {
 
 /// Puts a closed database in its place, for good.
 fn publish(draft: &Path, to: &Path) -> io::Result<()> {
-    // The last one to close a database writes its log into it; what is left of the log would be lost here.
+    // SQLite writes the log into the database when the last connection closes; a log that is left would be lost here.
     if fs::metadata(with_ending(draft, "-wal")).is_ok_and(|it| it.len() > 0) {
         return Err(io::Error::other("its log was not written into it"));
     }

@@ -40,7 +40,7 @@ async fn send_there(args: Send, place: &Place, served: &ServedChat) -> Result<u8
     Ok(code)
 }
 
-/// Returns what is to be said: the argument, or the standard input to its end where that is `-`.
+/// Returns the text of the message: the argument, or the whole standard input where the argument is `-`.
 async fn said(text: String) -> Result<String> {
     if text != "-" {
         return Ok(text);

@@ -32,8 +32,8 @@ pub(crate) async fn run(args: Serve) -> Result<u8> {
 
 /// Runs a server, and after each change of its configuration that is told by SIGHUP another one at the same ports.
 ///
-/// Each has a runtime of its own. What had no time to end ends with it, as with a process: nothing of it goes on beside the
-/// server that takes it over.
+/// Each server has its own runtime. Work that did not end in time ends with the runtime, as with a process, so that
+/// nothing of it runs beside the next server.
 fn serve_again_and_again(args: &Serve) -> Result<u8> {
     let mut ports = Ports::default();
     loop {
@@ -72,6 +72,14 @@ async fn serve_once(args: &Serve, ports: &mut Ports) -> Result<End> {
         let end = serve(&served, (args, &place), ports, &mut signals).await?;
         if end != End::AtOnce {
             served.close().await;
+        }
+        if end == End::Reload {
+            // The next server has other listeners for signals: a request to end that came meanwhile would be lost.
+            tokio::select! {
+                biased;
+                asked = signals.next() => if asked == Asked::End { return Ok(End::Graceful) },
+                () = std::future::ready(()) => {}
+            }
         }
         Ok(end)
     };
@@ -182,7 +190,7 @@ fn greet(served: &Served, place: &Place, at: SocketAddr) -> Result<()> {
     Ok(())
 }
 
-/// What a signal asks for.
+/// A request made by a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Asked {
     /// To end.
@@ -193,6 +201,8 @@ enum Asked {
 
 /// The signals that the process hears.
 struct Signals {
+    #[cfg(unix)]
+    interrupt: tokio::signal::unix::Signal,
     #[cfg(unix)]
     terminate: tokio::signal::unix::Signal,
     #[cfg(unix)]
@@ -206,7 +216,11 @@ impl Signals {
             use tokio::signal::unix::{SignalKind, signal};
 
             let hear = |kind| signal(kind).map_err(|source| Error::Input { source });
-            Ok(Self { terminate: hear(SignalKind::terminate())?, hangup: hear(SignalKind::hangup())? })
+            Ok(Self {
+                interrupt: hear(SignalKind::interrupt())?,
+                terminate: hear(SignalKind::terminate())?,
+                hangup: hear(SignalKind::hangup())?,
+            })
         }
         #[cfg(not(unix))]
         Ok(Self {})
@@ -216,7 +230,7 @@ impl Signals {
     async fn next(&mut self) -> Asked {
         #[cfg(unix)]
         tokio::select! {
-            _ = tokio::signal::ctrl_c() => Asked::End,
+            _ = self.interrupt.recv() => Asked::End,
             _ = self.terminate.recv() => Asked::End,
             _ = self.hangup.recv() => Asked::Reload,
         }

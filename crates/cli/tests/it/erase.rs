@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::home::{BINARY, Home};
 use crate::serving::Serving;
 
-/// What nobody but the erased person says.
+/// A word that only the erased person uses.
 const CANARY: &str = "xyzzy7731";
 /// The names of the erased person and of its conversations.
 const NAMES: [&str; 3] = [CANARY, "ann-4242", "about-ann"];
@@ -77,7 +77,9 @@ fn what_is_erased_for_a_person_is_in_no_file_and_no_restored_backup() {
 
     assert_eq!(home.run(&["restore", &backup]).code, 2, "a database that is there stays");
     lose(&home);
-    // What a restore that died has left.
+    let missing = home.run(&["restore", &backup, "--erased", "no-such-list"]);
+    assert_eq!(missing.code, 2, "without the list, erased data would come back: {}", missing.out);
+    // The draft of a restore that crashed.
     fs::write(home.folder().join("singletree.db.restoring"), "half").unwrap();
     let restored = home.run(&["restore", &backup]);
     let told = format!("restored to {}\nleft out, since it was erased: 4\n", home.db().display());

@@ -29,7 +29,7 @@ fn agents(url: &str) -> String {
     )
 }
 
-/// What became of one way over one wire; `None` where everything is as it should be.
+/// Returns the fault of one way over one wire; `None` if everything is as expected.
 fn judge(way: &Way, wire: &Wire, session: &str, server: &Serving, seen: &Seen) -> Option<String> {
     let asked = |path: &str| server.ask("GET", &format!("/v1/sessions/{session}/{path}"), &Value::Null);
     let turns = asked("turns");

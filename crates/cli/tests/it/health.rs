@@ -11,7 +11,7 @@ fn health_is_0_while_a_server_is_ready_and_1_before_and_after() {
     assert!(before.err.contains("no server runs over"), "{}", before.err);
 
     let server = Serving::start(&home, &["--auth"]);
-    // It listens before it has looked for what an earlier process left.
+    // It listens before it has recovered the turns of an earlier process.
     let beside = (0..500).map(|_| home.run(&["health"])).find(|ran| ran.code == 0).unwrap();
     assert_eq!((beside.code, beside.out.as_str()), (0, "ready\n"), "{}", beside.err);
     let url = server.url.clone();

@@ -1,4 +1,4 @@
-// What the page says of an answer from the first moment to the last, also when it fails, is stopped, or is loaded again.
+// The page during an answer, from sending to the end, including failure, stop and reload.
 
 import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
@@ -12,7 +12,7 @@ const PIXEL = Buffer.from("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQ
 let browser;
 let house;
 let talker;
-/** What the model of a test does: by the last message of the user. */
+/** Scripts of the test model, by the text of the last user message. */
 const scripts = new Map();
 before(async () => {
   browser = await browse();

@@ -48,6 +48,17 @@ test("history and log may tell the same twice", () => {
   assert.deepEqual(shown(it), ["Before", "Yes.", "Hi", "Hello.", "More"]);
 });
 
+test("a turn that runs is open also where its first messages are history already", () => {
+  const conversation = new Conversation();
+  conversation.takeHistory({ items: [{ id: "a/0", seq: 0, at, ...said("Hi") }, { id: "a/1", seq: 1, at, ...answered("One.") }] });
+  const turn = conversation.turns[0];
+  assert.equal(turn.status, "completed");
+  conversation.apply({ type: "turn.started", turn: "a", at });
+  assert.equal(turn.status, "open");
+  conversation.apply(completed("a"));
+  assert.equal(turn.status, "completed");
+});
+
 test("a turn that waits for others stands where it begins", () => {
   const it = fold(accepted("a", "one"), accepted("b", "two"), appended("a", 1, answered("1")), completed("a"), appended("b", 1, answered("2")), completed("b"));
   assert.deepEqual(shown(it), ["one", "1", "two", "2"]);

@@ -1,4 +1,4 @@
-// Approvals from question to answer: what the card says, how the calls stand, who decided, in this conversation and in others.
+// Approvals from question to answer: the card, the state of each call, and the decisions, also of other conversations.
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
@@ -72,7 +72,7 @@ test("the card shows texts as texts, why the agent asks, what the tool is, and h
   assert.ok(await card.locator("details pre").isHidden());
   await card.getByText("The same as JSON").click();
   assert.deepEqual(JSON.parse(await card.locator("details pre").textContent()), LETTER_TO_BOB);
-  // A tool of an MCP server says whose it is; what hides in the name is seen.
+  // The card names the MCP server of a tool; invisible characters in that name are shown as escapes.
   await page.route("**/sessions/*/pending", async (route) => {
     const response = await route.fetch();
     const json = await response.json();

@@ -54,7 +54,7 @@ export class House {
     const args = ["serve", "--listen", `127.0.0.1:${this.port}`, "--db", this.db, ...this.#args];
     const child = spawn(bin, args, { stdio: ["ignore", "pipe", "pipe"] });
     this.#process = child;
-    // A test that fails leaves its server behind: that neither keeps this process nor outlives it.
+    // A failed test leaves its server running: the server must not keep this process alive, nor outlive it.
     for (const handle of [child, child.stdout, child.stderr]) handle.unref();
     process.on("exit", () => child.kill("SIGKILL"));
     let told = "";
@@ -104,8 +104,9 @@ async function freePort() {
 }
 
 /**
- * A model's server that streams `pieces(request)`, one each `every` milliseconds: texts, `{thinking}`, `{tool, arguments}` for
- * calls, `{until}` to wait for a promise, `{finish}` for another reason to end. `{status, headers}` as the first one refuses.
+ * A model server that streams `pieces(request)`, one each `every` milliseconds: texts, `{thinking}`,
+ * `{tool, arguments}` for calls, `{until}` to wait for a promise, `{finish}` to set the finish reason. It refuses the
+ * request if the first piece is `{status, headers}`.
  */
 export async function model(pieces, every = 5) {
   const server = createServer(async (request, response) => {
@@ -143,7 +144,7 @@ export function config(url, tools = "[]", more = "") {
   return file;
 }
 
-/** Opens the page and keeps an eye on what goes wrong in it; with `clock` the test can move its time on. */
+/** Opens the page and records its errors and its foreign requests; with `clock` the test controls its time. */
 export async function open(browser, house, { clock = false, ...options } = {}) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 820 }, ...options });
   // Files of the page as they are now, to try a change without building the program.

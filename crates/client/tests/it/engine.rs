@@ -116,7 +116,7 @@ async fn an_answer_that_is_none_to_the_request_does_nothing() {
     check(Reply::Bytes(200, "<html>"), "client_answer_invalid").await;
     check(Reply::Bytes(502, ""), "client_answer_invalid").await;
     check(Reply::Gone, "http_unreachable").await;
-    // W12: the id may be left out; the line says to which request the answer is.
+    // W12: the id may be left out; the connection ties the answer to the request.
     let Reply::Message(status, mut unnamed) = success(json!([])) else { unreachable!() };
     unnamed.as_object_mut().unwrap().remove("request_id");
     let engine = Engine::of([Reply::Message(status, unnamed)]);

@@ -40,7 +40,7 @@ fn mutations() -> Vec<(&'static str, Value, bool, Does)> {
         invalid("/protocol_version", json!("one"), "protocol_version"),
         invalid("/protocol_version", json!(null), "protocol_version"),
         invalid("/request_id", json!(""), "request_id"),
-        // Some engines write null where there is nothing: that is read as a field that is left out.
+        // Some engines write null for an absent field.
         ("/request_id", json!(null), false, acts(false)),
         invalid("/correlation_id", json!([]), "correlation_id"),
         invalid("/supported_protocol_versions", json!("1.0.0"), "supported_protocol_versions"),

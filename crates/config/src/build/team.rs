@@ -76,7 +76,7 @@ pub(super) fn record(table: &AgentTable) -> ChatAgent {
     let shown = table.show_thinking.then(|| ("showThinking".to_owned(), Value::Bool(true)));
     // What a page offers before anything was said.
     let examples = (!table.examples.is_empty()).then(|| ("examples".to_owned(), json!(table.examples)));
-    // What becomes of a message while a conversation waits for a person; a page says so before it is sent.
+    // Pages use it to tell the user, before a message is sent, how it is handled while the session waits for a person.
     let policy = match table.while_suspended {
         None | Some(WhileSuspended::Reject) => None,
         Some(WhileSuspended::Queue) => Some("queue"),

@@ -1,4 +1,4 @@
-//! Texts for end users, as people write them.
+//! Mistakes in `[replies]`.
 
 use crate::table::check_agents;
 

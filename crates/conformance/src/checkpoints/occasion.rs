@@ -1,8 +1,8 @@
-//! What a save is made after.
+//! The nodes and instances whose completion caused a save.
 
 use serde_json::Value;
 
-/// What was completed between two saves: the occasion of the later one.
+/// The nodes and instances that completed between two saves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Occasion {
     /// The nodes, by name.

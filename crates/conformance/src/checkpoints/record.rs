@@ -220,7 +220,7 @@ const ENDINGS: &[&str] = &["_count", "_present", "_absent", "_includes"];
 /// Keys that say which save of several it is.
 const OF_SAVES: &[&str] = &["after_node", "after_fan_out_instance"];
 
-/// Splits a key into a field of a record and what is said of it.
+/// Splits a key into a field of a record and the ending that names the assertion.
 fn ending(key: &str) -> Option<(&str, &'static str)> {
     let split = |ending: &&'static str| Some((key.strip_suffix(*ending)?, *ending));
     ENDINGS.iter().find_map(split).filter(|(field, _)| KEYS.contains(field))
@@ -235,10 +235,10 @@ impl Assertions {
         Self::read_with(spot, &[])
     }
 
-    /// Reads what is said of one save of several, which may also say of which.
+    /// Reads the assertions about one save of several, which may also name its node or instance.
     ///
     /// # Errors
-    /// For what is unknown in it.
+    /// When a key is unknown.
     pub(super) fn read_of_save(spot: Spot) -> Outcome<Self> {
         Self::read_with(spot, OF_SAVES)
     }
@@ -260,10 +260,11 @@ impl Assertions {
         Ok(Self { path, keys })
     }
 
-    /// Asserts of which node or instance a save is, where it is said: `saved` has what was completed since the save before.
+    /// Asserts the node or instance of a save, where the fixture names one: `saved` holds the completions since the
+    /// previous save.
     ///
     /// # Errors
-    /// For what is unknown in it.
+    /// When a key is unknown.
     pub(super) fn check_occasion(&self, checker: &mut Checker, saved: &Occasion) -> Outcome<()> {
         for (key, spot) in &self.keys {
             match key.as_str() {
@@ -333,7 +334,7 @@ impl Assertions {
     }
 }
 
-/// Asserts what is said of a field but for its value.
+/// Asserts the count, presence, absence or part of a field.
 fn of_field(checker: &mut Checker, spot: &Spot, (actual, ending): (&Value, &str)) {
     let is_empty = match actual {
         Value::Null => true,

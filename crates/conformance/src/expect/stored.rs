@@ -25,10 +25,10 @@ const EXISTS: &[&str] =
 /// Keys that say that the session has none.
 const ABSENT: &[&str] = &["record_absent", "session_record_absent", "no_record", "is_absent"];
 
-/// Asserts all of it, of the session that is named, else of the invocation's own.
+/// Asserts all of it for the named session, else for the invocation's own.
 ///
 /// # Errors
-/// For what is unknown in it.
+/// When a key is unknown.
 pub(super) async fn store_after(
     checker: &mut Checker,
     spot: Spot,

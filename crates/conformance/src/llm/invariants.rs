@@ -77,7 +77,7 @@ fn names(pattern: &str, name: &str) -> bool {
     if !rest.contains('*') {
         return name.len() > rest.len() && name.ends_with(rest);
     }
-    // What a star stands for is at least one character.
+    // A star matches at least one character.
     name.char_indices().skip(1).any(|(at, _)| names(rest, &name[at..]))
 }
 

@@ -97,7 +97,7 @@ impl ResolverSpec {
     /// Reads a resolver: its labels by the names of prompts, its default, and the resolvers that it falls back to.
     ///
     /// # Errors
-    /// For what is unknown in it.
+    /// When a key is unknown.
     pub(super) fn read(name: Option<String>, spot: Spot) -> Outcome<Self> {
         let mut block = spot.fields()?;
         let own_name = block.text("name")?;

@@ -309,7 +309,7 @@ pub(super) async fn audit_outlives(bench: &dyn Bench) -> Verdict {
     };
     make(&stores, &s, [Put::Audit(row(1, None))]).await?;
     apply(&stores, &s, [Put::Audit(row(2, Some("someone"))), Put::Delete]).await?;
-    // A store may keep hashes of the names, so that it does not tell who was deleted.
+    // A store may keep hashes of the names, so that its audit does not show whose data was deleted.
     let told = |it: AuditRow| (it.at, it.action, it.key.tenant, it.by.is_some());
     let found: Vec<_> = bench.audit().await?.into_iter().map(told).collect();
     same("audit rows", &found, &vec![told(row(1, None)), told(row(2, Some("someone")))])

@@ -19,7 +19,7 @@ pub(super) struct Shelf {
     ending: BTreeSet<(Timestamp, DocumentKey)>,
     /// Each with the number of sessions that use it.
     blobs: BTreeMap<(TenantId, String), (Blob, u64)>,
-    /// Who was the first to keep a blob, where that was said.
+    /// The holder that first kept a blob, if one was named.
     holders: BTreeMap<(TenantId, String), String>,
     /// The digests of what a session uses.
     uses: BTreeMap<SessionKey, BTreeSet<String>>,
@@ -99,7 +99,7 @@ impl Shelf {
         }
     }
 
-    /// Keeps a blob whose bytes count for a holder, if nobody kept it before.
+    /// Keeps a blob. Its bytes count for the holder if the blob is new.
     fn keep_for(&mut self, key: &SessionKey, blob: Blob, holder: Option<String>) {
         let name = (key.tenant.clone(), blob.digest.clone());
         if let Some(holder) = holder.filter(|_| !self.blobs.contains_key(&name)) {

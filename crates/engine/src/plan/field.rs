@@ -80,8 +80,8 @@ fn check_by<T: Serialize + DeserializeOwned + Send + Sync + 'static>() -> Option
     Some(Arc::new(move |item: &Item| check_item::<T>(item, &reads_back)))
 }
 
-/// Checks that an item is a `T`, and that what was made as one can be stored. The first value that is written is read back:
-/// a type that does not read what it writes would be found by the next process only.
+/// Checks that an item is a `T`, and that a typed value can be stored. The first value that is written is read back: a
+/// type that cannot read its own output would be found by the next process only.
 fn check_item<T>(item: &Item, reads_back: &AtomicBool) -> Result<(), String>
 where
     T: Serialize + DeserializeOwned + Send + Sync + 'static,
@@ -92,11 +92,11 @@ where
             finite::check(value).map_err(|it| it.to_string())?;
             if !reads_back.load(Ordering::Relaxed) {
                 let text = item.text().map_err(|it| it.to_string())?;
-                // What is nested too deep for the reader is a matter of this value, not of the type.
+                // Nesting that is too deep for the reader is a fault of this value, not of the type.
                 if let Some(error) = serde_json::from_str::<T>(text).err().filter(|error| error.is_data()) {
                     return Err(format!("its type does not read what it writes: {error}"));
                 }
-                // Null and what is empty prove nothing about the rest of the type.
+                // Null and empty values prove nothing about the rest of the type.
                 reads_back.store(text.len() > 4, Ordering::Relaxed);
             }
             Ok(())

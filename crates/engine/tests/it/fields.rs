@@ -176,7 +176,7 @@ async fn a_long_list_crosses_into_a_subgraph_shared() {
     assert_eq!(ended.state().long.len(), 1);
 }
 
-/// A type that leaves out what it needs to be read.
+/// A type that leaves out a field that it needs to be read.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Forgetful {
     #[serde(skip_serializing)]
@@ -191,7 +191,7 @@ struct Memory {
     all: ListOf<Forgetful>,
 }
 
-// Such a type works until another process reads what was stored.
+// Such a type works until another process reads the stored value.
 #[tokio::test]
 async fn a_type_that_does_not_read_what_it_writes_is_found_at_its_first_write() {
     type Written = fn() -> MemoryUpdate;

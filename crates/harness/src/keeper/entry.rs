@@ -1,4 +1,4 @@
-//! What a turn adds to its session before its graph runs.
+//! The messages that a turn adds to its session before its graph runs.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::position::Marks;
 use crate::tool_message;
 use crate::turning::history as history_of;
 
-/// What a turn begins with.
+/// The input of a turn that begins.
 pub(crate) struct Entering {
     /// The user's message; none for a turn that retries one over the history, in which it stands.
     pub(crate) message: Option<Item>,
@@ -21,7 +21,7 @@ pub(crate) struct Entering {
 }
 
 impl Keeper {
-    /// Closes open calls and appends the user's message: what the engine calls between load and merge (R3, INV-6).
+    /// Closes open calls and appends the user's message. The engine calls this between load and merge (R3, INV-6).
     pub(crate) fn entry(
         self: &Arc<Self>,
         entering: Entering,

@@ -1,4 +1,4 @@
-//! The built-in texts of replies, by category and language (D32). `{diagnostic}` stands for what went wrong.
+//! The built-in texts of replies, by category and language (D32). `{diagnostic}` stands for the error.
 
 use singletree_narration::Locale;
 
@@ -27,7 +27,7 @@ fn other_causes() -> impl Iterator<Item = &'static str> {
     correctable_categories().filter(|category| !CAUSED_BY_MESSAGE.contains(category))
 }
 
-/// Tells whether somebody else than the writer of the message has to change something.
+/// Tells whether the cause of an error lies outside of the message.
 pub(super) fn has_other_cause(category: &str) -> bool {
     other_causes().any(|other| other == category)
 }
@@ -155,7 +155,7 @@ mod tests {
         for language in Locale::ALL {
             for (category, text) in of_categories(language) {
                 let bucket = table.look_up(category, Surface::Chat).bucket;
-                // D15: what the user can mend is told; the rest is not for users.
+                // D15: users are told only of errors that they can correct.
                 assert_eq!(
                     text.contains("{diagnostic}"),
                     bucket == Bucket::UserCorrectable,

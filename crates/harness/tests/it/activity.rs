@@ -21,7 +21,7 @@ async fn listen(chat: &Chat) -> Listening {
     Box::pin(chat.events("s", None).await.unwrap())
 }
 
-/// Writes an event in one line: whether it is kept, its type, what it says of the activity or the thinking.
+/// Writes an event in one line: whether it is kept, its type, and its activity or thinking.
 fn told(event: &ChatEvent) -> String {
     let kept = if event.id.is_some() { "kept" } else { "-" };
     let more = match &event.what {

@@ -1,4 +1,4 @@
-//! Erasing what is kept for a person or a tenant (D25).
+//! Erasing everything that is kept for a person or a tenant (D25).
 
 use std::time::Duration;
 

@@ -110,7 +110,7 @@ async fn after_shutdown_nothing_is_accepted_and_what_was_waits_for_the_next_swee
     assert_eq!(swept[0].outcome().await.as_str(), "completed");
 }
 
-/// A graph that leaves a call open for whoever sent the message, and goes on when its result is sent.
+/// A graph that leaves a call open for the sender of the message, and goes on when its result is sent.
 fn leaving_a_call_open() -> Graph<Talk> {
     let builder = Graph::builder().node("n", |cx: Ctx<Talk>| async move {
         let last = cx.state().messages.last().unwrap();

@@ -13,7 +13,7 @@ use singletree_llm::{ChatMessage, Role, ToolCall};
 use crate::bench::{Door, Log, Talk, agent, category, chain, history, key, line, user};
 use crate::dying::{Ground, Kind, Round, Sweep, is_swept};
 
-/// What happens outside of the conversations.
+/// The effects outside of the conversations.
 #[derive(Debug, Clone, Default)]
 struct World {
     /// Whether the model answers.
@@ -91,7 +91,7 @@ async fn refused(chat: &Chat, turn: &TurnId) -> String {
     refused.error_category
 }
 
-// D29: without effects the same message is sent again, and what its sender said beside it.
+// D29: without effects the same message is sent again, with its sender's notes.
 #[tokio::test]
 async fn a_retry_of_a_turn_without_effects_sends_its_message_again() {
     let world = World::default();
@@ -234,7 +234,7 @@ async fn a_retry_is_made_once_wherever_the_process_dies() {
     }
 }
 
-// D29: what people are shown of turns that failed, where they stand in the history.
+// D29: failed turns as people are shown them, at their places in the history.
 #[tokio::test]
 async fn a_turn_that_failed_is_listed_with_its_message_its_answer_and_its_error() {
     let world = World::default();
@@ -260,7 +260,7 @@ async fn a_turn_that_failed_is_listed_with_its_message_its_answer_and_its_error(
     };
     let failed = chat.failed_turns("s", 0..u64::MAX, 9).await.unwrap();
     let first = (plain, 2, false, Some("u:m".to_owned()), Vec::new());
-    // What it did is part of the history, and is not told twice.
+    // Its effects are part of the history, and are not told twice.
     let second = (acting.id().clone(), 5, true, None, Vec::new());
     assert_eq!(told(&failed), [first.clone(), second.clone()]);
     assert_eq!(failed[0].error.error_category, "provider_invalid_request");

@@ -117,7 +117,7 @@ pub(super) struct Failure {
     status: Option<u16>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     retry_after_ms: Option<u64>,
-    /// What was read and refused, of `provider_invalid_response`.
+    /// The refused response, of `provider_invalid_response`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     response: Option<Box<Answer>>,
     /// What did not fit, of `structured_output_invalid`.

@@ -98,7 +98,7 @@ impl Script {
         }}));
     }
 
-    /// Acknowledges a subscription, and keeps its number for what is told later.
+    /// Acknowledges a subscription, and keeps its id for later notifications.
     fn subscribe(&self, id: &Value) {
         self.note("subscribed", &id.to_string());
         say(&json!({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": {

@@ -28,7 +28,7 @@ pub(super) fn of_wait(wait: &PendingWait) -> Interrupt {
 fn interrupt(wait: &Wait, descriptor: &Descriptor) -> Interrupt {
     let metadata = descriptor.metadata.as_ref().and_then(Value::as_object);
     let said = |name: &str| metadata.and_then(|it| it.get(name)).and_then(Value::as_str);
-    // The protocol's own reasons, by which front ends choose what they show.
+    // The reasons of the protocol: front ends choose their view by them.
     let (reason, message) = match (&wait.action, said("tool"), said("call_id")) {
         (Some(_), Some(tool), Some(_)) => ("tool_call", format!("May the tool `{tool}` be run?")),
         (Some(_), Some(tool), None) => ("confirmation", format!("May the tool `{tool}` be run?")),

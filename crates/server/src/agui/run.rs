@@ -33,8 +33,8 @@ const RUN_ID: &str = "run_id";
 /// How often a message whose turn failed can be sent again under its id.
 const ATTEMPTS: u32 = 32;
 
-/// Returns the frames of a run. Who goes away stops nothing, unless that was asked for (D31): the turn is kept, and the same run
-/// again finds it.
+/// Returns the frames of a run. A client that goes away cancels its turn only if it asked for that (D31); otherwise the
+/// turn goes on, and the same run finds it again.
 pub(super) fn frames(
     shared: Arc<Shared>,
     caller: Caller,
@@ -81,7 +81,7 @@ pub(super) struct Run {
     pub(super) narrated_after: Option<String>,
     /// The turn that was told of last.
     pub(super) turn: Option<TurnId>,
-    /// Cancels what the run began when its client goes away.
+    /// Cancels the turn that the run began when its client goes away.
     pub(super) disconnect: DisconnectGuard,
 }
 

@@ -28,7 +28,7 @@ pub(super) struct Asked {
     pub(super) user: Option<Said>,
     /// The answers to what ended an earlier run.
     pub(super) answers: Vec<Answered>,
-    /// Whether it knows that a run may end cancelled: the protocol's versions before 1.0 do not.
+    /// Whether the client knows the outcome `cancelled`: versions of the protocol before 1.0 do not.
     pub(super) knows_cancelled: bool,
 }
 

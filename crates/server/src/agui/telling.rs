@@ -30,7 +30,7 @@ struct Text {
 }
 
 impl Telling {
-    /// Returns what an event adds to the model's thinking, which is no part of the transcript.
+    /// Returns the events that show new thinking of the model, which is no part of the transcript.
     pub(super) fn thinking(&mut self, event: &ChatEvent) -> Vec<Event> {
         let Some(thought) = self.thoughts.event(event) else { return Vec::new() };
         let message_id = thought.id();
@@ -57,7 +57,7 @@ impl Telling {
     /// Returns what a piece adds. Turns begin and end elsewhere.
     pub(super) fn piece(&mut self, piece: Piece) -> Vec<Event> {
         let mut events = match &piece {
-            // What is thought ends where something is said or done.
+            // Thinking ends where text, a call or the end of the message begins.
             Piece::Text { .. } | Piece::Call { .. } | Piece::End { .. } | Piece::Retract { .. } => {
                 self.end_thinking()
             }

@@ -89,7 +89,7 @@ impl Fold {
             }
             // Its call was told with the message that makes it; where that is not recorded yet, nobody can say which one it is.
             ChatEventKind::ToolStarted { .. } => {}
-            // Whoever shows them does so without the messages; thinking by `Thoughts`.
+            // These events change no message; `Thoughts` shows thinking.
             ChatEventKind::TurnStarted
             | ChatEventKind::TurnRestarted
             | ChatEventKind::TurnRetrying { .. }

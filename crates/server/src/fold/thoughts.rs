@@ -1,21 +1,21 @@
-//! What a model thinks, as wires that only append can show it: beside the messages, whose text is none of it (D19).
+//! The thinking of a model as pieces for append-only streams: it is no part of the text of messages (D19).
 
 use singletree_harness::{ChatEvent, ChatEventKind, MessageId};
 use singletree_llm::{ChatMessage, ContentBlock, Role};
 
-/// A piece of what a model thinks about a message.
+/// A piece of the model's thinking about a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Thought {
     /// The message.
     pub(crate) message: MessageId,
-    /// Which time it is thought about, from 1: what was thought before a message was tried again is void.
+    /// The number of the attempt, from 1: a new attempt at a message makes its earlier thinking void.
     pub(crate) attempt: u32,
-    /// What is new of it; never empty.
+    /// The new text; never empty.
     pub(crate) delta: String,
 }
 
 impl Thought {
-    /// Names the thinking that this is a piece of, apart from the message and its other showings.
+    /// Returns the id of the thinking: it differs from the ids of the message and of other attempts.
     pub(crate) fn id(&self) -> String {
         match self.attempt {
             1 => format!("{}#thinking", self.message),
@@ -24,10 +24,14 @@ impl Thought {
     }
 }
 
-/// What is known of a model's thinking so far. One for each stream, beside its [`Fold`](super::Fold) and told before it.
+/// The state of a model's thinking. One for each stream, beside its [`Fold`](super::Fold); it gets each event before
+/// the fold.
 #[derive(Debug, Default)]
 pub(crate) struct Thoughts {
-    current: Option<Thinking>,
+    /// The messages without a record: the next one may begin before the record of an earlier one comes.
+    open: Vec<Thinking>,
+    /// The last recorded message: pieces of it, or of an earlier one, come too late.
+    recorded: Option<MessageId>,
 }
 
 #[derive(Debug)]
@@ -37,37 +41,51 @@ struct Thinking {
     run: u32,
     /// The number of the next piece.
     next: u64,
-    /// Whether a piece is missing: then only everything so far, or the record, says more.
+    /// Whether a piece is missing: then only the whole text so far, or the recorded message, can go on.
     holed: bool,
     shown: String,
 }
 
 impl Thoughts {
-    /// Returns what an event adds to the thinking that is shown.
+    /// Returns the new thinking of an event.
     pub(crate) fn event(&mut self, event: &ChatEvent) -> Option<Thought> {
         match &event.what {
             ChatEventKind::ThinkingDelta { id, run, n, text, so_far } => {
+                if self.is_recorded(id) {
+                    return None;
+                }
                 self.piece(id, (*run, *n, *so_far), text)
             }
             ChatEventKind::MessageAppended { id, message, .. } if message.role == Role::Assistant => {
                 let thought = self.of(id).show_all(&thinking(message));
-                self.current = None;
+                self.open.retain(|open| open.message.turn != id.turn || open.message.k > id.k);
+                self.recorded = Some(id.clone());
                 thought
             }
             _ => None,
         }
     }
 
+    fn is_recorded(&self, id: &MessageId) -> bool {
+        self.recorded.as_ref().is_some_and(|recorded| recorded.turn == id.turn && id.k <= recorded.k)
+    }
+
     fn of(&mut self, id: &MessageId) -> &mut Thinking {
-        let known = self.current.take().filter(|thinking| thinking.message == *id);
-        self.current.insert(known.unwrap_or_else(|| Thinking {
-            message: id.clone(),
-            attempt: 1,
-            run: 0,
-            next: 0,
-            holed: false,
-            shown: String::new(),
-        }))
+        let at = match self.open.iter().position(|open| open.message == *id) {
+            Some(at) => at,
+            None => {
+                self.open.push(Thinking {
+                    message: id.clone(),
+                    attempt: 1,
+                    run: 0,
+                    next: 0,
+                    holed: false,
+                    shown: String::new(),
+                });
+                self.open.len() - 1
+            }
+        };
+        &mut self.open[at]
     }
 
     fn piece(&mut self, id: &MessageId, (run, n, so_far): (u32, u64, bool), text: &str) -> Option<Thought> {
@@ -102,11 +120,11 @@ impl Thinking {
         (!text.is_empty()).then(|| Thought { message, attempt, delta: text.to_owned() })
     }
 
-    /// Shows the rest of what is everything so far; where something else was shown, all of it under another name.
+    /// Takes the whole text so far and shows its rest; if other text was shown, shows all of it as a new attempt.
     fn show_all(&mut self, text: &str) -> Option<Thought> {
         match text.strip_prefix(self.shown.as_str()) {
             Some(rest) => self.show(rest),
-            // A record without thoughts takes none back.
+            // A recorded message without thinking takes none back.
             None if text.is_empty() => None,
             None => {
                 self.attempt = self.attempt.saturating_add(1);
@@ -117,7 +135,7 @@ impl Thinking {
     }
 }
 
-/// Returns what a model thought about a message.
+/// Returns the thinking in a recorded message.
 fn thinking(message: &ChatMessage) -> String {
     let thoughts = message.content.blocks().iter().filter_map(|block| match block {
         ContentBlock::Thinking { text, .. } => Some(text.as_str()),
@@ -151,9 +169,13 @@ mod tests {
     }
 
     fn recorded(text: &str) -> ChatEvent {
+        recorded_of(1, text)
+    }
+
+    fn recorded_of(k: u64, text: &str) -> ChatEvent {
         let block = ContentBlock::Thinking { text: text.into(), signature: None };
         let message = ChatMessage { content: Content::Blocks(vec![block]), ..ChatMessage::assistant("") };
-        event(ChatEventKind::MessageAppended { id: id(1), message: Arc::new(message), side: None })
+        event(ChatEventKind::MessageAppended { id: id(k), message: Arc::new(message), side: None })
     }
 
     fn told(events: &[ChatEvent]) -> Vec<(u32, String)> {
@@ -176,6 +198,18 @@ mod tests {
         let holed = [delta(1, 0, "so", false), delta(1, 2, " so", false), recorded("so and so")];
         assert_eq!(told(&holed), of(&[(1, "so"), (1, " and so")]));
         assert_eq!(told(&[recorded("so")]), of(&[(1, "so")]));
+    }
+
+    #[test]
+    fn a_record_that_comes_behind_the_next_message_repeats_nothing() {
+        let first = |k: u64, text: &str| {
+            let text = text.into();
+            event(ChatEventKind::ThinkingDelta { id: id(k), run: 1, n: 0, text, so_far: false })
+        };
+        let overtaken = [first(1, "so"), first(2, "no"), recorded_of(1, "so"), recorded_of(2, "no")];
+        assert_eq!(told(&overtaken), of(&[(1, "so"), (1, "no")]));
+        let late = [recorded_of(1, "so"), delta(1, 0, "so", true), delta(1, 0, "so", false)];
+        assert_eq!(told(&late), of(&[(1, "so")]));
     }
 
     #[test]

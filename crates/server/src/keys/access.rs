@@ -20,7 +20,7 @@ use crate::caller::{Caller, Scope};
 use crate::entropy::Entropy;
 use crate::problem::{Kind, Problem};
 
-/// The header in which a program says for which of its users it asks.
+/// The header in which a program names the user on whose behalf it asks.
 const SUBJECT: HeaderName = HeaderName::from_static("x-subject");
 
 /// Who is asked for a key, and what is believed beside keys.
@@ -130,8 +130,7 @@ impl Access {
     }
 }
 
-/// Returns the caller with the subject that it names in `X-Subject`: a program that may write says for which of its users it
-/// asks.
+/// Replaces the subject of a caller by the one in `X-Subject`. The header counts only for callers that may write.
 fn said_subject(caller: Caller, headers: &HeaderMap) -> Result<Caller, Problem> {
     let Some(said) = headers.get(SUBJECT).filter(|_| caller.scopes.contains(&Scope::Write)) else {
         return Ok(caller);

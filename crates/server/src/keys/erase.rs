@@ -1,4 +1,4 @@
-//! Erasing what a server keeps for a tenant beside its sessions.
+//! Erases the documents of a tenant that belong to no session.
 
 use std::collections::BTreeSet;
 
@@ -17,16 +17,17 @@ const PAGE: u64 = 256;
 const KINDS: [&str; 7] =
     [keyring::KIND, "audit", "warned", "openharness_reply", "continuation", "ui_branch", "pairing_attempts"];
 
-/// Removes the documents that a server keeps for a tenant: keys, sign-ins of the page, the audit, answers that were kept, notes
-/// and messages of tools, also those of sessions that are no longer there.
-/// Sessions are not touched: they go by [`Chat::erase`](singletree_harness::Chat::erase), which goes first. No server may have
-/// the store open: it would still know the keys. Doing so again changes nothing.
+/// Removes the documents that a server keeps for a tenant: keys, sign-ins of the page, the audit, stored answers, notes
+/// and messages of tools, also those of deleted sessions.
+///
+/// Call [`Chat::erase`](singletree_harness::Chat::erase) first: it erases the sessions, which this does not. No server
+/// may have the store open: it would still have the keys in memory. A repeated call changes nothing.
 ///
 /// # Errors
 /// `store_unavailable` and its kin.
 ///
 /// # Cancellation
-/// Dropping the future leaves a part; doing so again removes the rest.
+/// Dropping the future leaves a part of the documents; another call removes the rest.
 pub async fn erase_tenant(documents: &dyn Documents, tenant: &TenantId) -> Result<()> {
     remove_sign_ins(documents, tenant).await?;
     for kind in KINDS.into_iter().chain(ToolDocuments::KINDS) {
@@ -49,7 +50,7 @@ pub async fn erase_tenant(documents: &dyn Documents, tenant: &TenantId) -> Resul
     Ok(())
 }
 
-/// Removes the sign-ins that stand for a key of the tenant.
+/// Removes the sign-ins with a key of the tenant.
 async fn remove_sign_ins(documents: &dyn Documents, tenant: &TenantId) -> Result<()> {
     let mut past: Option<String> = None;
     loop {

@@ -48,7 +48,7 @@ pub struct NewKey {
     pub expires_in: Option<Duration>,
 }
 
-/// Returns who acts with a key.
+/// Returns the caller that a key stands for.
 fn holder_of(tenant: TenantId, id: &str, record: &Record, valid_until: Option<Timestamp>) -> Caller {
     let subject = SubjectId::parse(id).ok();
     Caller { tenant, name: id.to_owned(), scopes: record.scopes(), valid_until, subject }
@@ -80,7 +80,7 @@ pub struct Keyring {
     known: Mutex<HashMap<String, Known>>,
     /// Held while a key is changed.
     changing: tokio::sync::Mutex<()>,
-    /// Where revocations are recorded beside the database.
+    /// The record of revocations outside of the database.
     revocations: Option<Arc<dyn RevocationLog>>,
     /// Changes whenever a key may be good no more: who holds something open by a key looks again.
     changes: watch::Sender<u64>,
@@ -111,7 +111,7 @@ impl Keyring {
         Self { documents, clock, entropy, audit, known, changing, revocations: None, changes }
     }
 
-    /// Records revocations beside the database, too.
+    /// Also records revocations outside of the database.
     #[must_use]
     pub fn recording_revocations(mut self, log: Option<Arc<dyn RevocationLog>>) -> Self {
         self.revocations = log;
@@ -218,7 +218,7 @@ impl Keyring {
     pub async fn revoke(&self, tenant: &TenantId, id: &str, by: &str) -> Result<ApiKey> {
         let now = self.clock.now();
         if let Some(log) = &self.revocations {
-            // Only of keys that exist, so that nobody fills the log by guessing.
+            // Unknown ids are not recorded: guessed ids would fill the log.
             let known = self.look_up(id).await?.filter(|known| known.tenant == *tenant);
             known.ok_or_else(|| Error::KeyUnknown { id: id.to_owned() })?;
             log.record(tenant, id, now).await?;

@@ -18,9 +18,9 @@ use crate::problem::{Kind, Problem};
 
 /// The kind of what is kept of one who signed in.
 pub(super) const KIND: &str = "page_session";
-/// The cookie's name over plain HTTP, which a browser takes on this machine only.
+/// The name of the cookie over plain HTTP.
 const NAME: &str = "singletree_page";
-/// Its name over TLS: a browser takes it from the very host that it is for only, and with `Secure`.
+/// Its name over TLS. Because of the prefix, browsers accept it only with `Secure` and only from the host itself.
 const HOST_NAME: &str = "__Host-singletree_page";
 /// How long somebody stays signed in.
 const LENGTH: Duration = Duration::from_hours(12);
@@ -106,7 +106,7 @@ impl PageSessions {
     }
 }
 
-/// Tells whether the browser speaks TLS with the proxy before us.
+/// Tells whether the browser reached the proxy in front of the server over TLS.
 pub(crate) fn is_secure(headers: &HeaderMap) -> bool {
     let proto = headers.get(HeaderName::from_static("x-forwarded-proto"));
     proto.is_some_and(|it| it.as_bytes() == b"https")
@@ -116,7 +116,7 @@ pub(crate) fn is_secure(headers: &HeaderMap) -> bool {
 fn token(headers: &HeaderMap) -> Option<&str> {
     let all = headers.get_all(COOKIE).iter().filter_map(|it| it.to_str().ok());
     let mut pairs = all.flat_map(|it| it.split(';')).filter_map(|it| it.trim().split_once('='));
-    // Over TLS, what another host of the domain has set is not looked at.
+    // Over TLS, a cookie with the plain name is ignored: another host of the domain could have set it.
     let wanted = if is_secure(headers) { HOST_NAME } else { NAME };
     pairs.find_map(|(name, value)| (name == wanted && !value.is_empty()).then_some(value))
 }

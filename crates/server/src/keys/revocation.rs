@@ -1,13 +1,13 @@
-//! Recording that a key was revoked, outside of the database.
+//! Records revoked keys outside of the database.
 
 use std::fmt;
 
 use singletree_durable::{BoxFuture, Result, TenantId, Timestamp};
 
-/// Keeps a record of revoked keys that survives the loss of the database: a backup that is restored still holds them as valid
-/// keys. `singletree restore` revokes again the keys that the list beside the database names.
+/// A record of revoked keys that survives the loss of the database. In a restored backup these keys are still valid;
+/// `singletree restore` uses the record to revoke them again.
 pub trait RevocationLog: fmt::Debug + Send + Sync {
-    /// Records that a key is revoked. The keyring calls this before it revokes the key, and revokes nothing where it fails.
+    /// Records that a key is revoked. The keyring calls this before it revokes the key; on failure the key stays valid.
     ///
     /// # Errors
     /// Those of the store: the caller of the revocation gets them.

@@ -29,10 +29,10 @@ const LAST_EVENT_ID: &str = "last-event-id";
 
 pub(super) const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
 
-/// The header under which a message is sent once.
+/// The header with the idempotency key of a message.
 pub(super) const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
-/// Says that an earlier request with the same key had its effect, and this one had none.
+/// The header of an answer whose effect comes from an earlier request with the same key.
 const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
 /// One request: who asks, under which id, and how it wants to be told.
@@ -40,7 +40,7 @@ pub(crate) struct Telling {
     pub(crate) shared: Arc<Shared>,
     pub(crate) caller: Caller,
     pub(crate) headers: HeaderMap,
-    /// What happens to the turn that it begins when its client goes away, where it says so (D31).
+    /// The `X-On-Disconnect` policy of the request; none if the agent decides (D31).
     pub(crate) on_disconnect: Option<OnDisconnect>,
     asked: Asked,
 }
@@ -79,13 +79,13 @@ impl Telling {
         self.last_event_id()?.parse().ok()
     }
 
-    /// Tells a turn that was accepted. One that an earlier request with the same key began is marked.
+    /// Answers with an accepted turn; marks the answer if an earlier request with the same key began the turn.
     pub(super) async fn tell(&self, turn: &Turn) -> Result<Response, Problem> {
         let response = self.told(turn).await?;
         Ok(self.marked(turn, response))
     }
 
-    /// Marks an answer that an earlier request with the same key brought about.
+    /// Marks an answer if an earlier request with the same key began its turn.
     pub(crate) fn marked(&self, turn: &Turn, mut response: Response) -> Response {
         if !turn.is_new() && self.headers.contains_key(IDEMPOTENCY_KEY) {
             mark_replayed(&mut response);
@@ -114,7 +114,7 @@ impl Telling {
         }
     }
 
-    /// Returns what cancels a turn when its client goes away, where this request has begun it.
+    /// Returns the guard that cancels the turn when its client goes away; none if an earlier request began the turn.
     pub(crate) fn disconnect_guard(&self, turn: &Turn) -> Option<DisconnectGuard> {
         DisconnectGuard::of((&self.shared, &self.chat()), self.on_disconnect, turn)
     }
@@ -157,7 +157,7 @@ impl Telling {
     }
 }
 
-/// Says that an earlier request had the effect, and this one had none.
+/// Sets the header `Idempotent-Replayed`.
 pub(crate) fn mark_replayed(response: &mut Response) {
     response.headers_mut().insert(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"));
 }

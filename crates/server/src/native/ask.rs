@@ -93,7 +93,7 @@ impl Manner {
     }
 }
 
-/// Returns how long a request waits for an outcome, by `Prefer: wait=SECONDS` (RFC 7240).
+/// Returns the time that a request waits for an outcome: `Prefer: wait=SECONDS` (RFC 7240).
 pub(crate) fn patience(headers: &HeaderMap) -> Option<Duration> {
     let texts = headers.get_all(PREFER).iter().filter_map(|text| text.to_str().ok());
     let mut preferences =
@@ -102,7 +102,7 @@ pub(crate) fn patience(headers: &HeaderMap) -> Option<Duration> {
     seconds.trim().trim_matches('"').parse().ok().map(Duration::from_secs)
 }
 
-/// Tells whether a request wants server-sent events: where it names them, and no whole answer before them (RFC 9110, 12.4.2).
+/// Tells whether a request wants server-sent events: it names them and gives JSON no greater weight (RFC 9110 12.4.2).
 pub(crate) fn wants_events(headers: &HeaderMap) -> bool {
     let events = quality(headers, "text/event-stream");
     events.is_some_and(|events| {
@@ -110,7 +110,7 @@ pub(crate) fn wants_events(headers: &HeaderMap) -> bool {
     })
 }
 
-/// Returns the weight of a media type that `Accept` names, in thousandths; none where it is not named.
+/// Returns the weight of a media type in `Accept`, in thousandths; none if it is not named.
 fn quality(headers: &HeaderMap, kind: &str) -> Option<u16> {
     let accepted = headers.get_all(ACCEPT).iter().filter_map(|text| text.to_str().ok());
     let weight = |range: &str| {

@@ -19,7 +19,7 @@ use crate::section::{Operation, Route};
 
 const TAG: &str = "forks";
 
-/// How a fork is made once.
+/// Advice for clients that send an idempotency key with a fork.
 const NAME_IT: &str = "name the new session by `id`: asked again, it is 409 `chat_session_exists`";
 
 /// Returns the routes about forks.

@@ -305,7 +305,7 @@ pub(crate) fn session(info: &SessionInfo) -> native::Session {
     }
 }
 
-/// Writes how far an open turn is.
+/// Writes the activity of an open turn.
 fn activity(activity: &Activity) -> native::Activity {
     let (attempt, until, category) = match &activity.state {
         ActivityState::Retrying { attempt, until, category } => {

@@ -95,7 +95,7 @@ async fn steer_one(
     telling.tell(&turn.map_err(|it| Problem::of_turn(&it))?).await
 }
 
-/// How many failed turns one page tells, at most.
+/// The maximum number of failed turns on a page.
 const FAILED_TURNS: usize = 100;
 
 /// Reads a message that is sent, and what is said beside it.
@@ -115,7 +115,7 @@ async fn said(
     Ok((message, options))
 }
 
-/// Adds the idempotency key of a request, and listens where its answer is a stream.
+/// Adds the idempotency key of a request; subscribes to the events if the answer is a stream.
 pub(super) fn keyed(telling: &Telling, mut options: SendOptions) -> Result<SendOptions, Problem> {
     if let Some(key) = telling.headers.get(IDEMPOTENCY_KEY) {
         let key = key.to_str().map_err(|_| Problem::invalid("Idempotency-Key has to be plain ASCII"))?;

@@ -8,7 +8,7 @@ use crate::pictures;
 use crate::problem::Problem;
 
 impl Telling {
-    /// Makes a user's message of content. Pictures that are in it as `data:` are kept with the session.
+    /// Makes a user's message from content. Pictures in `data:` addresses are stored with the session.
     ///
     /// # Errors
     /// `server_request_invalid`; the categories of [`Chat::keep_blob`](singletree_harness::Chat::keep_blob).
@@ -45,7 +45,7 @@ fn message(content: native::SendContent) -> Result<ChatMessage, Problem> {
     Ok(ChatMessage::user(Content::from_blocks(said.collect::<Result<_, Problem>>()?)))
 }
 
-/// Reads the address of a picture: public, that of an upload to the session, which the chat looks up, or the picture itself.
+/// Reads the address of a picture: `https:`, `blob:` for an upload to the session, or `data:` for the picture itself.
 fn picture(url: String, media_type: Option<String>) -> Result<(ImageSource, Option<String>), Problem> {
     if let Some(data) = url.strip_prefix("data:") {
         let inline = data.split_once(";base64,").filter(|(kind, _)| kind.starts_with("image/"));

@@ -1,4 +1,4 @@
-//! The events of the caller's tenant: for readers that show many sessions at once.
+//! The events of the caller's tenant, for clients that show many sessions at once.
 
 use axum::response::Response;
 use futures_core::Stream;

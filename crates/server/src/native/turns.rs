@@ -132,7 +132,7 @@ async fn retry_one(
     telling: Telling,
     Path((session, turn)): Path<(String, String)>,
 ) -> Result<Response, Problem> {
-    // The message that it answers is one that somebody else may have sent.
+    // The answer shows a message that another caller may have sent.
     telling.caller.may(Scope::Read)?;
     let info = find(&telling, &session, &turn).await?;
     let options = keyed(&telling, SendOptions::new())?;

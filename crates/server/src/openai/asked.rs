@@ -15,7 +15,7 @@ const SESSION_HEADER: &str = "x-session-id";
 /// The header under which a message is sent once.
 const KEY_HEADER: &str = "idempotency-key";
 
-/// The header in which OpenAI's SDKs say how often they have sent a request again by themselves.
+/// The header with the number of automatic retries of OpenAI's SDKs.
 const RETRY_HEADER: &str = "x-stainless-retry-count";
 
 /// What a client asks for.
@@ -40,17 +40,17 @@ pub(super) enum What {
         session: String,
         message: ChatMessage,
         key: Option<String>,
-        /// Says that the client sends the message again by itself for want of an answer.
+        /// Set if the client's SDK repeats a request that got no answer.
         retry: Option<Retry>,
-        /// The parameters that a session's agent does not look at.
+        /// The parameters that have no effect in a session.
         ignored: Vec<&'static str>,
     },
 }
 
-/// A request that an SDK sends again by itself.
+/// An automatic retry of an SDK.
 #[derive(Debug)]
 pub(super) struct Retry {
-    /// The text of the message before the last one, as the client has it.
+    /// The text of the last but one message in the request.
     pub(super) before: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! How a client wants the answer of a run in no session: its form, its length, its end.
+//! The options of an answer outside of a session: response format, maximum length and stop sequences.
 
 use serde_json::{Value, json};
 use singletree_agent::CallOptions;
@@ -7,7 +7,7 @@ use singletree_protocol::openai::CompletionRequest;
 
 use crate::problem::Problem;
 
-/// How many texts an answer may end at.
+/// The maximum number of stop sequences.
 const STOPS_MAX: usize = 16;
 
 /// Reads the options.
@@ -16,9 +16,13 @@ const STOPS_MAX: usize = 16;
 /// `server_request_invalid`, with the parameter.
 pub(super) fn read(request: &CompletionRequest) -> Result<CallOptions, Problem> {
     let mut options = CallOptions::new();
-    if let Some(max) = request.max_completion_tokens.or(request.max_tokens) {
+    let (name, max) = match request.max_completion_tokens {
+        Some(max) => ("max_completion_tokens", Some(max)),
+        None => ("max_tokens", request.max_tokens),
+    };
+    if let Some(max) = max {
         if max == 0 {
-            return Err(Problem::invalid("an answer has at least one token").field("max_tokens"));
+            return Err(Problem::invalid("an answer has at least one token").field(name));
         }
         options = options.max_tokens(max);
     }
@@ -37,7 +41,7 @@ pub(super) fn read(request: &CompletionRequest) -> Result<CallOptions, Problem> 
     Ok(options)
 }
 
-/// Tells whether the answer has to have another form than text.
+/// Tells whether a request asks for a response format other than text.
 pub(super) fn asks_for_form(request: &CompletionRequest) -> bool {
     let is_plain = |format: &Value| format.is_null() || format.get("type").is_some_and(|kind| kind == "text");
     request.response_format.as_ref().is_some_and(|format| !is_plain(format))

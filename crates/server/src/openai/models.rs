@@ -38,7 +38,7 @@ pub(super) fn unknown(model: &str) -> Problem {
     Problem::not_found("chat_agent_unknown", format!("there is no agent `{model}`")).field("model")
 }
 
-/// Returns the agents that people pick: none that is archived, and none that is a part of the program.
+/// Returns the agents that people can choose: neither archived nor built in.
 fn all(shared: &Shared) -> impl Iterator<Item = Model> {
     shared.chat.agents().filter_map(|name| {
         let record = shared.agents.iter().find(|it| it.id == name);

@@ -1,4 +1,4 @@
-//! The thinking of a model, where its agent shows it: `reasoning_content`, which OpenAI's clients read from other vendors.
+//! The thinking of a model as `reasoning_content`, if its agent shows it. The field is an extension of other vendors.
 
 use singletree_harness::MessageId;
 
@@ -11,7 +11,7 @@ pub(super) struct Reasoning {
     thoughts: Vec<Thought>,
 }
 
-/// The thoughts before one message, in its latest run.
+/// The thoughts before one message, in the latest attempt at it.
 #[derive(Debug)]
 struct Thought {
     id: MessageId,
@@ -29,7 +29,7 @@ pub(super) struct ThoughtPiece<'a> {
 }
 
 impl Reasoning {
-    /// Takes a piece, and returns the text that clients are sent for it.
+    /// Adds a piece and returns the new text for the client.
     pub(super) fn add(&mut self, piece: ThoughtPiece<'_>) -> Option<String> {
         let ThoughtPiece { id, run, text, so_far } = piece;
         let is_first = self.thoughts.is_empty();
@@ -42,7 +42,7 @@ impl Reasoning {
                 new.to_owned()
             }
             Some(thought) if thought.run > run => String::new(),
-            // Sent text cannot be taken back: the new thoughts stand behind the old ones.
+            // Sent text cannot be taken back: the new thoughts follow the old ones.
             Some(thought) => {
                 (thought.run, thought.text) = (run, text.to_owned());
                 format!("{BETWEEN}{text}")
@@ -55,7 +55,7 @@ impl Reasoning {
         Some(told).filter(|told| !told.is_empty())
     }
 
-    /// Returns all thoughts that were not taken back.
+    /// Returns all thoughts of the latest attempts.
     pub(super) fn text(&self) -> Option<String> {
         let texts: Vec<&str> = self.thoughts.iter().map(|thought| thought.text.as_str()).collect();
         Some(texts.join(BETWEEN)).filter(|text| !text.is_empty())

@@ -16,7 +16,7 @@ use singletree_harness::{
     Chat, ChatEvent, ChatEventKind, ChatTurnOutcome, Error, ErroredTurn, OnDisconnect, SendOptions,
     StatelessRequest, StatelessRun, SuspendedTurn, Turn,
 };
-use singletree_llm::ChatMessage;
+use singletree_llm::{ChatMessage, Role};
 use singletree_protocol::openai::{FinishReason, FunctionCall, ToolCall, ToolKind};
 
 use super::answer::{self, Ending, Head};
@@ -24,7 +24,7 @@ use super::asked::{Asked, Retry, What};
 use super::models;
 use super::problem;
 use super::reasoning::{Reasoning, ThoughtPiece};
-use super::speech::{Added, Speech};
+use super::speech::{Added, BETWEEN, Speech};
 use crate::disconnect::DisconnectGuard;
 use crate::fold::Fold;
 use crate::native::{View, mark_replayed};
@@ -38,7 +38,7 @@ use crate::told::{Teller, told};
 /// again after.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// For how long after a message an SDK may send it again by itself.
+/// How long after a message its automatic retry may come.
 const RETRIED_WITHIN: Duration = Duration::from_mins(30);
 
 /// An answer on its way.
@@ -46,14 +46,14 @@ pub(super) struct Running {
     source: Source,
     head: Head,
     streams: bool,
-    /// The parameters that were not looked at, and might have changed the answer.
+    /// The ignored parameters, which the answer names.
     ignored: Vec<&'static str>,
     speech: Speech,
     reasoning: Reasoning,
     fold: Fold,
     /// What was told and not handed out.
     ready: std::collections::VecDeque<Added>,
-    /// Cancels the turn when its client goes away, where that is asked for (D31).
+    /// Cancels the turn when its client goes away, if the request or the agent asks for it (D31).
     disconnect: Option<DisconnectGuard>,
 }
 
@@ -124,8 +124,8 @@ pub(super) async fn begin(
     Ok(Running { source, head, streams, ignored, speech, reasoning, fold, ready, disconnect })
 }
 
-/// Finds the turn that an SDK's own retry asks for: the newest one of the session, if it answers the same message and the client does
-/// not know its answer yet. Sent without an idempotency key, a retry would say the message twice.
+/// Finds the turn of an automatic retry: the newest turn of the session, if it has the same message and the client does
+/// not know its answer yet. Without this, a retry without an idempotency key would send the message twice.
 async fn said_before(
     chat: &Chat,
     session: &str,
@@ -150,11 +150,13 @@ async fn said_before(
     }
     let outcome = turn.outcome().await;
     let is_another = match outcome.as_ref() {
-        // A failed message that is safe to send again is sent again.
+        // A failed turn that is safe to retry is tried again.
         ChatTurnOutcome::Errored(errored) => errored.retry_safe,
         ChatTurnOutcome::Completed(completed) => {
-            let knows = |text: &str| completed.replies.iter().any(|reply| reply.text() == text);
-            retry.before.as_deref().is_some_and(knows)
+            let answers = completed.replies.iter().filter(|reply| reply.role == Role::Assistant);
+            let texts: Vec<_> = answers.map(|reply| reply.text()).filter(|text| !text.is_empty()).collect();
+            // Clients have the texts of all messages as one answer.
+            retry.before.as_deref().is_some_and(|before| before == texts.join(BETWEEN))
         }
         ChatTurnOutcome::Suspended(_) => false,
     };
@@ -246,10 +248,15 @@ impl Running {
                 Source::Turn(_, events) => events.next().await,
             };
             let event = match event {
-                Some(event) => event.map_err(|it| Problem::of(&it))?,
+                Some(event) => event.map_err(|it| Problem::of(&it)),
                 // Neither ends without an outcome or an error.
-                None => return Err(Problem::of(&Error::ShuttingDown)),
+                None => Err(Problem::of(&Error::ShuttingDown)),
             };
+            if event.is_err() {
+                // The stream ends here, but its client has not gone away: the turn goes on.
+                self.disconnect.iter_mut().for_each(DisconnectGuard::finish);
+            }
+            let event = event?;
             if let ChatEventKind::ThinkingDelta { id, run, n: _, text, so_far } = &event.what {
                 let told = self.reasoning.add(ThoughtPiece { id, run: *run, text, so_far: *so_far });
                 self.ready.extend(told.map(Added::Thought));

@@ -8,8 +8,8 @@ use singletree_protocol::openai::FinishReason;
 
 use crate::fold::{Piece, Showing};
 
-/// What stands between two messages of one answer.
-const BETWEEN: &str = "\n\n";
+/// Separates two messages of one answer.
+pub(super) const BETWEEN: &str = "\n\n";
 
 /// What was said so far.
 #[derive(Debug, Default)]

@@ -81,7 +81,7 @@ pub(super) fn admit(message: &RequestMessage, raw: &Value) -> Result<Admitted, M
     Ok(Admitted { place, wish, environment, text: kept(raw) })
 }
 
-/// Returns the command of a request that names a procedure and says nothing else.
+/// Returns the message of a request that names a procedure and has no intent.
 fn start_of(sop: &str, business: Option<&str>) -> String {
     match business.filter(|key| !key.trim().is_empty()) {
         Some(key) => format!("Start the procedure `{sop}` for `{key}`."),

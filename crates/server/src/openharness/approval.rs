@@ -13,7 +13,7 @@ use singletree_protocol::openharness::{
 use super::digest;
 use super::tokens::Question;
 
-/// How many bytes of arguments are shown. An action with more cannot be approved here: nobody would have seen all of it (S6).
+/// The maximum bytes of shown arguments. A longer action cannot be approved here: nobody would have seen it whole (S6).
 const SHOWN_MAX: usize = 32 << 10;
 
 /// An action that somebody has to approve.
@@ -122,7 +122,7 @@ impl Wanted {
         )
     }
 
-    /// Says why it cannot be approved here, if it cannot.
+    /// Explains why the action cannot be approved here; empty if it can.
     fn note(&self) -> &'static str {
         if self.is_whole {
             ""
@@ -164,7 +164,7 @@ fn risk(effect: Option<&str>) -> RiskTier {
     }
 }
 
-/// Returns the shown part of a text, and whether that is all of it. Characters that nobody sees are shown as escapes.
+/// Returns the shown part of a text, and whether it is the whole text. Invisible characters are shown as escapes.
 fn shown(text: &str) -> (String, bool) {
     let text = visible_value(text);
     match text.char_indices().map(|(at, _)| at).find(|at| *at >= SHOWN_MAX) {

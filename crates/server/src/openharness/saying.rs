@@ -70,7 +70,7 @@ async fn check_sop(asking: &Asking<'_>, session: &str, sop: &str) -> Result<(), 
         Ok(info) if info.agent != sop => {
             Err(Failure::invalid(FIELD, "the session follows another procedure"))
         }
-        // A session keeps its policy: the procedure would run with the whole conversation in its prompt.
+        // The prompt policy of a session is fixed: here the procedure would get the whole conversation in its prompt.
         Ok(info) if info.prompt_policy != PromptPolicy::Command => {
             let why = "the session is a conversation; a procedure is followed in a session of its own";
             Err(Failure::invalid(FIELD, why))

@@ -184,7 +184,7 @@ impl ServerBuilder {
         self
     }
 
-    /// Shows what the process uses of the system under it, in metrics and in the log. Nothing is shown otherwise.
+    /// Sets the probe of the system resources that metrics and the log show. Without it they show none.
     #[must_use]
     pub fn system(mut self, probe: Arc<dyn SystemProbe>) -> Self {
         self.system = Some(probe);

@@ -14,7 +14,7 @@ fn is_in_history(turn: &FailedTurn) -> bool {
     turn.error.error_category == "chat_turn_cancelled" && turn.message.is_none() && turn.made.is_empty()
 }
 
-/// How many failed turns one page tells, at most.
+/// The maximum number of failed turns on a page.
 const FAILED_TURNS: usize = 100;
 
 /// Which messages to read. What is not known is ignored.
@@ -45,7 +45,7 @@ pub(super) async fn page(
     }
     let failed = all.failed_turns(&chat, from..part.next.unwrap_or(u64::MAX), FAILED_TURNS).await;
     let failed = failed.map_err(|error| Problem::of(&error))?;
-    // The shown part of a turn that somebody cancelled is in the history, and marked there (D10).
+    // The history has the shown part of a cancelled turn, with a mark (D10).
     let mut failed = failed.into_iter().filter(|turn| !is_in_history(turn)).peekable();
     let mut messages = Vec::new();
     for entry in &part.items {

@@ -32,8 +32,8 @@ impl<'a> Projection<'a> {
         self.message(id, &entry.message, entry.side.as_ref())
     }
 
-    /// Writes a turn that failed, where a history does not have it (D29): the message that it answers, the shown part of an
-    /// answer, and why it failed, as a message of the application. Each says `failed`.
+    /// Writes a failed turn that is not in the history (D29): its message, the shown part of its answer, and the reason
+    /// of the failure as a system message. Each has `failed: true`.
     pub(super) fn failed(&mut self, failed: &FailedTurn) -> Vec<ChatMessage> {
         self.at = self.at.max(failed.turn.accepted_at);
         let turn = &failed.turn.id;

@@ -14,10 +14,10 @@ use crate::body::Sent;
 use crate::native::{Params, Telling, limit, time};
 use crate::problem::Problem;
 
-/// How many sessions are looked at for those that are active, the ones first that were changed last.
+/// The maximum number of sessions that are searched for active ones; the most recently changed come first.
 const LOOKED_AT: usize = 5000;
 
-/// How many are read at once.
+/// The number of sessions in one read.
 const PAGE: u64 = 100;
 
 /// The scenario that means any agent: the first.
@@ -76,7 +76,7 @@ async fn listed(
 ) -> Result<Option<AgentSession>, Problem> {
     match record(telling, chat, info).await {
         Ok(session) => Ok(Some(session).filter(|session| session.is_active || !active_only)),
-        // One that was deleted meanwhile is none.
+        // The session was deleted meanwhile.
         Err(Error::SessionUnknown { .. }) => Ok(None),
         Err(error) => Err(Problem::of(&error)),
     }

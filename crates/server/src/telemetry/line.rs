@@ -18,10 +18,10 @@ pub(crate) struct RequestLine<'a> {
     /// The trace that it is part of, as its `traceparent` says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) trace: Option<&'a str>,
-    /// The client's name of the exchange of which it is a part: `correlation_id` of an OpenHarness message, else `X-Correlation-ID`.
+    /// The correlation id of the client: `correlation_id` of an OpenHarness message, else `X-Correlation-ID`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) correlation: Option<&'a str>,
-    /// The other end of the connection: a client, or a proxy before the server.
+    /// The remote address of the connection: a client, or a proxy in front of the server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) peer: Option<&'a str>,
     pub(crate) section: &'static str,
@@ -112,7 +112,7 @@ pub(super) struct ToolsLine<'a> {
     pub(super) hint: Option<&'a str>,
 }
 
-/// How many descriptors are open, when that has become worth a look.
+/// The number of open descriptors, at the start and when it comes near its limit or is normal again.
 #[derive(Debug, Serialize)]
 pub(super) struct DescriptorLine {
     pub(super) at: String,
@@ -126,7 +126,7 @@ pub(super) struct DescriptorLine {
     pub(super) limit: Option<u64>,
 }
 
-/// The configuration was read again.
+/// The result of reading the configuration again.
 #[derive(Debug, Serialize)]
 pub(super) struct ReloadLine<'a> {
     pub(super) at: String,

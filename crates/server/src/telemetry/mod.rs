@@ -85,21 +85,21 @@ impl Telemetry {
         self.write(&StoreLine { at: now(clock), kind: "store", state, category, why });
     }
 
-    /// Takes down that the process has nearly used up its descriptors, or has not any more.
+    /// Logs that the process has nearly used up its descriptors, or that it has enough again.
     pub(crate) fn descriptors_changed(&self, usage: SystemUsage, is_near_limit: bool, clock: &dyn Clock) {
         let state = if is_near_limit { "near_limit" } else { "normal" };
         let (open, limit) = (usage.open_descriptors, usage.descriptor_limit);
         self.write(&DescriptorLine { at: now(clock), kind: "descriptors", state, open, limit });
     }
 
-    /// Takes down how many descriptors the process may open, as it starts.
+    /// Logs the limit of open descriptors when the process starts.
     pub fn descriptors_raised(&self, limit: u64, clock: &dyn Clock) {
         let (at, kind, state) = (now(clock), "descriptors", "start");
         self.write(&DescriptorLine { at, kind, state, open: None, limit: Some(limit) });
     }
 
-    /// Takes down that the configuration was read again: `state` is `refused`, with the reason,
-    /// or `accepted`, and `applied` once the server has begun anew with it.
+    /// Logs that the configuration was read again: `state` is `refused`, with the reason, or `accepted`, and later
+    /// `applied` once the server runs with it.
     pub fn configuration_reloaded(&self, state: &'static str, why: Option<&str>, clock: &dyn Clock) {
         self.write(&ReloadLine { at: now(clock), kind: "reload", state, why });
     }
@@ -111,7 +111,7 @@ impl Telemetry {
     /// Takes down that a request was answered.
     pub(crate) fn request(&self, line: &RequestLine<'_>, seconds: f64) {
         self.metrics.request(line.section, line.status, seconds);
-        // The files of the page are many at each visit and say nothing: only what is wrong with them is a line.
+        // Each visit loads many files of the page: only failures are logged.
         if !(line.section == "page" && line.method == "GET" && line.status < 400) {
             self.write(line);
         }

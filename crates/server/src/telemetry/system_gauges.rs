@@ -1,11 +1,11 @@
-//! The gauges of what the process uses of the system under it.
+//! The gauges of system resources.
 
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::system::SystemUsage;
 
-/// One gauge for each field of [`SystemUsage`]; 0 where the system does not tell.
+/// One gauge for each field of [`SystemUsage`]; 0 if the value is unknown.
 #[derive(Debug, Default)]
 pub(super) struct SystemGauges {
     open_descriptors: Gauge,

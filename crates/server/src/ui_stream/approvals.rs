@@ -1,4 +1,4 @@
-//! Approvals in the library's own words, from version 6 on: what a person was asked about a call, and has said.
+//! Approvals of calls in the parts that the library has for them since version 6.
 
 use serde_json::Value;
 use singletree_durable::InvocationId;
@@ -15,14 +15,14 @@ pub(super) const APPROVAL_PREFIX: &str = "apr_";
 /// The state of a call that a person has denied.
 pub(super) const DENIED: &str = "output-denied";
 
-/// Tells whether a call gave that a person has denied it (D8).
+/// Tells whether the result of a call says that a person has denied it (D8).
 pub(super) fn is_denial(content: &str) -> bool {
     let content: Option<Value> =
         content.starts_with('{').then(|| serde_json::from_str(content).ok()).flatten();
     content.is_some_and(|content| content["status"] == "denied")
 }
 
-/// Returns the call about which a wait asks, and what it asks, where it asks for the approval of a call.
+/// Returns the id of the call and the question, if a wait asks for the approval of a call.
 pub(super) fn approval_of(wait: &Wait, descriptor: &Descriptor) -> Option<(String, ToolApproval)> {
     wait.action.as_ref()?;
     let call = descriptor.metadata.as_ref()?.get("call_id")?.as_str()?.to_owned();
@@ -30,7 +30,7 @@ pub(super) fn approval_of(wait: &Wait, descriptor: &Descriptor) -> Option<(Strin
     Some((call, ToolApproval { id, approved: None, reason: None }))
 }
 
-/// Says of the calls of a message what a person was asked about them.
+/// Adds the approvals to the calls of a message.
 pub(super) fn mark_approvals(message: &mut UiMessage, waits: &Waits) {
     let Ok(invocation) = InvocationId::parse(message.id.as_str()) else { return };
     let mut mark = |call: &str, change: &dyn Fn(&mut UiPart)| {

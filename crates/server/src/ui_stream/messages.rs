@@ -52,8 +52,8 @@ pub(super) async fn list(
 /// How often the messages are read again because a turn has begun or ended meanwhile.
 const ATTEMPTS: usize = 8;
 
-/// Reads the messages of open turns, and the newest ones of the history as of the same moment: what ends in between would be in
-/// both or in neither.
+/// Reads the messages of open turns, and the newest ones of the history as of the same moment: a turn that ends in
+/// between would be in both or in neither.
 async fn open_and_newest(
     chat: &Chat,
     session: &str,
@@ -153,8 +153,8 @@ async fn ended(chat: &Chat, invocation: &InvocationId) -> Result<Vec<WaitSpan>, 
     }
 }
 
-/// Reads what the turns of an invocation before this one have said, as the beginning of its message, and about which calls people
-/// were asked.
+/// Reads the earlier turns of an invocation as the beginning of its message, with the ids of the calls that needed an
+/// approval.
 pub(super) async fn before(
     chat: &Chat,
     (session, dialect): (&str, Dialect),

@@ -36,7 +36,7 @@ pub(super) async fn post(telling: Telling, Sent(posted): Sent<Posted>) -> Result
     let session = session_of(&telling, &chat_id).await?;
     let agent = posted.agent.clone();
     let chat = telling.chat();
-    // What is wrong with the request is told before anything is accepted.
+    // An invalid request is refused before anything is accepted.
     speaks_approvals(&telling.headers)?;
     let mut disconnect = DisconnectGuard::new(telling.shared.clone(), chat.clone(), telling.on_disconnect);
     let turn = match asked(&telling, &session, posted).await? {
@@ -73,8 +73,8 @@ pub(super) async fn post(telling: Telling, Sent(posted): Sent<Posted>) -> Result
     Ok(stream(&telling, &turn, wire, (Vec::new(), Some(disconnect))))
 }
 
-/// Returns the answer to what is pending, of all that a person has said about the calls of a message; where nothing of it is, the
-/// last one, of which the chat knows whether it was taken.
+/// Returns the approval that answers the pending wait. If none does, returns the last one: the chat knows whether it
+/// was taken before.
 async fn pending_one(
     chat: &Chat,
     session: &str,
@@ -140,7 +140,7 @@ async fn answer(
     Ok(stream(telling, &turn, wire, (Vec::new(), Some(disconnect))))
 }
 
-/// Streams a turn up to its end, behind these parts; with what cancels it when its client goes away, where the request began it.
+/// Streams a turn up to its end, behind these parts; the guard cancels it when its client goes away.
 pub(super) fn stream(
     telling: &Telling,
     turn: &Turn,

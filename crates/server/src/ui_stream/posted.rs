@@ -31,14 +31,14 @@ pub(super) enum Asked {
     Regenerate(Option<Named>),
     /// That what waits goes on.
     Answer(GivenAnswer),
-    /// The same, in the library's own words: what was said about calls of the last message.
+    /// The same, in the library's own parts: the approvals of calls in the last message.
     Approvals(Vec<GivenApproval>),
 }
 
-/// What a person has said about a call.
+/// An approval or a denial of a call by a person.
 #[derive(Debug)]
 pub(super) struct GivenApproval {
-    /// What it answers.
+    /// The wait that it answers.
     pub(super) named: NamedWait,
     pub(super) approved: bool,
     pub(super) reason: Option<String>,
@@ -112,7 +112,7 @@ pub(super) async fn asked(telling: &Telling, session: &str, posted: Posted) -> R
     }
 }
 
-/// Reads what was said about a call; none where nothing was, or the question was not ours.
+/// Reads the approval of a call; none if the part has none, or if its id is not one of ours.
 fn approval(part: &GivenPart) -> Option<GivenApproval> {
     let is_call = part.kind == "dynamic-tool" || part.kind.starts_with("tool-");
     if !is_call || part.state.as_deref() != Some("approval-responded") {

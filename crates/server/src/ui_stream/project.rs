@@ -53,7 +53,7 @@ impl Origins {
     }
 }
 
-/// What a page is shown of a session.
+/// The content of a session for a page.
 pub(super) struct Shown<'a> {
     pub(super) session: &'a str,
     pub(super) origins: &'a Origins,
@@ -70,7 +70,7 @@ pub(super) struct Shown<'a> {
 #[derive(Debug)]
 pub(super) struct OpenTurn {
     pub(super) turn: TurnId,
-    /// The message that it answers, with what is known beside it; none for one that goes on after a wait.
+    /// The message that it answers, with its side data; none for a turn that goes on after a wait.
     pub(super) message: Option<(Arc<llm::ChatMessage>, Option<Value>)>,
 }
 
@@ -93,7 +93,7 @@ pub(super) struct Projection<'a> {
     last: Option<(InvocationId, usize)>,
 }
 
-/// Writes a history, with what failed and what is not answered yet.
+/// Writes a history with its failed turns and the messages that have no answer yet.
 pub(super) fn messages(shown: &Shown<'_>) -> Vec<UiMessage> {
     let Shown { session, origins, entries, waits, .. } = *shown;
     let (messages, last, thinking) = (Vec::new(), None, shown.dialect.thinking);
@@ -125,7 +125,7 @@ pub(super) fn messages(shown: &Shown<'_>) -> Vec<UiMessage> {
         open_message(session, open, &mut messages);
     }
     if let Some(running) = shown.open.last() {
-        // The stream of the turn tells all of it, from its beginning: a page that goes on with what it has would have it twice.
+        // The stream of the turn begins at its first message: a page that has some of them would show these twice.
         let id = running.turn.invocation.to_string();
         messages.retain(|message| message.id != id);
     }
@@ -135,7 +135,7 @@ pub(super) fn messages(shown: &Shown<'_>) -> Vec<UiMessage> {
     messages
 }
 
-/// Tells whether a page is told of a failed turn: not where the message was said again, under its id or by a retry.
+/// Tells whether a page shows a failed turn: not if its message was sent again, under its id or by a retry.
 fn is_told(failed: &FailedTurn, shown: &Shown<'_>) -> bool {
     let said_again = |id: &str| {
         let in_history = shown.entries.iter().any(|entry| client_id(entry.side.as_ref()) == Some(id));
@@ -197,7 +197,7 @@ impl Projection<'_> {
         }
     }
 
-    /// Adds a turn that failed: its message and what it made, where these are no part of the history, and why it failed.
+    /// Adds a turn that failed: its message, its answer so far and the reason of the failure.
     fn failed(&mut self, failed: &FailedTurn) {
         self.tell_waits(usize::MAX);
         self.last = None;
@@ -287,7 +287,7 @@ impl Projection<'_> {
     }
 }
 
-/// Writes what a call gave into the call's part: the last of its id in the message.
+/// Writes the result of a call into the call's part: the last of its id in the message.
 fn answer(parts: &mut [UiPart], message: &llm::ChatMessage, side: Option<&Value>) {
     let call = message.tool_call_id.as_deref().unwrap_or_default();
     let answer = Answer::of(success(message, side), &message.text());
@@ -322,7 +322,7 @@ fn spoken(message: &llm::ChatMessage, thinking: bool) -> Vec<UiPart> {
     parts
 }
 
-/// Tells programs why a turn failed.
+/// Returns the failure of a turn for programs.
 pub(super) fn error_data(errored: &ErroredTurn, turn: &TurnId) -> Value {
     json!({
         "category": errored.error_category,

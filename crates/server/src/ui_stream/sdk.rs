@@ -1,27 +1,28 @@
-//! Which version of the library a page is made with: a client gives up on a stream with a part that its version does not have.
+//! The version of the library that a page uses: a client gives up on a stream with a part that its version does not
+//! know.
 
 use axum::http::HeaderMap;
 
 use crate::native::{Telling, view};
 use crate::problem::Problem;
 
-/// The header in which a page says the major version of `ai`. Nothing else that a client sends tells it.
+/// The header with the major version of `ai`. Nothing else in a request tells it.
 pub(crate) const AI_SDK_VERSION: &str = "x-ai-sdk-version";
 
 /// The first version that has parts for approvals.
 const APPROVALS_SINCE: u32 = 6;
 
-/// What a page is told of.
+/// The optional parts that a page gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Dialect {
     /// Approvals in the library's own parts, beside ours.
     pub(super) approvals: bool,
-    /// What models thought, where the session's agent shows it (D19).
+    /// The thinking of models, if the session's agent shows it (D19).
     pub(super) thinking: bool,
 }
 
 impl Dialect {
-    /// Settles what the page of a request is told of a session.
+    /// Finds out which optional parts the page of a request gets for a session.
     ///
     /// # Errors
     /// `server_request_invalid`; those of reading a session.

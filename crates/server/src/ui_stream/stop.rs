@@ -1,4 +1,4 @@
-//! Stopping what runs: what a page does whose user presses Stop.
+//! The Stop button of a page: it cancels the running turn.
 
 use axum::extract::Path;
 use axum::http::StatusCode;
@@ -8,7 +8,7 @@ use crate::native::Telling;
 use crate::problem::Problem;
 use crate::running;
 
-/// Cancels the turn that runs in a chat, if one does. What was shown of its answer is kept.
+/// Cancels the turn that runs in a chat, if one does. The shown part of its answer is kept.
 pub(super) async fn stop(telling: Telling, Path(chat): Path<String>) -> Result<StatusCode, Problem> {
     let session = session_of(&telling, &chat).await?;
     running::cancel(&telling.chat(), &session).await?;

@@ -31,10 +31,10 @@ pub(super) struct Wire {
     thinking: Option<String>,
     /// The calls that the page knows: what another one gave would break it.
     calls: HashSet<String>,
-    /// Those of them about which a person was asked, in a dialect that says so.
+    /// The calls among them that needed an approval, if the dialect has approvals.
     asked: HashSet<String>,
     dialect: Dialect,
-    /// Why the last message of the model ended, where that is not as usual.
+    /// Why the last message of the model ended, if that is unusual.
     cause: Option<Cause>,
 }
 
@@ -65,7 +65,7 @@ impl Wire {
         self
     }
 
-    /// Goes on with a message that the page has, and in which it was asked about these calls.
+    /// Goes on with a message that the page has; `asked` are its calls that needed an approval.
     pub(super) fn going_on(mut self, before: &UiMessage, asked: &[String]) -> Self {
         self.know(before);
         if self.dialect.approvals {
@@ -137,7 +137,7 @@ impl Wire {
         }
     }
 
-    /// Returns the parts of what an event adds to the model's thinking; before those of its pieces.
+    /// Returns the parts for new thinking in an event. They go before the parts of its pieces.
     pub(super) fn thinking(&mut self, event: &ChatEvent) -> Vec<StreamPart> {
         if !self.dialect.thinking || event.turn != self.turn {
             return Vec::new();
@@ -237,7 +237,7 @@ impl Wire {
         vec![StreamPart::Start { message_id, message_metadata }]
     }
 
-    /// Begins the step of a message, unless its thinking has.
+    /// Begins the step of a message, unless its thinking has begun it.
     fn step_of(&mut self, message: &MessageId, parts: &mut Vec<StreamPart>) {
         if self.stepped.as_ref() != Some(message) {
             self.stepped = Some(message.clone());
@@ -310,7 +310,7 @@ impl Wire {
     }
 }
 
-/// Reads why a message of the model ended, where that is not as usual.
+/// Reads why a message of the model ended, if that is unusual.
 fn cause(side: Option<&Value>) -> Option<Cause> {
     match side?.get("finish_reason")?.as_str()? {
         "length" => Some(Cause::Length),

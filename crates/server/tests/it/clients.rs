@@ -43,7 +43,7 @@ pub(crate) async fn run(rig: &Rig, program: &Path, arguments: &[&std::ffi::OsStr
     drive(rig.at, program, arguments, script, obey).await
 }
 
-/// Runs a client to its end and returns what it printed last, of the lines that `obey` does not take for a wish.
+/// Runs a client to its end and returns the last line that it printed, except for lines that `obey` carries out.
 pub(crate) async fn drive(
     at: SocketAddr,
     program: &Path,

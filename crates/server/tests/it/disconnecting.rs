@@ -1,4 +1,4 @@
-//! Clients that go away (D31): what they began goes on, or is cancelled where the request or the agent asks for it.
+//! Clients that go away (D31): their turns go on, or are cancelled if the request or the agent asks for it.
 
 use std::time::Duration;
 
@@ -75,7 +75,7 @@ async fn is_cancelled(rig: &Rig) {
     assert!(format!("{outcome:?}").contains("chat_turn_cancelled"), "{outcome:?}");
 }
 
-/// Lets time pass, with room for whoever would cancel, and then the turn end.
+/// Lets time pass, so that a guard could cancel the turn, and then lets the turn end.
 async fn goes_on(rig: &Rig) {
     for _ in 0..50 {
         rig.clock.advance(PATIENCE);
@@ -100,6 +100,9 @@ async fn a_turn_is_cancelled_ten_seconds_after_its_client_went_away_where_the_re
         come_and_go(&rig, &rig.client().with("x-on-disconnect", "cancel"), begin).await;
         // Not before: a page that loads again is back by then.
         rig.clock.advance(PATIENCE / 2);
+        for _ in 0..50 {
+            tokio::task::yield_now().await;
+        }
         assert_eq!(status(&rig).await, TurnStatus::Accepted);
         is_cancelled(&rig).await;
         rig.stop().await;
@@ -160,7 +163,7 @@ async fn a_turn_that_somebody_else_follows_is_cancelled_when_that_one_is_gone_to
     rig.stop().await;
 }
 
-// A caller that waits for JSON is one that can go away, too.
+// A caller that waits for JSON can go away too.
 #[tokio::test]
 async fn who_waits_for_the_outcome_alone_and_hangs_up_has_the_turn_cancelled() {
     let rig = Rig::start().await;
@@ -180,7 +183,7 @@ async fn who_waits_for_the_outcome_alone_and_hangs_up_has_the_turn_cancelled() {
     rig.stop().await;
 }
 
-// D33: the stop of the server is no word of its clients.
+// D33: the stop of the server is no disconnect of its clients.
 #[tokio::test]
 async fn the_stop_of_the_server_cancels_nothing() {
     let store = MemoryStore::new();

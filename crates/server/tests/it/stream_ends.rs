@@ -116,7 +116,7 @@ async fn a_stream_of_every_protocol_ends_at_once_by_its_own_word_when_its_key_is
     rig.stop().await;
 }
 
-/// Reads a stream to its end, with what is no event.
+/// Reads a stream to its end, with comments and hints.
 async fn all_blocks(name: &str, mut events: Events) -> Vec<crate::support::Event> {
     let mut blocks = Vec::new();
     let reading = async {
@@ -169,7 +169,7 @@ async fn a_stop_in_the_middle_of_a_turn_is_a_failure_in_every_protocol_that_cann
     rig.stop().await;
 }
 
-// D33: what ends in its time ends as ever, also where its last words have to be read first.
+// D33: a turn that ends in time ends as usual, also if its last messages have to be read from the store first.
 #[tokio::test]
 async fn a_turn_that_ends_within_the_grace_ends_its_streams_as_ever() {
     let mut rig = Rig::start().await;

@@ -77,7 +77,7 @@ pub(crate) fn blob_info(connection: &Connection, key: &SessionKey, digest: &str)
     Ok(all(connection, sql, values, read)?.pop())
 }
 
-/// Returns what the blobs of a tenant take, and those of one holder.
+/// Returns the bytes of all blobs of a tenant, and of those of one holder.
 pub(crate) fn account(connection: &Connection, tenant: &TenantId, holder: &str) -> Result<BlobAccount> {
     let sql = "SELECT holder, bytes FROM blob_account WHERE tenant = ? AND holder IN ('', ?)";
     let mut account = BlobAccount::default();

@@ -1,10 +1,13 @@
 //! Turns.
 
+use std::borrow::Cow;
+
 use rusqlite::{Connection, OptionalExtension, Result, Row, params};
 use singletree_durable::{Fence, InvocationId, SessionKey, TenantId, TurnQuery, TurnRow};
 
 use super::{all, sweep};
 use crate::column;
+use crate::name_hash::names_are_hashed;
 use crate::number::{bound, within};
 
 macro_rules! columns {
@@ -27,42 +30,51 @@ macro_rules! select {
     };
 }
 
+/// Returns the query for the version of the file: before version 4, turns have no `retries`. Such files are only read.
+fn for_version(connection: &Connection, sql: &'static str) -> Result<Cow<'static, str>> {
+    Ok(match names_are_hashed(connection)? {
+        true => Cow::Borrowed(sql),
+        false => Cow::Owned(sql.replace("t.retries", "NULL")),
+    })
+}
+
 /// Reads turns of a session.
 pub(crate) fn of(connection: &Connection, key: &SessionKey, query: &TurnQuery) -> Result<Vec<TurnRow>> {
     let (tenant, session) = (key.tenant.as_str(), key.session.as_str());
     let read = |row: &Row<'_>| turn(row).map(|(_, it)| it);
+    let sql = |sql: &'static str| for_version(connection, sql);
     match query {
         TurnQuery::No(no) => all(
             connection,
-            select!("NOT INDEXED", "t.id >= (s.id << 32) + ?3 AND t.id < (s.id << 32) + ?4"),
+            &sql(select!("NOT INDEXED", "t.id >= (s.id << 32) + ?3 AND t.id < (s.id << 32) + ?4"))?,
             params![tenant, session, within(*no), within(no.saturating_add(1))],
             read,
         ),
         TurnQuery::Key(key) => {
-            let sql = select!("INDEXED BY turn_key", "t.session = s.id AND t.key = ?3");
-            all(connection, sql, params![tenant, session, key], read)
+            let sql = sql(select!("INDEXED BY turn_key", "t.session = s.id AND t.key = ?3"))?;
+            all(connection, &sql, params![tenant, session, key], read)
         }
         TurnQuery::Invocation(id) => all(
             connection,
-            select!(
+            &sql(select!(
                 "INDEXED BY turn_invocation",
                 "substr(t.invocation, -12) = substr(?3, -12) AND t.id >= s.id << 32 \
                  AND t.id < (s.id + 1) << 32 AND +t.invocation = ?3 ORDER BY t.id"
-            ),
+            ))?,
             params![tenant, session, id.as_str()],
             read,
         ),
         TurnQuery::Open => {
-            let sql =
+            let open =
                 select!("INDEXED BY turn_open", "t.session = s.id AND t.status = 'accepted' ORDER BY t.id");
-            all(connection, sql, params![tenant, session], read)
+            all(connection, &sql(open)?, params![tenant, session], read)
         }
         TurnQuery::From { no, limit } => all(
             connection,
-            select!(
+            &sql(select!(
                 "NOT INDEXED",
                 "t.id >= (s.id << 32) + ?3 AND t.id < (s.id + 1) << 32 ORDER BY t.id LIMIT ?4"
-            ),
+            ))?,
             params![tenant, session, within(*no), bound(*limit)],
             read,
         ),
@@ -98,15 +110,16 @@ pub(crate) fn ownerless(
         None => ("", "", 0),
         Some((key, no)) => (key.tenant.as_str(), key.session.as_str(), bound(*no)),
     };
+    let sql = concat!(
+        columns!(),
+        "FROM turn t INDEXED BY turn_open CROSS JOIN session s ON s.id = t.session ",
+        "JOIN name a ON a.id = t.agent JOIN name g ON g.id = t.graph ",
+        "WHERE t.status = 'accepted' AND t.fence < ? AND (s.tenant, s.session, t.no) > (?, ?, ?) ",
+        "ORDER BY s.tenant, s.session, t.no LIMIT ?"
+    );
     sweep(
         connection,
-        concat!(
-            columns!(),
-            "FROM turn t INDEXED BY turn_open CROSS JOIN session s ON s.id = t.session ",
-            "JOIN name a ON a.id = t.agent JOIN name g ON g.id = t.graph ",
-            "WHERE t.status = 'accepted' AND t.fence < ? AND (s.tenant, s.session, t.no) > (?, ?, ?) ",
-            "ORDER BY s.tenant, s.session, t.no LIMIT ?"
-        ),
+        &for_version(connection, sql)?,
         params![bound(fence.0), tenant, session, no, bound(limit)],
         turn,
     )

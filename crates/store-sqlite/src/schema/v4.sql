@@ -29,8 +29,8 @@ ALTER TABLE meta ADD COLUMN is_checked INTEGER NOT NULL DEFAULT 0;
 
 ALTER TABLE turn ADD COLUMN retries INTEGER;
 
--- Quotas. What the blobs of a tenant take, and of each of its holders (keys, subjects of tokens), is counted by the very
--- statements that add and remove them, so that nobody adds up rows to know it. The whole tenant stands under no holder.
+-- Quotas. Triggers count the bytes of the blobs of a tenant, and of each of its holders (keys, subjects of tokens),
+-- when blobs are added and removed, so that no query has to add up rows. The total of a tenant has the empty holder.
 
 ALTER TABLE blob ADD COLUMN holder TEXT NOT NULL DEFAULT '';
 CREATE TABLE blob_account (

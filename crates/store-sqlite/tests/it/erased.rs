@@ -1,7 +1,7 @@
 //! Names of deleted sessions are kept as keyed hashes (D25).
 
 use rusqlite::Connection;
-use singletree_durable::{AuditRow, Counters, Journal, Put};
+use singletree_durable::{AuditRow, Counters, Journal, Put, TurnQuery};
 use singletree_store_sqlite::SqliteStore;
 
 use crate::made::{at, batch, counters, head, key, scratch, store};
@@ -61,6 +61,7 @@ async fn names_that_an_older_format_kept_are_replaced_by_their_hashes() {
     // A file that is only read stays as it is, and tells the numbers.
     let reader = SqliteStore::read_only(&scratch.path).await.unwrap();
     assert_eq!(reader.numbers(&key("name-xyzzy")).await.unwrap(), counters(3));
+    assert!(reader.turns(&key("name-xyzzy"), &TurnQuery::Open).await.unwrap().is_empty());
     reader.close().await;
     let store = SqliteStore::open(&scratch.path).await.unwrap();
     assert_eq!(store.numbers(&key("name-xyzzy")).await.unwrap(), counters(3));

@@ -8,8 +8,8 @@ use singletree_durable::{Journal, TenantId, TurnKind, TurnQuery, WaitQuery};
 use super::watched::Watched;
 use crate::error::Result;
 
-/// How long nothing may be committed while turns are under way: what has not ended by then is stuck, and stays for the
-/// verdict to find.
+/// How long nothing may be committed while turns are under way: a turn that has not ended by then is stuck, and stays
+/// for the verdict to find.
 const STILL: Duration = Duration::from_secs(20);
 
 /// How often it looks.

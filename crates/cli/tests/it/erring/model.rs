@@ -36,7 +36,7 @@ pub(crate) struct Way {
 }
 
 impl Way {
-    /// What the user says: each way over each wire has a text of its own.
+    /// Returns the user's message: each way over each wire has its own text.
     pub(crate) fn text(&self, wire: &Wire) -> String {
         format!("do {} over {}", self.name, wire.name)
     }

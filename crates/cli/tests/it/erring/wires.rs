@@ -6,7 +6,7 @@ use std::net::TcpStream;
 
 use serde_json::{Value, json};
 
-/// What a client saw of a turn.
+/// A turn as its client saw it.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     /// Whether it was told that the turn failed, or that its connection did.

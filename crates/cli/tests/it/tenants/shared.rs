@@ -1,4 +1,5 @@
-//! What tenants of one server share, MCP servers, endpoints of notices, pairing and limits, tells neither of the other (INV-14).
+//! Tenants of one server share MCP servers, notice endpoints, pairing and limits; none of these reveals one tenant to
+//! another (INV-14).
 
 use std::fs;
 use std::io::{Read, Write};
@@ -156,7 +157,7 @@ fn what_tenants_share_tells_neither_of_the_other() {
     let kept = keys.iter().find(|key| key["name"].as_str().is_some_and(|name| name.contains(SAID))).unwrap();
     assert_eq!(kept["state"], "active", "{kept}");
 
-    // What a uses up is a's.
+    // Tenant a uses up only its own quota.
     let made = (0..40).map(|n| a.ask("POST", "/v1/sessions", &json!({ "id": format!("many-{n}") })));
     let refused = made.filter(|answer| status(answer).contains("429")).count();
     assert!(refused >= 20, "20 new sessions a minute for one key: {refused}");

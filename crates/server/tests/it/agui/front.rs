@@ -76,7 +76,7 @@ impl Front {
         self.post(input).await
     }
 
-    /// Runs without saying anything that the session may not know.
+    /// Runs without a message.
     pub(crate) async fn look(&mut self) -> Ran {
         self.runs += 1;
         let mut input = self.input(&format!("run-{}", self.runs));

@@ -147,11 +147,11 @@ async fn a_message_while_something_waits_is_kept_by_the_front_end_and_sent_with_
     let mut front = Front::new(rig.client(), "t");
     front.send("u1", "send").await;
     let interrupts = front.interrupts.clone();
-    // The protocol has it so: who says something while an interrupt is open is told that it failed.
+    // The protocol demands it: a message that comes while an interrupt is open fails.
     let ran = front.send("u2", "say later").await;
     assert_eq!(ran.end(), "chat_session_suspended");
     assert_eq!(front.interrupts, interrupts);
-    // Who only looks is told of the interrupt again.
+    // A run without a message shows the interrupt again.
     assert_eq!(front.clone().look().await.end(), "interrupt");
     assert_eq!(front.messages.last().unwrap()["id"], "u2");
     let ran = front.resume("resolved", yes()).await;

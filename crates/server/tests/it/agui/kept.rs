@@ -146,7 +146,7 @@ async fn a_turn_that_somebody_cancels_ends_cancelled_with_what_was_shown() {
     rig.stop().await;
 }
 
-// W6: versions before 1.0 have no word for it, and their clients fail at one that they do not know.
+// W6: versions before 1.0 have no outcome `cancelled`, and their clients fail at an unknown one.
 #[tokio::test]
 async fn a_client_of_an_older_version_is_told_of_no_outcome_that_it_does_not_know() {
     let rig = Rig::start().await;
@@ -161,7 +161,7 @@ async fn a_client_of_an_older_version_is_told_of_no_outcome_that_it_does_not_kno
     rig.stop().await;
 }
 
-// W4: the kin of the page's own Stop.
+// W4
 #[tokio::test]
 async fn a_run_is_stopped_by_its_thread_and_what_was_shown_is_kept() {
     let rig = Rig::start().await;

@@ -69,7 +69,7 @@ impl Api {
         self.is_item(data, "StreamItem");
     }
 
-    /// Checks a frame's data by the schema of this name.
+    /// Checks a frame's data against the schema of this name.
     pub(crate) fn is_item(&self, data: &Value, schema: &str) {
         self.fits(data, &json!({ "$ref": format!("#/components/schemas/{schema}") }), "a frame");
     }

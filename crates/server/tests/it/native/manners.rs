@@ -1,4 +1,4 @@
-//! How a client asks beside the body: keys, preferences, forms, encodings; and the status for each cause.
+//! Requests beyond the body: idempotency keys, `Prefer`, `Accept`, encodings; and the status for each cause.
 
 use hyper::Method;
 use serde_json::{Value, json};
@@ -157,7 +157,7 @@ async fn an_image_may_stand_in_the_message_and_is_kept_with_the_session() {
     let digest = url.strip_prefix("blob:").unwrap();
     let kept = api.client.get(&format!("/v1/sessions/s/blobs/{digest}")).await;
     assert_eq!((kept.status, kept.header("content-type")), (200, "image/png"));
-    // The same by Steerable, and in a message that is said otherwise.
+    // The same through Steerable, and in an edited message.
     let parts = json!({ "message": { "role": "user", "parts": [{ "type": "text", "text": "say a" },
         { "type": "image", "url": PIXEL }] } });
     let mut sent = api.client.post_events("/v1/chats/c/send", &parts).await;

@@ -106,7 +106,7 @@ async fn who_does_not_want_to_wait_gets_the_turn_and_asks_for_it_later() {
     );
     let place = answer.header("location").to_owned();
     assert_eq!(place, format!("/v1/sessions/s/turns/{}", turn["id"].as_str().unwrap()));
-    // How far it is changes while it runs.
+    // The activity changes while the turn runs.
     let still = |mut turn: Value| {
         turn.as_object_mut().unwrap().remove("activity");
         turn

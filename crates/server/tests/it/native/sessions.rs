@@ -71,7 +71,7 @@ async fn sessions_are_listed_page_by_page() {
     };
     let first = api.get("/v1/sessions?limit=2").await.json();
     assert_eq!((ids(&first), first["next"].clone()), (vec![json!("a"), json!("b")], json!("c")));
-    // An empty place is none.
+    // An empty `from` counts as absent.
     assert_eq!(api.get("/v1/sessions?limit=2&from=").await.status, 200);
     let second = api.get("/v1/sessions?limit=2&from=c").await.json();
     assert_eq!((ids(&second), second.get("next")), (vec![json!("c")], None));

@@ -7,7 +7,7 @@ use super::api::Api;
 use crate::support::rig::within;
 use crate::support::{Client, Events, Rig};
 
-/// Reads the next event, which has to be as the document says and have its id in its frame.
+/// Reads the next event; checks it against its schema, and its id against the id of its frame.
 async fn next(api: &Api, events: &mut Events) -> Value {
     let frame = within(events.next()).await.expect("the stream goes on");
     let event = frame.json();

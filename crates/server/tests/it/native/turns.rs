@@ -120,7 +120,7 @@ async fn a_turn_that_failed_is_listed_beside_the_history_and_retried_once() {
     let keyed = api.header("idempotency-key", "r");
     let retry = keyed.post(&path, json!({})).await;
     assert_eq!((retry.status, &retry.json()["category"]), (200, &json!("provider_unavailable")));
-    // The retry ended safe to retry, so that its key is free again (D3): the call is a second retry of the same turn.
+    // The retry failed and is safe to retry, so its key is free again (D3): this is a second retry of the same turn.
     for again in [keyed.post(&path, json!({})).await, api.post(&path, json!({})).await] {
         let category = &again.json()["error"]["category"];
         assert_eq!((again.status, category), (409, &json!("chat_retry_superseded")));

@@ -227,7 +227,7 @@ async fn what_an_sdk_sends_again_by_itself_is_said_once() {
     let (running, joined) = (within(running).await.unwrap(), within(joined).await.unwrap());
     assert_eq!(running["singletree"]["turn"], joined["singletree"]["turn"]);
     assert_eq!(texts(&rig, "s").await.len(), 4);
-    // Whoever knows the answer says the same again, and so does whoever says something else.
+    // If the client knows the answer, the same text is a new message; so is another text.
     let mut knowing = says("");
     knowing["messages"] = json!([
         { "role": "user", "content": "slow two" },
@@ -238,7 +238,7 @@ async fn what_an_sdk_sends_again_by_itself_is_said_once() {
     assert_eq!(texts(&rig, "s").await.len(), 6);
     ask(&again, &says("say three")).await;
     assert_eq!(texts(&rig, "s").await.len(), 8);
-    // Much later it is another message.
+    // After a long time it is a new message.
     rig.clock.advance(std::time::Duration::from_secs(3600));
     ask(&again, &says("say three")).await;
     assert_eq!(texts(&rig, "s").await.len(), 10);

@@ -60,7 +60,7 @@ async fn tools_that_read_are_run_and_those_that_change_something_are_off() {
     let rig = Rig::start().await;
     ask(&rig.client(), &says("look")).await;
     assert_eq!(rig.world.done(), ["look a"]);
-    // What changes something is answered as a tool that there is not (D30).
+    // A call of a tool that changes something gets the answer for an unknown tool (D30).
     let off = ask(&rig.client(), &says("act")).await;
     assert_eq!((off.status, &off.json()["choices"][0]["message"]["content"]), (200, &json!("All done.")));
     assert_eq!(rig.world.done(), ["look a"]);
@@ -212,7 +212,7 @@ async fn schemas_that_would_take_for_ever_are_refused_by_category() {
     rig.stop().await;
 }
 
-// W8, D32: the status goes by the cause.
+// W8, D32: the status depends on the cause.
 #[tokio::test]
 async fn a_key_that_the_vendor_refuses_is_no_mistake_of_the_caller() {
     let rig = Rig::start().await;

@@ -95,7 +95,7 @@ async fn a_procedure_is_not_followed_in_a_conversation() {
     let refused = shell.ask(&hinted("talk")).await;
     assert_eq!(error(&refused), ("invalid_request".into(), Some("context.task_hint.sop_id".into())));
     assert_eq!(rig.chat.history("talk", 0, 10).await.unwrap().len(), 2);
-    // In a session of its own it is, and each command is shown alone.
+    // In its own session the procedure runs, and the model sees each command alone.
     shell.ask(&hinted("work")).await;
     shell.ask(&hinted("work")).await;
     let asked = rig.world.asked();

@@ -144,7 +144,7 @@ async fn an_error_is_the_last_but_the_end_and_says_what_can_be_done() {
     assert_eq!((&void["messageId"], &void["payload"]["messageId"]), (&json!(shown), &json!(shown)));
     let canary = check("canary", "error", "provider_invalid_request", "user_correctable").await;
     assert!(!canary.iter().any(|it| it.to_string().contains(CANARY)), "{canary:?}");
-    // What failed is shown, and is no part of the conversation.
+    // The list shows the failed turns; they are no part of the conversation.
     let listed = messages(&rig.client(), "s").await;
     assert!(listed.iter().all(|message| message["failed"] == true), "{listed:?}");
     assert!(!listed.iter().any(|message| message.to_string().contains(CANARY)), "{listed:?}");
@@ -180,7 +180,7 @@ async fn a_turn_that_failed_is_listed_with_its_message_what_was_shown_and_its_er
     let error =
         json!({ "code": "provider_unavailable", "errorBucket": "retryable_transient", "retrySafe": true });
     assert_eq!(listed[4]["error"], error);
-    // A page has those of its own places, once.
+    // Each failed turn is on the page of its place, once.
     let page = async |query: &str| client.get(&format!("/v1/chats/s/messages{query}")).await.json();
     let first = page("?limit=2").await;
     let second = page(&format!("?limit=2&from={}", first["next"])).await;

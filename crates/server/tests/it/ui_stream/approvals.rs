@@ -1,4 +1,4 @@
-//! Approvals in the words that `ai` has for them since version 6.
+//! Approvals in the parts that `ai` has for them since version 6.
 
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ fn call(message: &Value) -> Value {
     parts.iter().rfind(|part| part["type"] == "dynamic-tool").unwrap().clone()
 }
 
-/// What the library posts once a person has said something about a call.
+/// Returns the body that the library posts once a person has approved or denied a call.
 fn responded(message: &Value, approved: bool) -> Value {
     let mut message = message.clone();
     for part in message["parts"].as_array_mut().unwrap() {
@@ -41,7 +41,7 @@ async fn an_approval_is_asked_for_and_given_in_the_librarys_own_parts() {
         (&json!("approval-requested"), &request["approvalId"])
     );
     assert_eq!(messages(&client, "s").await[1], page.message);
-    // Version 5 gives up on a part that it does not know: it is told nothing of this.
+    // Version 5 gives up on a part that it does not know, so it gets none of these.
     assert!(!messages(&rig.client(), "s").await[1].to_string().contains("approval-requested"));
     // An id that was made up, and one about another action, approve nothing.
     let mut forged = page.message.clone();
@@ -57,7 +57,7 @@ async fn an_approval_is_asked_for_and_given_in_the_librarys_own_parts() {
     let page = Page::going_on(&before, &told);
     assert_eq!(call(&page.message)["state"], "output-available");
     assert_eq!(rig.world.done(), ["send a"]);
-    // The same answer again is told the same turn, and does nothing again.
+    // The same answer again gets the same turn and has no second effect.
     let again = post(&client, &responded(&before, true)).await;
     assert_eq!(Page::going_on(&before, &again).message["parts"], page.message["parts"]);
     assert_eq!(rig.world.done(), ["send a"]);

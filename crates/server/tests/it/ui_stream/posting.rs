@@ -142,7 +142,7 @@ async fn an_error_is_told_and_what_was_shown_before_it_is_void() {
     let page = Page::of(&halfway);
     let text = &page.message["parts"][1];
     assert_eq!(text["providerMetadata"], json!({ "singletree": { "retracted": true } }));
-    // Nothing of it is part of the conversation; the list shows all of it, marked.
+    // The failed turns are no part of the conversation; the list shows them, marked.
     assert!(rig.chat.history("s", 0, 10).await.unwrap().is_empty());
     let kept = messages(&rig.client(), "s").await;
     assert_eq!(kept.len(), 8);

@@ -1,4 +1,4 @@
-//! `GET /v1/ui/{id}/messages`: what is not answered yet, and what failed; and Stop.
+//! `GET /v1/ui/{id}/messages`: messages without an answer yet and failed turns; and Stop.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -24,7 +24,7 @@ async fn a_page_that_is_loaded_again_in_mid_turn_has_the_question_and_then_the_a
     assert_eq!((&page[2]["id"], &page[2]["parts"]), (&json!("u2"), &user("u2", "wait and look")["parts"]));
     let turn = rig.chat.open_turns("s").await.unwrap()[0].id.to_string();
     assert_eq!(page[2]["metadata"], json!({ "sessionId": "s", "turnId": turn, "status": "open" }));
-    // The stream tells all of the answer: what is committed of it is not in the list, too.
+    // The stream tells all of the answer, so the list leaves out its committed part.
     let back = client.events("/v1/ui/s/stream", None).await;
     rig.pace.run_free();
     let answer = Page::of(&within(parts(back)).await).message;
@@ -50,14 +50,14 @@ async fn a_turn_that_failed_is_in_the_list_with_what_it_showed_and_why() {
     let part = failed[3]["parts"].as_array().unwrap().last().unwrap().clone();
     assert_eq!((&part["type"], &part["data"]["category"]), (&json!("data-error"), &error["category"]));
     assert!(part["data"]["message"].as_str().is_some_and(|message| !message.is_empty()));
-    // Said again under its id, it is one message.
+    // Sent again under its id, it is one message.
     post(&client, &json!({ "id": "s", "message": user("u2", "say two"), "messageId": "u2" })).await;
     let page = messages(&client, "s").await;
     let said: Vec<&Value> =
         page.iter().filter(|message| message["role"] == "user").map(|it| &it["id"]).collect();
     assert_eq!(said, ["u1", "u2"]);
     assert_eq!(page[2], user("u2", "say two"));
-    // What failed stays where it was when more is said.
+    // A failed turn keeps its place when more messages follow.
     post(&client, &json!({ "id": "s", "message": user("u3", "fail correctable") })).await;
     say(&client, "s", "u4", "say four").await;
     let page = messages(&client, "s").await;
@@ -83,7 +83,7 @@ async fn stop_cancels_the_turn_that_runs_and_keeps_what_was_shown() {
     let page = messages(&client, "s").await;
     let shown = page[1]["parts"].as_array().unwrap().iter().find_map(|part| part["text"].as_str()).unwrap();
     assert!("You said: one two three".starts_with(shown.trim_end()) && !shown.is_empty(), "{page:?}");
-    // What waits for a person is no turn that runs.
+    // A turn that waits for a person does not run.
     say(&client, "t", "u1", "send").await;
     assert_eq!(client.delete("/v1/ui/t/stream").await.status, 204);
     assert_eq!(rig.chat.pending(Some("t"), 1).await.unwrap().len(), 1);
@@ -118,7 +118,7 @@ async fn an_answer_that_was_cut_says_so() {
     rig.stop().await;
 }
 
-/// A server with an agent that shows what its model thinks.
+/// Starts a server with an agent that shows the thinking of its model.
 async fn thinking_aloud() -> Rig {
     let listed = |server: singletree_server::ServerBuilder| server.agents(agents::listed_thinking());
     Rig::builder().also(|_| agents::thinker()).server(listed).start().await
@@ -149,7 +149,7 @@ async fn what_a_model_thinks_is_shown_before_what_it_says_where_its_agent_shows_
     assert_eq!(messages(&client, "s").await[1], page);
     let again = parts(client.events("/v1/ui/s/stream?last=true", None).await).await;
     assert_eq!(Page::of(&again).message, page);
-    // Not where the agent does not.
+    // An agent that does not show thinking: none in the stream.
     let told = post(&client, &json!({ "id": "t", "message": user("u1", "think") })).await;
     assert!(!json!(told).to_string().contains("Nobody may see this."));
     rig.stop().await;
