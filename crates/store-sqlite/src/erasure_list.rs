@@ -9,7 +9,7 @@ use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
-use singletree_durable::{Result, SessionKey, SubjectId, TenantId, Timestamp};
+use singletree_durable::{Error, Result, SessionKey, SubjectId, TenantId, Timestamp};
 
 use crate::error::{translate, unavailable};
 use crate::lock::private;
@@ -43,7 +43,7 @@ impl ErasureList {
     /// committed either. The whole list is held in memory, about 150 bytes for each entry.
     ///
     /// # Errors
-    /// `store_unavailable`.
+    /// `store_unavailable`; `store_corrupt` when entries have no key, so that nothing could be found in it.
     pub fn read(path: impl AsRef<Path>) -> Result<Self> {
         let mut list = Self { key: None, entries: HashMap::new() };
         for_each_line(path.as_ref(), |line| match line {
@@ -53,6 +53,10 @@ impl ErasureList {
                 *last = at.max(*last);
             }
         })?;
+        if list.key.is_none() && !list.entries.is_empty() {
+            let what = format!("{}: a list of erasures without its key", path.as_ref().display());
+            return Err(Error::Corrupt { what, source: None });
+        }
         Ok(list)
     }
 
@@ -103,11 +107,7 @@ impl ErasureListWriter {
     ///
     /// # Errors
     /// `store_unavailable`: then nothing must be erased yet, or a backup would bring it back.
-    pub(crate) fn add<'a>(
-        &mut self,
-        names: impl IntoIterator<Item = &'a ErasedName>,
-        at: Timestamp,
-    ) -> Result<()> {
+    pub(crate) fn add(&mut self, erased: &[(ErasedName, Timestamp)]) -> Result<()> {
         let (key, is_new) = match &self.key {
             Some(key) => (key.clone(), false),
             None => (draw()?, true),
@@ -117,7 +117,7 @@ impl ErasureListWriter {
         if is_new {
             added.push_str(&format!("key {key}\n"));
         }
-        for name in names {
+        for (name, at) in erased {
             added.push_str(&format!("{} {}\n", at.as_millis(), hash_of(&key, name)));
         }
         let failed = |error| unavailable(DOING, error);
@@ -203,11 +203,11 @@ mod tests {
         let (ann, subject) = (key("about-ann"), SubjectId::parse("ann").unwrap());
         assert!(list.is_empty() && list.erased_at(&ErasedName::Session(ann.clone())).is_none());
         let open = || ErasureListWriter::open(path.clone()).unwrap();
-        open().add([&ErasedName::Session(ann.clone())], Timestamp::from_millis(5)).unwrap();
+        open().add(&[(ErasedName::Session(ann.clone()), Timestamp::from_millis(5))]).unwrap();
         // A crash in the middle of a line.
         fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(b"7 12ab\xff").unwrap();
         let whom = ErasedName::Subject(ann.tenant.clone(), subject);
-        open().add([&whom], Timestamp::from_millis(9)).unwrap();
+        open().add(&[(whom.clone(), Timestamp::from_millis(9))]).unwrap();
 
         let list = ErasureList::read(&path).unwrap();
         assert_eq!(list.erased_at(&ErasedName::Session(ann.clone())), Some(Timestamp::from_millis(5)));
@@ -215,6 +215,11 @@ mod tests {
         assert_eq!(found, Some(Timestamp::from_millis(9)));
         assert_eq!(list.erased_at(&ErasedName::Session(key("ann"))), None);
         assert_eq!(list.erased_at(&ErasedName::Key(ann.tenant, "ann".to_owned())), None);
+        let text = fs::read(&path).unwrap();
+        let entries = text.windows(5).position(|bytes| bytes.starts_with(b"key ")).unwrap() + 70;
+        let without_key = folder.path().join("without.erased");
+        fs::write(&without_key, &text[entries..]).unwrap();
+        assert_eq!(ErasureList::read(&without_key).unwrap_err().category(), "store_corrupt");
         assert!(!String::from_utf8_lossy(&fs::read(&path).unwrap()).contains("ann"));
     }
 }

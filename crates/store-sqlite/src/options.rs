@@ -49,6 +49,7 @@ impl Options {
     /// Lists every session that is deleted in a file beside the database ([`ErasureList`](crate::ErasureList)), synced
     /// before the deletion is committed, so that no restored backup brings it back. The list grows by about 80 bytes for
     /// each deletion. Where it cannot be written, the deletion fails with `store_unavailable`.
+    /// Deletions by [`SqliteStore::session_store`], which keeps no audit, are not listed.
     #[must_use]
     pub fn list_erasures(mut self) -> Self {
         self.lists_erasures = true;

@@ -373,23 +373,23 @@ impl Work {
 /// Lists the sessions that were deleted, and other names that were handed over, before any of it is committed.
 fn list_erasures(list: &mut ErasureListWriter, jobs: &[Job], verdicts: &[Verdict]) -> Result<()> {
     let done = jobs.iter().zip(verdicts).filter(|(_, verdict)| verdict.is_ok());
+    let mut erased = Vec::new();
     for (job, _) in done {
         match &job.work {
-            Work::List { names, at } => list.add(names, *at)?,
+            Work::List { names, at } => erased.extend(names.iter().map(|name| (name.clone(), *at))),
             Work::Apply(batch) if job.work.deletes() => {
                 // Without an entry in the audit there was no session.
                 let deleted_at = batch.puts.iter().find_map(|put| match put {
                     Put::Audit(row) => Some(row.at),
                     _ => None,
                 });
-                if let Some(at) = deleted_at {
-                    list.add([&ErasedName::Session(batch.key.clone())], at)?;
-                }
+                erased.extend(deleted_at.map(|at| (ErasedName::Session(batch.key.clone()), at)));
             }
             _ => {}
         }
     }
-    Ok(())
+    // One sync for all of them.
+    if erased.is_empty() { Ok(()) } else { list.add(&erased) }
 }
 
 /// Why a whole group failed.

@@ -11,7 +11,7 @@ use singletree::narration::Whose;
 use singletree::{ErasedName, SqliteStore};
 use singletree_server::NarrationLog;
 
-use crate::args::Erase;
+use crate::args::{Erase, Switch};
 use crate::error::Result;
 use crate::exit::COMPLETED;
 use crate::json::{self, Done};
@@ -95,7 +95,7 @@ async fn narration_file(config: Option<&Path>) -> Result<NarrationLog> {
         return Ok(NarrationLog::off());
     };
     let serving = load(config).await?.serving().clone();
-    narration(None, &serving, &Redactor::default())
+    narration(Some(Switch::On), &serving, &Redactor::default())
 }
 
 /// Returns the tenants that have sessions, and the default tenant.

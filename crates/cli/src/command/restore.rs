@@ -85,12 +85,17 @@ async fn apply(house: &House, lists: &[ErasureList]) -> Result<u64> {
             chat.delete_session(session.session.as_str(), Some(BY)).await?;
             count += 1;
         }
-        if erased_at(ErasedName::Tenant(tenant.clone())).is_some() {
-            // Whoever began anew under the name since is not in the backup.
-            singletree_server::erase_tenant(&house.store, tenant).await?;
-            continue;
+        let keys = keyring.list(tenant, None, KEYS).await?.items;
+        if let Some(at) = erased_at(ErasedName::Tenant(tenant.clone())) {
+            // A tenant that was used again before the backup was made: the backup holds nothing of before.
+            let first = house.store.sessions(tenant, None, 1).await.map_err(harness::Error::from)?;
+            let began_anew = keys.iter().any(|key| is_after(&key.created_at.0, at));
+            if first.sessions.is_empty() && !began_anew {
+                singletree_server::erase_tenant(&house.store, tenant).await?;
+                continue;
+            }
         }
-        for key in keyring.list(tenant, None, KEYS).await?.items {
+        for key in keys {
             if erased_at(ErasedName::Key(tenant.clone(), key.id.clone())).is_some() {
                 keyring.revoke(tenant, &key.id, BY).await?;
                 count += 1;
@@ -98,6 +103,11 @@ async fn apply(house: &House, lists: &[ErasureList]) -> Result<u64> {
         }
     }
     Ok(count)
+}
+
+/// Tells whether a time in RFC 3339 is after another.
+fn is_after(time: &str, at: Timestamp) -> bool {
+    humantime::parse_rfc3339(time).is_ok_and(|time| time > at.to_system_time())
 }
 
 /// Lists the sessions of a tenant that were erased. One that was made under the name after that stays.

@@ -208,6 +208,23 @@ fn a_conversation_that_began_anew_after_a_deletion_is_restored() {
     assert_eq!(sessions(&home), ["s"]);
 }
 
+// D25
+#[test]
+fn a_tenant_that_began_anew_after_its_erasure_is_restored_with_its_keys() {
+    let home = Home::new();
+    let create = || assert_eq!(home.run(&["keys", "create", "--name", "anew", "--tenant", "t"]).code, 0);
+    create();
+    assert_eq!(home.run(&["erase", "--tenant", "t"]).code, 0);
+    create();
+    let backup = home.path().join("backup.db").display().to_string();
+    assert_eq!(home.run(&["backup", &backup]).code, 0);
+    lose(&home);
+    assert_eq!(home.run(&["restore", &backup]).code, 0);
+    let (_, keys) = home.json(&["keys", "list", "--tenant", "t"]);
+    assert_eq!(keys.as_array().map(Vec::len), Some(1), "{keys}");
+    assert_eq!(keys[0]["state"], "active", "{keys}");
+}
+
 // D25, INV-14
 #[test]
 fn a_tenant_is_erased_with_its_keys_and_its_typed_lines() {

@@ -100,7 +100,9 @@ pub(super) fn messages(shown: &Shown<'_>) -> Vec<UiMessage> {
     let mut projection = Projection { session, origins, origin: session, waits, thinking, messages, last };
     let mut failed = shown.failed.iter().filter(|failed| is_told(failed, shown)).peekable();
     for entry in entries {
-        while let Some(failed) = failed.next_if(|failed| failed.place <= entry.seq) {
+        // An invocation that goes on after a wait stays one message: turns that failed meanwhile come behind it.
+        let goes_on = projection.goes_on_with(entry);
+        while let Some(failed) = failed.next_if(|failed| !goes_on && failed.place <= entry.seq) {
             projection.failed(failed);
         }
         projection.entry(entry);
@@ -195,6 +197,12 @@ impl Projection<'_> {
             }
             llm::Role::System => {}
         }
+    }
+
+    /// Tells whether an entry belongs to the invocation of the last message.
+    fn goes_on_with(&self, entry: &TranscriptEntry) -> bool {
+        let last = self.last.as_ref().map(|(invocation, _)| invocation);
+        last.is_some() && last == entry.id.as_ref().map(|id| &id.turn.invocation)
     }
 
     /// Adds a turn that failed: its message, its answer so far and the reason of the failure.

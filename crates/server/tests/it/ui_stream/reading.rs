@@ -67,6 +67,28 @@ async fn a_turn_that_failed_is_in_the_list_with_what_it_showed_and_why() {
     rig.stop().await;
 }
 
+// D29
+#[tokio::test]
+async fn a_message_that_fails_during_a_wait_does_not_split_the_answer_around_it() {
+    let rig = Rig::start().await;
+    let client = rig.client();
+    let asked = say(&client, "s", "u1", "send").await;
+    post(&client, &json!({ "id": "s", "message": user("u2", "say later") })).await;
+    let waiting = |part: &&Value| part["type"] == "data-suspended";
+    let wait = asked["parts"].as_array().unwrap().iter().rfind(waiting).unwrap()["data"].clone();
+    let answer = json!({
+        "signal": wait["signal"], "wait": wait["number"], "action": wait["action"],
+        "payload": { "approved": true },
+    });
+    let body = json!({ "id": "s", "messages": [asked], "messageId": asked["id"], "answer": answer });
+    let answered = Page::going_on(&asked, &post(&client, &body).await).message;
+    let page = messages(&client, "s").await;
+    assert_eq!(page[1], answered);
+    let ids = page.iter().filter(|message| message["id"] == asked["id"]);
+    assert_eq!(ids.count(), 1, "{page:?}");
+    rig.stop().await;
+}
+
 // W4
 #[tokio::test]
 async fn stop_cancels_the_turn_that_runs_and_keeps_what_was_shown() {
