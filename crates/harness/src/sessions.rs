@@ -170,16 +170,20 @@ impl Chat {
         }
     }
 
-    /// Lists sessions, the one whose state was written last first, at most `limit`. `from` is the `next` of the page before;
-    /// a session that is written meanwhile comes to the front, and is not in the pages that are left.
+    /// Lists sessions, the one whose state was written last first, at most `limit`. `from` is the `next` of the page before,
+    /// or the id of a session: then the page begins behind it. A session that is written meanwhile comes to the front, and is
+    /// not in the pages that are left.
     ///
     /// What it costs grows with the number of sessions that the tenant has: for people who look for what they said last,
     /// not for going through everything ([`Chat::sessions`]).
     ///
     /// # Errors
-    /// `harness_session_id_unresolved` when `from` is no such place; `store_unavailable` and its kin.
+    /// `chat_session_unknown` when `from` is neither; `harness_session_id_unresolved`; `store_unavailable` and its kin.
     pub async fn recent_sessions(&self, from: Option<&str>, limit: u64) -> Result<SessionList> {
-        let mut past = from.map(|it| self.recent_place(it)).transpose()?;
+        let mut past = match from {
+            Some(from) => Some(self.recent_place(from).await?),
+            None => None,
+        };
         let tenant = self.tenant()?;
         let (mut items, mut chunk) = (Vec::new(), RowChunk::default());
         loop {
@@ -204,11 +208,13 @@ impl Chat {
     }
 
     /// Reads the name of a place between two sessions: when the one before it was written, and its id.
-    fn recent_place(&self, from: &str) -> Result<(Timestamp, SessionId)> {
-        let parts = from.split_once('.').and_then(|(at, id)| Some((at.parse().ok()?, id)));
-        let (at, id) =
-            parts.ok_or_else(|| Error::SessionId { why: "it names no place in a listing".into() })?;
-        Ok((Timestamp::from_millis(at), self.key(id)?.session))
+    async fn recent_place(&self, from: &str) -> Result<(Timestamp, SessionId)> {
+        let written_at = |millis: &str| millis.parse().ok().map(Timestamp::from_millis);
+        if let Some((at, id)) = from.split_once('.').and_then(|(at, id)| Some((written_at(at)?, id))) {
+            return Ok((at, self.key(id)?.session));
+        }
+        let row = self.row(from).await?;
+        Ok((row.head.updated_at, row.key.session))
     }
 
     /// Shows one session.

@@ -250,6 +250,8 @@ test("what is said before the page knows its conversation is said once it does",
   assert.equal(await page.inputValue(".composer textarea"), "typed meanwhile");
   await held(`**/v1/sessions/${sessionOf(page)}`);
   await page.reload();
+  // Typed before that, it would be added to the draft.
+  await page.waitForFunction(() => document.querySelector(".composer textarea")?.value === "typed meanwhile");
   await say(page, "What is 6 * 8?");
   go();
   await page.waitForFunction(() => document.querySelectorAll(".text").length === 4);

@@ -203,8 +203,16 @@ async fn sessions_are_listed_the_last_written_first() {
     assert_eq!(seen, ["a", "d", "b.c"]);
     let whole = chat.recent_sessions(None, 3).await.unwrap();
     assert_eq!((whole.items.len(), whole.next), (3, None));
-    for from in ["", "a", "x.a", "5.", "5.a\nb"] {
+    let behind = chat.recent_sessions(Some("a"), 3).await.unwrap();
+    assert_eq!(behind.items.iter().map(|it| it.session.as_str()).collect::<Vec<_>>(), ["d", "b.c"]);
+    for (from, category) in [
+        ("", "harness_session_id_unresolved"),
+        ("5.", "harness_session_id_unresolved"),
+        ("5.a\nb", "harness_session_id_unresolved"),
+        ("z", "chat_session_unknown"),
+        ("x.a", "chat_session_unknown"),
+    ] {
         let refused = chat.recent_sessions(Some(from), 2).await.unwrap_err();
-        assert_eq!(refused.category(), "harness_session_id_unresolved", "{from:?}");
+        assert_eq!(refused.category(), category, "{from:?}");
     }
 }

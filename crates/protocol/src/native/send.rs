@@ -68,9 +68,14 @@ pub enum SendBlock {
     },
 }
 
-/// Where a picture may be, as far as a pattern says it.
-const PICTURE: &str =
-    r"^(https://[A-Za-z0-9\[].*|blob:[0-9a-f]{64}|data:image/[a-z+.-]+;base64,[A-Za-z0-9+/]+={0,2})$";
+/// The addresses of pictures. The bytes of an inline picture begin as its kind does: PNG, JPEG, GIF or WebP.
+const PICTURE: &str = concat!(
+    r"^(https://([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?([/?#][^\x00-\x20\x7f-\x9f]*)?",
+    r"|blob:[0-9a-f]{64}|data:image/[a-z0-9.+-]+;base64,",
+    r"(iVBORw0KGg[o-r][A-Za-z0-9+/]|/9j/|R0lGODdh|R0lGODlh",
+    r"|UklGR[g-v][A-Za-z0-9+/]{4}[BFJNRVZdhlptx159]XRUJQ)",
+    r"([A-Za-z0-9+/]{4})*([A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?)$",
+);
 
 /// Where a picture is that is sent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

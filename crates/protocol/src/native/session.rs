@@ -81,8 +81,9 @@ pub enum SessionOrder {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SessionQuery {
-    /// Where to begin: the `next` of the page before, which is of the same order. By id, any id.
+    /// Where to begin: the `next` of the page before, which is of the same order, or the id of a session; by id, any id.
     #[serde(default)]
+    #[schemars(regex(pattern = r"^([ -~]{0,512}|[^\x00-\x1f\x7f-\x9f]{1,128})$"))]
     pub from: Option<String>,
     /// In which order.
     #[serde(default)]

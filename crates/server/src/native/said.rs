@@ -54,12 +54,50 @@ fn picture(url: String, media_type: Option<String>) -> Result<(ImageSource, Opti
         let source = ImageSource::Inline { base64_data: base64_data.to_owned() };
         return Ok((source, Some(kind.to_owned())));
     }
-    let is_open = || url::Url::parse(&url).is_ok_and(|it| it.scheme() == "https" && it.has_host());
-    if url.starts_with("blob:") || is_open() {
+    if url.starts_with("blob:") || url.strip_prefix("https://").is_some_and(has_host) {
         Ok((ImageSource::Url { url }, media_type))
     } else {
         Err(Problem::invalid(
             "a picture is at an `https:` address, in the message as `data:`, or named `blob:DIGEST`",
         ))
+    }
+}
+
+/// Tells whether the rest of an `https:` address begins with a host, and a port if any, and has neither spaces nor
+/// control characters. The address is never followed here.
+fn has_host(rest: &str) -> bool {
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(end);
+    let (host, port) = match authority.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((host, port)) => (host, port),
+        None => authority.split_at(authority.find(':').unwrap_or(authority.len())),
+    };
+    let is_bracketed = authority.starts_with('[');
+    let is_of_host = |letter: char| match is_bracketed {
+        true => letter.is_ascii_hexdigit() || matches!(letter, ':' | '.'),
+        false => letter.is_ascii_alphanumeric() || matches!(letter, '.' | '_' | '-'),
+    };
+    let is_port =
+        |digits: &str| (1..=5).contains(&digits.len()) && digits.bytes().all(|it| it.is_ascii_digit());
+    !host.is_empty()
+        && host.chars().all(is_of_host)
+        && (port.is_empty() || port.strip_prefix(':').is_some_and(is_port))
+        && !path.chars().any(|letter| letter == ' ' || letter.is_control())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::has_host;
+
+    #[test]
+    fn an_address_has_a_host_and_neither_spaces_nor_control_characters() {
+        for right in ["a", "a.example:443", "[::1]/a", "a_b-c.d?x=1", "1/ä", "a#b"] {
+            assert!(has_host(right), "{right}");
+        }
+        for wrong in
+            ["", ":1", "a:", "a:123456", "a:b", "u@a", "[]/", "[::1", "a b", "a/ b", "a/\u{7f}", "ä", "[x]"]
+        {
+            assert!(!has_host(wrong), "{wrong}");
+        }
     }
 }
