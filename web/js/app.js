@@ -33,6 +33,7 @@ const turnActions = {
   isQueued: (turn) => (turn.unsent ? state.conversation.open.length > 0 : state.conversation.isQueued(turn)),
   waitsForAnswer: () => Boolean(state.conversation.waiting),
   canRetry: (turn) => state.conversation.canRetry(turn),
+  isOutsideHistory: (turn) => state.conversation.isOutsideHistory(turn),
   agentOf: () => state.agent ?? "agent",
   nameOf: (id) => state.agents.find((agent) => agent.id === id)?.name ?? id,
   imageUrl: (url) => (url.startsWith("blob:") ? api.blobUrl(state.session, url.slice(5)) : null),

@@ -4,6 +4,7 @@ import { fill, h, icon } from "./dom.js";
 import { readDraft, writeDraft } from "./drafts.js";
 
 const EDITING = "You are editing an earlier message. Sending it continues in a copy of this conversation; this one stays as it is.";
+const EDITING_ANEW = "You are editing a message that was not answered. It is sent as a new message.";
 
 export class Composer {
   #form;
@@ -11,6 +12,7 @@ export class Composer {
   #images;
   #stop;
   #editBar;
+  #editNote;
   #session = null;
   #attached = [];
   /** The message that is edited, and the draft that was there before. */
@@ -23,7 +25,8 @@ export class Composer {
     const picker = h("input", { type: "file", accept: "image/png,image/jpeg,image/gif,image/webp", multiple: true, hidden: true, onchange: () => this.#picked(picker) });
     this.#images = h("div", { className: "attached" });
     const cancel = h("button", { type: "button", className: "quiet wordy", onclick: () => this.leaveEdit() }, "Cancel editing");
-    this.#editBar = h("div", { className: "editing", hidden: true }, h("p", { className: "note" }, EDITING), cancel);
+    this.#editNote = h("p", { className: "note" });
+    this.#editBar = h("div", { className: "editing", hidden: true }, this.#editNote, cancel);
     const send = h("button", { type: "submit", className: "primary round", title: "Send (Enter)", aria: { label: "Send" } }, icon("send"));
     this.#stop = h("button", { type: "button", className: "round", title: "Stop (Esc)", aria: { label: "Stop" }, hidden: true, onclick: () => actions.stop() }, icon("stop"));
     const attach = h("button", { type: "button", className: "round quiet", title: "Attach an image", aria: { label: "Attach an image" }, onclick: () => picker.click() }, icon("image"));
@@ -65,8 +68,9 @@ export class Composer {
     return this.#edit !== null;
   }
 
-  /** Takes an earlier message into the form, with its images. */
+  /** Takes an earlier message into the form, with its images; without its id it is sent as a new message. */
   beginEdit(message, text, images) {
+    this.#editNote.textContent = message === null ? EDITING_ANEW : EDITING;
     this.#edit = { message, before: this.#edit?.before ?? { text: this.#field.value, images: this.#attached } };
     this.#editBar.hidden = false;
     this.#set(text, images);

@@ -85,6 +85,11 @@ export class Conversation {
     return before.some((other) => other.status === "open") || Boolean(this.waiting);
   }
 
+  /** Whether the messages of a turn are known not to be part of the history: then no copy can begin with them. */
+  isOutsideHistory(turn) {
+    return turn.status === "errored" && turn.place === undefined && turn.error?.retry_safe !== false && turn.effects !== true;
+  }
+
   /** Whether a failed turn may be run again: it is the newest one. */
   canRetry(turn) {
     const newest = this.turns.findLast((other) => other.entries.length > 0 || other.error);
@@ -180,10 +185,10 @@ export class Conversation {
     if (items.length > 0) this.oldest = items[0].seq;
   }
 
-  #takeFailed({ turn: id, place, accepted_at: at, message, made = [], error, retried_by: retriedBy }, known) {
+  #takeFailed({ turn: id, place, accepted_at: at, message, made = [], effects, error, retried_by: retriedBy }, known) {
     const isNew = !this.#byId.has(id);
     const turn = this.turn(id, at);
-    Object.assign(turn, { status: "errored", begun: true, error, retriedBy: retriedBy ?? turn.retriedBy });
+    Object.assign(turn, { status: "errored", begun: true, effects, error, retriedBy: retriedBy ?? turn.retriedBy });
     if (isNew || !known.includes(turn)) {
       // Messages outside of the history have no ids there: they get the ids from their events.
       if (message) this.#put(turn, `${id}/0`, { message, recorded: true });

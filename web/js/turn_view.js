@@ -61,8 +61,14 @@ function userPart(entry, turn, actions) {
     images,
     h("div", { className: "text plain", dir: "auto" }, visibleText(textOf(entry.message))),
     (turn.unsent || isQueued) && h("p", { className: "note" }, note),
-    !turn.unsent && h("div", { className: "acts" }, button("edit", "Edit and continue in a copy", () => actions.edit(entry)), copyButton(entry, actions)),
+    !turn.unsent && h("div", { className: "acts" }, editButton(entry, turn, actions), copyButton(entry, actions)),
   );
+}
+
+/** A message that is not part of the history is edited as a new message: a copy would begin without it. */
+function editButton(entry, turn, actions) {
+  if (actions.isOutsideHistory(turn)) return button("edit", "Edit and send again", () => actions.edit({ ...entry, id: null }));
+  return button("edit", "Edit and continue in a copy", () => actions.edit(entry));
 }
 
 /** Notes below an incomplete answer, by the model's finish reason. */

@@ -183,6 +183,15 @@ test("the part of an answer that was shown stays when the answer fails, also aft
     assert.equal(await page.locator(".said .text").innerText(), "fail halfway");
   }
   await page.locator(".sessions .title", { hasText: "fail halfway" }).waitFor();
+  // A copy could not begin with it: it is not part of the history.
+  const session = sessionOf(page);
+  await page.locator(".said").hover();
+  await page.getByRole("button", { name: "Edit and send again" }).click();
+  await page.locator(".editing", { hasText: "a new message" }).waitFor();
+  assert.equal(await page.inputValue(".composer textarea"), "fail halfway");
+  await say(page, "what is 6 * 7");
+  await page.locator(".answer", { hasText: "42" }).waitFor();
+  assert.equal(sessionOf(page), session);
   await page.context().close();
   await demo.kill();
 });
