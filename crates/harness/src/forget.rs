@@ -61,7 +61,7 @@ impl Bounds {
 struct Busy {
     /// Invocations that are not over.
     invocations: BTreeSet<InvocationId>,
-    /// The numbers of their turns.
+    /// The numbers of their turns, and of the turns that these retry.
     turns: BTreeSet<u64>,
     /// The numbers of those that have no outcome yet, or whose outcome is not told yet.
     open: BTreeSet<u64>,
@@ -123,8 +123,21 @@ impl House {
             if untold.contains(invocation) {
                 busy.open.extend(turns.iter().map(|it| it.no));
             }
+            self.keep_retried(hot, turns, &mut busy.turns).await?;
         }
         Ok(busy)
+    }
+
+    /// Adds the failed turns whose messages these turns answer (D29).
+    async fn keep_retried(&self, hot: &Hot, turns: Vec<TurnRow>, busy: &mut BTreeSet<u64>) -> Result<()> {
+        let mut retried: Vec<u64> = turns.into_iter().filter_map(|it| it.retries).collect();
+        while let Some(no) = retried.pop() {
+            if busy.insert(no) {
+                let rows = self.read(self.journal.turns(&hot.key, &TurnQuery::No(no))).await?;
+                retried.extend(rows.into_iter().filter_map(|it| it.retries));
+            }
+        }
+        Ok(())
     }
 
     /// Removes events from the oldest on, up to the first that stays; returns where the log begins then.

@@ -1,6 +1,8 @@
 //! Retention: what is over is forgotten, what is in use stays, and who asks for what is gone is told (INV-12, D9).
 
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_core::Stream;
@@ -211,6 +213,44 @@ async fn what_a_wait_needs_stays_until_it_is_over() {
     let items = store.items(&name("s"), &items).await.unwrap();
     assert!(items.iter().all(|it| it.placement.is_some()), "what did not become history went: {items:?}");
     assert_eq!(line(&chat.send("s", user("n")).await), "suspended 3.2 ok [a:ask]");
+}
+
+// INV-2, D29
+#[tokio::test]
+async fn a_failed_turn_stays_while_its_retry_runs() {
+    let (store, door, fails) = (MemoryStore::new(), Door::shut(), Arc::new(AtomicBool::new(true)));
+    let (at_door, failing) = (door.clone(), fails.clone());
+    let builder = singletree_engine::Graph::builder().node("n", move |_: Ctx<Talk>| {
+        let (door, fails) = (at_door.clone(), failing.load(Ordering::SeqCst));
+        async move {
+            if fails {
+                return Err(NodeError::new("it broke").with_category("provider_unavailable"));
+            }
+            door.pass().await;
+            Ok(says("x"))
+        }
+    });
+    let graph = chain(builder, &["n"]);
+    let chat = chat_of(&graph).open(store.clone()).unwrap();
+    let mut failed = chat.submit("s", user("m"), key("k")).await.unwrap();
+    failed.outcome().await;
+    // A retry that fails too is retried itself.
+    failed = chat.retry(failed.id(), SendOptions::new()).await.unwrap();
+    failed.outcome().await;
+    fails.store(false, Ordering::SeqCst);
+    chat.retry(failed.id(), SendOptions::new()).await.unwrap();
+    door.somebody().await;
+    assert_eq!(chat.retain(&NOTHING).await.unwrap().turns, 0);
+    assert_eq!(turns(&store).await, [0, 1, 2]);
+    drop(chat);
+    // The next process finds the message of the turn that it takes over.
+    let store = store.reopen();
+    let chat = chat_of(&graph).open(store.clone()).unwrap();
+    door.open();
+    chat.sweep().await.unwrap();
+    chat.send("s", user("n")).await;
+    assert_eq!(history(&chat, "s").await, ["u:m", "a:x", "u:n", "a:x"]);
+    assert_eq!(chat.retain(&NOTHING).await.unwrap().turns, 4);
 }
 
 // INV-2
