@@ -9,6 +9,7 @@ use singletree::http::Redactor;
 use singletree::{agent, config, durable, engine, harness};
 
 use crate::exit::{ERRORED, STORE_REFUSED, USAGE};
+use crate::print::{Screen, one_line};
 
 /// The result of what the binary does.
 pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
@@ -165,6 +166,31 @@ impl Error {
         match self {
             Self::Config(config::Error::Invalid(report)) => Some(report),
             _ => None,
+        }
+    }
+
+    /// Returns what the user can do about it, where that fits one sentence.
+    pub(crate) fn hint(&self) -> Option<String> {
+        match self {
+            Self::Open { source: durable::Error::Locked { pid, command } } => Some(format!(
+                "one process writes to a database: stop process {pid} ({command}), then run this again"
+            )),
+            Self::Client(singletree_client::Error::Refused(refused)) if refused.hint.is_some() => {
+                refused.hint.clone()
+            }
+            Self::Harness(_) | Self::Refused(_) | Self::Client(_) => {
+                harness::hint(self.category()).map(str::to_owned)
+            }
+            _ => None,
+        }
+    }
+
+    /// Writes what went wrong, and what the user can do about it.
+    pub(crate) fn show(&self, screen: &mut Screen) -> io::Result<()> {
+        screen.error(self.category(), &self.text())?;
+        match self.hint() {
+            Some(hint) => screen.line(&format!("hint: {}", one_line(&hint))),
+            None => Ok(()),
         }
     }
 

@@ -5,14 +5,15 @@ use std::io;
 
 use serde_json::{Value, json};
 use singletree::ChatMessage;
-use singletree::durable::Error as StoreError;
+use singletree::durable::{Error as StoreError, TurnStatus as StoredStatus};
 use singletree::http::{HttpClient, HttpLimits, Secret};
 use singletree_client::{Answered, Client, Connection};
 use singletree_protocol::native::{
-    ForkSession, Message, Outcome, SendContent, SendMessage, SenderRole, SignalAnswer, Wait,
+    ForkSession, Message, Outcome, SendContent, SendMessage, SenderRole, SignalAnswer, TurnStatus, Wait,
 };
 
 use crate::args::Reply;
+use crate::command::not_failed;
 use crate::error::{Error, Result};
 use crate::exit::{COMPLETED, ERRORED, SUSPENDED};
 use crate::json;
@@ -45,6 +46,9 @@ pub(crate) enum Reached {
 
 /// The variable of the server's key where none is named.
 const KEY: &str = "SINGLETREE_KEY";
+
+/// How many turns are read at once.
+const TURNS: u64 = 1000;
 
 /// A server's conversations.
 pub(crate) struct ServedChat {
@@ -170,6 +174,43 @@ impl ServedChat {
             _ => screen.line(&format!("had ended already: {turn}"))?,
         }
         Ok(if is_cancelled { COMPLETED } else { ERRORED })
+    }
+
+    /// Retries a turn of a session and shows the outcome of the new one.
+    pub(crate) async fn retry(
+        &self,
+        (session, turn): (&str, &str),
+        key: Option<&str>,
+        (as_json, screen): (bool, &mut Screen),
+    ) -> Result<u8> {
+        screen.status("  ...")?;
+        let outcome = self.client.retry(session, turn, key).await?;
+        self.tell(session, &outcome, (as_json, screen))
+    }
+
+    /// Finds the last turn of a session, which is the only one that can be retried.
+    ///
+    /// # Errors
+    /// `usage` where it did not fail; those of the server.
+    pub(crate) async fn last_failed(&self, session: &str) -> Result<String> {
+        let (mut last, mut from) = (None, None);
+        loop {
+            let page = self.client.turns(session, from, Some(TURNS)).await?;
+            last = page.items.into_iter().next_back().or(last);
+            from = page.next;
+            if from.is_none() {
+                break;
+            }
+        }
+        let Some(last) = last else {
+            return Err(Error::Usage(format!("no turn of session {session} is kept")));
+        };
+        Err(match last.status {
+            TurnStatus::Errored => return Ok(last.id),
+            TurnStatus::Accepted => not_failed(session, StoredStatus::Accepted),
+            TurnStatus::Suspended => not_failed(session, StoredStatus::Suspended),
+            TurnStatus::Completed => not_failed(session, StoredStatus::Completed),
+        })
     }
 
     /// Makes a session with the beginning of another one, and returns its id.

@@ -198,6 +198,16 @@ impl Client {
         self.connection.json(asked).await
     }
 
+    /// Retries a turn that failed, and waits for what comes of it. Under a key it is retried once, however often it is asked for.
+    ///
+    /// # Errors
+    /// As all calls; `chat_retry_superseded` where the turn did not fail or is not the newest one of its session any more.
+    pub async fn retry(&self, session: &str, turn: &str, key: Option<&str>) -> Result<Outcome> {
+        let nothing = serde_json::Map::new();
+        let asked = self.post(&["v1", "sessions", session, "turns", turn, "retry"], &nothing)?;
+        self.connection.json(keyed(asked, key)).await
+    }
+
     /// Lists what waits for an answer: in one session, or in all.
     ///
     /// # Errors
