@@ -101,6 +101,16 @@ pub(crate) enum Error {
     /// An engine or a server of somebody's cannot be talked to.
     #[error(transparent)]
     Client(#[from] singletree_client::Error),
+    /// The connection to a server was lost while a turn ran.
+    #[error("the connection to the server was lost while turn {turn} of session {session} ran")]
+    TurnLost {
+        /// The turn; the server keeps it.
+        turn: String,
+        /// Its session.
+        session: String,
+        /// What broke the connection; none where the stream only ended.
+        source: Option<singletree_client::Error>,
+    },
     /// A torture came to no verdict.
     #[error(transparent)]
     Torture(Box<singletree_torture::Error>),
@@ -128,6 +138,7 @@ impl Error {
             Self::Answered { category, .. } => category,
             Self::Http(error) => error.category(),
             Self::Client(error) => error.category(),
+            Self::TurnLost { source, .. } => source.as_ref().map_or("http_broken_off", |it| it.category()),
             Self::Torture(error) => error.category(),
             Self::Output(_) => "output_unavailable",
         }
@@ -156,6 +167,7 @@ impl Error {
             | Self::Answered { .. }
             | Self::Http(_)
             | Self::Client(_)
+            | Self::TurnLost { .. }
             | Self::Torture(_)
             | Self::Output(_) => ERRORED,
         }
@@ -181,6 +193,9 @@ impl Error {
             Self::Harness(_) | Self::Refused(_) | Self::Client(_) => {
                 harness::hint(self.category()).map(str::to_owned)
             }
+            Self::TurnLost { session, .. } => Some(format!(
+                "the turn is kept and goes on where the server runs: singletree sessions show {session}"
+            )),
             _ => None,
         }
     }
