@@ -5,9 +5,9 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use singletree_durable::SessionKey;
 use singletree_engine::{Ctx, Json, NodeError, NodeResult};
-use singletree_harness::{CallLog, SideRecords, TurnBudget, TurnStream};
-use singletree_llm::{ChatMessage, ToolCall};
-use singletree_tools::{CallOrigin, Recovery};
+use singletree_harness::{CallLog, SideRecords, TurnBudget, TurnPictures, TurnStream};
+use singletree_llm::{ChatMessage, ToolCall, tool_picture_line};
+use singletree_tools::{CallOrigin, Output, Recovery};
 
 use crate::asking::Asking;
 use crate::command::{Action, Verdict, is_command};
@@ -179,7 +179,7 @@ impl Running<'_> {
         }
         let key = self.asking.key(self.cx.identity(), index);
         let output = self.kit.call(call, &key, self.origin.as_ref()).await;
-        let mut output = output;
+        let mut output = self.kept(output).await;
         if let Some(written) = self.cx.state().decisions.0.unread(self.asking.position, index) {
             output.text.push_str(&format!("; what was written: {written}"));
         }
@@ -191,6 +191,30 @@ impl Running<'_> {
             sides.note(self.asking.position + 1 + index, "success", output.success);
         }
         output.text
+    }
+
+    /// Keeps the pictures of an output with the session, and names them in its text, which alone becomes the tool message. The
+    /// record of the result holds the names, so that a result which is read back is not stored again.
+    async fn kept(&self, mut output: Output) -> Output {
+        if output.pictures.is_empty() {
+            return output;
+        }
+        let pictures = self.cx.extension::<TurnPictures>();
+        let mut lines = Vec::new();
+        for picture in &output.pictures {
+            let Some(pictures) = &pictures else {
+                lines.push(picture.not_shown(None));
+                continue;
+            };
+            lines.push(match pictures.keep(picture.bytes.clone(), Some(&picture.media_type)).await {
+                Ok(blob) => tool_picture_line(&blob.media_type, blob.bytes, &blob.digest),
+                // The tool has run, and its text is worth having without the picture.
+                Err(error) => picture.not_shown(Some(error.category())),
+            });
+        }
+        output.text = output.with_lines(&lines);
+        output.pictures.clear();
+        output
     }
 }
 

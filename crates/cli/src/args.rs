@@ -4,19 +4,20 @@ mod erasing;
 mod outbox;
 mod picture;
 mod serving;
+mod turn_operation;
 
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Parser, Subcommand};
 use serde_json::{Map, Value};
-use singletree::TurnId;
 use singletree::durable::SessionId;
 
 pub(crate) use erasing::{Erase, Restore};
 pub(crate) use outbox::{Mcp, Outbox};
 pub(crate) use picture::{Graph, GraphFormat, Turn, TurnFormat};
 pub(crate) use serving::{Health, Keys, KeysOf, ScopeName, Serve, Shell, Switch};
+pub(crate) use turn_operation::{Cancel, Retry};
 
 use crate::served::ServerAddress;
 use crate::who::Who;
@@ -51,6 +52,11 @@ pub(crate) enum Command {
     Answer(Answer),
     /// Cancel a turn: one that runs, or one that waits for an answer.
     Cancel(Cancel),
+    /// Retry a turn that failed, and print what comes of it.
+    ///
+    /// A turn without effects has its message sent again. One with effects goes on from what it did; its message is not sent again.
+    /// Only the newest turn of a conversation can be retried, once.
+    Retry(Retry),
     /// Make another conversation with the beginning of one, which stays as it is; prints its id.
     Fork(Fork),
     /// Forget records of turns and events that need not be kept; messages stay.
@@ -226,23 +232,6 @@ pub(crate) struct Answer {
     /// Who answers; it is recorded.
     #[arg(long, value_name = "WHO")]
     pub(crate) from: Option<String>,
-    #[command(flatten)]
-    pub(crate) who: Who,
-    #[command(flatten)]
-    pub(crate) server: ServerAddress,
-    #[command(flatten)]
-    pub(crate) common: Common,
-}
-
-/// `singletree cancel`.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Cancel {
-    /// The id of the turn.
-    #[arg(value_name = "TURN", value_parser = clap::value_parser!(TurnId))]
-    pub(crate) turn: TurnId,
-    /// In which conversation; needed with --url.
-    #[arg(long, value_name = "ID", value_parser = session)]
-    pub(crate) session: Option<String>,
     #[command(flatten)]
     pub(crate) who: Who,
     #[command(flatten)]
@@ -453,6 +442,7 @@ impl Command {
             Self::Pending(it) => it.common.json,
             Self::Answer(it) => it.common.json,
             Self::Cancel(it) => it.common.json,
+            Self::Retry(it) => it.common.json,
             Self::Fork(it) => it.common.json,
             Self::Retain(it) => it.common.json,
             Self::Sessions(it) => it.common().json,

@@ -9,6 +9,7 @@ use singletree::http::Redactor;
 use singletree::{agent, config, durable, engine, harness};
 
 use crate::exit::{ERRORED, STORE_REFUSED, USAGE};
+use crate::print::{Screen, one_line};
 
 /// The result of what the binary does.
 pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
@@ -100,6 +101,16 @@ pub(crate) enum Error {
     /// An engine or a server of somebody's cannot be talked to.
     #[error(transparent)]
     Client(#[from] singletree_client::Error),
+    /// The connection to a server was lost while a turn ran.
+    #[error("the connection to the server was lost while turn {turn} of session {session} ran")]
+    TurnLost {
+        /// The turn; the server keeps it.
+        turn: String,
+        /// Its session.
+        session: String,
+        /// What broke the connection; none where the stream only ended.
+        source: Option<singletree_client::Error>,
+    },
     /// A torture came to no verdict.
     #[error(transparent)]
     Torture(Box<singletree_torture::Error>),
@@ -127,6 +138,7 @@ impl Error {
             Self::Answered { category, .. } => category,
             Self::Http(error) => error.category(),
             Self::Client(error) => error.category(),
+            Self::TurnLost { source, .. } => source.as_ref().map_or("http_broken_off", |it| it.category()),
             Self::Torture(error) => error.category(),
             Self::Output(_) => "output_unavailable",
         }
@@ -155,6 +167,7 @@ impl Error {
             | Self::Answered { .. }
             | Self::Http(_)
             | Self::Client(_)
+            | Self::TurnLost { .. }
             | Self::Torture(_)
             | Self::Output(_) => ERRORED,
         }
@@ -165,6 +178,34 @@ impl Error {
         match self {
             Self::Config(config::Error::Invalid(report)) => Some(report),
             _ => None,
+        }
+    }
+
+    /// Returns what the user can do about it, where that fits one sentence.
+    pub(crate) fn hint(&self) -> Option<String> {
+        match self {
+            Self::Open { source: durable::Error::Locked { pid, command } } => Some(format!(
+                "one process writes to a database: stop process {pid} ({command}), then run this again"
+            )),
+            Self::Client(singletree_client::Error::Refused(refused)) if refused.hint.is_some() => {
+                refused.hint.clone()
+            }
+            Self::Harness(_) | Self::Refused(_) | Self::Client(_) => {
+                harness::hint(self.category()).map(str::to_owned)
+            }
+            Self::TurnLost { session, .. } => Some(format!(
+                "the turn is kept and goes on where the server runs: singletree sessions show {session}"
+            )),
+            _ => None,
+        }
+    }
+
+    /// Writes what went wrong, and what the user can do about it.
+    pub(crate) fn show(&self, screen: &mut Screen) -> io::Result<()> {
+        screen.error(self.category(), &self.text())?;
+        match self.hint() {
+            Some(hint) => screen.line(&format!("hint: {}", one_line(&hint))),
+            None => Ok(()),
         }
     }
 

@@ -39,6 +39,9 @@ pub(crate) struct Failed {
 struct Failure {
     category: String,
     message: String,
+    /// What the user can do about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<String>,
     /// What is wrong with the file of the agents, if that is the error.
     #[serde(skip_serializing_if = "Option::is_none")]
     report: Option<Report>,
@@ -48,7 +51,7 @@ impl Failed {
     /// Describes an error.
     pub(crate) fn of(error: &Error) -> Self {
         let (category, message) = (error.category().to_owned(), error.text());
-        Self { error: Failure { category, message, report: error.report().cloned() } }
+        Self { error: Failure { category, message, hint: error.hint(), report: error.report().cloned() } }
     }
 }
 

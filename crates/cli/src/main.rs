@@ -77,7 +77,7 @@ pub(crate) fn report(error: &Error, json: bool) -> u8 {
         // Each mistake has lines of its own.
         Screen::err().report(error.category(), report)
     } else {
-        Screen::err().error(error.category(), &error.text())
+        error.show(&mut Screen::err())
     };
     // Where nobody reads, nobody can be told.
     told.unwrap_or_default();

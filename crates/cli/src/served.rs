@@ -1,18 +1,23 @@
 //! Commands beside a server that has the database open, and at a server elsewhere: over its native API, with the output that they
 //! have alone.
 
+mod turn_event;
+mod turn_stream;
+
 use std::io;
 
 use serde_json::{Value, json};
-use singletree::ChatMessage;
-use singletree::durable::Error as StoreError;
+use singletree::durable::{Error as StoreError, TurnStatus as StoredStatus};
+use singletree::engine::{Ids, RandomIds};
 use singletree::http::{HttpClient, HttpLimits, Secret};
 use singletree_client::{Answered, Client, Connection};
 use singletree_protocol::native::{
-    ForkSession, Message, Outcome, SendContent, SendMessage, SenderRole, SignalAnswer, Wait,
+    ForkSession, Outcome, SendContent, SendMessage, SenderRole, SignalAnswer, TurnStatus, Wait,
 };
 
+use self::turn_stream::TurnStart;
 use crate::args::Reply;
+use crate::command::not_failed;
 use crate::error::{Error, Result};
 use crate::exit::{COMPLETED, ERRORED, SUSPENDED};
 use crate::json;
@@ -20,7 +25,6 @@ use crate::operator;
 use crate::place::Place;
 use crate::print::{Screen, Style};
 use crate::shell_word::quoted;
-use crate::turn_view::TurnView;
 use crate::who::variable;
 use crate::wire::House;
 
@@ -45,6 +49,9 @@ pub(crate) enum Reached {
 
 /// The variable of the server's key where none is named.
 const KEY: &str = "SINGLETREE_KEY";
+
+/// How many turns are read at once.
+const TURNS: u64 = 1000;
 
 /// A server's conversations.
 pub(crate) struct ServedChat {
@@ -109,9 +116,12 @@ impl ServedChat {
     ) -> Result<u8> {
         let content = SendContent::Text(text);
         let message = SendMessage { role: SenderRole::User, content, agent, prompt_policy: None };
-        screen.status("  ...")?;
-        let outcome = self.client.send_message(session, &message, key).await?;
-        self.tell(session, &outcome, (as_json, screen))
+        if as_json {
+            let outcome = self.client.send_message(session, &message, key).await?;
+            return self.tell(session, &outcome, (as_json, screen));
+        }
+        let start = TurnStart::Message(&message, key.map_or_else(new_key, str::to_owned));
+        self.show_turn(session, start, screen).await
     }
 
     /// Answers the pending wait of this signal, or the only pending wait where no signal is given.
@@ -144,7 +154,19 @@ impl ServedChat {
             wait: wait.action.is_some().then_some(wait.number),
             action: wait.action.clone(),
         };
+        if !as_json {
+            screen.status("  ...")?;
+            let start = TurnStart::Answer(&wait.signal, &answer);
+            if let Some(outcome) = self.follow(&wait.session, &start, screen).await? {
+                return self.tell(&wait.session, &outcome, (as_json, screen));
+            }
+        }
+        // What is kept for later begins no turn; asked again, the answer is the same.
         match self.client.answer(&wait.session, &wait.signal, &answer).await? {
+            // It was kept a moment ago, and has been taken since.
+            Answered::Ended(_) if !as_json => {
+                self.show_turn(&wait.session, TurnStart::Answer(&wait.signal, &answer), screen).await
+            }
             Answered::Ended(outcome) => self.tell(&wait.session, &outcome, (as_json, screen)),
             Answered::Kept(kept) => {
                 screen.line(&format!("kept until something waits for it: {}", kept.signal))?;
@@ -172,6 +194,54 @@ impl ServedChat {
         Ok(if is_cancelled { COMPLETED } else { ERRORED })
     }
 
+    /// Retries a turn of a session and shows the outcome of the new one.
+    pub(crate) async fn retry(
+        &self,
+        (session, turn): (&str, &str),
+        key: Option<&str>,
+        (as_json, screen): (bool, &mut Screen),
+    ) -> Result<u8> {
+        if as_json {
+            let outcome = self.client.retry(session, turn, key).await?;
+            return self.tell(session, &outcome, (as_json, screen));
+        }
+        let start = TurnStart::Retry(turn, key.map_or_else(new_key, str::to_owned));
+        self.show_turn(session, start, screen).await
+    }
+
+    async fn show_turn(&self, session: &str, start: TurnStart<'_>, screen: &mut Screen) -> Result<u8> {
+        screen.status("  ...")?;
+        match self.follow(session, &start, screen).await? {
+            Some(outcome) => self.tell(session, &outcome, (false, screen)),
+            None => Err(Error::Usage(format!("{} began no turn", self.url))),
+        }
+    }
+
+    /// Finds the last turn of a session, which is the only one that can be retried.
+    ///
+    /// # Errors
+    /// `usage` where it did not fail; those of the server.
+    pub(crate) async fn last_failed(&self, session: &str) -> Result<String> {
+        let (mut last, mut from) = (None, None);
+        loop {
+            let page = self.client.turns(session, from, Some(TURNS)).await?;
+            last = page.items.into_iter().next_back().or(last);
+            from = page.next;
+            if from.is_none() {
+                break;
+            }
+        }
+        let Some(last) = last else {
+            return Err(Error::Usage(format!("no turn of session {session} is kept")));
+        };
+        Err(match last.status {
+            TurnStatus::Errored => return Ok(last.id),
+            TurnStatus::Accepted => not_failed(session, StoredStatus::Accepted),
+            TurnStatus::Suspended => not_failed(session, StoredStatus::Suspended),
+            TurnStatus::Completed => not_failed(session, StoredStatus::Completed),
+        })
+    }
+
     /// Makes a session with the beginning of another one, and returns its id.
     pub(crate) async fn fork(&self, session: &str, at: Option<u64>, to: Option<String>) -> Result<String> {
         Ok(self.client.fork(session, &ForkSession { at, id: to }).await?.id)
@@ -193,7 +263,7 @@ impl ServedChat {
         self.answer_wait(wait, reply, (false, screen)).await
     }
 
-    /// Tells how a turn ended, as the command does that runs it itself.
+    /// Tells how a turn of a script ended, beyond what was shown of it on the way.
     fn tell(&self, session: &str, outcome: &Outcome, (as_json, screen): (bool, &mut Screen)) -> Result<u8> {
         let code = match outcome {
             Outcome::Completed(_) => COMPLETED,
@@ -204,43 +274,24 @@ impl ServedChat {
             json::print(screen, &document(session, outcome))?;
             return Ok(code);
         }
-        match outcome {
-            Outcome::Completed(turn) => show_messages(&turn.replies, screen)?,
-            Outcome::Suspended(turn) => {
-                show_messages(&turn.pending, screen)?;
-                show_wait(&turn.wait, screen)?;
-                if !screen.is_live() {
-                    let forms = if turn.wait.action.is_some() {
-                        ["approve", "reject"].as_slice()
-                    } else {
-                        &["'JSON'"]
-                    };
-                    let (signal, session) = (quoted(&turn.wait.signal), quoted(session));
-                    for form in forms {
-                        let line =
-                            format!("singletree answer {signal} {form} --session {session}{}", self.again);
-                        screen.styled(Style::Dim, &format!("    {line}"))?;
-                    }
-                }
-            }
-            Outcome::Errored(turn) => {
-                screen.styled(Style::Wrong, &turn.reply)?;
-                screen.styled(Style::Dim, &format!("  ({}: {})", turn.category, turn.diagnostic))?;
+        let Outcome::Suspended(turn) = outcome else { return Ok(code) };
+        show_wait(&turn.wait, screen)?;
+        if !screen.is_live() {
+            let forms =
+                if turn.wait.action.is_some() { ["approve", "reject"].as_slice() } else { &["'JSON'"] };
+            let (signal, session) = (quoted(&turn.wait.signal), quoted(session));
+            for form in forms {
+                let line = format!("singletree answer {signal} {form} --session {session}{}", self.again);
+                screen.styled(Style::Dim, &format!("    {line}"))?;
             }
         }
         Ok(code)
     }
 }
 
-/// Shows messages as a turn that runs here shows them.
-fn show_messages(messages: &[Message], screen: &mut Screen) -> Result<()> {
-    let mut view = TurnView::default();
-    for message in messages {
-        let shown = serde_json::to_value(message).map_err(io::Error::other)?;
-        let message = ChatMessage::from_json(shown).map_err(io::Error::other)?;
-        view.message(None, &message, None, screen)?;
-    }
-    Ok(screen.end()?)
+/// Draws an idempotency key, under which a request is sent again when its connection was lost.
+fn new_key() -> String {
+    RandomIds.uuid()
 }
 
 /// Shows a pending wait, with every argument of an action.

@@ -99,7 +99,13 @@ impl TurnView {
             ChatEventKind::ToolFinished { call, name: _, success, content } => {
                 self.result(call, content, Some(*success), screen)
             }
-            ChatEventKind::TurnErrored { outcome } => self.errored(outcome, screen),
+            ChatEventKind::TurnErrored { outcome } => match outcome.as_ref() {
+                ChatTurnOutcome::Errored(turn) => {
+                    let why = (turn.error_category.as_str(), turn.diagnostic.as_str());
+                    self.failed(&turn.reply.text(), why, screen)
+                }
+                ChatTurnOutcome::Completed(_) | ChatTurnOutcome::Suspended(_) => screen.end(),
+            },
             ChatEventKind::SignalReceived { signal, how, .. } if *how != "consumed" => {
                 screen.styled(Style::Dim, &format!("  {signal}: {how}"))
             }
@@ -315,12 +321,17 @@ impl TurnView {
         }
     }
 
-    fn errored(&mut self, outcome: &ChatTurnOutcome, screen: &mut Screen) -> io::Result<()> {
-        screen.end()?;
-        let ChatTurnOutcome::Errored(turn) = outcome else { return Ok(()) };
-        screen.styled(Style::Wrong, &turn.reply.text())?;
-        screen.styled(Style::Dim, &format!("  ({}: {})", turn.error_category, turn.diagnostic))?;
-        match hint(&turn.error_category) {
+    /// Shows that the turn failed: the reply for the user, then the category and the diagnostic.
+    pub(crate) fn failed(
+        &mut self,
+        reply: &str,
+        (category, diagnostic): (&str, &str),
+        screen: &mut Screen,
+    ) -> io::Result<()> {
+        self.end_text(screen)?;
+        screen.styled(Style::Wrong, reply)?;
+        screen.styled(Style::Dim, &format!("  ({category}: {diagnostic})"))?;
+        match hint(category) {
             Some(hint) => screen.styled(Style::Dim, &format!("  hint: {hint}")),
             None => Ok(()),
         }

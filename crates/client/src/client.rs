@@ -198,6 +198,40 @@ impl Client {
         self.connection.json(asked).await
     }
 
+    /// Retries a turn that failed, and waits for what comes of it. Under a key it is retried once, however often it is asked for.
+    ///
+    /// # Errors
+    /// As all calls; `chat_retry_superseded` where the turn did not fail or is not the newest one of its session any more.
+    pub async fn retry(&self, session: &str, turn: &str, key: Option<&str>) -> Result<Outcome> {
+        let nothing = serde_json::Map::new();
+        let asked = self.post(&["v1", "sessions", session, "turns", turn, "retry"], &nothing)?;
+        self.connection.json(keyed(asked, key)).await
+    }
+
+    /// As [`Client::retry`], and tells what happens in the new turn, as it happens. The last event tells the outcome.
+    ///
+    /// # Errors
+    /// As [`Client::retry`], here or in the stream.
+    pub async fn retry_streaming(&self, session: &str, turn: &str, key: Option<&str>) -> Result<EventStream> {
+        let nothing = serde_json::Map::new();
+        let asked = self.post(&["v1", "sessions", session, "turns", turn, "retry"], &nothing)?;
+        EventStream::open(&self.connection, keyed(asked, key)).await
+    }
+
+    /// Tells what happened in a turn and what happens, up to its end; from behind an event on, where one is named. Taken up again by
+    /// [`EventStream::last`], it misses nothing.
+    ///
+    /// # Errors
+    /// As all calls, here or in the stream.
+    pub async fn follow_turn(&self, session: &str, turn: &str, after: Option<&str>) -> Result<EventStream> {
+        let asked = self.get(&["v1", "sessions", session, "turns", turn]);
+        let asked = match after {
+            Some(after) => asked.header("last-event-id", after),
+            None => asked,
+        };
+        EventStream::open(&self.connection, asked).await
+    }
+
     /// Lists what waits for an answer: in one session, or in all.
     ///
     /// # Errors
@@ -217,6 +251,21 @@ impl Client {
     pub async fn answer(&self, session: &str, signal: &str, answer: &SignalAnswer) -> Result<Answered> {
         let asked = self.post(&["v1", "sessions", session, "signals", signal], answer)?;
         self.connection.json(asked).await
+    }
+
+    /// As [`Client::answer`], and tells what happens in the turn that goes on, as it happens. The stream has no event where nothing
+    /// waits for the answer yet.
+    ///
+    /// # Errors
+    /// As all calls, here or in the stream.
+    pub async fn answer_streaming(
+        &self,
+        session: &str,
+        signal: &str,
+        answer: &SignalAnswer,
+    ) -> Result<EventStream> {
+        let asked = self.post(&["v1", "sessions", session, "signals", signal], answer)?;
+        EventStream::open(&self.connection, asked).await
     }
 
     /// Follows the events of a session from behind one on, or from the oldest that is kept; it ends when the server or the line

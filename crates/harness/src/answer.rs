@@ -197,6 +197,7 @@ impl Chat {
         payload::fits(&wait, &answer.payload)?;
         let (taken, told) = oneshot::channel();
         let ticket = Ticket::new(None, None);
+        ticket.admitted_by(self.admission.as_ref());
         let answering = Answering {
             wait: wait.no,
             payload: answer.payload.clone(),

@@ -13,7 +13,9 @@ use singletree_durable::{Blob, BlobInfo, Documents, SessionKey};
 use singletree_llm::{ChatMessage, ContentBlock, ImageSource};
 use tokio::sync::{Mutex, Notify};
 
+use crate::admission::Admission;
 use crate::chat::Chat;
+use crate::house::House;
 use crate::{Error, Result};
 
 pub use turn::TurnPictures;
@@ -88,6 +90,16 @@ impl Blobs {
     pub(crate) fn documents(&self) -> &dyn Documents {
         self.documents.as_ref()
     }
+
+    /// Checks bytes that somebody wants to have kept, and names them by their digest.
+    fn checked(&self, bytes: Vec<u8>, declared: Option<&str>) -> Result<Blob> {
+        let max = self.limits.bytes;
+        if bytes.len() > max {
+            return Err(Error::BlobTooLarge { max });
+        }
+        let media_type = kind::of(&bytes, declared, &self.limits.types)?;
+        Ok(Blob { digest: hex(&Sha256::digest(&bytes)), media_type, bytes })
+    }
 }
 
 /// A blob that a session uses, without its bytes.
@@ -144,43 +156,12 @@ impl Chat {
         declared: Option<&str>,
     ) -> Result<BlobRef> {
         let key = self.key(session_id)?;
-        let blobs = self.blobs()?;
-        let max = blobs.limits.bytes;
-        if bytes.len() > max {
-            return Err(Error::BlobTooLarge { max });
-        }
-        let media_type = kind::of(&bytes, declared, &blobs.limits.types)?;
-        let digest = hex(&Sha256::digest(&bytes));
-        let chat = self.clone();
-        let blob = Blob { digest, media_type, bytes };
-        self.house.run_call(async move { chat.store_blob(&key, blob).await }).await
-    }
-
-    async fn store_blob(&self, key: &SessionKey, blob: Blob) -> Result<BlobRef> {
-        let blobs = self.blobs()?;
-        let digest = blob.digest.clone();
-        self.claim_later(key, blobs).await?;
-        let adding = blobs.adding.lock().await;
-        let known = self.house.read(blobs.documents.blob_info(key, &digest)).await?;
-        if let Some(known) = known {
-            return Ok(known.into());
-        }
-        let (size, max) = (blob.bytes.len() as u64, blobs.limits.session_bytes);
-        if self.house.read(blobs.documents.blob_bytes(key)).await?.saturating_add(size) > max {
-            return Err(Error::BlobsFull { max });
-        }
-        let holder = match &self.admission {
-            Some(admission) => {
-                let account = blobs.documents.blob_account(&key.tenant, admission.holder());
-                admission.admit_blob(size, self.house.read(account).await?)?;
-                Some(admission.holder())
-            }
-            None => None,
-        };
-        // A write that has begun is never given up (D20).
-        blobs.documents.keep_blob_for(key, blob, holder).await?;
-        drop(adding);
-        self.info(key, &digest).await
+        let none = || Error::BlobRefused { why: "this chat keeps none".into() };
+        let blobs = self.house.blobs.clone().ok_or_else(none)?;
+        let blob = blobs.checked(bytes, declared)?;
+        let (house, admission) = (self.house.clone(), self.admission.clone());
+        let storing = async move { house.store_blob(&blobs, (&key, blob), admission.as_deref()).await };
+        self.house.run_call(storing).await
     }
 
     /// Returns a blob that a session uses, with its bytes.
@@ -217,13 +198,7 @@ impl Chat {
     async fn info(&self, key: &SessionKey, digest: &str) -> Result<BlobRef> {
         let unknown = || Error::BlobUnknown { digest: digest.to_owned() };
         let blobs = self.house.blobs.as_ref().ok_or_else(unknown)?;
-        let info = self.house.read(blobs.documents.blob_info(key, digest)).await?;
-        info.map(BlobRef::from).ok_or_else(unknown)
-    }
-
-    fn blobs(&self) -> Result<&Blobs> {
-        let none = || Error::BlobRefused { why: "this chat keeps none".into() };
-        self.house.blobs.as_ref().ok_or_else(none)
+        self.house.blob_info(blobs, key, digest).await
     }
 
     /// Checks that the session has what a message of the user names.
@@ -243,6 +218,46 @@ impl Chat {
             }
         }
         Ok(())
+    }
+}
+
+impl House {
+    /// Keeps a blob for a session, unless it has it already, within the bounds of the session and what `admission` admits.
+    async fn store_blob(
+        &self,
+        blobs: &Blobs,
+        (key, blob): (&SessionKey, Blob),
+        admission: Option<&dyn Admission>,
+    ) -> Result<BlobRef> {
+        let digest = blob.digest.clone();
+        self.claim_later(key, blobs).await?;
+        let adding = blobs.adding.lock().await;
+        let known = self.read(blobs.documents.blob_info(key, &digest)).await?;
+        if let Some(known) = known {
+            return Ok(known.into());
+        }
+        let (size, max) = (blob.bytes.len() as u64, blobs.limits.session_bytes);
+        if self.read(blobs.documents.blob_bytes(key)).await?.saturating_add(size) > max {
+            return Err(Error::BlobsFull { max });
+        }
+        let holder = match admission {
+            Some(admission) => {
+                let account = blobs.documents.blob_account(&key.tenant, admission.holder());
+                admission.admit_blob(size, self.read(account).await?)?;
+                Some(admission.holder())
+            }
+            None => None,
+        };
+        // A write that has begun is never given up (D20).
+        blobs.documents.keep_blob_for(key, blob, holder).await?;
+        drop(adding);
+        self.blob_info(blobs, key, &digest).await
+    }
+
+    async fn blob_info(&self, blobs: &Blobs, key: &SessionKey, digest: &str) -> Result<BlobRef> {
+        let unknown = || Error::BlobUnknown { digest: digest.to_owned() };
+        let info = self.read(blobs.documents.blob_info(key, digest)).await?;
+        info.map(BlobRef::from).ok_or_else(unknown)
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use serde_json::{Map, Value};
 use singletree_durable::{
@@ -13,7 +13,7 @@ use singletree_engine::Item;
 use tokio::sync::{Notify, oneshot, watch};
 
 use crate::Error;
-use crate::admission::TurnPermit;
+use crate::admission::{Admission, TurnPermit};
 use crate::feed::Feed;
 use crate::in_flight::{CommitInFlight, CommitsInFlight};
 use crate::loaded::{HeldBytes, fields_bytes, paused_bytes, rows_bytes};
@@ -167,13 +167,26 @@ pub(crate) struct Ticket {
     pub(crate) cancel: Notify,
     /// The place of the turn among those that run, until it has ended.
     permit: Mutex<Option<TurnPermit>>,
+    /// Decides about the blobs that the turn keeps.
+    admission: OnceLock<Arc<dyn Admission>>,
 }
 
 impl Ticket {
     pub(crate) fn new(id: Option<TurnId>, key: Option<(String, String)>) -> Arc<Self> {
         let (told, settled) = (watch::Sender::new(None), watch::Sender::new(None));
         let (id, cancel, permit) = (Mutex::new(id), Notify::new(), Mutex::default());
-        Arc::new(Self { id, key, told, settled, cancel, permit })
+        Arc::new(Self { id, key, told, settled, cancel, permit, admission: OnceLock::new() })
+    }
+
+    /// Sets who decides about the blobs that the turn keeps; once.
+    pub(crate) fn admitted_by(&self, admission: Option<&Arc<dyn Admission>>) {
+        if let Some(admission) = admission {
+            self.admission.get_or_init(|| admission.clone());
+        }
+    }
+
+    pub(crate) fn admission(&self) -> Option<Arc<dyn Admission>> {
+        self.admission.get().cloned()
     }
 
     /// Keeps the place of the turn among those that run.

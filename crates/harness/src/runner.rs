@@ -263,7 +263,7 @@ impl House {
         let extensions = Extensions::default().with(stream).with(keeper.budget().clone());
         let extensions = extensions.with(steering).with(keeper.sides()).with(keeper.policy());
         let extensions = extensions.with(hot.key.clone()).with(self.narrator(hot));
-        let extensions = match TurnPictures::of(self, &hot.key) {
+        let extensions = match TurnPictures::of(self, &hot.key, ticket.admission()) {
             Some(pictures) => extensions.with(pictures),
             None => extensions,
         };

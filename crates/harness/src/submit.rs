@@ -342,6 +342,7 @@ impl Chat {
                 self.admit_session().map_err(Unaccepted::Refused)?;
             }
             ticket.keep_permit(permit);
+            ticket.admitted_by(self.admission.as_ref());
             let mut writing = self.house.write(hot, &desk);
             if let Some(forking) = forking {
                 begin_fork(&mut desk, &mut writing, forking).map_err(Unaccepted::Refused)?;

@@ -65,7 +65,7 @@ pub use delta::Delta;
 pub use error::{BoxError, Detail, Error, InvalidOutput, Result};
 pub use message::{ChatMessage, Role, ToolCall};
 pub use pace::{NoPause, Pace};
-pub use pictures::{Picture, Pictures};
+pub use pictures::{Picture, Pictures, TOOL_PICTURES_MAX, tool_picture_line};
 pub use provider::{BoxFuture, BoxStream, Provider, complete_streaming};
 pub use request::Request;
 pub use response::{FinishReason, Response, UNREAD_ARGUMENTS_MAX, Usage, is_too_deep};

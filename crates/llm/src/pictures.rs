@@ -1,5 +1,7 @@
 //! Pictures that messages name and that somebody else keeps: put in on the way to the wire, and nowhere before it.
 
+mod of_tools;
+
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
@@ -9,6 +11,9 @@ use crate::error::{Detail, Error, Result};
 use crate::message::ChatMessage;
 use crate::provider::BoxFuture;
 use crate::request::Request;
+
+use of_tools::ToolPictures;
+pub use of_tools::{TOOL_PICTURES_MAX, tool_picture_line};
 
 /// What a message says where a picture is kept elsewhere: `blob:` and the SHA-256 of its bytes in lower-case hexadecimal.
 const SCHEME: &str = "blob:";
@@ -69,9 +74,13 @@ impl ImageSource {
     #[must_use]
     pub fn blob_digest(&self) -> Option<&str> {
         let Self::Url { url } = self else { return None };
-        let is_digit = |it: u8| it.is_ascii_digit() || (b'a'..=b'f').contains(&it);
-        url.strip_prefix(SCHEME).filter(|it| it.len() == DIGITS && it.bytes().all(is_digit))
+        url.strip_prefix(SCHEME).filter(|digest| is_digest(digest))
     }
+}
+
+fn is_digest(text: &str) -> bool {
+    let is_digit = |digit: u8| digit.is_ascii_digit() || (b'a'..=b'f').contains(&digit);
+    text.len() == DIGITS && text.bytes().all(is_digit)
 }
 
 /// What stands in a request for one picture that was looked for.
@@ -98,6 +107,10 @@ impl Request {
     /// Where there are more than one request may carry, or one is not kept any more, a short text stands in its place: a
     /// conversation goes on whatever became of its pictures.
     ///
+    /// A tool message names pictures by lines of its text ([`tool_picture_line`]). They are put into a user's message after the
+    /// run of tool messages, at most [`TOOL_PICTURES_MAX`] of each; where nobody said where pictures are, the lines are
+    /// text as any other.
+    ///
     /// # Errors
     ///
     /// `provider_unavailable` when a picture cannot be read now; `provider_invalid_request` when a message names one and
@@ -107,17 +120,26 @@ impl Request {
     ///
     /// Dropping the future leaves nothing behind.
     pub async fn inlined(&self) -> Result<Cow<'_, Self>> {
-        if !self.messages.iter().any(|it| digests(it).next().is_some()) {
-            return Ok(Cow::Borrowed(self));
-        }
+        let shows = self.messages.iter().any(|message| digests(message).next().is_some());
         let Some(pictures) = &self.album.0 else {
+            if !shows {
+                return Ok(Cow::Borrowed(self));
+            }
             let problem = "a message names a picture by `blob:`, and nothing says where those are";
             return Err(Error::InvalidRequest(Detail::new(problem)));
         };
+        if !shows && self.messages.iter().all(|message| of_tools::digests(message).is_empty()) {
+            return Ok(Cow::Borrowed(self));
+        }
         let mut room = Some(pictures.request_bytes_max());
         let mut request = self.clone();
+        let mut of_tools = Vec::new();
         // The latest come first: of many pictures a model is asked about the last.
-        for message in request.messages.iter_mut().rev() {
+        for (at, message) in request.messages.iter_mut().enumerate().rev() {
+            let named = (message.as_ref(), of_tools::tool_name(&self.messages, at));
+            if let Some(found) = ToolPictures::find(pictures.as_ref(), named, &mut room).await? {
+                of_tools.push((at, found));
+            }
             let mut found = Vec::new();
             for digest in digests(message).rev() {
                 found.push(find(pictures.as_ref(), digest, &mut room).await?);
@@ -126,6 +148,7 @@ impl Request {
                 *message = Arc::new(illustrated(message, found));
             }
         }
+        request.messages = of_tools::shown(request.messages, of_tools);
         Ok(Cow::Owned(request))
     }
 }

@@ -1,26 +1,38 @@
-//! What a server answers, as text for a model.
+//! What a server answers, as text and pictures for a model.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 use singletree_tools::{Error, Output, Result};
 
-/// Makes the output of a call. Text stays as it is; what is no text is named with its kind and size; a structured value
-/// is written as JSON where no text stands for it.
+/// Makes the output of a call. Text stays as it is; a picture becomes one of the output; what is neither is named with its
+/// kind and size; a structured value is written as JSON where no text stands for it.
 ///
 /// # Errors
 ///
-/// `tool_failed` with the text, when the server says that the call failed.
+/// `tool_failed` with the text, when the server says that the call failed. Pictures are only named there.
 pub(crate) fn output(result: &CallToolResult) -> Result<Output> {
-    let mut parts: Vec<String> = result.content.iter().map(part).collect();
+    let failed = result.is_error == Some(true);
+    let mut output = Output::text("");
+    for block in &result.content {
+        output = match block.as_image().filter(|_| !failed).map(|image| (image, decode(&image.data))) {
+            Some((image, Some(bytes))) => output.with_picture(&image.mime_type, bytes),
+            Some((_, None)) | None => output.with_line(&part(block)),
+        };
+    }
     let has_text = result.content.iter().any(|it| it.as_text().is_some());
     if let Some(value) = result.structured_content.as_ref().filter(|_| !has_text) {
-        parts.push(value.to_string());
+        output = output.with_line(&value.to_string());
     }
-    let text = parts.join("\n");
-    match result.is_error {
-        Some(true) if text.is_empty() => Err(Error::failed("the tool failed and does not say why")),
-        Some(true) => Err(Error::failed(text)),
-        Some(false) | None => Ok(Output::text(text)),
+    match failed {
+        true if output.text.is_empty() => Err(Error::failed("the tool failed and does not say why")),
+        true => Err(Error::failed(output.text)),
+        false => Ok(output),
     }
+}
+
+fn decode(base64: &str) -> Option<Vec<u8>> {
+    STANDARD.decode(base64).ok().filter(|bytes| !bytes.is_empty())
 }
 
 fn part(block: &ContentBlock) -> String {
@@ -49,6 +61,7 @@ fn blob(what: &str, kind: &str, base64: &str) -> String {
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
+    use singletree_tools::OutputPicture;
 
     use super::*;
 
@@ -59,19 +72,25 @@ mod tests {
 
     // spec: MCP, tool results: content of five kinds, structured content, isError.
     #[test]
-    fn every_kind_of_content_becomes_text() {
+    fn every_kind_of_content_becomes_text_or_a_picture() {
         let content = json!([
             {"type": "text", "text": "one\ntwo"},
             {"type": "image", "data": "aGVsbG8=", "mimeType": "image/png"},
+            {"type": "image", "data": "no base64", "mimeType": "image/png"},
             {"type": "audio", "data": "aGVsbG8h", "mimeType": "audio/wav"},
             {"type": "resource", "resource": {"uri": "file:///a", "text": "A"}},
             {"type": "resource", "resource": {"uri": "file:///b", "blob": "aA==", "mimeType": "x/y"}},
             {"type": "resource_link", "uri": "file:///c", "name": "c"},
         ]);
-        let expected = "one\ntwo\n[image: image/png, 5 bytes, not shown]\n[audio: audio/wav, 6 bytes, not shown]\n\
+        let before = "one\ntwo";
+        let expected = "\n[image: image/png, 6 bytes, not shown]\n[audio: audio/wav, 6 bytes, not shown]\n\
                         [resource file:///a]\nA\n[resource file:///b: x/y, 1 bytes, not shown]\n\
                         [link to c: file:///c]";
-        assert_eq!(read(json!({"content": content})), Ok(Output::text(expected)));
+        let output = read(json!({"content": content}));
+        let picture =
+            OutputPicture { media_type: "image/png".into(), bytes: b"hello".to_vec(), at: before.len() };
+        let pictures = vec![picture];
+        assert_eq!(output, Ok(Output { pictures, ..Output::text(format!("{before}{expected}")) }));
     }
 
     #[test]
@@ -92,5 +111,8 @@ mod tests {
             read(json!({"content": [], "isError": true})),
             Err("the tool failed and does not say why".to_owned())
         );
+        let image = json!([{"type": "image", "data": "aGVsbG8=", "mimeType": "image/png"}]);
+        let failed = read(json!({"content": image, "isError": true}));
+        assert_eq!(failed, Err("[image: image/png, 5 bytes, not shown]".to_owned()));
     }
 }

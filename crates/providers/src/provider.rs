@@ -5,6 +5,7 @@ mod deltas;
 mod endpoint;
 mod failure;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -104,7 +105,11 @@ impl HttpProvider {
         }
         self.check_blocks(request)?;
         let manner = Manner { streaming, structured_output: self.capabilities.structured_output };
-        let request = request.inlined().await?;
+        // A model without eyes reads the line that names a picture of a tool.
+        let request = match self.capabilities.images {
+            true => request.inlined().await?,
+            false => Cow::Borrowed(request),
+        };
         self.mapping.compose(&self.model, &request, manner)
     }
 

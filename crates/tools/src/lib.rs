@@ -68,7 +68,7 @@ pub use live::LiveToolbox;
 pub use notes::{NoteStore, Notes};
 pub use origin::CallOrigin;
 pub use outbox::{Outbox, OutboxMessage, OutboxStore};
-pub use output::Output;
+pub use output::{Output, OutputPicture};
 pub use tool::{Invocation, Tool};
 pub use toolbox::Toolbox;
 pub use toolset::{Missing, Offer, Toolset};

@@ -147,6 +147,7 @@ impl Toolbox {
             Ok(output) => output,
             Err(error) => self.failed(call, &error),
         }
+        .with_shown_pictures()
         .capped(self.limits_of(&call.name).output_bytes)
     }
 

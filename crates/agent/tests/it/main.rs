@@ -25,6 +25,7 @@ mod steering;
 mod streaming;
 mod team;
 mod tool_documents;
+mod tool_pictures;
 mod tools;
 mod watched;
 mod window;

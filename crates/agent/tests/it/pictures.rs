@@ -12,9 +12,9 @@ use singletree_llm::{
 
 /// A model behind a wire: what is written to it is kept.
 #[derive(Debug)]
-struct Wire {
-    model: ScriptedProvider,
-    sent: Arc<Mutex<Vec<String>>>,
+pub(crate) struct Wire {
+    pub(crate) model: ScriptedProvider,
+    pub(crate) sent: Arc<Mutex<Vec<String>>>,
 }
 
 impl Wire {

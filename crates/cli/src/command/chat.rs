@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal};
 
 use singletree::harness::PendingWait;
-use singletree::{Chat, ChatMessage, ChatTurnOutcome, SendOptions, Turn};
+use singletree::{Chat, ChatMessage, ChatTurnOutcome, SendOptions, Turn, TurnId};
 
 use super::{chat_there, piped, sessions, slash};
 use crate::args::{self, Reply};
@@ -143,7 +143,7 @@ impl Conversation<'_> {
                 Ok(false) => {}
                 // Refused: nothing happened, and the conversation goes on.
                 Err(error @ (Error::Refused(_) | Error::Harness(_))) => {
-                    self.screen.error(error.category(), &error.text())?;
+                    error.show(&mut self.screen)?;
                 }
                 Err(error) => return Err(error),
             }
@@ -158,6 +158,12 @@ impl Conversation<'_> {
             None => options,
         };
         let turn = self.chat.submit(self.session, ChatMessage::user(text), options).await?;
+        self.follow(&turn).await
+    }
+
+    /// Retries a turn, shows the new one, and returns whether something waits now.
+    pub(super) async fn retry(&mut self, failed: &TurnId) -> Result<bool> {
+        let turn = self.chat.retry(failed, SendOptions::new().listen()).await?;
         self.follow(&turn).await
     }
 
@@ -182,7 +188,7 @@ impl Conversation<'_> {
                     Ok(suspended) => again |= suspended,
                     // It expired meanwhile, or somebody else answered.
                     Err(error @ (Error::Refused(_) | Error::Harness(_))) => {
-                        self.screen.error(error.category(), &error.text())?;
+                        error.show(&mut self.screen)?;
                     }
                     Err(error) => return Err(error),
                 }

@@ -63,6 +63,18 @@ impl Talk<'_> {
         self.served.send(&self.session, message, (false, screen)).await
     }
 
+    async fn retry(&self, screen: &mut Screen) -> Result<u8> {
+        let failed = match self.served.last_failed(&self.session).await {
+            Ok(failed) => failed,
+            Err(Error::Client(error)) if error.category() == "chat_session_unknown" => {
+                screen.line("nothing was said yet")?;
+                return Ok(COMPLETED);
+            }
+            Err(error) => return Err(error),
+        };
+        self.served.retry((&self.session, &failed), None, (false, screen)).await
+    }
+
     async fn converse(&mut self, prompt: &mut Prompt, screen: &mut Screen) -> Result<()> {
         loop {
             let coloured = screen.paint(Style::Strong, PROMPT);
@@ -74,21 +86,26 @@ impl Talk<'_> {
                     self.ask_all(prompt, screen).await?;
                     continue;
                 }
+                "/retry" => {}
                 command if command.starts_with('/') => {
-                    screen.line("beside a server there are /pending and /quit")?;
+                    screen.line("beside a server there are /pending, /retry and /quit")?;
                     continue;
                 }
                 _ => {}
             }
             prompt.remember(&line)?;
-            match self.send(&line, screen).await {
+            let told = match line.as_str() {
+                "/retry" => self.retry(screen).await,
+                text => self.send(text, screen).await,
+            };
+            match told {
                 Ok(code) => {
                     if code == SUSPENDED {
                         self.decide_all(true, prompt, screen).await?;
                     }
                     screen.line("")?;
                 }
-                Err(error @ Error::Client(_)) => screen.error(error.category(), &error.text())?,
+                Err(error @ (Error::Client(_) | Error::Usage(_))) => error.show(screen)?,
                 Err(error) => return Err(error),
             }
         }
@@ -138,7 +155,7 @@ impl Talk<'_> {
                 Decision::Now(reply) => match self.served.decide(wait, reply, screen).await {
                     // The wait may have expired, or somebody else answered it: the chat goes on.
                     Err(error @ Error::Client(_)) => {
-                        screen.error(error.category(), &error.text())?;
+                        error.show(screen)?;
                         return Ok(COMPLETED);
                     }
                     decided => return decided,

@@ -21,6 +21,7 @@ mod pending;
 mod piped;
 mod restore;
 mod retain;
+mod retry;
 mod send;
 mod serve;
 mod sessions;
@@ -29,6 +30,8 @@ mod slash;
 mod torture;
 mod torture_child;
 mod turn;
+
+pub(crate) use retry::not_failed;
 
 use std::sync::Arc;
 
@@ -50,6 +53,7 @@ pub(crate) async fn run(command: Command) -> Result<u8> {
         Command::Pending(args) => pending::run(args).await,
         Command::Answer(args) => answer::run(args).await,
         Command::Cancel(args) => cancel::run(args).await,
+        Command::Retry(args) => retry::run(args).await,
         Command::Fork(args) => fork::run(args).await,
         Command::Retain(args) => retain::run(args).await,
         Command::Sessions(args) => sessions::run(args).await,

@@ -3,9 +3,9 @@
 use singletree::TurnId;
 
 use super::chat::Conversation;
-use super::sessions;
+use super::{retry, sessions};
 use crate::ask;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::print::Style;
 use crate::prompt::Prompt;
 use crate::turn_view::TurnView;
@@ -18,6 +18,7 @@ const HELP: &str = "\
 /history    shows this conversation
 /pending    shows what waits for an answer, and asks about it
 /cancel     gives up what waits for an answer
+/retry      tries the last turn again, if it failed
 /help       shows this
 /quit       leaves; so does Ctrl-C or Ctrl-D
 Ctrl-C cancels a reply while it runs. Everything else is a message.";
@@ -38,6 +39,7 @@ pub(super) async fn run(talk: &mut Conversation<'_>, prompt: &mut Prompt, comman
         "history" => history(talk).await?,
         "pending" => pending(talk, prompt).await?,
         "cancel" => cancel(talk).await?,
+        "retry" => retry(talk, prompt).await?,
         "help" => talk.screen.line(HELP)?,
         "quit" => return Ok(Then::Leave),
         other => talk.screen.line(&format!("there is no command /{other}; /help lists them"))?,
@@ -88,4 +90,23 @@ async fn cancel(talk: &mut Conversation<'_>) -> Result<()> {
         talk.screen.line(&format!("given up: {}", wait.descriptor.signal_id))?;
     }
     Ok(())
+}
+
+async fn retry(talk: &mut Conversation<'_>, prompt: &mut Prompt) -> Result<()> {
+    let retried = match retry::last_failed(talk.chat, talk.session).await {
+        Ok(failed) => talk.retry(&failed).await,
+        Err(error) => Err(error),
+    };
+    match retried {
+        Ok(true) => talk.ask_all(prompt).await,
+        Ok(false) => Ok(()),
+        Err(Error::Harness(singletree::harness::Error::SessionUnknown { .. })) => {
+            Ok(talk.screen.line("nothing was said yet")?)
+        }
+        // Refused: nothing happened, and the conversation goes on.
+        Err(error @ (Error::Refused(_) | Error::Harness(_) | Error::Usage(_))) => {
+            Ok(error.show(&mut talk.screen)?)
+        }
+        Err(error) => Err(error),
+    }
 }

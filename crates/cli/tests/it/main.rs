@@ -27,6 +27,7 @@ mod page;
 mod paste;
 mod piped;
 mod refused;
+mod retry;
 mod routes;
 mod scripts;
 mod served;

@@ -88,6 +88,23 @@ pub(crate) fn stream_text(stream: &mut TcpStream, pieces: &[&str]) {
     stream_choices(stream, pieces.iter().map(delta).chain([end]));
 }
 
+/// Answers by a stream of two pieces, the second of them once the test says so. A test that does not say so gets half an answer.
+pub(crate) fn stream_halves(stream: &mut TcpStream, [first, second]: [&str; 2], go_on: &Receiver<()>) {
+    let chunk = |content: Value, end: Value| {
+        let choice = json!({ "index": 0, "delta": content, "finish_reason": end });
+        let chunk = json!({ "id": "c", "object": "chat.completion.chunk", "created": 1, "model": "x", "choices": [choice] });
+        format!("data: {chunk}\n\n")
+    };
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
+    let begin = format!("{head}{}", chunk(json!({ "content": first }), Value::Null));
+    stream.write_all(begin.as_bytes()).unwrap_or_default();
+    if go_on.recv_timeout(std::time::Duration::from_secs(30)).is_err() {
+        return;
+    }
+    let end = chunk(json!({ "content": second }), Value::Null) + &chunk(json!({}), json!("stop"));
+    stream.write_all(format!("{end}data: [DONE]\n\n").as_bytes()).unwrap_or_default();
+}
+
 /// Answers by a stream that calls one tool.
 pub(crate) fn stream_call(stream: &mut TcpStream, tool: &str, arguments: &Value) {
     let function = json!({ "name": tool, "arguments": arguments.to_string() });

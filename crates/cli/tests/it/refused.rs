@@ -14,14 +14,26 @@ fn a_second_writer_is_told_who_the_first_one_is_and_readers_work_beside_it() {
         "the database cannot be opened: the store is in use by process {}: singletree chat",
         holder.id()
     );
-    for args in
-        [["send", "hi"].as_slice(), &["answer", "x", "approve"], &["sessions", "delete", "s"], &["chat"]]
-    {
+    let hint = format!(
+        "one process writes to a database: stop process {} (singletree chat), then run this again",
+        holder.id()
+    );
+    let document = home.path().join("document.json");
+    std::fs::write(&document, home.run(&["sessions", "export", "s"]).out).unwrap();
+    for args in [
+        ["send", "hi"].as_slice(),
+        &["answer", "x", "approve"],
+        &["retry", "--session", "s"],
+        &["sessions", "delete", "s"],
+        &["sessions", "import", document.to_str().unwrap(), "--session", "t"],
+        &["erase", "--subject", "ann"],
+        &["chat"],
+    ] {
         let ran = home.run(args);
         assert_eq!((ran.code, ran.out.as_str()), (4, ""), "{args:?}");
-        assert_eq!(ran.err, format!("error: store_locked: {message}\n"), "{args:?}");
+        assert_eq!(ran.err, format!("error: store_locked: {message}\nhint: {hint}\n"), "{args:?}");
     }
-    let told = json!({ "error": { "category": "store_locked", "message": message } });
+    let told = json!({ "error": { "category": "store_locked", "message": message, "hint": hint } });
     assert_eq!(home.json(&["cancel", "t"]), (4, told));
 
     for args in [

@@ -39,12 +39,27 @@ fn operator() -> Result<TenantId> {
 }
 
 impl Chat {
+    /// Removes what was kept for sessions that have not begun within [`BlobLimits::unclaimed`](crate::BlobLimits::unclaimed);
+    /// returns for how many. A chat that sweeps does it every hour.
+    ///
+    /// # Errors
+    /// `store_unavailable` and its kin; what was removed by then is.
+    ///
+    /// # Cancellation
+    /// Dropping the future cancels nothing: all of it is removed.
+    pub async fn remove_unclaimed(&self) -> Result<u64> {
+        let house = self.house.clone();
+        self.house.run_call(async move { house.remove_unclaimed().await }).await
+    }
+}
+
+impl House {
     /// Notes, where a session has not begun, that something is kept for it: before it is.
     pub(super) async fn claim_later(&self, key: &SessionKey, blobs: &Blobs) -> Result<()> {
-        if self.house.read(self.house.journal.session(key)).await?.is_some() {
+        if self.read(self.journal.session(key)).await?.is_some() {
             return Ok(());
         }
-        let until = self.house.now().after(blobs.limits.unclaimed);
+        let until = self.now().after(blobs.limits.unclaimed);
         let body = serde_json::to_value(Unclaimed { key: key.clone(), until });
         let body = body.map_err(|it| corrupt("the name of a session".into(), Some(it.into())))?;
         // The length tells where one name ends and the other begins.
@@ -61,21 +76,6 @@ impl Chat {
         Ok(blobs.documents.change(vec![note]).await?)
     }
 
-    /// Removes what was kept for sessions that have not begun within [`BlobLimits::unclaimed`](crate::BlobLimits::unclaimed);
-    /// returns for how many. A chat that sweeps does it every hour.
-    ///
-    /// # Errors
-    /// `store_unavailable` and its kin; what was removed by then is.
-    ///
-    /// # Cancellation
-    /// Dropping the future cancels nothing: all of it is removed.
-    pub async fn remove_unclaimed(&self) -> Result<u64> {
-        let house = self.house.clone();
-        self.house.run_call(async move { house.remove_unclaimed().await }).await
-    }
-}
-
-impl House {
     async fn remove_unclaimed(&self) -> Result<u64> {
         let Some(blobs) = &self.blobs else { return Ok(0) };
         let (operator, now) = (operator()?, self.now());

@@ -7,23 +7,49 @@ use base64::engine::general_purpose::STANDARD;
 use singletree_durable::SessionKey;
 use singletree_llm::{BoxFuture, Detail, Error, Picture, Pictures};
 
-use crate::blobs::Blobs;
+use crate::admission::Admission;
+use crate::blobs::{BlobRef, Blobs};
 use crate::house::House;
 
 /// The pictures of the session whose turn runs. Nodes get it by `cx.extension::<TurnPictures>()` and hand it on with what they
 /// ask a model ([`Request::with_pictures`](singletree_llm::Request::with_pictures)); outside of chat, and where the chat
-/// keeps no blobs, there is none.
+/// keeps no blobs, there is none. Nodes also keep there the pictures that tools returned ([`TurnPictures::keep`]).
 pub struct TurnPictures {
     house: Arc<House>,
     key: SessionKey,
     blobs: Blobs,
+    /// Who admitted the turn; none in one that another process had begun.
+    admission: Option<Arc<dyn Admission>>,
 }
 
 impl TurnPictures {
     /// Returns those of a session, where blobs are kept at all.
-    pub(crate) fn of(house: &Arc<House>, key: &SessionKey) -> Option<Self> {
+    pub(crate) fn of(
+        house: &Arc<House>,
+        key: &SessionKey,
+        admission: Option<Arc<dyn Admission>>,
+    ) -> Option<Self> {
         let blobs = house.blobs.clone()?;
-        Some(Self { house: house.clone(), key: key.clone(), blobs })
+        Some(Self { house: house.clone(), key: key.clone(), blobs, admission })
+    }
+
+    /// Keeps a picture that a tool returned for the session of the turn, as [`Chat::keep_blob`](crate::Chat::keep_blob) keeps
+    /// those of users: with the same bounds, quotas and end. What the session has already is not stored again. The quotas
+    /// are those of the caller that began or resumed the turn; where another process had, only the session's bound holds.
+    ///
+    /// # Errors
+    /// `chat_blob_refused`, also of a file that is no picture, `chat_blob_too_large`, `chat_blobs_full`,
+    /// `server_quota_exceeded`, `store_unavailable` and its kin.
+    ///
+    /// # Cancellation
+    /// A write that has begun is carried out; it precedes every later write of the session, such as its deletion.
+    pub async fn keep(&self, bytes: Vec<u8>, declared: Option<&str>) -> crate::Result<BlobRef> {
+        let blob = self.blobs.checked(bytes, declared)?;
+        if !blob.media_type.starts_with("image/") {
+            let why = format!("it is {}, and a tool shows pictures only", blob.media_type);
+            return Err(crate::Error::BlobRefused { why });
+        }
+        self.house.store_blob(&self.blobs, (&self.key, blob), self.admission.as_deref()).await
     }
 
     async fn read(&self, digest: &str) -> Result<Option<Picture>, Error> {

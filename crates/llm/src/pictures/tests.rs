@@ -104,6 +104,84 @@ fn a_conversation_goes_on_without_a_picture_that_is_gone() {
     );
 }
 
+fn call(id: &str) -> Arc<ChatMessage> {
+    let call = crate::ToolCall::new(id, "photo", serde_json::Map::new());
+    Arc::new(ChatMessage::assistant("").with_tool_calls([call]))
+}
+
+fn result(id: &str, pictures: &[char]) -> Arc<ChatMessage> {
+    let lines = pictures.iter().map(|name| tool_picture_line("image/webp", 3, &digest(*name)));
+    Arc::new(ChatMessage::tool(id, lines.fold("A view.".to_owned(), |text, line| format!("{text}\n{line}"))))
+}
+
+fn shown_of_tool(bytes: usize) -> ContentBlock {
+    let source = ImageSource::Inline { base64_data: "A".repeat(bytes) };
+    ContentBlock::Image { source, media_type: Some("image/webp".into()), detail: None }
+}
+
+fn caption(number: usize, id: &str, note: &str) -> ContentBlock {
+    ContentBlock::text_of(format!("Image {number} of the result of the tool call {id} (photo):{note}"))
+}
+
+// spec: llm-provider §3, §5
+#[test]
+fn pictures_of_tools_are_shown_after_the_run_of_results_that_names_them() {
+    let (user, model) = (Arc::new(ChatMessage::user("show")), Arc::new(ChatMessage::assistant("ok")));
+    let run =
+        || vec![user.clone(), call("1"), result("1", &['a', 'b']), result("2", &[]), result("1", &['a'])];
+    let shown = || {
+        said(vec![
+            caption(1, "1", ""),
+            shown_of_tool(4),
+            caption(2, "1", ""),
+            shown_of_tool(8),
+            caption(1, "1", ""),
+            shown_of_tool(4),
+        ])
+    };
+    let pictures = || kept(100, &[('a', 4), ('b', 8)]);
+    check(pictures(), run(), [run(), vec![shown()]].concat(), &['a', 'b', 'a']);
+    let rest = || vec![model.clone(), user.clone()];
+    check(pictures(), [run(), rest()].concat(), [run(), vec![shown()], rest()].concat(), &['a', 'b', 'a']);
+}
+
+// INV-12
+#[test]
+fn of_pictures_of_tools_the_earliest_are_left_out_and_one_that_is_gone_is_a_text() {
+    let messages = || vec![said(vec![named('b')]), call("1"), result("1", &['a', 'c', 'b'])];
+    let left_out = format!(" {LEFT_OUT}");
+    let gone = format!(" {GONE}");
+    let expected = vec![
+        said(vec![ContentBlock::text_of(LEFT_OUT)]),
+        call("1"),
+        result("1", &['a', 'c', 'b']),
+        said(vec![caption(1, "1", &left_out), caption(2, "1", &gone), caption(3, "1", ""), shown_of_tool(8)]),
+    ];
+    check(kept(10, &[('a', 4), ('b', 8)]), messages(), expected, &['b', 'c', 'a']);
+    let many = result("1", &['a'; 20]);
+    let request = Request::new(vec![call("1"), many]).with_pictures(Arc::new(kept(100, &[('a', 1)])));
+    let inlined = request.inlined().now_or_never().unwrap().unwrap();
+    assert_eq!(inlined.messages[2].content.blocks().len(), 2 * TOOL_PICTURES_MAX);
+}
+
+#[test]
+fn a_tool_shows_no_file_that_is_no_picture_and_nothing_without_a_store() {
+    let mut kept = kept(100, &[('a', 4)]);
+    kept.pictures.values_mut().for_each(|picture| picture.media_type = "text/plain".into());
+    let sent = said(vec![caption(1, "1", &format!(" {GONE}"))]);
+    let messages = || vec![call("1"), result("1", &['a'])];
+    check(kept, messages(), [messages(), vec![sent]].concat(), &['a']);
+    let request = Request::new(messages());
+    assert!(matches!(request.inlined().now_or_never().unwrap().unwrap(), Cow::Borrowed(_)));
+    // Only a line of its own names a picture, and only in a message of a tool.
+    let line = tool_picture_line("image/png", 1, &digest('a'));
+    for message in [ChatMessage::tool("1", format!("so: {line}")), ChatMessage::user(line.as_str())] {
+        let request =
+            Request::new(vec![call("1"), Arc::new(message)]).with_pictures(Arc::new(self::kept(9, &[])));
+        assert!(matches!(request.inlined().now_or_never().unwrap().unwrap(), Cow::Borrowed(_)));
+    }
+}
+
 #[test]
 fn without_a_name_nothing_is_asked_and_nothing_copied() {
     let odd = ["blob:", "blob:abc", "blob:https://example.com/1", "data:image/png;base64,AAAA"];

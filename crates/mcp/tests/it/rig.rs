@@ -106,5 +106,5 @@ pub(crate) fn key() -> IdempotencyKey {
 
 /// Makes the output of a call that failed.
 pub(crate) fn failed(category: &'static str, text: &str) -> Output {
-    Output { text: text.to_owned(), success: false, category: Some(category) }
+    Output { success: false, category: Some(category), ..Output::text(text) }
 }

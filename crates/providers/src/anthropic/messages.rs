@@ -7,9 +7,11 @@ use singletree_llm::{ChatMessage, Content, ContentBlock, ImageSource, Role, Tool
 
 use super::withheld;
 
-/// Writes a conversation without its system message. Each run of tool messages becomes one user message.
+/// Writes a conversation without its system message. Each run of tool messages becomes one user message, together with
+/// the user's message behind it: the results first, as Anthropic wants them.
 pub(super) fn messages(messages: &[Arc<ChatMessage>]) -> Vec<Value> {
-    let runs = messages.chunk_by(|one, two| one.role == Role::Tool && two.role == Role::Tool);
+    let runs =
+        messages.chunk_by(|one, two| one.role == Role::Tool && matches!(two.role, Role::Tool | Role::User));
     runs.filter_map(run).collect()
 }
 
@@ -20,9 +22,18 @@ fn run(run: &[Arc<ChatMessage>]) -> Option<Value> {
         Role::User => Some(json!({"role": "user", "content": user(&first.content)})),
         Role::Assistant => Some(json!({"role": "assistant", "content": assistant(first)?})),
         Role::Tool => {
-            let results: Vec<Value> = run.iter().map(|it| result(it)).collect();
-            Some(json!({"role": "user", "content": results}))
+            let blocks: Vec<Value> = run.iter().flat_map(|message| answered(message)).collect();
+            Some(json!({"role": "user", "content": blocks}))
         }
+    }
+}
+
+/// Writes a message of a run of tool messages, or the user's message behind it.
+fn answered(message: &ChatMessage) -> Vec<Value> {
+    match (message.role, &message.content) {
+        (Role::Tool, _) => vec![result(message)],
+        (_, Content::Text(text)) => vec![json!({"type": "text", "text": text})],
+        (_, Content::Blocks(blocks)) => blocks.iter().filter_map(block).collect(),
     }
 }
 

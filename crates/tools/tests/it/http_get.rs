@@ -60,7 +60,7 @@ async fn run(tool: HttpGet, url: &str) -> Output {
 }
 
 fn failed(text: &str) -> Output {
-    Output { text: format!("error: {text}"), success: false, category: Some("tool_failed") }
+    Output { success: false, category: Some("tool_failed"), ..Output::text(format!("error: {text}")) }
 }
 
 #[tokio::test]

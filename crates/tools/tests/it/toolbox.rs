@@ -116,7 +116,7 @@ async fn whatever_goes_wrong_is_something_that_the_model_can_read() {
         ),
     ] {
         let output = toolbox(effect).call(&call, &key(0)).await;
-        let expected = Output { text: text.to_owned(), success: false, category: Some(category) };
+        let expected = Output { success: false, category: Some(category), ..Output::text(text) };
         assert_eq!(output, expected);
     }
 }

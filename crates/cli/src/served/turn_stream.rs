@@ -1,0 +1,158 @@
+//! Turns of a server, shown while they run.
+
+use std::time::Duration;
+
+use singletree::llm::Pace;
+use singletree_client::{Error as ClientError, EventStream};
+use singletree_protocol::native::{Event, EventKind, Outcome, SendMessage, SignalAnswer};
+
+use super::{ServedChat, turn_event};
+use crate::error::{Error, Result};
+use crate::print::Screen;
+use crate::turn_view::TurnView;
+use crate::wire::RealPace;
+
+/// How often in a row a lost connection is tried again before the turn is left to its server.
+const ATTEMPTS: u32 = 6;
+
+/// The pause before the first of these attempts; each further one is twice as long.
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+
+/// A request that begins a turn. Sent again, it is answered by the same turn.
+pub(super) enum TurnStart<'a> {
+    /// A message, under a key.
+    Message(&'a SendMessage, String),
+    /// A retry of this turn, under a key.
+    Retry(&'a str, String),
+    /// An answer to the wait of this signal.
+    Answer(&'a str, &'a SignalAnswer),
+}
+
+/// How far a turn was followed.
+#[derive(Default)]
+struct Followed {
+    turn: Option<String>,
+    /// The id of the last stored event that was shown.
+    last: Option<String>,
+    /// How many attempts in a row gave no event.
+    failures: u32,
+}
+
+impl ServedChat {
+    /// Begins a turn, shows what happens in it, and returns its outcome; none where an answer began no turn. A connection that is
+    /// lost is taken up again behind the last event that was shown.
+    ///
+    /// # Errors
+    /// Of the request; `TurnLost` where the server cannot be reached again while the turn runs.
+    pub(super) async fn follow(
+        &self,
+        session: &str,
+        start: &TurnStart<'_>,
+        screen: &mut Screen,
+    ) -> Result<Option<Outcome>> {
+        let mut view = if screen.is_live() { TurnView::indenting() } else { TurnView::default() };
+        let mut followed = Followed::default();
+        loop {
+            let ended = match self.open(session, start, &followed).await {
+                Ok(mut events) => Self::show(&mut events, &mut followed, (&mut view, screen)).await?,
+                Err(error) => Err(error),
+            };
+            match ended {
+                Ok(Some(outcome)) => return Ok(Some(outcome)),
+                Ok(None) if followed.turn.is_none() && matches!(start, TurnStart::Answer(..)) => {
+                    return Ok(None);
+                }
+                Ok(None) => followed.rest(session, None).await?,
+                Err(error) if followed.may_pass(&error) => followed.rest(session, Some(error)).await?,
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    async fn open(
+        &self,
+        session: &str,
+        start: &TurnStart<'_>,
+        followed: &Followed,
+    ) -> Result<EventStream, ClientError> {
+        if let Some(turn) = &followed.turn {
+            return self.client.follow_turn(session, turn, followed.last.as_deref()).await;
+        }
+        match start {
+            TurnStart::Message(message, key) => self.client.send_streaming(session, message, Some(key)).await,
+            TurnStart::Retry(turn, key) => self.client.retry_streaming(session, turn, Some(key)).await,
+            TurnStart::Answer(signal, answer) => self.client.answer_streaming(session, signal, answer).await,
+        }
+    }
+
+    /// Shows events until the turn or the stream ends: with the outcome, with none where the stream only ended, or with the error that
+    /// broke the stream.
+    async fn show(
+        events: &mut EventStream,
+        followed: &mut Followed,
+        (view, screen): (&mut TurnView, &mut Screen),
+    ) -> Result<Result<Option<Outcome>, ClientError>> {
+        loop {
+            let event = match events.next().await {
+                Ok(Some(event)) => event,
+                Ok(None) => return Ok(Ok(None)),
+                Err(error) => return Ok(Err(error)),
+            };
+            followed.failures = 0;
+            let Event { id, turn, what, .. } = &event;
+            followed.turn.get_or_insert_with(|| turn.clone());
+            if let Some(id) = id {
+                followed.last = Some(id.clone());
+            }
+            match what {
+                EventKind::TurnErrored { outcome } => {
+                    if let Outcome::Errored(turn) = outcome {
+                        view.failed(&turn.reply, (&turn.category, &turn.diagnostic), screen)?;
+                    }
+                    return Ok(Ok(Some(outcome.clone())));
+                }
+                EventKind::TurnCompleted { outcome } | EventKind::TurnSuspended { outcome } => {
+                    screen.end()?;
+                    return Ok(Ok(Some(outcome.clone())));
+                }
+                _ => view.show(&turn_event::read(&event)?, screen)?,
+            }
+        }
+    }
+}
+
+impl Followed {
+    /// Says whether the same may go well a moment later. A server that was never reached is not waited for.
+    fn may_pass(&self, error: &ClientError) -> bool {
+        match error {
+            ClientError::Http(singletree::http::Error::Unreachable { .. }) => {
+                self.turn.is_some() || self.failures > 0
+            }
+            ClientError::Http(
+                singletree::http::Error::Timeout { .. } | singletree::http::Error::Broken { .. },
+            ) => true,
+            // 200: the stream itself said that it breaks off.
+            ClientError::Refused(refused) => {
+                self.turn.is_some() && matches!(refused.status, 200 | 429 | 500..)
+            }
+            _ => false,
+        }
+    }
+
+    /// Pauses before the next attempt.
+    async fn rest(&mut self, session: &str, error: Option<ClientError>) -> Result<()> {
+        if self.failures < ATTEMPTS {
+            RealPace.pause(FIRST_PAUSE * 2_u32.pow(self.failures)).await;
+            self.failures += 1;
+            return Ok(());
+        }
+        match (self.turn.take(), error) {
+            (Some(turn), source) => Err(Error::TurnLost { turn, session: session.to_owned(), source }),
+            (None, Some(error)) => Err(error.into()),
+            (None, None) => {
+                let what = "the stream ended before the turn began".to_owned();
+                Err(ClientError::Answer { what }.into())
+            }
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Pictures that tools returned: a line of the tool message names each, and a user's message after it shows them.
+
+use std::sync::Arc;
+
+use super::{Found, GONE, Picture, Pictures, SCHEME, find, is_digest};
+use crate::content::{Content, ContentBlock, ImageSource};
+use crate::error::Result;
+use crate::message::{ChatMessage, Role};
+
+/// How many pictures of one tool message a model is shown.
+pub const TOOL_PICTURES_MAX: usize = 16;
+
+const BEGIN: &str = "[image: ";
+
+/// Writes the line by which the text of a tool message names a picture that the tool returned. A tool message is text only
+/// (spec: llm-provider §3), so the picture itself is kept elsewhere; [`Request::inlined`](crate::Request::inlined) finds it.
+#[must_use]
+pub fn tool_picture_line(media_type: &str, bytes: u64, digest: &str) -> String {
+    format!("{BEGIN}{media_type}, {bytes} bytes, {SCHEME}{digest}]")
+}
+
+/// Returns the digest that a line of a tool message names.
+fn named(line: &str) -> Option<&str> {
+    let inside = line.strip_prefix(BEGIN)?.strip_suffix(']')?;
+    let (_, digest) = inside.rsplit_once(", ")?;
+    digest.strip_prefix(SCHEME).filter(|digest| is_digest(digest))
+}
+
+/// Returns the digests that a tool message names, in its order.
+pub(super) fn digests(message: &ChatMessage) -> Vec<String> {
+    if message.role != Role::Tool {
+        return Vec::new();
+    }
+    let text = message.text();
+    text.lines().filter_map(named).take(TOOL_PICTURES_MAX).map(str::to_owned).collect()
+}
+
+/// The pictures of one tool message.
+pub(super) struct ToolPictures {
+    blocks: Vec<ContentBlock>,
+}
+
+impl ToolPictures {
+    /// Finds the pictures of a tool message, the last one first; none where it names none. `name` is the tool's.
+    pub(super) async fn find(
+        pictures: &dyn Pictures,
+        (message, name): (&ChatMessage, Option<&str>),
+        room: &mut Option<usize>,
+    ) -> Result<Option<Self>> {
+        let digests = digests(message);
+        let mut found = Vec::new();
+        for digest in digests.iter().rev() {
+            found.push(match find(pictures, digest, room).await? {
+                // The text of a tool may name anything that the session keeps.
+                Found::Picture(picture) if !picture.media_type.starts_with("image/") => Found::Note(GONE),
+                found => found,
+            });
+        }
+        let call = message.tool_call_id.as_deref().unwrap_or_default();
+        let mut blocks = Vec::new();
+        for (number, found) in (1..).zip(found.into_iter().rev()) {
+            let tool = name.map(|name| format!(" ({name})")).unwrap_or_default();
+            let caption = format!("Image {number} of the result of the tool call {call}{tool}:");
+            match found {
+                Found::Picture(Picture { media_type, base64_data }) => {
+                    let (source, media_type) = (ImageSource::Inline { base64_data }, Some(media_type));
+                    blocks.push(ContentBlock::text_of(caption));
+                    blocks.push(ContentBlock::Image { source, media_type, detail: None });
+                }
+                Found::Note(note) => blocks.push(ContentBlock::text_of(format!("{caption} {note}"))),
+            }
+        }
+        Ok((!blocks.is_empty()).then_some(Self { blocks }))
+    }
+}
+
+/// Returns the name of the tool whose call a message answers: ids are unique within one message only, so the nearest call
+/// before it counts.
+pub(super) fn tool_name(messages: &[Arc<ChatMessage>], at: usize) -> Option<&str> {
+    let id = messages.get(at)?.tool_call_id.as_deref()?;
+    let mut calls = messages[..at].iter().rev().flat_map(|message| &message.tool_calls);
+    calls.find(|call| call.id == id).map(|call| call.name.as_str())
+}
+
+/// Returns the messages with a user's message after each run of tool messages that has pictures: a provider takes results
+/// of tools only directly behind their calls.
+pub(super) fn shown(
+    messages: Vec<Arc<ChatMessage>>,
+    mut pictures: Vec<(usize, ToolPictures)>,
+) -> Vec<Arc<ChatMessage>> {
+    let mut shown = Vec::with_capacity(messages.len() + pictures.len());
+    let mut waiting = Vec::new();
+    // They were found from the last message to the first.
+    for (at, message) in messages.into_iter().enumerate() {
+        if message.role != Role::Tool {
+            shown.extend(user_message(&mut waiting));
+        }
+        shown.push(message);
+        if let Some((_, of_message)) = pictures.pop_if(|(place, _)| *place == at) {
+            waiting.extend(of_message.blocks);
+        }
+    }
+    shown.extend(user_message(&mut waiting));
+    shown
+}
+
+fn user_message(blocks: &mut Vec<ContentBlock>) -> Option<Arc<ChatMessage>> {
+    let blocks = std::mem::take(blocks);
+    (!blocks.is_empty()).then(|| Arc::new(ChatMessage::user(Content::Blocks(blocks))))
+}
