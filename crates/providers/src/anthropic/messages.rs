@@ -8,10 +8,10 @@ use singletree_llm::{ChatMessage, Content, ContentBlock, ImageSource, Role, Tool
 use super::withheld;
 
 /// Writes a conversation without its system message. Each run of tool messages becomes one user message, together with
-/// the user's message behind it: the results first, as Anthropic wants them.
+/// a user's message of blocks behind it, which shows their pictures: the results first, as Anthropic wants them.
 pub(super) fn messages(messages: &[Arc<ChatMessage>]) -> Vec<Value> {
-    let runs =
-        messages.chunk_by(|one, two| one.role == Role::Tool && matches!(two.role, Role::Tool | Role::User));
+    let shows = |message: &ChatMessage| message.role == Role::User && !message.content.blocks().is_empty();
+    let runs = messages.chunk_by(|one, two| one.role == Role::Tool && (two.role == Role::Tool || shows(two)));
     runs.filter_map(run).collect()
 }
 
