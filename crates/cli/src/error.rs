@@ -48,6 +48,14 @@ pub(crate) enum Error {
     /// The file to write is there already.
     #[error("{} is there already, and stays as it is", .0.display())]
     Exists(PathBuf),
+    /// The database to restore to is there already.
+    #[error("{} is there already, and stays as it is", path.display())]
+    DatabaseExists {
+        /// The database.
+        path: PathBuf,
+        /// The process that has it open for writing, and its command.
+        writer: Option<(u32, String)>,
+    },
     /// Another error whose text held a key.
     #[error("{text}")]
     Redacted {
@@ -128,7 +136,7 @@ impl Error {
             Self::Open { source } => source.category(),
             Self::Agent { source } => source.category(),
             Self::Config(error) => error.category(),
-            Self::Exists(_) => "file_exists",
+            Self::Exists(_) | Self::DatabaseExists { .. } => "file_exists",
             Self::Redacted { category, .. } => category,
             Self::Harness(error) => error.category(),
             Self::Refused(turn) | Self::Unawaited { turn, .. } => &turn.error_category,
@@ -147,7 +155,7 @@ impl Error {
     /// Returns the exit code.
     pub(crate) fn exit(&self) -> u8 {
         match self {
-            Self::Usage(_) | Self::Exists(_) => USAGE,
+            Self::Usage(_) | Self::Exists(_) | Self::DatabaseExists { .. } => USAGE,
             Self::Config(config::Error::Invalid(_) | config::Error::Unreadable { .. }) => USAGE,
             Self::Redacted { exit, .. } => *exit,
             Self::Server(singletree_server::Error::Open { .. } | singletree_server::Error::Tenant { .. }) => {
@@ -193,6 +201,12 @@ impl Error {
             Self::Harness(_) | Self::Refused(_) | Self::Client(_) => {
                 harness::hint(self.category()).map(str::to_owned)
             }
+            Self::DatabaseExists { writer, .. } => Some(match writer {
+                Some((pid, command)) => format!(
+                    "restore to another --db; or stop process {pid} ({command}), and move this database away"
+                ),
+                None => "restore to another --db, or move this database away".to_owned(),
+            }),
             Self::TurnLost { session, .. } => Some(format!(
                 "the turn is kept and goes on where the server runs: singletree sessions show {session}"
             )),

@@ -213,6 +213,9 @@ pub(crate) struct Shown<'a> {
     /// The turns that failed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     failed: Vec<ShownFailure<'a>>,
+    /// How many turns failed before those; none is left out where it is missing.
+    #[serde(skip_serializing_if = "is_zero")]
+    failed_before: u64,
 }
 
 /// A turn that failed, and where in the history it stands.
@@ -257,13 +260,18 @@ impl<'a> Shown<'a> {
         info: &'a SessionInfo,
         summary: Option<&'a Summary>,
         history: &'a [HistoryEntry],
-        failed: &'a [FailedTurn],
+        (failed, failed_before): (&'a [FailedTurn], u64),
     ) -> Self {
         let failed = failed.iter().map(ShownFailure::of).collect();
         let entry =
             |it: &'a HistoryEntry| Entry { seq: it.seq, message: &it.message, side: it.side.as_ref() };
-        Self { session: Session::of(info), summary, history: history.iter().map(entry).collect(), failed }
+        let history = history.iter().map(entry).collect();
+        Self { session: Session::of(info), summary, history, failed, failed_before }
     }
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// What was forgotten: `{"turns": N, "events": N, "sessions": N}`.

@@ -6,7 +6,7 @@
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use singletree_durable::{Error, Result};
@@ -39,6 +39,23 @@ impl Lock {
         }
         sign(&mut file, command).map_err(|error| unavailable("sign its lock", error))?;
         Ok(Self { file })
+    }
+
+    /// Looks whether somebody holds the lock of a database.
+    ///
+    /// # Errors
+    /// As [`Lock::take`].
+    pub(crate) fn look(database: &Path) -> Result<()> {
+        let mut file = match File::open(beside(database)) {
+            Ok(file) => file,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(unavailable("open its lock", error)),
+        };
+        match file.try_lock_shared() {
+            Ok(()) => Ok(()),
+            Err(TryLockError::WouldBlock) => Err(owner(&mut file)),
+            Err(TryLockError::Error(error)) => Err(unavailable("lock its file", error)),
+        }
     }
 }
 

@@ -60,6 +60,19 @@ impl SqliteStore {
         Options::new(path.into())
     }
 
+    /// Returns the process that has a file open for writing, and its command; none where nobody has. One that opens the file at the
+    /// same moment may be refused.
+    ///
+    /// # Errors
+    /// `store_unavailable` when the file is not there, or the side file of its lock cannot be read.
+    pub fn writer(path: impl AsRef<Path>) -> Result<Option<(u32, String)>> {
+        match Lock::look(&open::real(path.as_ref())?) {
+            Ok(()) => Ok(None),
+            Err(Error::Locked { pid, command }) => Ok(Some((pid, command))),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Opens a file for reading, beside a writer or alone: takes no lock and raises no fence. Its
     /// [`fence`](singletree_durable::Journal::fence) is that of the file's last writer when it was opened; every write
     /// is answered with `store_closed`.

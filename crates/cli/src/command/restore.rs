@@ -30,7 +30,8 @@ const KEYS: u64 = 1000;
 pub(crate) async fn run(args: Restore) -> Result<u8> {
     let place = Place::of(args.common.db.db.as_deref())?;
     if place.db().exists() {
-        return Err(Error::Exists(place.db().to_owned()));
+        let writer = SqliteStore::writer(place.db()).map_err(|source| Error::Open { source })?;
+        return Err(Error::DatabaseExists { path: place.db().to_owned(), writer });
     }
     // A missing list beside a database is an empty one, but a named list must exist: without it, erased data returns.
     if let Some(missing) = args.erased.iter().find(|list| !list.exists()) {

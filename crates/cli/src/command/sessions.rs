@@ -6,6 +6,7 @@ use std::path::Path;
 
 use singletree::Chat;
 use singletree::agent::Summary;
+use singletree::durable::TurnStatus;
 use singletree::harness::{FailedTurn, SessionExport, SessionInfo};
 
 use crate::args::Sessions;
@@ -116,13 +117,21 @@ async fn show(chat: &Chat, session: &str, as_json: bool, screen: &mut Screen) ->
     let history = chat.history(session, 0, info.messages).await?;
     let summary = summary(chat, session).await?;
     let failed = chat.failed_turns(session, 0..u64::MAX, FAILED_TURNS).await?;
+    let earlier = failed_before(chat, session, failed.first()).await?;
     if as_json {
-        json::print(screen, &Shown::of(&info, summary.as_ref(), &history, &failed))?;
+        json::print(screen, &Shown::of(&info, summary.as_ref(), &history, (&failed, earlier)))?;
         return Ok(());
     }
     let (created, updated) = (json::time(info.created_at), json::time(info.updated_at));
     let about = format!("{session}  {}  made {created}, changed {updated}", info.agent);
     screen.styled(Style::Dim, &about)?;
+    if earlier > 0 {
+        let text = match earlier {
+            1 => "(1 failed turn before the ones below is not shown)".to_owned(),
+            many => format!("({many} failed turns before the ones below are not shown)"),
+        };
+        screen.styled(Style::Dim, &text)?;
+    }
     let mut view = TurnView::echoing();
     let mut failed = failed.iter().peekable();
     for entry in &history {
@@ -138,6 +147,21 @@ async fn show(chat: &Chat, session: &str, as_json: bool, screen: &mut Screen) ->
         show_failed(turn, &mut view, screen)?;
     }
     Ok(())
+}
+
+/// Counts the failed turns before the first one that is shown: the list of failed turns holds the newest only.
+async fn failed_before(chat: &Chat, session: &str, first: Option<&FailedTurn>) -> Result<u64> {
+    let Some(first) = first else { return Ok(0) };
+    let (mut count, mut from) = (0, 0);
+    loop {
+        let page = chat.turns(session, from, PAGE).await?;
+        let before = page.items.iter().take_while(|turn| turn.no < first.turn.no);
+        count += before.filter(|turn| turn.status == TurnStatus::Errored).count() as u64;
+        match page.next.filter(|next| *next < first.turn.no) {
+            Some(next) => from = next,
+            None => return Ok(count),
+        }
+    }
 }
 
 /// Shows a turn that failed: its message and its answer, as far as they are no part of the history, and its error.

@@ -36,6 +36,14 @@ fn a_second_writer_is_told_who_the_first_one_is_and_readers_work_beside_it() {
     let told = json!({ "error": { "category": "store_locked", "message": message, "hint": hint } });
     assert_eq!(home.json(&["cancel", "t"]), (4, told));
 
+    let ran = home.run(&["restore", "some.backup"]);
+    assert_eq!((ran.code, ran.out.as_str()), (2, ""));
+    let hint = format!(
+        "hint: restore to another --db; or stop process {} (singletree chat), and move this database away\n",
+        holder.id()
+    );
+    assert!(ran.err.starts_with("error: file_exists: ") && ran.err.ends_with(&hint), "{}", ran.err);
+
     for args in [
         ["sessions", "list"].as_slice(),
         &["sessions", "show", "s"],
@@ -47,6 +55,8 @@ fn a_second_writer_is_told_who_the_first_one_is_and_readers_work_beside_it() {
     }
     assert_eq!(home.json(&["pending"]).1["pending"][0]["session"], "s");
     kill(holder);
+    let ran = home.run(&["restore", "some.backup"]);
+    assert!(ran.err.ends_with("hint: restore to another --db, or move this database away\n"), "{}", ran.err);
     // Its end frees the database, however it came.
     assert_eq!(home.run(&["send", "hi", "--session", "t"]).code, 0);
 }

@@ -95,3 +95,18 @@ fn what_is_kept_is_for_its_user_alone() {
         assert_eq!(mode(&path), 0o600, "{}", path.display());
     }
 }
+
+#[test]
+fn failed_turns_that_are_not_shown_are_counted() {
+    let home = Home::new();
+    assert_eq!(home.feed(&["chat", "--session", "s"], &"fail\n".repeat(1002)).code, 1);
+    let (_, shown) = home.json(&["sessions", "show", "s"]);
+    assert_eq!(shown["failed"].as_array().unwrap().len(), 1000);
+    assert_eq!(shown["failed_before"], 2);
+    let ran = home.run(&["sessions", "show", "s"]);
+    let line = ran.out.lines().nth(1).unwrap();
+    assert_eq!(line, "(2 failed turns before the ones below are not shown)");
+    assert_eq!(home.run(&["send", "fail", "--session", "t"]).code, 1);
+    let (_, shown) = home.json(&["sessions", "show", "t"]);
+    assert_eq!((shown["failed"].as_array().unwrap().len(), shown.get("failed_before")), (1, None));
+}
