@@ -30,7 +30,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::response::Response;
 
-pub(crate) use operation::{Answer, Content, Operation, SchemaOf, schema_of};
+pub(crate) use operation::{Answer, Content, Header, Operation, SchemaOf, schema_of};
 pub(crate) use route::{Access, Route};
 
 use crate::problem::Problem;

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 use singletree_protocol::native;
 
 use super::schemas::Schemas;
-use crate::section::{Access, Answer, Content, Operation, Route, schema_of};
+use crate::section::{Access, Answer, Content, Header, Operation, Route, schema_of};
 
 /// What is said of the API as a whole.
 const ABOUT: &str = include_str!("about.txt");
@@ -104,8 +104,12 @@ fn parameters(route: &Route, operation: &Operation, schemas: &mut Schemas) -> Ve
         let about = schema.as_object_mut().and_then(|it| it.remove("description")).unwrap_or_default();
         all.push(json!({ "name": name, "in": "query", "required": required, "description": about, "schema": schema }));
     }
-    all.extend(operation.headers.iter().map(|(name, about)| {
-        json!({ "name": name, "in": "header", "required": false, "description": about, "schema": { "type": "string" } })
+    all.extend(operation.headers.iter().map(|Header { name, about, values }| {
+        let schema = match values {
+            [] => json!({ "type": "string" }),
+            values => json!({ "type": "string", "enum": values }),
+        };
+        json!({ "name": name, "in": "header", "required": false, "description": about, "schema": schema })
     }));
     all
 }

@@ -34,6 +34,11 @@ pub(super) fn starts_turn(id: &'static str, summary: &'static str) -> Operation 
             "Last-Event-ID",
             "The id of the last event of the turn that was seen, where it is asked for again.",
         )
+        .header_of(
+            "X-On-Disconnect",
+            "Whether the turn is cancelled when its client has been gone for ten seconds; as the agent is configured otherwise.",
+            &["cancel", "continue"],
+        )
         .answers::<native::Outcome>(200, "How the turn ended.")
         .streams::<native::StreamItem>(200, "What happens in the turn, as it happens.")
         .answers::<native::Turn>(202, "The turn was accepted; `Location` says where it is.")

@@ -31,6 +31,15 @@ pub(crate) struct Answer {
     pub(crate) content: Content,
 }
 
+/// A header that an operation reads.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Header {
+    pub(crate) name: &'static str,
+    pub(crate) about: &'static str,
+    /// The values that it may have; any, if there are none.
+    pub(crate) values: &'static [&'static str],
+}
+
 /// What the document of the API says of a route. How to write one: [`section`](super).
 #[derive(Debug, Clone)]
 pub(crate) struct Operation {
@@ -39,7 +48,7 @@ pub(crate) struct Operation {
     pub(crate) about: &'static str,
     pub(crate) tag: &'static str,
     pub(crate) query: Option<SchemaOf>,
-    pub(crate) headers: Vec<(&'static str, &'static str)>,
+    pub(crate) headers: Vec<Header>,
     pub(crate) body: Content,
     pub(crate) answers: Vec<Answer>,
     pub(crate) fails: Vec<u16>,
@@ -88,8 +97,18 @@ impl Operation {
     }
 
     /// Takes a header, which is never required.
-    pub(crate) fn header(mut self, name: &'static str, about: &'static str) -> Self {
-        self.headers.push((name, about));
+    pub(crate) fn header(self, name: &'static str, about: &'static str) -> Self {
+        self.header_of(name, about, &[])
+    }
+
+    /// Reads a header that has one of these values.
+    pub(crate) fn header_of(
+        mut self,
+        name: &'static str,
+        about: &'static str,
+        values: &'static [&'static str],
+    ) -> Self {
+        self.headers.push(Header { name, about, values });
         self
     }
 
