@@ -6,6 +6,7 @@
 
 mod advisories;
 mod doc;
+mod language;
 mod lock;
 mod packages;
 mod release;
@@ -16,6 +17,7 @@ mod tidy;
 
 pub use advisories::{AdvisoryReport, check_advisories};
 pub use doc::document;
+pub use language::{Measure, measures};
 pub use release::release;
 pub use repo::Repo;
 pub use tidy::{Finding, edges, missing_pages, tidy};

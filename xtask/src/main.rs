@@ -1,4 +1,4 @@
-//! The command line of the chores: `cargo xtask tidy|edges|errors|doc|release|advisories`.
+//! The command line of the chores: `cargo xtask tidy|language|edges|errors|doc|release|advisories`.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -9,6 +9,7 @@ use xtask::Repo;
 const USAGE: &str = "usage: cargo xtask COMMAND
 
   tidy     print the crate edges, then every finding; exit 1 if there is one
+  language print the measures of names and comments with their bounds
   edges    print the crate edges as they are
   errors   list the error categories that have no page in docs/errors
   doc      build the documentation, warnings denied
@@ -23,6 +24,12 @@ fn main() -> io::Result<ExitCode> {
     let mut out = io::stdout().lock();
     match command.as_str() {
         "tidy" => tidy(&Repo::open(&root)?, &mut out),
+        "language" => {
+            for measure in xtask::measures(&Repo::open(&root)?) {
+                writeln!(out, "{measure}")?;
+            }
+            Ok(ExitCode::SUCCESS)
+        }
         "edges" => {
             write!(out, "{}", xtask::edges(&Repo::open(&root)?))?;
             Ok(ExitCode::SUCCESS)

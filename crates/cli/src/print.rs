@@ -76,7 +76,13 @@ impl Wrap {
                         self.column += 1;
                     }
                 }
-                letter => self.word.push(letter),
+                letter => {
+                    // Text without spaces is broken before ideographs, and not before closing punctuation.
+                    if is_ideograph(letter) {
+                        self.end_word(&mut written, columns);
+                    }
+                    self.word.push(letter);
+                }
             }
         }
         written
@@ -94,6 +100,12 @@ impl Wrap {
         self.column += width;
         written.push_str(&word);
     }
+}
+
+/// Checks whether a letter is a Chinese or Japanese one, each of which may begin a line.
+fn is_ideograph(letter: char) -> bool {
+    matches!(letter, '\u{3041}'..='\u{30FA}' | '\u{3400}'..='\u{9FFF}' | '\u{F900}'..='\u{FAFF}')
+        || matches!(letter, '\u{20000}'..='\u{3FFFD}')
 }
 
 /// The indentation of later lines of a text, so that none of them looks like a line of the program.
@@ -260,4 +272,18 @@ fn colours(terminal: bool) -> bool {
     let unwanted = std::env::var_os("NO_COLOR").is_some_and(|it| !it.is_empty());
     let plain = std::env::var_os("TERM").is_none_or(|it| it == "dumb");
     terminal && !unwanted && !plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Wrap;
+
+    #[test]
+    fn text_without_spaces_is_written_as_it_comes_and_broken_between_letters() {
+        let mut wrap = Wrap::default();
+        assert_eq!(wrap.push("日本", 8), "日");
+        assert_eq!(wrap.push("語。文", 8), "本語。");
+        // The closing stop stays with its letter.
+        assert_eq!(wrap.push("x\n", 8), "\n    文x\n");
+    }
 }

@@ -160,9 +160,10 @@ fn a_live_screen_breaks_lines_between_words_by_their_width() {
     assert_eq!(shown(&[&nine_tens, "0123456789"]), format!("{nine_tens}0123456789\n"));
     let broken = format!("{nine_tens}\n    01234567890 and\n");
     assert_eq!(shown(&[&nine_tens, "0123", "4567890", " and"]), broken);
-    // Two columns each.
-    let wide = "\u{6f22}".repeat(6);
-    assert_eq!(shown(&[&nine_tens, &wide]), format!("{nine_tens}\n    {wide}\n"));
+    // Two columns each; any of them may begin a line.
+    let wide = "\u{6f22}";
+    let broken = format!("{nine_tens}{}\n    {wide}\n", wide.repeat(5));
+    assert_eq!(shown(&[&nine_tens, &wide.repeat(6)]), broken);
     let long = "x".repeat(150);
     assert_eq!(shown(&[&long]), format!("{long}\n"));
 }
